@@ -1,0 +1,2 @@
+// Package schema is the language of the system.
+package schema
