@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// State is the state of a version.
+type State string
+
+// The states of a version. Ready, failed, superseded and cancelled are ends;
+// a retry takes a failed version back to queued.
+const (
+	StateReceived   State = "received"
+	StateQueued     State = "queued"
+	StateProcessing State = "processing"
+	StateReady      State = "ready"
+	StateFailed     State = "failed"
+	StateSuperseded State = "superseded"
+	StateCancelled  State = "cancelled"
+)
+
+// States lists every state in the order a version may pass through them.
+var States = []State{StateReceived, StateQueued, StateProcessing, StateReady, StateFailed, StateSuperseded, StateCancelled}
+
+// Final reports whether no worker will move a version out of s by itself.
+func (s State) Final() bool {
+	switch s {
+	case StateReady, StateFailed, StateSuperseded, StateCancelled:
+		return true
+	}
+	return false
+}
+
+// Reason is why a version failed: a stable code and a sentence for people that
+// says what is wrong and, where there is one, the remedy.
+type Reason struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// Reason codes of failed versions.
+const (
+	ReasonEmpty       = "empty"       // no text in it
+	ReasonEncrypted   = "encrypted"   // needs a password
+	ReasonBroken      = "broken"      // not a well-formed file of its format
+	ReasonUnsupported = "unsupported" // a format we do not read (binary)
+	ReasonEncoding    = "encoding"    // text that cannot be decoded
+	ReasonTooLarge    = "too_large"   // over a size, page or expansion limit
+	ReasonTimeout     = "timeout"     // the parser ran past its time
+	ReasonCrashed     = "crashed"     // the parser died three times on it
+	ReasonRejected    = "rejected"    // the store refused its rows
+	ReasonModel       = "model"       // the model server cannot take it
+	ReasonNoText      = "no_text"     // pages without text (a scan)
+)
+
+// Collection is a tenant's set of documents under one recipe.
+type Collection struct {
+	ID           uuid.UUID       `json:"id"`
+	Name         string          `json:"name"`
+	Description  string          `json:"description,omitempty"`
+	Language     string          `json:"language"`     // BCP 47, "en" by default
+	Segmentation string          `json:"segmentation"` // "sage"
+	Space        string          `json:"space"`        // embedding space, empty until the first version is ready
+	Generation   int             `json:"generation"`
+	CreatedAt    time.Time       `json:"created_at"`
+	Counts       map[State]int64 `json:"counts,omitempty"` // documents by the state of their newest version
+	Bytes        int64           `json:"bytes,omitempty"`
+	Passages     int64           `json:"passages,omitempty"`
+}
+
+// Metadata is a document's filterable metadata: scalars (string, bool, whole
+// or fractional number, RFC 3339 time as string) or lists of them, by key.
+// What cannot be filtered on (nested objects) is kept, not indexed.
+type Metadata map[string]any
+
+// Document is a document as users see it: its live version and its newest one.
+type Document struct {
+	ID           uuid.UUID `json:"id"`
+	CollectionID uuid.UUID `json:"collection_id"`
+	ExternalID   string    `json:"external_id"`
+	Title        string    `json:"title"`
+	State        State     `json:"state"`            // of the newest version
+	Reason       *Reason   `json:"reason,omitempty"` // when that failed
+	Live         bool      `json:"live"`             // some version answers questions now
+	MediaType    string    `json:"media_type"`
+	Bytes        int64     `json:"bytes"`
+	SHA256       string    `json:"sha256"` // hex, of the newest version's bytes
+	Version      int       `json:"version"`
+	Attempt      int       `json:"attempt"`
+	Sections     int       `json:"sections"`
+	Passages     int       `json:"passages"`
+	Labels       []string  `json:"labels,omitempty"`
+	Metadata     Metadata  `json:"metadata,omitempty"`
+	CreatedAt    time.Time `json:"created_at"`
+	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// Version is one content of a document.
+type Version struct {
+	ID           uuid.UUID  `json:"id"`
+	DocumentID   uuid.UUID  `json:"document_id"`
+	CollectionID uuid.UUID  `json:"collection_id"`
+	Number       int        `json:"number"`
+	State        State      `json:"state"`
+	Reason       *Reason    `json:"reason,omitempty"`
+	Attempt      int        `json:"attempt"`
+	MediaType    string     `json:"media_type"`
+	Bytes        int64      `json:"bytes"`
+	SHA256       string     `json:"sha256"`
+	CreatedAt    time.Time  `json:"created_at"`
+	ReadyAt      *time.Time `json:"ready_at,omitempty"`
+}

@@ -1,0 +1,120 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors every layer agrees on. Adapters translate driver errors into these at
+// their border; callers use errors.Is.
+var (
+	// ErrNotFound: no such thing, or none that this tenant may see.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict: the thing exists already or changed meanwhile.
+	ErrConflict = errors.New("conflict")
+	// ErrInvalid: the request can never succeed as it is. FieldError wraps it.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnauthorized: no valid API key.
+	ErrUnauthorized = errors.New("unauthorized")
+	// ErrForbidden: the key's scopes do not allow this.
+	ErrForbidden = errors.New("forbidden")
+	// ErrOverloaded: a bounded queue is full; try again after a pause.
+	ErrOverloaded = errors.New("overloaded")
+	// ErrUnavailable: a part of the system does not answer now.
+	ErrUnavailable = errors.New("unavailable")
+	// ErrQuota: the tenant's quota would be exceeded.
+	ErrQuota = errors.New("quota exceeded")
+	// ErrTooLarge: an upload is over its size limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrLostLease: another attempt owns the version now; what this one did
+	// must not be written.
+	ErrLostLease = errors.New("lease lost")
+)
+
+// FieldError names the input field that is wrong.
+type FieldError struct {
+	Field   string
+	Problem string
+}
+
+func (e *FieldError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Problem) }
+
+// Unwrap makes errors.Is(err, ErrInvalid) true.
+func (e *FieldError) Unwrap() error { return ErrInvalid }
+
+// Invalid returns a FieldError for field.
+func Invalid(field, format string, args ...any) error {
+	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Code is an error as it crosses NATS: a stable word for the receiver to act on.
+type Code string
+
+// Codes, one per sentinel error, and "internal" for everything else.
+const (
+	CodeNotFound    Code = "not_found"
+	CodeConflict    Code = "conflict"
+	CodeInvalid     Code = "invalid"
+	CodeOverloaded  Code = "overloaded"
+	CodeUnavailable Code = "unavailable"
+	CodeQuota       Code = "quota"
+	CodeTooLarge    Code = "too_large"
+	CodeDeadline    Code = "deadline"
+	CodeInternal    Code = "internal"
+)
+
+var codes = []struct {
+	err  error
+	code Code
+}{
+	{ErrNotFound, CodeNotFound}, {ErrConflict, CodeConflict}, {ErrInvalid, CodeInvalid},
+	{ErrOverloaded, CodeOverloaded}, {ErrUnavailable, CodeUnavailable}, {ErrQuota, CodeQuota},
+	{ErrTooLarge, CodeTooLarge},
+}
+
+// CodeOf returns the code of err.
+func CodeOf(err error) Code {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return CodeInternal
+}
+
+// RemoteError is an error that another process reported. errors.Is matches the
+// sentinel of its code.
+type RemoteError struct {
+	Code    Code   `json:"code"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+}
+
+func (e *RemoteError) Error() string { return e.Message }
+
+// Is reports whether target is the sentinel of e's code.
+func (e *RemoteError) Is(target error) bool {
+	for _, c := range codes {
+		if c.code == e.Code {
+			return target == c.err
+		}
+	}
+	return false
+}
+
+// ToRemote makes err fit to be sent.
+func ToRemote(err error) *RemoteError {
+	if err == nil {
+		return nil
+	}
+	out := &RemoteError{Code: CodeOf(err), Message: err.Error()}
+	var field *FieldError
+	if errors.As(err, &field) {
+		out.Field = field.Field
+	}
+	var remote *RemoteError
+	if errors.As(err, &remote) {
+		out.Code, out.Field = remote.Code, remote.Field
+	}
+	return out
+}

@@ -1,0 +1,36 @@
+package schema
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Attributes is what an upload says of a document beside its bytes.
+type Attributes struct {
+	Title    string   `json:"title,omitempty"`
+	Labels   []string `json:"labels,omitempty"`
+	Metadata Metadata `json:"metadata,omitempty"`
+}
+
+// Fingerprint identifies an upload: the bytes' SHA-256 (hex) together with the
+// attributes. Two uploads of a document with one fingerprint are the same
+// upload, so the second needs no work. Client and server compute it alike.
+func Fingerprint(contentSHA256 string, a Attributes) (string, error) {
+	labels := slices.Clone(a.Labels)
+	slices.Sort(labels)
+	a.Labels = slices.Compact(labels)
+	if len(a.Metadata) == 0 {
+		a.Metadata = nil
+	}
+	canonical, err := json.Marshal(a) // map keys are sorted
+	if err != nil {
+		return "", fmt.Errorf("encode attributes: %w", err)
+	}
+	h := sha256.New()
+	h.Write([]byte(contentSHA256))
+	h.Write(canonical)
+	return hex.EncodeToString(h.Sum(nil)), nil
+}

@@ -1,0 +1,69 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// JobState is the state of a question that runs as a job.
+type JobState string
+
+// States of a job. Answered, failed and cancelled are ends.
+const (
+	JobQueued    JobState = "queued"
+	JobRunning   JobState = "running"
+	JobAnswered  JobState = "answered"
+	JobFailed    JobState = "failed"
+	JobCancelled JobState = "cancelled"
+)
+
+// Final reports whether the job has ended.
+func (s JobState) Final() bool { return s == JobAnswered || s == JobFailed || s == JobCancelled }
+
+// Job is an asynchronous question.
+type Job struct {
+	ID         uuid.UUID  `json:"id"`
+	Collection uuid.UUID  `json:"collection_id"`
+	Question   string     `json:"question"`
+	Plan       string     `json:"plan"`
+	State      JobState   `json:"state"`
+	Stage      string     `json:"stage,omitempty"` // understand, retrieve, generate
+	Reason     *Reason    `json:"reason,omitempty"`
+	CreatedAt  time.Time  `json:"created_at"`
+	FinishedAt *time.Time `json:"finished_at,omitempty"`
+	Result     *Answer    `json:"result,omitempty"`
+}
+
+// Scope is what an API key may do.
+type Scope string
+
+// Scopes. Operator manages tenants and is given only at set-up.
+const (
+	ScopeOperator    Scope = "operator"
+	ScopeAdmin       Scope = "admin"
+	ScopeIngest      Scope = "ingest"
+	ScopeQuery       Scope = "query"
+	ScopeImpersonate Scope = "impersonate"
+)
+
+// Principal is who calls: resolved from an API key, carried inside the system.
+type Principal struct {
+	Tenant uuid.UUID `json:"tenant"`
+	Key    uuid.UUID `json:"key"`
+	Name   string    `json:"name"`
+	Scopes []Scope   `json:"scopes"`
+	// Groups limit labelled documents: one is visible when it carries no label
+	// or one of these.
+	Groups []string `json:"groups"`
+}
+
+// Has reports whether p holds s; admin implies ingest and query.
+func (p Principal) Has(s Scope) bool {
+	for _, have := range p.Scopes {
+		if have == s || have == ScopeAdmin && (s == ScopeIngest || s == ScopeQuery) {
+			return true
+		}
+	}
+	return false
+}

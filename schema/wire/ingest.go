@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// IngestMessage queues one attempt at a version.
+type IngestMessage struct {
+	Envelope
+	Tenant     uuid.UUID `json:"tenant"`
+	Collection uuid.UUID `json:"collection"`
+	Document   uuid.UUID `json:"document"`
+	Version    uuid.UUID `json:"version"`
+	Attempt    int       `json:"attempt"`
+	Bytes      int64     `json:"bytes"`
+	// Trace is the W3C traceparent of the request that queued it.
+	Trace string `json:"trace,omitempty"`
+}
+
+// Attempt names one attempt at a version. It is the fence of everything that
+// is written for it: a write under an older attempt does nothing.
+type Attempt struct {
+	Version uuid.UUID `json:"version"`
+	Attempt int       `json:"attempt"`
+}
+
+// IngestBatch is the input of the IngestBatch workflow: up to 64 versions of
+// one collection.
+type IngestBatch struct {
+	Tenant     uuid.UUID `json:"tenant"`
+	Collection uuid.UUID `json:"collection"`
+	Items      []Attempt `json:"items"`
+	// Links are the traceparents of the requests that queued the items.
+	Links []string `json:"links,omitempty"`
+}
+
+// Outcome is what a stage made of one version.
+type Outcome struct {
+	Version uuid.UUID      `json:"version"`
+	Reason  *schema.Reason `json:"reason,omitempty"` // nil: go on
+	Lost    bool           `json:"lost,omitempty"`   // another attempt owns it now
+}
+
+// BatchResult is the result of IngestBatch.
+type BatchResult struct {
+	Ready  int `json:"ready"`
+	Failed int `json:"failed"`
+	Lost   int `json:"lost"`
+}
+
+// Event tells of a state change.
+type Event struct {
+	Envelope
+	ID         uuid.UUID      `json:"id"`
+	Kind       string         `json:"kind"`
+	Tenant     uuid.UUID      `json:"tenant"`
+	Collection uuid.UUID      `json:"collection"`
+	Document   uuid.UUID      `json:"document"`
+	Version    uuid.UUID      `json:"version"`
+	ExternalID string         `json:"external_id,omitempty"`
+	State      schema.State   `json:"state"`
+	Reason     *schema.Reason `json:"reason,omitempty"`
+	At         time.Time      `json:"at"`
+}

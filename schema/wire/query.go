@@ -1,0 +1,74 @@
+package wire
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Query is what a search or a question asks, and of whom.
+type Query struct {
+	Principal  schema.Principal `json:"principal"`
+	Collection uuid.UUID        `json:"collection"`
+	Text       string           `json:"text"`
+	Plan       string           `json:"plan,omitempty"` // empty: the default
+	Filter     schema.Filter    `json:"filter,omitempty"`
+	K          int              `json:"k,omitempty"` // 0: the plan's
+}
+
+// SearchRequest asks for ranked passages.
+type SearchRequest struct {
+	Envelope
+	Query
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// SearchReply answers SearchRequest.
+type SearchReply struct {
+	Envelope
+	Error      *schema.RemoteError  `json:"error,omitempty"`
+	Plan       string               `json:"plan,omitempty"`
+	Candidates []schema.Candidate   `json:"candidates"`
+	Trace      []schema.StageReport `json:"trace"`
+}
+
+// AskRequest asks for an answer now. Question is the id under which the
+// question is stored already.
+type AskRequest struct {
+	Envelope
+	Query
+	Question uuid.UUID `json:"question"`
+	Deadline time.Time `json:"deadline,omitzero"`
+}
+
+// AskReply answers AskRequest.
+type AskReply struct {
+	Envelope
+	Error  *schema.RemoteError `json:"error,omitempty"`
+	Answer *schema.Answer      `json:"answer,omitempty"`
+}
+
+// QuestionMessage queues an asynchronous question.
+type QuestionMessage struct {
+	Envelope
+	Tenant   uuid.UUID `json:"tenant"`
+	Question uuid.UUID `json:"question"`
+	Attempt  int       `json:"attempt"`
+	Trace    string    `json:"trace,omitempty"`
+}
+
+// QuestionInput is the input of the AnswerQuestion workflow. The question's
+// text, plan and asker are read from the store.
+type QuestionInput struct {
+	Tenant   uuid.UUID `json:"tenant"`
+	Question uuid.UUID `json:"question"`
+	Attempt  int       `json:"attempt"`
+}
+
+// QuestionResult is the result of AnswerQuestion.
+type QuestionResult struct {
+	State  schema.JobState `json:"state"`
+	Rounds int             `json:"rounds"`
+}

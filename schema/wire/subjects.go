@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Streams.
+const (
+	// StreamIngest is the work queue of versions to ingest.
+	StreamIngest = "SLUICE_INGEST"
+	// StreamQuestions is the work queue of asynchronous questions.
+	StreamQuestions = "SLUICE_QUESTIONS"
+	// StreamEvents keeps state changes for a while for whoever listens.
+	StreamEvents = "SLUICE_EVENTS"
+)
+
+// Durable consumers.
+const (
+	ConsumerIngest    = "ingest-workers"
+	ConsumerQuestions = "query-workers"
+)
+
+// Subject patterns of the streams and of the request/reply services.
+const (
+	IngestSubjects    = "sluice.ingest.*"
+	QuestionsSubjects = "sluice.questions.*"
+	EventsSubjects    = "sluice.events.>"
+
+	SearchSubject = "sluice.query.search"
+	AskSubject    = "sluice.query.ask"
+	LLMSubject    = "sluice.llm.complete"
+)
+
+// Queue groups of the services.
+const (
+	QueryGroup = "query-workers"
+	ModelGroup = "model-servers"
+	LLMGroup   = "llm-gateways"
+)
+
+// ModelOp is an operation of the model server.
+type ModelOp string
+
+// Operations that exist.
+const (
+	OpEncode  ModelOp = "encode"
+	OpSegment ModelOp = "segment"
+	OpInfo    ModelOp = "info"
+)
+
+// ModelSubject is where the model server answers op.
+func ModelSubject(op ModelOp) string {
+	switch op {
+	case OpEncode, OpSegment, OpInfo:
+		return "sluice.model." + string(op)
+	}
+	panic(fmt.Sprintf("wire: no model operation %q", op))
+}
+
+// IngestSubject is where a tenant's versions are queued: one subject per
+// tenant, so that a flood bounds itself.
+func IngestSubject(tenant uuid.UUID) string { return "sluice.ingest." + checkTenant(tenant) }
+
+// QuestionsSubject is where a tenant's asynchronous questions are queued.
+func QuestionsSubject(tenant uuid.UUID) string { return "sluice.questions." + checkTenant(tenant) }
+
+// EventSubject is where an event of a kind ("version.ready") is published.
+func EventSubject(tenant uuid.UUID, kind string) string {
+	if kind == "" || strings.ContainsAny(kind, " *>\t\r\n") {
+		panic(fmt.Sprintf("wire: bad event kind %q", kind))
+	}
+	return "sluice.events." + checkTenant(tenant) + "." + kind
+}
+
+// IngestMessageID is the message id of a version's attempt. JetStream swallows
+// a repeated id within its duplicate window, so the attempt rises in the
+// transaction that queues.
+func IngestMessageID(version uuid.UUID, attempt int) string {
+	return fmt.Sprintf("%s.%d", version, attempt)
+}
+
+// Task queues.
+const (
+	TaskQueueIngest    = "sluice-ingest"
+	TaskQueueQuestions = "sluice-questions"
+)
+
+// BatchWorkflowID is the workflow id of a batch: a hash of its sorted message
+// ids, so that a redelivered batch meets its running workflow.
+func BatchWorkflowID(messageIDs []string) string {
+	sorted := slices.Clone(messageIDs)
+	slices.Sort(sorted)
+	sum := sha256.Sum256([]byte(strings.Join(sorted, "\n")))
+	return "ingest-" + hex.EncodeToString(sum[:16])
+}
+
+// QuestionWorkflowID is the workflow id of an asynchronous question's attempt.
+func QuestionWorkflowID(question uuid.UUID, attempt int) string {
+	return fmt.Sprintf("question-%s.%d", question, attempt)
+}

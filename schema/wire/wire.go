@@ -1,0 +1,76 @@
+// Package wire is how the parts of Sluice talk: NATS subjects, streams and
+// messages, Temporal task queues, workflow ids, signals and queries. Every such
+// name is built here, by a function that validates it, and nowhere else.
+//
+// Messages are JSON with a version. Fields are only ever added; a message of an
+// unknown version is kept for a newer reader, not dropped.
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Version is the version that this build writes.
+const Version = 1
+
+// ErrVersion is wrapped when a message has a version this build does not know.
+var ErrVersion = errors.New("unknown message version")
+
+// Envelope is embedded in every message.
+type Envelope struct {
+	V int `json:"v"`
+}
+
+// Header returns the envelope that this build writes.
+func Header() Envelope { return Envelope{V: Version} }
+
+func (e Envelope) check() error {
+	if e.V != Version {
+		return fmt.Errorf("%w: %d, this build reads %d", ErrVersion, e.V, Version)
+	}
+	return nil
+}
+
+// Message is any message: its version can be checked.
+type Message interface{ check() error }
+
+// Decode reads a message and checks its version.
+func Decode[M any, P interface {
+	*M
+	Message
+}](data []byte) (M, error) {
+	var m M
+	if err := json.Unmarshal(data, &m); err != nil {
+		return m, fmt.Errorf("decode %T: %w", m, errors.Join(schema.ErrInvalid, err))
+	}
+	if err := P(&m).check(); err != nil {
+		return m, fmt.Errorf("decode %T: %w", m, err)
+	}
+	return m, nil
+}
+
+// Encode writes a message.
+func Encode(m any) ([]byte, error) {
+	data, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	return data, nil
+}
+
+// MaxRequest bounds an encoded request to the model server, in bytes; NATS
+// takes 1 MB. Clients split what is longer.
+const MaxRequest = 512 << 10
+
+func checkTenant(tenant uuid.UUID) string {
+	if tenant == uuid.Nil {
+		panic("wire: a subject needs a tenant")
+	}
+	return tenant.String()
+}
