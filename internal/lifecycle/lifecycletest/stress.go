@@ -1,0 +1,157 @@
+// Package lifecycletest is the conformance test of the contract in package lifecycle, run against every service.
+package lifecycletest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+)
+
+// limit bounds each single Start and Stop. It is far more than any service should take: running into it is a failure.
+const limit = time.Minute
+
+// Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call of factory must
+// give a new service that isn't started; what it needs must outlive the test.
+func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
+	t.Helper()
+	check := func(name string, f func(t *testing.T, s lifecycle.Service)) {
+		t.Run(name, func(t *testing.T) {
+			// What runs already, such as a client that factory shares, isn't this service's.
+			before := goleak.IgnoreCurrent()
+			f(t, factory(t))
+			goleak.VerifyNone(t, before)
+		})
+	}
+
+	check("stop before start", func(t *testing.T, s lifecycle.Service) {
+		stop(t, s)
+		stop(t, s)
+		start(t, s)
+		stop(t, s)
+	})
+	check("stop twice", func(t *testing.T, s lifecycle.Service) {
+		start(t, s)
+		stop(t, s)
+		stop(t, s)
+	})
+	check("start twice", func(t *testing.T, s lifecycle.Service) {
+		start(t, s)
+		defer stop(t, s)
+		if err := s.Start(bounded(t)); !errors.Is(err, lifecycle.ErrStarted) {
+			t.Errorf("second Start: got %v, want ErrStarted", err)
+		}
+		running(t, s)
+	})
+	check("start again after stop", func(t *testing.T, s lifecycle.Service) {
+		for range 3 {
+			start(t, s)
+			stop(t, s)
+		}
+	})
+	check("start abandoned", func(t *testing.T, s lifecycle.Service) {
+		ctx, cancel := context.WithCancel(bounded(t))
+		cancel()
+		if err := s.Start(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Start with a context that is over: got %v, want context.Canceled", err)
+		}
+		over(t, s)
+		start(t, s)
+		stop(t, s)
+	})
+	check("outlives the context of its start", func(t *testing.T, s lifecycle.Service) {
+		ctx, cancel := context.WithCancel(bounded(t))
+		if err := s.Start(ctx); err != nil {
+			t.Fatalf("Start: %v", err)
+		}
+		cancel()
+		running(t, s)
+		stop(t, s)
+	})
+	check("stop in a hurry", func(t *testing.T, s lifecycle.Service) {
+		start(t, s)
+		ctx, cancel := context.WithCancel(bounded(t))
+		cancel()
+		// Work in hand may or may not be cut; the service must be over either way.
+		if err := s.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("Stop with a context that is over: got %v, want nil or context.Canceled", err)
+		}
+		over(t, s)
+	})
+	check("concurrently", func(t *testing.T, s lifecycle.Service) {
+		ctx := bounded(t)
+		var callers sync.WaitGroup
+		for range 4 {
+			callers.Go(func() {
+				for range 3 {
+					if err := s.Start(ctx); err != nil && !errors.Is(err, lifecycle.ErrStarted) {
+						t.Errorf("Start: %v", err)
+					}
+				}
+			})
+			callers.Go(func() {
+				for range 3 {
+					if err := s.Stop(ctx); err != nil {
+						t.Errorf("Stop: %v", err)
+					}
+					_ = s.Err()
+					_ = s.Done()
+				}
+			})
+		}
+		callers.Wait()
+		stop(t, s)
+	})
+}
+
+func bounded(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func start(t *testing.T, s lifecycle.Service) {
+	t.Helper()
+	if err := s.Start(bounded(t)); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+	running(t, s)
+}
+
+func stop(t *testing.T, s lifecycle.Service) {
+	t.Helper()
+	if err := s.Stop(bounded(t)); err != nil {
+		t.Fatalf("Stop: %v", err)
+	}
+	over(t, s)
+	if err := s.Err(); err != nil {
+		t.Errorf("Err after a clean Stop: got %v, want nil", err)
+	}
+}
+
+func running(t *testing.T, s lifecycle.Service) {
+	t.Helper()
+	select {
+	case <-s.Done():
+		t.Errorf("Done is closed while the service should run; Err: %v", s.Err())
+	default:
+	}
+	if err := s.Err(); err != nil {
+		t.Errorf("Err while the service runs: got %v, want nil", err)
+	}
+}
+
+func over(t *testing.T, s lifecycle.Service) {
+	t.Helper()
+	select {
+	case <-s.Done():
+	default:
+		t.Error("Done is open though the service should be over")
+	}
+}
