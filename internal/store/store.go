@@ -1,0 +1,132 @@
+// Package store keeps everything in Postgres, the only store of record.
+//
+// All access goes through one of three doors, each a transaction in one role:
+// AsTenant (bound to one tenant by row-level security), AsSystem (outbox,
+// leases and version states of all tenants) and AsAuth (reads API keys). None
+// of the roles can bypass row-level security, and a query outside a door sees
+// nothing. Driver errors become the sentinel errors of package schema here.
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/exaring/otelpgx"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	pgxvector "github.com/pgvector/pgvector-go/pgx"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Options of a Store. The zero value is usable.
+type Options struct {
+	// Name appears as application_name in pg_stat_activity; "sluice" by default.
+	Name string
+	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is
+	// used when this is 0.
+	MaxConns int32
+}
+
+// Store is a pool of connections to one database. It is safe for concurrent
+// use; Close it at the end.
+type Store struct {
+	pool *pgxpool.Pool
+}
+
+const defaultMaxConns = 16
+
+// Open connects to the database at url (postgres://...) and checks that it
+// answers and has a schema; CheckSchema tells whether it fits this build.
+func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	config, err := poolConfig(url, o)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open the database: %w", translate(err))
+	}
+	if err := pool.Ping(ctx); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), translate(err))
+	}
+	if err := otelpgx.RecordStats(pool); err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("register pool metrics: %w", err)
+	}
+	return &Store{pool: pool}, nil
+}
+
+// Close waits for running transactions and closes all connections.
+func (s *Store) Close() { s.pool.Close() }
+
+// Ping reports whether the database answers now.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.pool.Ping(ctx); err != nil {
+		return fmt.Errorf("ping the database: %w", translate(err))
+	}
+	return nil
+}
+
+func poolConfig(url string, o Options) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		// The driver's message masks the password where it can find it.
+		return nil, &schema.FieldError{Field: "database url", Problem: err.Error()}
+	}
+	if o.MaxConns > 0 {
+		config.MaxConns = o.MaxConns
+	} else if parsed, err := pgx.ParseConfig(url); err == nil && parsed.RuntimeParams["pool_max_conns"] == "" {
+		config.MaxConns = defaultMaxConns
+	}
+	config.MaxConnLifetime = time.Hour
+	config.MaxConnLifetimeJitter = 10 * time.Minute
+	config.MaxConnIdleTime = 5 * time.Minute
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 10 * time.Second
+	}
+	params := config.ConnConfig.RuntimeParams
+	if o.Name == "" {
+		o.Name = "sluice"
+	}
+	params["application_name"] = o.Name
+	params["timezone"] = "UTC"
+	// Row-level security and partitions raise cost estimates over the limits
+	// of just-in-time compilation, which then costs more than the query.
+	params["jit"] = "off"
+	// A process that vanished behind a dead network must not keep its locks.
+	params["idle_in_transaction_session_timeout"] = "300000"
+	config.ConnConfig.Tracer = otelpgx.NewTracer(
+		otelpgx.WithTrimSQLInSpanName(),
+		otelpgx.WithDisableAcquireTracer(),
+		otelpgx.WithDisableConnectionDetailsInAttributes(),
+	)
+	config.AfterConnect = enter
+	return config, nil
+}
+
+// enter prepares a new connection: the tenant-bound role and no tenant, so
+// that a query outside the doors sees nothing.
+func enter(ctx context.Context, conn *pgx.Conn) error {
+	var migrated bool
+	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regtype('halfvec') IS NOT NULL`).Scan(&migrated)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look for the schema: %w", err)
+	case !migrated:
+		return errNotMigrated
+	}
+	if err := pgxvector.RegisterTypes(ctx, conn); err != nil {
+		return fmt.Errorf("look up vector types: %w", err)
+	}
+	if _, err := conn.Exec(ctx, `SET ROLE sluice_app`); err != nil {
+		return fmt.Errorf("take role sluice_app: %w", err)
+	}
+	return nil
+}
+
+func address(c *pgx.ConnConfig) string {
+	return fmt.Sprintf("%s:%d/%s", c.Host, c.Port, c.Database)
+}

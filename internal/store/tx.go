@@ -1,0 +1,96 @@
+package store
+
+// This file holds the three doors to the data. Each runs a function in one
+// transaction of one role, and again when Postgres asked for a repeat.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type role string
+
+const (
+	roleApp    role = "sluice_app"
+	roleSystem role = "sluice_system"
+	roleAuth   role = "sluice_auth"
+)
+
+// maxTries bounds how often a transaction is run when it loses against others.
+const maxTries = 8
+
+const enterSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
+
+// AsTenant runs fn in a transaction that sees and writes the rows of tenant
+// alone, and commits when fn returns nil. fn may run several times (when a
+// deadlock or serialization failure undid a run), so it must set what it
+// returns anew each time. Errors match the sentinels of package schema.
+func (s *Store) AsTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if tenant == uuid.Nil {
+		return schema.Invalid("tenant", "is missing")
+	}
+	return s.in(ctx, roleApp, tenant.String(), fn)
+}
+
+// AsSystem runs fn in a transaction that sees outbox rows, leases, version and
+// question states and tenants of all tenants, and no text. See AsTenant for
+// repeats and errors.
+func (s *Store) AsSystem(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.in(ctx, roleSystem, "", fn)
+}
+
+// AsAuth runs fn in a transaction that reads API keys of all tenants and
+// nothing else. See AsTenant for repeats and errors.
+func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.in(ctx, roleAuth, "", fn)
+}
+
+func (s *Store) in(ctx context.Context, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	for try := 1; ; try++ {
+		err := s.once(ctx, r, tenant, fn)
+		if err == nil || try == maxTries || !repeatable(err) {
+			return translate(err)
+		}
+		// Losers come back apart from each other.
+		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try+1, 8)))
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return translate(err)
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *Store) once(ctx context.Context, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, enterSQL, string(r), tenant); err != nil {
+			return fmt.Errorf("enter as %s: %w", r, err)
+		}
+		return fn(ctx, tx)
+	})
+}
+
+// repeatable reports whether err undid the whole transaction for a reason that
+// may be gone next time.
+func repeatable(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		switch pg.Code {
+		case "40001", "40P01": // serialization failure, deadlock
+			return true
+		}
+		return false
+	}
+	return pgconn.SafeToRetry(err)
+}
