@@ -1,0 +1,141 @@
+// Package bus is how Sluice uses NATS: connections, streams, request/reply
+// services, and the trace context that travels in message headers. What is sent
+// where is schema/wire's.
+package bus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Options of a connection.
+type Options struct {
+	URL  string
+	Name string // of the client, shown in NATS' monitoring
+}
+
+// Connect connects and keeps reconnecting for as long as the process lives; the
+// first connection must succeed before ctx ends.
+func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
+	for {
+		nc, err := nats.Connect(o.URL,
+			nats.Name(o.Name),
+			nats.MaxReconnects(-1),
+			nats.ReconnectWait(250*time.Millisecond),
+			nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
+			nats.Timeout(5*time.Second),
+			nats.DrainTimeout(30*time.Second),
+			nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+				subject := ""
+				if s != nil {
+					subject = s.Subject
+				}
+				slog.Warn("nats reports an error", "subject", subject, "error", err)
+			}),
+			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+				if err != nil {
+					slog.Warn("lost the connection to nats; reconnecting", "error", err)
+				}
+			}),
+		)
+		if err == nil {
+			return nc, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to nats at %s (SLUICE_NATS_URL): %w", redact(o.URL), err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// Limits of the streams.
+type Limits struct {
+	// PerTenant is how many versions, or questions, of one tenant may wait in
+	// JetStream; more wait in the outbox. 0: 10,000.
+	PerTenant int64
+	// Duplicates is how long a repeated message id is swallowed. 0: 2 minutes.
+	Duplicates time.Duration
+	// EventsAge is how long events are kept. 0: 24 hours.
+	EventsAge time.Duration
+	// Replicas of every stream. 0: 1.
+	Replicas int
+}
+
+// EnsureStreams creates or updates the streams. It is safe when several
+// processes do it at once.
+func EnsureStreams(ctx context.Context, js jetstream.JetStream, l Limits) error {
+	perTenant := positive(l.PerTenant, 10_000)
+	duplicates := positive(l.Duplicates, 2*time.Minute)
+	work := func(name, subjects string) jetstream.StreamConfig {
+		return jetstream.StreamConfig{
+			Name:                 name,
+			Subjects:             []string{subjects},
+			Retention:            jetstream.WorkQueuePolicy,
+			Discard:              jetstream.DiscardNew,
+			DiscardNewPerSubject: true,
+			MaxMsgsPerSubject:    perTenant,
+			Duplicates:           duplicates,
+			Replicas:             positive(l.Replicas, 1),
+		}
+	}
+	age := positive(l.EventsAge, 24*time.Hour)
+	for _, config := range []jetstream.StreamConfig{
+		work(wire.StreamIngest, wire.IngestSubjects),
+		work(wire.StreamQuestions, wire.QuestionsSubjects),
+		{
+			Name:       wire.StreamEvents,
+			Subjects:   []string{wire.EventsSubjects},
+			Retention:  jetstream.LimitsPolicy,
+			MaxAge:     age,
+			MaxBytes:   256 << 20,
+			Duplicates: min(duplicates, age),
+			Replicas:   positive(l.Replicas, 1),
+		},
+	} {
+		if _, err := js.CreateOrUpdateStream(ctx, config); err != nil {
+			return fmt.Errorf("ensure stream %s (is JetStream on?): %w", config.Name, err)
+		}
+	}
+	return nil
+}
+
+func positive[T int | int64 | time.Duration](value, otherwise T) T {
+	if value > 0 {
+		return value
+	}
+	return otherwise
+}
+
+// Inject writes the trace context of ctx into a message's header.
+func Inject(ctx context.Context, header nats.Header) {
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(header))
+}
+
+// Extract returns ctx with the trace context of a message's header.
+func Extract(ctx context.Context, header nats.Header) context.Context {
+	return otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
+}
+
+// Traceparent is the W3C trace context of ctx as text, empty without one. It is
+// kept with what is queued, so that later work links to its cause.
+func Traceparent(ctx context.Context) string {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// WithTraceparent returns ctx as if it were inside the span that traceparent
+// names.
+func WithTraceparent(ctx context.Context, traceparent string) context.Context {
+	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent})
+}

@@ -1,0 +1,59 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
+
+// Request sends request to a service and waits for its reply until ctx ends. A
+// service that no one runs gives schema.ErrUnavailable. An error inside the
+// reply is the caller's to look at.
+func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any) (Reply, error) {
+	var reply Reply
+	ctx, span := tracer.Start(ctx, "request "+subject, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", subject)))
+	defer span.End()
+	fail := func(err error) (Reply, error) {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		return reply, err
+	}
+	data, err := wire.Encode(request)
+	if err != nil {
+		return fail(err)
+	}
+	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
+	Inject(ctx, msg.Header)
+	answer, err := nc.RequestMsgWithContext(ctx, msg)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return fail(fmt.Errorf("request %s: no worker answers; start one: %w", subject, schema.ErrUnavailable))
+	case err != nil:
+		return fail(fmt.Errorf("request %s: %w", subject, err))
+	}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return fail(fmt.Errorf("request %s: decode the reply: %w", subject, err))
+	}
+	return reply, nil
+}
+
+func redact(address string) string {
+	if u, err := url.Parse(address); err == nil {
+		return u.Redacted()
+	}
+	return "the given address"
+}

@@ -1,0 +1,71 @@
+// Package durable connects to Temporal, with tracing, metrics and logging as
+// the rest of Sluice has them.
+package durable
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/opentelemetry"
+	"go.temporal.io/sdk/interceptor"
+	tlog "go.temporal.io/sdk/log"
+)
+
+const scope = "github.com/sluice-rag/sluice/internal/durable"
+
+// Options of a connection.
+type Options struct {
+	Address   string
+	Namespace string // "default" when empty
+	Name      string // identity, shown in Temporal's histories
+}
+
+// Dial connects, trying again until ctx ends. Workers made from the client
+// continue the traces that its callers began.
+func Dial(ctx context.Context, o Options) (client.Client, error) {
+	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{Tracer: otel.Tracer(scope)})
+	if err != nil {
+		return nil, fmt.Errorf("trace temporal: %w", err)
+	}
+	options := client.Options{
+		HostPort:       o.Address,
+		Namespace:      o.Namespace,
+		Identity:       o.Name,
+		Logger:         tlog.NewStructuredLogger(slog.New(quiet{slog.Default().Handler()})),
+		MetricsHandler: opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter(scope)}),
+		Interceptors:   []interceptor.ClientInterceptor{tracing},
+	}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
+		c, err := client.DialContext(attempt, options)
+		cancel()
+		if err == nil {
+			return c, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("connect to temporal at %s (SLUICE_TEMPORAL_ADDRESS): %w", o.Address, err)
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+// quiet keeps the SDK's chatter about its pollers out of the info level.
+type quiet struct{ slog.Handler }
+
+func (h quiet) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn {
+		r.Level = slog.LevelDebug
+		if !h.Enabled(ctx, r.Level) {
+			return nil
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{h.Handler.WithAttrs(attrs)} }
+func (h quiet) WithGroup(name string) slog.Handler       { return quiet{h.Handler.WithGroup(name)} }
