@@ -1,0 +1,168 @@
+// Package config holds the settings of every program of Sluice as structs that
+// kong fills: from flags, then SLUICE_* variables, then sluice.yaml. Nothing
+// else reads the environment; a program's settings are defaulted and validated
+// before anything is made from them.
+package config
+
+import (
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Database is where the store is.
+type Database struct {
+	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database."`
+	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"16" help:"Connections that one process opens at most."`
+}
+
+// NATS is where messages go.
+type NATS struct {
+	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222."`
+}
+
+// Streams bounds what waits in JetStream.
+type Streams struct {
+	QueuePerTenant int64         `env:"SLUICE_QUEUE_PER_TENANT" default:"10000" help:"Versions, or questions, of one tenant that wait in JetStream; more wait in Postgres."`
+	EventsAge      time.Duration `env:"SLUICE_EVENTS_AGE" default:"24h" help:"How long events are kept in JetStream."`
+	StreamReplicas int           `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream."`
+}
+
+// Temporal is where workflows run.
+type Temporal struct {
+	TemporalAddress   string `env:"SLUICE_TEMPORAL_ADDRESS" placeholder:"HOST:PORT" help:"Temporal's frontend."`
+	TemporalNamespace string `env:"SLUICE_TEMPORAL_NAMESPACE" default:"default" help:"Temporal namespace."`
+}
+
+// Log is how a program logs.
+type Log struct {
+	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}."`
+	LogFormat string `env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log: ${enum}."`
+}
+
+// Health is where a worker shows itself.
+type Health struct {
+	HealthListen string `env:"SLUICE_HEALTH_LISTEN" default:":8081" placeholder:"ADDR" help:"Address of /healthz, /readyz and /metrics; \"off\" for none."`
+}
+
+// Model is which model pack runs, and how.
+type Model struct {
+	ModelPack      string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"Folder of the model pack; the one shipped when empty."`
+	ModelProvider  string `env:"SLUICE_MODEL_PROVIDER" default:"cpu" enum:"cpu,cuda" help:"Where graphs run: ${enum}."`
+	ModelThreads   int    `env:"SLUICE_MODEL_THREADS" default:"0" help:"Threads of one graph's run; 0 is half of the cores."`
+	ONNXRuntimeLib string `name:"onnxruntime-lib" env:"SLUICE_ONNXRUNTIME_LIB" placeholder:"FILE" help:"The ONNX Runtime library; searched for when empty."`
+}
+
+// Parse bounds the parsing of one file.
+type Parse struct {
+	ParseWorkers int           `env:"SLUICE_PARSE_WORKERS" default:"0" help:"Parser processes; 0 is one per core."`
+	ParseTimeout time.Duration `env:"SLUICE_PARSE_TIMEOUT" default:"60s" help:"Longest time one file may take to parse."`
+	ParseMemory  int64         `env:"SLUICE_PARSE_MEMORY_MB" default:"1024" help:"Most memory, in MB, that a parser process may take."`
+	ParsePages   int           `env:"SLUICE_PARSE_PAGES" default:"5000" help:"Most pages that one file may have."`
+	ParseText    int64         `env:"SLUICE_PARSE_TEXT_MB" default:"20" help:"Most text, in MB, that one file may give."`
+}
+
+// Ingest is how documents are taken through their stages.
+type Ingest struct {
+	IngestBatches    int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open."`
+	IngestBatchSize  int           `env:"SLUICE_INGEST_BATCH_SIZE" default:"64" help:"Versions in a batch at most."`
+	IngestBatchBytes int64         `env:"SLUICE_INGEST_BATCH_BYTES" default:"1048576" help:"Bytes in a batch at most; a larger document is a batch of its own."`
+	IngestBatchWait  time.Duration `env:"SLUICE_INGEST_BATCH_WAIT" default:"200ms" help:"How long a batch waits to fill."`
+	IngestLease      time.Duration `env:"SLUICE_INGEST_LEASE" default:"60s" help:"How long a version stays with a worker that has gone silent."`
+	IngestRequeue    time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"2m" help:"How long a version may wait in the queue before it is queued again."`
+	IngestReconcile  time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for."`
+	IngestPurge      time.Duration `env:"SLUICE_INGEST_PURGE" default:"30s" help:"How often what was deleted or replaced is purged."`
+}
+
+// LLM is which language model answers.
+type LLM struct {
+	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,extractive" help:"Who answers: ${enum}; auto is openai with a key or base URL, else extractive."`
+	LLMBaseURL   string        `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)."`
+	LLMAPIKey    string        `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key."`
+	LLMModel     string        `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model."`
+	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call."`
+	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most."`
+}
+
+// Query is how questions are answered.
+type Query struct {
+	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"16" help:"Searches, and questions, that one worker runs at once."`
+	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`
+	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent."`
+}
+
+// HTTP is how the API is served.
+type HTTP struct {
+	Listen     string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
+	MaxUpload  int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
+	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
+}
+
+// Require reports the first of the named settings that is empty, with the
+// variable that sets it.
+func Require(settings ...[2]string) error {
+	for _, s := range settings {
+		if s[1] == "" {
+			return schema.Invalid(s[0], "must be set, by its flag, in the environment or in sluice.yaml")
+		}
+	}
+	return nil
+}
+
+// Connections are the parts that every worker talks to. kong validates them, so
+// what can do without one (sluice up) embeds the parts instead.
+type Connections struct {
+	Database
+	NATS
+	Temporal
+}
+
+// Validate reports the first missing connection.
+func (c Connections) Validate() error {
+	return Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}, [2]string{"SLUICE_NATS_URL", c.NATSURL},
+		[2]string{"SLUICE_TEMPORAL_ADDRESS", c.TemporalAddress})
+}
+
+// IngestWorker are the settings of ingest-worker.
+type IngestWorker struct {
+	Connections
+	Streams
+	Ingest
+	Parse
+	Health
+	Log
+}
+
+// QueryWorker are the settings of query-worker.
+type QueryWorker struct {
+	Connections
+	Streams
+	Query
+	Health
+	Log
+}
+
+// LLMGateway are the settings of llm-gateway.
+type LLMGateway struct {
+	Database
+	NATS
+	LLM
+	Health
+	Log
+}
+
+// GPUSegmenter are the settings of gpu-segmenter.
+type GPUSegmenter struct {
+	NATS
+	Model
+	Health
+	Log
+}
+
+// Server are the settings of the API server.
+type Server struct {
+	Connections
+	Streams
+	HTTP
+	Log
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+var update = flag.Bool("update", false, "write the configuration page")
+
+func TestConfigurationPage(t *testing.T) {
+	const page = "../../docs/configuration.md"
+	var want bytes.Buffer
+	if err := Document(&want); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/configuration.md is not what the code says; run: go generate ./internal/config")
+	}
+}
+
+func load(t *testing.T, file string, args ...string) (IngestWorker, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_CONFIG", path)
+	var settings IngestWorker
+	option, err := FromFile(Known())
+	if err != nil {
+		return settings, err
+	}
+	parser, err := kong.New(&settings, option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = parser.Parse(args)
+	return settings, err
+}
+
+func TestFlagsBeatEnvironmentBeatsFileBeatsDefault(t *testing.T) {
+	t.Setenv("SLUICE_NATS_URL", "nats://env")
+	t.Setenv("SLUICE_INGEST_BATCHES", "7")
+	got, err := load(t, "nats-url: nats://file\ningest_lease: 5s\ningest-batches: 9\nlisten: 0.0.0.0:80\n", "--ingest-batches=8",
+		"--database-url=postgres://x", "--temporal-address=x:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.NATSURL != "nats://env" || got.IngestBatches != 8 || got.IngestLease != 5*time.Second || got.IngestBatchSize != 64 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestBadFileNamesTheSetting(t *testing.T) {
+	for _, file := range []string{"nats-uri: x\n", "nats-url: [a]\n", "nats-url: {\n"} {
+		if _, err := load(t, file); !errors.Is(err, schema.ErrInvalid) {
+			t.Errorf("%q gave %v", file, err)
+		}
+	}
+	if _, err := load(t, "ingest-lease: soon\n"); err == nil {
+		t.Error("a malformed duration was taken")
+	}
+	t.Setenv("SLUICE_CONFIG", filepath.Join(t.TempDir(), "none.yaml"))
+	if _, err := FromFile(Known()); err == nil {
+		t.Error("a named file that is missing was ignored")
+	}
+}
+
+func TestRequireNamesTheVariable(t *testing.T) {
+	var missing *schema.FieldError
+	if err := (Connections{}).Validate(); !errors.As(err, &missing) || missing.Field != "SLUICE_DATABASE_URL" {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,59 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// groups are the parts of the configuration page, in its order.
+var groups = []struct {
+	title    string
+	programs string
+	settings any
+}{
+	{"Connections", "all but as noted", &Connections{}},
+	{"Streams", "serve, ingest-worker, query-worker", &Streams{}},
+	{"API", "serve", &HTTP{}},
+	{"Ingestion", "ingest-worker", &Ingest{}},
+	{"Parsing", "ingest-worker", &Parse{}},
+	{"Models", "gpu-segmenter", &Model{}},
+	{"Questions", "query-worker", &Query{}},
+	{"Language models", "llm-gateway", &LLM{}},
+	{"Health", "every worker", &Health{}},
+	{"Log", "every program", &Log{}},
+}
+
+// Document writes the configuration page, in Markdown.
+func Document(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Configuration\n\nThis page is generated from the code (`go generate ./internal/config`).\n\n" +
+		"A setting comes from its flag, else from its variable, else from `sluice.yaml` in the working\n" +
+		"folder (or the file that `SLUICE_CONFIG` names), else its default. In `sluice.yaml` a setting has\n" +
+		"its flag's name: `nats-url: nats://queue:4222`. `sluice up` runs every program in one process and\n" +
+		"takes the settings of all of them.\n\n" +
+		"OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
+	for _, group := range groups {
+		fmt.Fprintf(&b, "\n## %s\n\nRead by: %s.\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n", group.title, group.programs)
+		parser, err := kong.New(reflect.New(reflect.TypeOf(group.settings).Elem()).Interface(), kong.Name("sluice"))
+		if err != nil {
+			return fmt.Errorf("read the settings of %s: %w", group.title, err)
+		}
+		for _, flag := range parser.Model.Flags {
+			if flag.Name == "help" {
+				continue
+			}
+			value := "none"
+			if flag.HasDefault {
+				value = "`" + flag.Default + "`"
+			}
+			help := strings.ReplaceAll(flag.Help, "${enum}", strings.Join(strings.Split(flag.Enum, ","), ", "))
+			fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s |\n", flag.Name, strings.Join(flag.Envs, "`, `"), value, help)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"gopkg.in/yaml.v3"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// File is the settings file that every program reads from its working folder;
+// SLUICE_CONFIG names another.
+const File = "sluice.yaml"
+
+// FromFile returns a kong option that fills settings from a YAML file of
+// flag names and values (database-url: ...). A missing default file is fine; a
+// missing named one, a malformed one and an unknown setting are errors.
+// A setting of another program is known when all lists it.
+func FromFile(known []string) (kong.Option, error) {
+	path, named := os.LookupEnv("SLUICE_CONFIG")
+	if !named {
+		path = File
+	}
+	data, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !named:
+		return kong.OptionFunc(func(*kong.Kong) error { return nil }), nil
+	case err != nil:
+		return nil, fmt.Errorf("read settings: %w", err)
+	}
+	values, err := parse(path, data, known)
+	if err != nil {
+		return nil, err
+	}
+	return kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+		value, ok := values[flag.Name]
+		if !ok {
+			return nil, nil
+		}
+		// kong looks at resolvers before the environment; the environment wins.
+		for _, env := range flag.Envs {
+			if _, set := os.LookupEnv(env); set {
+				return nil, nil
+			}
+		}
+		return value, nil
+	})), nil
+}
+
+func parse(path string, data []byte, known []string) (map[string]string, error) {
+	var raw map[string]yaml.Node
+	if err := yaml.Unmarshal(data, &raw); err != nil {
+		return nil, schema.Invalid(path, "%v", err)
+	}
+	allowed := map[string]bool{}
+	for _, name := range known {
+		allowed[name] = true
+	}
+	values := map[string]string{}
+	for name, node := range raw {
+		key := strings.ReplaceAll(name, "_", "-")
+		if !allowed[key] {
+			return nil, schema.Invalid(path, "line %d: there is no setting %q", node.Line, name)
+		}
+		if node.Kind != yaml.ScalarNode {
+			return nil, schema.Invalid(path, "line %d: %q takes one value", node.Line, name)
+		}
+		values[key] = node.Value
+	}
+	return values, nil
+}
+
+// everything has each setting of each program once.
+type everything struct {
+	Connections
+	Streams
+	Ingest
+	Parse
+	Query
+	LLM
+	Model
+	HTTP
+	Health
+	Log
+}
+
+// Known returns the names of all settings that sluice.yaml may have.
+func Known() []string {
+	model, err := kong.New(&everything{}, kong.Name("sluice"))
+	if err != nil {
+		panic(fmt.Sprintf("config: the settings do not make flags: %v", err)) // a mistake in a tag
+	}
+	var names []string
+	for _, flag := range model.Model.Flags {
+		if flag.Name != "help" {
+			names = append(names, flag.Name)
+		}
+	}
+	return names
+}
