@@ -1,0 +1,198 @@
+// Package tokenizer turns text into the token ids of BERT-family models: it reads a Hugging Face tokenizer.json made of
+// BertNormalizer, BertPreTokenizer and WordPiece, and gives the ids that the tokenizers library gives for it.
+//
+// A text never makes a special token: "[SEP]" in a document is punctuation and a word, whatever added_tokens says.
+// Padding, truncation and the special tokens around a text are the caller's.
+package tokenizer
+
+// This file reads tokenizer.json and encodes words; normalize.go makes the words.
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Tokenizer encodes text. It is safe for concurrent use.
+type Tokenizer struct {
+	normalizer normalizer
+	first      map[string]int32 // pieces that start a word
+	rest       map[string]int32 // pieces that continue one, without their prefix
+	added      map[string]int32
+	unknown    int32
+	size       int
+	longest    int // bytes of the longest piece
+	maxChars   int // a word of more characters is unknown as a whole
+}
+
+type file struct {
+	AddedTokens []struct {
+		ID      int32  `json:"id"`
+		Content string `json:"content"`
+	} `json:"added_tokens"`
+	Normalizer *struct {
+		Type               string `json:"type"`
+		CleanText          *bool  `json:"clean_text"`
+		HandleChineseChars *bool  `json:"handle_chinese_chars"`
+		StripAccents       *bool  `json:"strip_accents"`
+		Lowercase          *bool  `json:"lowercase"`
+	} `json:"normalizer"`
+	PreTokenizer *struct {
+		Type string `json:"type"`
+	} `json:"pre_tokenizer"`
+	Model struct {
+		Type                    string           `json:"type"`
+		UnkToken                string           `json:"unk_token"`
+		ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
+		MaxInputCharsPerWord    *int             `json:"max_input_chars_per_word"`
+		Vocab                   map[string]int32 `json:"vocab"`
+	} `json:"model"`
+}
+
+// Load reads the tokenizer.json at path.
+func Load(path string) (*Tokenizer, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading tokenizer: %w", err)
+	}
+	t, err := Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("reading tokenizer %s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse reads a tokenizer.json. Errors name the field that is missing or not supported.
+func Parse(data []byte) (*Tokenizer, error) {
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	switch {
+	case f.Normalizer == nil || f.Normalizer.Type != "BertNormalizer":
+		return nil, fmt.Errorf("normalizer.type: must be BertNormalizer")
+	case f.PreTokenizer == nil || f.PreTokenizer.Type != "BertPreTokenizer":
+		return nil, fmt.Errorf("pre_tokenizer.type: must be BertPreTokenizer")
+	case f.Model.Type != "WordPiece":
+		return nil, fmt.Errorf("model.type: must be WordPiece, not %q", f.Model.Type)
+	case len(f.Model.Vocab) == 0:
+		return nil, fmt.Errorf("model.vocab: missing")
+	}
+	t := &Tokenizer{
+		normalizer: normalizer{
+			clean:   or(f.Normalizer.CleanText, true),
+			chinese: or(f.Normalizer.HandleChineseChars, true),
+			lower:   or(f.Normalizer.Lowercase, true),
+		},
+		first:    make(map[string]int32, len(f.Model.Vocab)),
+		rest:     make(map[string]int32, len(f.Model.Vocab)),
+		added:    map[string]int32{},
+		maxChars: or(f.Model.MaxInputCharsPerWord, 100),
+	}
+	t.normalizer.strip = or(f.Normalizer.StripAccents, t.normalizer.lower)
+	if t.maxChars < 1 {
+		return nil, fmt.Errorf("model.max_input_chars_per_word: %d is not positive", t.maxChars)
+	}
+	prefix := or(f.Model.ContinuingSubwordPrefix, "##")
+	for piece, id := range f.Model.Vocab {
+		if id < 0 {
+			return nil, fmt.Errorf("model.vocab: id %d of %q is negative", id, piece)
+		}
+		t.size = max(t.size, int(id)+1)
+		t.longest = max(t.longest, len(piece))
+		if piece != "" {
+			t.first[piece] = id
+		}
+		if tail, ok := strings.CutPrefix(piece, prefix); ok && tail != "" {
+			t.rest[tail] = id
+		}
+	}
+	for _, a := range f.AddedTokens {
+		if a.ID < 0 {
+			return nil, fmt.Errorf("added_tokens: id %d of %q is negative", a.ID, a.Content)
+		}
+		t.added[a.Content] = a.ID
+		t.size = max(t.size, int(a.ID)+1)
+	}
+	id, ok := t.Lookup(f.Model.UnkToken)
+	if !ok {
+		return nil, fmt.Errorf("model.unk_token: %q is not in the vocabulary", f.Model.UnkToken)
+	}
+	t.unknown = id
+	return t, nil
+}
+
+func or[T any](value *T, fallback T) T {
+	if value == nil {
+		return fallback
+	}
+	return *value
+}
+
+// Size is one more than the largest id.
+func (t *Tokenizer) Size() int { return t.size }
+
+// Unknown is the id of words that the vocabulary can't spell.
+func (t *Tokenizer) Unknown() int32 { return t.unknown }
+
+// Lookup returns the id of a piece or of an added token such as "[CLS]".
+func (t *Tokenizer) Lookup(piece string) (int32, bool) {
+	if id, ok := t.added[piece]; ok {
+		return id, true
+	}
+	id, ok := t.first[piece]
+	return id, ok
+}
+
+// Encode appends the ids of text to ids. Only the first limit of them are appended (0: all); total counts all.
+func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, total int) {
+	end := len(ids) + limit
+	var scratch [24]int32
+	pieces := scratch[:0]
+	t.normalizer.words(text, func(word []byte) {
+		pieces = t.word(pieces[:0], word)
+		total += len(pieces)
+		if limit > 0 && len(ids)+len(pieces) > end {
+			pieces = pieces[:max(0, end-len(ids))]
+		}
+		ids = append(ids, pieces...)
+	})
+	return ids, total
+}
+
+// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary that fits.
+func (t *Tokenizer) word(ids []int32, word []byte) []int32 {
+	if id, ok := t.first[string(word)]; ok && utf8.RuneCount(word) <= t.maxChars {
+		return append(ids, id)
+	}
+	if len(word) > t.maxChars && utf8.RuneCount(word) > t.maxChars {
+		return append(ids, t.unknown)
+	}
+	known := len(ids)
+	vocabulary := t.first
+	for start := 0; start < len(word); {
+		end := min(len(word), start+t.longest)
+		for end < len(word) && !utf8.RuneStart(word[end]) {
+			end--
+		}
+		for ; end > start; end = before(word, start, end) {
+			if id, ok := vocabulary[string(word[start:end])]; ok {
+				ids = append(ids, id)
+				break
+			}
+		}
+		if end <= start {
+			return append(ids[:known], t.unknown)
+		}
+		start, vocabulary = end, t.rest
+	}
+	return ids
+}
+
+// before is the start of the character that ends at end.
+func before(word []byte, start, end int) int {
+	_, size := utf8.DecodeLastRune(word[start:end])
+	return end - size
+}
