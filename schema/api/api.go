@@ -1,0 +1,213 @@
+// Package api is what the HTTP API under /v1 takes and gives, shared by the
+// server and its clients. Field tags carry the documentation and limits that
+// the OpenAPI description shows and the server enforces.
+package api
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Page is one page of a list. Next is empty on the last.
+type Page[T any] struct {
+	Items []T    `json:"items"`
+	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one."`
+}
+
+// NewCollection makes a collection.
+type NewCollection struct {
+	Name        string `json:"name" minLength:"1" maxLength:"128" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" doc:"Unique in the tenant."`
+	Description string `json:"description,omitempty" maxLength:"2000"`
+	Language    string `json:"language,omitempty" maxLength:"35" doc:"BCP 47; en when absent."`
+}
+
+// CollectionChange changes a collection; absent fields stay.
+type CollectionChange struct {
+	Description *string `json:"description,omitempty" maxLength:"2000"`
+}
+
+// NewDocument is one document of an upload.
+type NewDocument struct {
+	ExternalID string          `json:"external_id" minLength:"1" maxLength:"1024" doc:"The user's own name of the document (path, URL, key), unique in its collection."`
+	Title      string          `json:"title,omitempty" maxLength:"1000"`
+	MediaType  string          `json:"media_type,omitempty" maxLength:"200" doc:"A hint; the content decides."`
+	Text       string          `json:"text,omitempty" doc:"The content, when it is text."`
+	Content    []byte          `json:"content,omitempty" doc:"The content, base64."`
+	Labels     []string        `json:"labels,omitempty" maxItems:"100" doc:"Who may see it: keys with one of these groups. None: everyone in the tenant."`
+	Metadata   schema.Metadata `json:"metadata,omitempty" doc:"Scalars and lists of scalars can be filtered on."`
+}
+
+// Upload uploads several documents at once: all of them, or none.
+type Upload struct {
+	Documents []NewDocument `json:"documents" minItems:"1" maxItems:"256"`
+}
+
+// Uploaded tells what became of one document of an upload.
+type Uploaded struct {
+	ExternalID string         `json:"external_id"`
+	Document   uuid.UUID      `json:"document_id"`
+	Version    uuid.UUID      `json:"version_id"`
+	State      schema.State   `json:"state"`
+	Unchanged  bool           `json:"unchanged" doc:"The document's newest version is this very upload."`
+	Reason     *schema.Reason `json:"reason,omitempty"`
+}
+
+// UploadResult answers Upload.
+type UploadResult struct {
+	Documents []Uploaded `json:"documents"`
+}
+
+// Fingerprint is what a client has of a document, to ask whether to upload it.
+type Fingerprint struct {
+	ExternalID  string `json:"external_id" minLength:"1" maxLength:"1024"`
+	Fingerprint string `json:"fingerprint" minLength:"64" maxLength:"64" doc:"SHA-256 over the content's SHA-256 (hex) and the canonical JSON of title, labels and metadata."`
+}
+
+// Compare asks which of a client's documents differ from the stored ones.
+type Compare struct {
+	Documents []Fingerprint `json:"documents" minItems:"1" maxItems:"5000"`
+}
+
+// CompareResult answers Compare.
+type CompareResult struct {
+	Changed   []string `json:"changed" doc:"External ids to upload: new, changed, deleted or cancelled ones."`
+	Unchanged []string `json:"unchanged"`
+	Failed    []string `json:"failed" doc:"Unchanged ones whose processing failed; retry them, uploading again changes nothing."`
+}
+
+// DocumentChange changes who may see a document and what filters find it;
+// absent fields stay. It acts at once, without new processing.
+type DocumentChange struct {
+	Labels   *[]string        `json:"labels,omitempty" maxItems:"100"`
+	Metadata *schema.Metadata `json:"metadata,omitempty"`
+}
+
+// DocumentDetail is a document with its versions, newest first.
+type DocumentDetail struct {
+	schema.Document
+	Versions []schema.Version `json:"versions"`
+}
+
+// Retried tells how many documents were queued again.
+type Retried struct {
+	Queued int `json:"queued"`
+}
+
+// Query is a search or a question.
+type Query struct {
+	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
+	Query      string        `json:"query" minLength:"1" maxLength:"8000"`
+	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
+	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
+	K          int           `json:"k,omitempty" minimum:"0" maximum:"1000" doc:"How many passages; the plan's own number when 0."`
+	Explain    bool          `json:"explain,omitempty" doc:"Return what each stage did."`
+	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
+}
+
+// SearchResult answers a search.
+type SearchResult struct {
+	Query    string               `json:"query"`
+	Plan     string               `json:"plan"`
+	Passages []schema.Candidate   `json:"passages"`
+	Trace    []schema.StageReport `json:"trace,omitempty"`
+	Millis   float64              `json:"ms"`
+}
+
+// NewTenant makes a tenant and its first key.
+type NewTenant struct {
+	Name         string `json:"name" minLength:"1" maxLength:"63" pattern:"^[a-z0-9][a-z0-9._-]*$"`
+	MaxDocuments *int64 `json:"max_documents,omitempty" minimum:"0"`
+	MaxBytes     *int64 `json:"max_bytes,omitempty" minimum:"0"`
+}
+
+// Tenant is one customer, or department, apart from all others.
+type Tenant struct {
+	ID           uuid.UUID `json:"id"`
+	Name         string    `json:"name"`
+	MaxDocuments *int64    `json:"max_documents,omitempty"`
+	MaxBytes     *int64    `json:"max_bytes,omitempty"`
+	CreatedAt    time.Time `json:"created_at"`
+}
+
+// TenantCreated answers NewTenant. The key is shown this once.
+type TenantCreated struct {
+	Tenant
+	APIKey string `json:"api_key"`
+}
+
+// NewKey makes an API key.
+type NewKey struct {
+	Name      string         `json:"name" minLength:"1" maxLength:"128"`
+	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"admin,ingest,query,impersonate"`
+	Groups    []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
+	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
+}
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        uuid.UUID      `json:"id"`
+	Name      string         `json:"name"`
+	Prefix    string         `json:"prefix"`
+	Scopes    []schema.Scope `json:"scopes"`
+	Groups    []string       `json:"groups,omitempty"`
+	CreatedAt time.Time      `json:"created_at"`
+	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
+	RevokedAt *time.Time     `json:"revoked_at,omitempty"`
+}
+
+// KeyCreated answers NewKey. The key is shown this once.
+type KeyCreated struct {
+	Key
+	APIKey string `json:"api_key"`
+}
+
+// AuditEntry is one line of the audit log.
+type AuditEntry struct {
+	ID     uuid.UUID      `json:"id"`
+	At     time.Time      `json:"at"`
+	Actor  string         `json:"actor"`
+	Action string         `json:"action"`
+	Target string         `json:"target"`
+	Detail map[string]any `json:"detail,omitempty"`
+}
+
+// Identity tells a caller who it is.
+type Identity struct {
+	Tenant uuid.UUID      `json:"tenant_id"`
+	Key    uuid.UUID      `json:"key_id"`
+	Name   string         `json:"name"`
+	Scopes []schema.Scope `json:"scopes"`
+	Groups []string       `json:"groups,omitempty"`
+}
+
+// Problem is an error, as RFC 9457 has it (application/problem+json).
+type Problem struct {
+	Status int             `json:"status"`
+	Title  string          `json:"title"`
+	Detail string          `json:"detail,omitempty"`
+	Errors []ProblemDetail `json:"errors,omitempty"`
+}
+
+// ProblemDetail names one wrong field.
+type ProblemDetail struct {
+	Message  string `json:"message"`
+	Location string `json:"location,omitempty"`
+}
+
+func (p *Problem) Error() string {
+	text := p.Detail
+	if text == "" {
+		text = p.Title
+	}
+	for _, e := range p.Errors {
+		text += "; "
+		if e.Location != "" {
+			text += e.Location + ": "
+		}
+		text += e.Message
+	}
+	return text
+}
