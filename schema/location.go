@@ -1,0 +1,33 @@
+package schema
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// PageAt returns the page on which byte offset of the section's text lies, 0
+// when the section has no pages.
+func (s Section) PageAt(offset int) int {
+	i := sort.Search(len(s.Pages), func(i int) bool { return s.Pages[i].Start > offset })
+	switch {
+	case len(s.Pages) == 0:
+		return 0
+	case i == 0:
+		return s.Pages[0].Page
+	}
+	return s.Pages[i-1].Page
+}
+
+// Location says for people where in its document byte offset of the section's
+// text lies: "page 3", "Leave > Parental leave", or "part 2" in a document that
+// has neither pages nor headings.
+func (s Section) Location(offset int) string {
+	if page := s.PageAt(offset); page > 0 {
+		return fmt.Sprintf("page %d", page)
+	}
+	if len(s.HeadingPath) > 0 {
+		return strings.Join(s.HeadingPath, " > ")
+	}
+	return fmt.Sprintf("part %d", s.Ordinal+1)
+}
