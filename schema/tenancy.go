@@ -1,0 +1,79 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Tenant is one customer, or department, apart from all others. A nil quota
+// is no limit.
+type Tenant struct {
+	ID           uuid.UUID
+	Name         string
+	MaxDocuments *int64
+	MaxBytes     *int64
+	CreatedAt    time.Time
+}
+
+// NewTenant is a tenant to be.
+type NewTenant struct {
+	Name         string
+	MaxDocuments *int64
+	MaxBytes     *int64
+}
+
+// Key is an API key without its secret.
+type Key struct {
+	ID        uuid.UUID
+	Name      string
+	Prefix    string // the part of the key that lists show
+	Scopes    []Scope
+	Groups    []string
+	CreatedAt time.Time
+	ExpiresAt *time.Time
+	RevokedAt *time.Time
+}
+
+// NewKey is an API key to be.
+type NewKey struct {
+	Name      string
+	Scopes    []Scope
+	Groups    []string
+	ExpiresAt *time.Time
+}
+
+// AuditEntry tells who did what to what. Entries are never changed.
+type AuditEntry struct {
+	ID     uuid.UUID
+	At     time.Time
+	Actor  string // "key:<id>" or "system"
+	Action string // "document.delete"
+	Target string
+	Detail map[string]any
+}
+
+// PageQuery asks for one page of a list.
+type PageQuery struct {
+	Cursor string // where the page before said the next begins; empty: the first
+	Limit  int    // entries; 0 is 50, more than 500 is 500
+}
+
+// NewCollection is a collection to be.
+type NewCollection struct {
+	Name        string
+	Description string
+	Language    string // BCP 47; empty is "en"
+}
+
+// CollectionChange changes a collection; nil stays.
+type CollectionChange struct {
+	Description *string
+}
+
+// Reply is a stored answer to a request that may be repeated.
+type Reply struct {
+	Status      int
+	ContentType string
+	Body        []byte
+}
