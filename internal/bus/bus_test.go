@@ -18,6 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -65,6 +67,15 @@ func TestRequestWithoutServiceIsUnavailable(t *testing.T) {
 	if !errors.Is(err, schema.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
 	}
+}
+
+func TestServeKeepsTheLifecycleContract(t *testing.T) {
+	nc := connect(t)
+	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
+		return bus.Serve(nc, bus.ServeOptions{Subject: wire.ModelSubject(wire.OpEncode), Group: wire.ModelGroup},
+			func(context.Context, wire.EncodeRequest) wire.EncodeReply { return wire.EncodeReply{} },
+			func(e *schema.RemoteError) wire.EncodeReply { return wire.EncodeReply{Error: e} })
+	})
 }
 
 func TestServeAnswersAndRefusesWhatItCannotRead(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -27,21 +28,12 @@ type ServeOptions struct {
 
 // Service answers requests on a subject, as one of a queue group.
 type Service struct {
+	*lifecycle.Func
+
 	nc      *nats.Conn
 	options ServeOptions
 	handle  func(context.Context, []byte) (any, error)
 	failure func(*schema.RemoteError) any
-
-	mu      sync.Mutex // guards starting and stopping
-	sub     *nats.Subscription
-	stopped bool
-	cancel  context.CancelFunc
-	workers sync.WaitGroup
-
-	// A last message may arrive while the queue closes.
-	queueMu sync.RWMutex
-	queue   chan *nats.Msg
-	closed  bool
 }
 
 // Serve makes a service. handle runs once per request; failure makes the reply
@@ -51,7 +43,7 @@ func Serve[Req, Reply any, P interface {
 	wire.Message
 }](nc *nats.Conn, o ServeOptions, handle func(context.Context, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
 	o.Concurrency = int(positive(int64(o.Concurrency), 16))
-	return &Service{
+	s := &Service{
 		nc: nc, options: o,
 		handle: func(ctx context.Context, data []byte) (any, error) {
 			request, err := wire.Decode[Req, P](data)
@@ -62,51 +54,97 @@ func Serve[Req, Reply any, P interface {
 		},
 		failure: func(e *schema.RemoteError) any { return failure(e) },
 	}
+	s.Func = lifecycle.NewFunc("serve "+o.Subject, s.run)
+	return s
 }
 
-// Start subscribes.
-func (s *Service) Start(context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.sub != nil {
-		return nil
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	s.queue = make(chan *nats.Msg, s.options.Concurrency)
+// serving is one run of a service.
+type serving struct {
+	*Service
+	sub     *nats.Subscription
+	workers sync.WaitGroup
+
+	// A last message may arrive while the queue closes.
+	mu     sync.RWMutex
+	queue  chan *nats.Msg
+	closed bool
+}
+
+func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := &serving{Service: s, queue: make(chan *nats.Msg, s.options.Concurrency)}
 	for range s.options.Concurrency {
-		s.workers.Go(func() {
-			for msg := range s.queue {
-				s.answer(ctx, msg)
+		r.workers.Go(func() {
+			for msg := range r.queue {
+				s.answer(work, msg)
 			}
 		})
 	}
-	sub, err := s.nc.QueueSubscribe(s.options.Subject, s.options.Group, s.accept)
+	sub, err := s.nc.QueueSubscribe(s.options.Subject, s.options.Group, r.accept)
 	if err == nil {
 		err = s.nc.Flush()
 	}
 	if err != nil {
-		s.closeQueue()
+		if sub != nil {
+			_ = sub.Unsubscribe()
+		}
+		r.close()
 		cancel()
-		return fmt.Errorf("serve %s: %w", s.options.Subject, err)
+		r.workers.Wait()
+		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
-	s.sub = sub
-	return nil
+	r.sub = sub
+	over := make(chan struct{})
+	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
+		defer close(over)
+		defer cancel()
+		return r.stop(ctx, cancel)
+	}}, nil
 }
 
 // accept runs on the subscription's own goroutine, one message at a time.
-func (s *Service) accept(msg *nats.Msg) {
-	s.queueMu.RLock()
-	defer s.queueMu.RUnlock()
-	if s.closed {
-		s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: s.options.Subject + " is stopping"}))
+func (r *serving) accept(msg *nats.Msg) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.closed {
+		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
 		return
 	}
 	select {
-	case s.queue <- msg:
+	case r.queue <- msg:
 	default:
-		s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
-			Message: fmt.Sprintf("%s is overloaded: %d requests run and as many wait", s.options.Subject, s.options.Concurrency)}))
+		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
+			Message: fmt.Sprintf("%s is overloaded: %d requests run and as many wait", r.options.Subject, r.options.Concurrency)}))
+	}
+}
+
+func (r *serving) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	close(r.queue)
+}
+
+// stop takes no new requests and finishes those it holds; it cancels them when
+// ctx ends first.
+func (r *serving) stop(ctx context.Context, cancel context.CancelFunc) error {
+	drained := r.sub.StatusChanged(nats.SubscriptionClosed)
+	if err := r.sub.Drain(); err == nil {
+		select {
+		case <-drained:
+		case <-ctx.Done():
+		}
+	}
+	r.close()
+	done := make(chan struct{})
+	go func() { r.workers.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		cancel()
+		<-done
+		return fmt.Errorf("cancelled what was running: %w", ctx.Err())
 	}
 }
 
@@ -141,43 +179,5 @@ func (s *Service) reply(msg *nats.Msg, reply any) {
 	}
 	if err != nil && !errors.Is(err, nats.ErrMsgNoReply) {
 		slog.Warn("could not reply", "subject", s.options.Subject, "error", err)
-	}
-}
-
-func (s *Service) closeQueue() {
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	s.closed = true
-	close(s.queue)
-}
-
-// Stop takes no new requests, finishes those it holds, and cancels them when
-// ctx ends first.
-func (s *Service) Stop(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.stopped || s.sub == nil {
-		s.stopped = true
-		return nil
-	}
-	s.stopped = true
-	drained := s.sub.StatusChanged(nats.SubscriptionClosed)
-	if err := s.sub.Drain(); err == nil {
-		select {
-		case <-drained:
-		case <-ctx.Done():
-		}
-	}
-	s.closeQueue()
-	done := make(chan struct{})
-	go func() { s.workers.Wait(); close(done) }()
-	select {
-	case <-done:
-		s.cancel()
-		return nil
-	case <-ctx.Done():
-		s.cancel()
-		<-done
-		return fmt.Errorf("stop %s: cancelled what was running: %w", s.options.Subject, ctx.Err())
 	}
 }
