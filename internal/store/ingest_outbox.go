@@ -1,0 +1,122 @@
+package store
+
+// This file is the outbox as its relay sees it, and the session by which a
+// worker hears of new rows and lets others know that it lives.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+)
+
+// The subjects are found by skipping through the index, so that neither their
+// rows nor those of a subject that is full cost anything.
+const relaySQL = `
+WITH RECURSIVE subjects AS (
+    (SELECT subject FROM outbox WHERE subject > $1 ORDER BY subject LIMIT 1)
+    UNION ALL
+    SELECT (SELECT o.subject FROM outbox o WHERE o.subject > s.subject ORDER BY o.subject LIMIT 1)
+    FROM subjects s WHERE s.subject IS NOT NULL
+), some AS (
+    SELECT subject FROM subjects WHERE subject IS NOT NULL AND subject <> ALL($2::text[]) LIMIT $4
+)
+SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
+FROM some, LATERAL (
+    SELECT o.* FROM outbox o WHERE o.subject = some.subject ORDER BY o.id LIMIT $3 FOR UPDATE SKIP LOCKED
+) r`
+
+// RelayOutbox locks the next rows of the outbox, gives them to publish, and
+// deletes those whose ids publish returns. Rows that another process holds are
+// passed over. It returns the last subject of the round (empty when the round
+// reached the end), how many rows it found, and how many it deleted.
+func (s *Store) RelayOutbox(ctx context.Context, round batch.Round, publish func(context.Context, []batch.Message) []int64) (after string, found, deleted int, err error) {
+	subjects := max(round.Limit/round.PerSubject, 1)
+	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		after, found, deleted = "", 0, 0
+		skip := round.Skip
+		if skip == nil {
+			skip = []string{}
+		}
+		rows, err := tx.Query(ctx, relaySQL, round.After, skip, round.PerSubject, subjects)
+		if err != nil {
+			return err
+		}
+		messages, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Message, error) {
+			var m batch.Message
+			err := row.Scan(&m.ID, &m.Subject, &m.MsgID, &m.Payload, &m.Trace, &m.Queued)
+			return m, err
+		})
+		if err != nil {
+			return fmt.Errorf("read the outbox: %w", err)
+		}
+		found = len(messages)
+		seen := 0
+		for i, m := range messages {
+			if i == 0 || m.Subject != messages[i-1].Subject {
+				seen++
+			}
+		}
+		if seen == subjects {
+			after = messages[found-1].Subject
+		}
+		if found == 0 {
+			return nil
+		}
+		sent := publish(ctx, messages)
+		deleted = len(sent)
+		if deleted == 0 {
+			return nil
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM outbox WHERE id = ANY($1)`, sent); err != nil {
+			return fmt.Errorf("delete published rows: %w", err)
+		}
+		return nil
+	})
+	return after, found, deleted, err
+}
+
+// presenceClass is the first key of the advisory locks that say "I live".
+const presenceClass = 0x51C1CE
+
+// Session is a worker's own connection, outside the pool. It hears of new
+// outbox rows, and as long as it is open no one takes the holder's leases for
+// those of a dead process.
+type Session struct {
+	conn *pgx.Conn
+}
+
+// OpenSession opens a session for a holder of leases.
+func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error) {
+	pooled, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a session: %w", translate(err))
+	}
+	conn := pooled.Hijack()
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, presenceClass, holder); err != nil {
+		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, translate(closeAfter(ctx, conn, err)))
+	}
+	if _, err := conn.Exec(ctx, `LISTEN sluice_outbox`); err != nil {
+		return nil, fmt.Errorf("listen for outbox rows: %w", translate(closeAfter(ctx, conn, err)))
+	}
+	return &Session{conn: conn}, nil
+}
+
+func closeAfter(ctx context.Context, conn *pgx.Conn, err error) error {
+	_ = conn.Close(context.WithoutCancel(ctx))
+	return err
+}
+
+// Wait returns when rows were added to the outbox since the call before. After
+// an error, that of ctx included, the session must be closed.
+func (s *Session) Wait(ctx context.Context) error {
+	if _, err := s.conn.WaitForNotification(ctx); err != nil {
+		return fmt.Errorf("wait for outbox rows: %w", translate(err))
+	}
+	return nil
+}
+
+// Close ends the session.
+func (s *Session) Close(ctx context.Context) error { return s.conn.Close(ctx) }

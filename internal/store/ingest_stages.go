@@ -1,0 +1,167 @@
+package store
+
+// This file holds what the stages of a batch read and leave: sources, bytes and
+// artifacts. Each call is one round trip for the whole batch where it can be.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Sources returns what is known of versions that are to be parsed.
+func (s *Store) Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error) {
+	var out []batch.Source
+	ids, attempts := split(items)
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT v.id, v.attempt, d.external_id, v.media_type, v.sha256, a.version_id IS NOT NULL
+			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
+			JOIN documents d ON d.id = v.document_id
+			LEFT JOIN artifacts a ON a.version_id = v.id AND a.attempt = v.attempt AND a.stage = 'parsed'
+			ORDER BY v.id`, ids, attempts)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Source, error) {
+			var b batch.Source
+			err := row.Scan(&b.Version, &b.Attempt.Attempt, &b.ExternalID, &b.MediaType, &b.SHA256, &b.Parsed)
+			return b, err
+		})
+		return err
+	})
+	return out, err
+}
+
+// Blobs returns the bytes behind SHA-256 hashes, by hash. One that is missing is
+// not in the map.
+func (s *Store) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error) {
+	var out map[string][]byte
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT b.sha256, b.bytes, coalesce(c.data, '') FROM blobs b
+			LEFT JOIN blob_chunks c ON c.tenant_id = b.tenant_id AND c.sha256 = b.sha256
+			WHERE b.sha256 = ANY($1) ORDER BY b.sha256, c.ordinal`, hashes)
+		if err != nil {
+			return err
+		}
+		parts := map[string]*bytes.Buffer{}
+		var hash, data []byte
+		var size int64
+		_, err = pgx.ForEachRow(rows, []any{&hash, &size, &data}, func() error {
+			b := parts[string(hash)]
+			if b == nil {
+				b = bytes.NewBuffer(make([]byte, 0, size))
+				parts[string(hash)] = b
+			}
+			b.Write(data)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		out = make(map[string][]byte, len(parts))
+		for h, b := range parts {
+			out[h] = b.Bytes()
+		}
+		return nil
+	})
+	return out, err
+}
+
+// CountParse counts a parse of a version as begun, before it begins, and returns
+// how many were begun without success. ErrLostLease: the attempt is over.
+func (s *Store) CountParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt) (int, error) {
+	var parses int
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		// A count that a crash of the database itself loses costs one more
+		// parse; waiting for the disk per document would cost more.
+		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			UPDATE versions SET parses = parses + 1
+			WHERE id = $1 AND attempt = $2 AND state = 'processing' RETURNING parses`, item.Version, item.Attempt)
+		if err != nil {
+			return err
+		}
+		found, err := pgx.CollectRows(rows, pgx.RowTo[int])
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			return fmt.Errorf("count a parse of version %s: %w", item.Version, schema.ErrLostLease)
+		}
+		parses = found[0]
+		return nil
+	})
+	return parses, err
+}
+
+// SaveArtifacts keeps what a stage made. The first artifact of an attempt and
+// stage stays: the stages behind it may have read it. A parsed artifact ends the
+// count of parses without success.
+func (s *Store) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error {
+	if len(artifacts) == 0 {
+		return nil
+	}
+	items := make([]wire.Attempt, len(artifacts))
+	data := make([][]byte, len(artifacts))
+	for i, a := range artifacts {
+		items[i], data[i] = a.Attempt, a.Data
+	}
+	ids, attempts := split(items)
+	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if stage == batch.StageParsed {
+			if _, err := tx.Exec(ctx, `
+				UPDATE versions v SET parses = 0
+				FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+				WHERE v.id = w.id AND v.attempt = w.attempt`, ids, attempts); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO artifacts (tenant_id, version_id, attempt, stage, data)
+			SELECT $1, w.id, w.attempt, $2, w.data
+			FROM unnest($3::uuid[], $4::int[], $5::bytea[]) AS w(id, attempt, data)
+			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'
+			ON CONFLICT DO NOTHING`, tenant, stage, ids, attempts, data)
+		return err
+	})
+}
+
+// Artifacts returns the artifacts of attempts by version; one that is missing is
+// not in the map.
+func (s *Store) Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error) {
+	var out map[uuid.UUID][]byte
+	ids, attempts := split(items)
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT a.version_id, a.data FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+			JOIN artifacts a ON a.version_id = w.id AND a.attempt = w.attempt
+			WHERE a.stage = $3`, ids, attempts, stage)
+		if err != nil {
+			return err
+		}
+		out = make(map[uuid.UUID][]byte, len(items))
+		for rows.Next() {
+			var id uuid.UUID
+			var data []byte
+			if err := rows.Scan(&id, &data); err != nil {
+				rows.Close()
+				return err
+			}
+			out[id] = data
+		}
+		return rows.Err()
+	})
+	return out, err
+}

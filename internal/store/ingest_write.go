@@ -1,0 +1,440 @@
+package store
+
+// This file writes finished versions: text, vectors, states and events in one
+// transaction, guarded so that doing it twice does nothing. COPY refuses tables
+// with row-level security, so rows go by COPY into temporary tables of the
+// session and from there, as the tenant, into their own.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// WriteVersions makes versions of one collection ready. One that is newer than
+// its document's live version goes live and supersedes that; an older one is
+// superseded at once. It returns an outcome per version that did not become
+// ready or superseded, now or in an earlier call: lost to another attempt, or
+// refused with its reason. When the rows of one make the transaction fail, each
+// is written in a transaction of its own.
+func (s *Store) WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
+	out, err := s.writeVersions(ctx, tenant, collection, docs)
+	if err == nil || !refusesData(err) {
+		return out, err
+	}
+	if len(docs) == 1 {
+		return []wire.Outcome{{Version: docs[0].Version, Reason: &schema.Reason{
+			Code: schema.ReasonRejected, Message: "the store refused its rows: " + cause(err),
+		}}}, nil
+	}
+	out = nil
+	for _, d := range docs {
+		one, err := s.WriteVersions(ctx, tenant, collection, []batch.Document{d})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one...)
+	}
+	return out, nil
+}
+
+// refusesData reports whether Postgres refused the rows themselves.
+func refusesData(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || pg.Code == "23503" && pg.TableName == "collections" {
+		return false
+	}
+	// Data exceptions, broken constraints, program limits, raised exceptions.
+	return slices.Contains([]string{"22", "23", "54", "P0"}, pg.Code[:2])
+}
+
+func cause(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Message
+	}
+	return err.Error()
+}
+
+// target is a version about to be written, under lock.
+type target struct {
+	doc      *batch.Document
+	document uuid.UUID
+	number   int
+	old      *uuid.UUID // the version it supersedes
+	event    change
+}
+
+func (s *Store) writeVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
+	var out []wire.Outcome
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		w := writer{tx: tx, tenant: tenant, collection: collection}
+		err := w.write(ctx, docs)
+		out = w.outcomes
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+type writer struct {
+	tx                 pgx.Tx
+	tenant, collection uuid.UUID
+	outcomes           []wire.Outcome
+}
+
+func (w *writer) write(ctx context.Context, docs []batch.Document) error {
+	ready, superseded, err := w.lock(ctx, docs)
+	if err != nil {
+		return err
+	}
+	if len(ready) > 0 {
+		if ready, err = w.checkSpace(ctx, ready); err != nil {
+			return err
+		}
+	}
+	if len(ready) > 0 {
+		if err := w.fill(ctx, ready); err != nil {
+			return err
+		}
+		if err := w.goLive(ctx, ready); err != nil {
+			return err
+		}
+	}
+	return w.finish(ctx, ready, superseded)
+}
+
+// lock locks the documents and then the versions, each in id order, and decides
+// what becomes of every version.
+func (w *writer) lock(ctx context.Context, docs []batch.Document) (ready, superseded []*target, err error) {
+	ids := make([]uuid.UUID, len(docs))
+	byID := make(map[uuid.UUID]*batch.Document, len(docs))
+	for i := range docs {
+		ids[i] = docs[i].Version
+		byID[docs[i].Version] = &docs[i]
+	}
+	type document struct {
+		externalID string
+		live       *uuid.UUID
+		gone       bool
+		liveNumber int
+	}
+	documents := map[uuid.UUID]*document{}
+	rows, err := w.tx.Query(ctx, `
+		SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
+		WHERE id IN (SELECT document_id FROM versions WHERE id = ANY($1)) ORDER BY id FOR UPDATE`, ids)
+	if err != nil {
+		return nil, nil, err
+	}
+	locks := slices.Clone(ids)
+	for rows.Next() {
+		var id uuid.UUID
+		d := &document{}
+		if err := rows.Scan(&id, &d.externalID, &d.live, &d.gone); err != nil {
+			rows.Close()
+			return nil, nil, err
+		}
+		documents[id] = d
+		if d.live != nil {
+			locks = append(locks, *d.live)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, nil, err
+	}
+
+	rows, err = w.tx.Query(ctx, `
+		SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
+		WHERE id = ANY($1) ORDER BY id FOR UPDATE`, locks)
+	if err != nil {
+		return nil, nil, err
+	}
+	var found []*target
+	seen := map[uuid.UUID]bool{}
+	var e change
+	var number int
+	_, err = pgx.ForEachRow(rows, []any{&e.Version, &e.Document, &e.Collection, &number, &e.attempt, &e.State, &e.trace}, func() error {
+		d := documents[e.Document]
+		if d.live != nil && *d.live == e.Version {
+			d.liveNumber = number
+		}
+		doc := byID[e.Version]
+		if doc == nil {
+			return nil
+		}
+		seen[e.Version] = true
+		mine := e.attempt == doc.Attempt.Attempt
+		switch {
+		case mine && e.State == schema.StateProcessing && !d.gone && e.Collection == w.collection:
+			e.ExternalID = d.externalID
+			found = append(found, &target{doc: doc, document: e.Document, number: number, event: e})
+		case mine && (e.State == schema.StateReady || e.State == schema.StateSuperseded): // written before
+		default:
+			w.lost(e.Version)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, id := range ids {
+		if !seen[id] {
+			w.lost(id)
+		}
+	}
+
+	// Newest first, so that of two versions of a document in one batch the newer wins.
+	slices.SortStableFunc(found, func(a, b *target) int { return b.number - a.number })
+	taken := map[uuid.UUID]bool{}
+	for _, t := range found {
+		d := documents[t.document]
+		if taken[t.document] || d.liveNumber > t.number {
+			superseded = append(superseded, t)
+			continue
+		}
+		taken[t.document] = true
+		t.old = d.live
+		ready = append(ready, t)
+	}
+	return ready, superseded, nil
+}
+
+func (w *writer) lost(version uuid.UUID) {
+	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
+}
+
+// checkSpace gives the collection its space on the first write and refuses
+// versions whose vectors are of another.
+func (w *writer) checkSpace(ctx context.Context, targets []*target) ([]*target, error) {
+	space, dimension := targets[0].doc.Vectors.Space, targets[0].doc.Vectors.Dimension
+	known, err := w.dimensions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(known, dimension) {
+		return w.refuse(targets, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", dimension, known)), nil
+	}
+	var id, have int
+	err = w.tx.QueryRow(ctx, `
+		WITH new AS (INSERT INTO spaces (name, dimension) SELECT $1, $2
+		             WHERE NOT EXISTS (SELECT FROM spaces WHERE name = $1)
+		             ON CONFLICT (name) DO NOTHING RETURNING id, dimension)
+		SELECT id, dimension FROM new UNION ALL SELECT id, dimension FROM spaces WHERE name = $1`, space, dimension).Scan(&id, &have)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("space %s is being made by another batch: %w", space, schema.ErrConflict)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if have != dimension {
+		return w.refuse(targets, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", space, have, dimension)), nil
+	}
+	var current *int
+	err = w.tx.QueryRow(ctx, `SELECT space_id FROM collections WHERE id = $1`, w.collection).Scan(&current)
+	if err == nil && current == nil {
+		err = w.tx.QueryRow(ctx, `UPDATE collections SET space_id = coalesce(space_id, $2) WHERE id = $1 RETURNING space_id`, w.collection, id).Scan(&current)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the space of collection %s: %w", w.collection, err)
+	}
+	if *current != id {
+		var name string
+		if err := w.tx.QueryRow(ctx, `SELECT name FROM spaces WHERE id = $1`, *current).Scan(&name); err != nil {
+			return nil, err
+		}
+		return w.refuse(targets, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or ingest into a new collection", name, space, name)), nil
+	}
+	return targets, nil
+}
+
+// dimensions lists the dimensions that have a table.
+func (w *writer) dimensions(ctx context.Context) ([]int, error) {
+	rows, err := w.tx.Query(ctx, `
+		SELECT substring(relname from 9)::int FROM pg_class
+		WHERE relname ~ '^vectors_[0-9]+$' AND relkind = 'p' AND relnamespace = current_schema()::regnamespace ORDER BY 1`)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int])
+}
+
+func (w *writer) refuse(targets []*target, why string) []*target {
+	for _, t := range targets {
+		w.outcomes = append(w.outcomes, wire.Outcome{Version: t.doc.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
+	}
+	return nil
+}
+
+const tempSQL = `
+CREATE TEMP TABLE ingest_sections (
+    id uuid, version_id uuid, document_id uuid, ordinal int, heading_path text[], body text, tokens int,
+    page_starts int[], page_numbers int[]
+) ON COMMIT DELETE ROWS;
+CREATE TEMP TABLE ingest_passages (
+    id uuid, section_id uuid, version_id uuid, ordinal int, start_byte int, end_byte int, tokens int, embedding halfvec
+) ON COMMIT DELETE ROWS;`
+
+// fill writes sections, passages and vectors.
+func (w *writer) fill(ctx context.Context, targets []*target) error {
+	var there bool
+	if err := w.tx.QueryRow(ctx, `SELECT to_regclass('pg_temp.ingest_passages') IS NOT NULL`).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		if _, err := w.tx.Exec(ctx, tempSQL); err != nil {
+			return fmt.Errorf("make temporary tables: %w", err)
+		}
+	}
+	var sections, passages [][]any
+	for _, t := range targets {
+		row := 0
+		for _, sec := range t.doc.Text.Sections {
+			starts, pages := make([]int32, len(sec.Pages)), make([]int32, len(sec.Pages))
+			for i, m := range sec.Pages {
+				starts[i], pages[i] = int32(m.Start), int32(m.Page)
+			}
+			path := make([]string, len(sec.HeadingPath))
+			for i, h := range sec.HeadingPath {
+				path[i] = text.Clean(h)
+			}
+			// The text itself was cleaned before it was cut: cleaning it here
+			// could move the passages' bounds.
+			sections = append(sections, []any{sec.ID, t.doc.Version, t.document, sec.Ordinal, path, sec.Text, sec.Tokens, starts, pages})
+			for _, p := range sec.Passages {
+				passages = append(passages, []any{p.ID, sec.ID, t.doc.Version, p.Ordinal, p.Start, p.End, p.Tokens,
+					pgvector.NewHalfVector(t.doc.Vectors.Row(row))})
+				row++
+			}
+		}
+	}
+	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_sections"},
+		[]string{"id", "version_id", "document_id", "ordinal", "heading_path", "body", "tokens", "page_starts", "page_numbers"},
+		pgx.CopyFromRows(sections)); err != nil {
+		return fmt.Errorf("copy sections: %w", err)
+	}
+	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_passages"},
+		[]string{"id", "section_id", "version_id", "ordinal", "start_byte", "end_byte", "tokens", "embedding"},
+		pgx.CopyFromRows(passages)); err != nil {
+		return fmt.Errorf("copy passages: %w", err)
+	}
+	if _, err := w.tx.Exec(ctx, `
+		INSERT INTO sections (tenant_id, id, version_id, document_id, collection_id, ordinal, heading_path, body, tokens, page_starts, page_numbers)
+		SELECT $1, id, version_id, document_id, $2, ordinal, heading_path, body, tokens, page_starts, page_numbers
+		FROM pg_temp.ingest_sections`, w.tenant, w.collection); err != nil {
+		return fmt.Errorf("write sections: %w", err)
+	}
+	if _, err := w.tx.Exec(ctx, `
+		INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, ordinal, start_byte, end_byte, tokens)
+		SELECT $1, id, section_id, version_id, $2, ordinal, start_byte, end_byte, tokens
+		FROM pg_temp.ingest_passages`, w.tenant, w.collection); err != nil {
+		return fmt.Errorf("write passages: %w", err)
+	}
+	dimension := targets[0].doc.Vectors.Dimension
+	if _, err := w.tx.Exec(ctx, fmt.Sprintf(`
+		INSERT INTO vectors_%d (tenant_id, collection_id, space_id, passage_id, version_id, embedding)
+		SELECT $1, $2, (SELECT space_id FROM collections WHERE id = $2), id, version_id, embedding
+		FROM pg_temp.ingest_passages`, dimension), w.tenant, w.collection); err != nil {
+		return fmt.Errorf("write vectors: %w", err)
+	}
+	return nil
+}
+
+// goLive makes the versions ready and the ones they follow superseded.
+func (w *writer) goLive(ctx context.Context, targets []*target) error {
+	var ids, documents, old []uuid.UUID
+	var titles, media, warnings []string
+	var pages, sections, passages []int
+	for _, t := range targets {
+		list := make([]string, len(t.doc.Text.Warnings))
+		for i, warning := range t.doc.Text.Warnings {
+			list[i] = text.Clean(warning)
+		}
+		encoded, err := json.Marshal(list)
+		if err != nil {
+			return fmt.Errorf("encode warnings: %w", err)
+		}
+		ids, documents = append(ids, t.doc.Version), append(documents, t.document)
+		titles = append(titles, strings.TrimSpace(text.Clean(t.doc.Text.Title)))
+		media = append(media, text.Clean(t.doc.Text.MediaType))
+		warnings = append(warnings, string(encoded))
+		pages = append(pages, t.doc.Text.Pages)
+		sections = append(sections, len(t.doc.Text.Sections))
+		passages = append(passages, t.doc.Text.Passages())
+		if t.old != nil {
+			old = append(old, *t.old)
+		}
+	}
+	if _, err := w.tx.Exec(ctx, `
+		UPDATE versions v
+		SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
+		    title = CASE WHEN v.title = '' THEN w.title ELSE v.title END,
+		    section_count = w.sections, passage_count = w.passages,
+		    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb))
+		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[])
+		     AS w(id, title, media, pages, sections, passages, warnings)
+		WHERE v.id = w.id`, ids, titles, media, pages, sections, passages, warnings); err != nil {
+		return fmt.Errorf("make versions ready: %w", err)
+	}
+	if len(old) > 0 {
+		if _, err := w.tx.Exec(ctx, `
+			UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`, old); err != nil {
+			return fmt.Errorf("supersede versions: %w", err)
+		}
+	}
+	_, err := w.tx.Exec(ctx, `
+		UPDATE documents d SET live_version_id = w.version, updated_at = now()
+		FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`, documents, ids)
+	if err != nil {
+		return fmt.Errorf("move documents to their versions: %w", err)
+	}
+	return nil
+}
+
+// finish ends the work on the versions and tells of the changes.
+func (w *writer) finish(ctx context.Context, ready, superseded []*target) error {
+	var events []change
+	var ended, late []uuid.UUID
+	for _, t := range ready {
+		ended = append(ended, t.doc.Version)
+		e := t.event
+		e.State = schema.StateReady
+		events = append(events, e)
+		if t.old != nil {
+			e.Version, e.State = *t.old, schema.StateSuperseded
+			events = append(events, e)
+		}
+	}
+	for _, t := range superseded {
+		ended, late = append(ended, t.doc.Version), append(late, t.doc.Version)
+		e := t.event
+		e.State = schema.StateSuperseded
+		events = append(events, e)
+	}
+	if len(late) > 0 {
+		if _, err := w.tx.Exec(ctx, `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`, late); err != nil {
+			return fmt.Errorf("supersede late versions: %w", err)
+		}
+	}
+	if len(ended) == 0 {
+		return nil
+	}
+	if err := forgetWork(ctx, w.tx, ended); err != nil {
+		return err
+	}
+	return insertChanges(ctx, w.tx, w.tenant, events)
+}

@@ -1,0 +1,66 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
+	ctx := context.Background()
+	url := databaseURL(t, false)
+	other := databaseURL(t, false) // roles are the server's: another database's migration runs into them
+	if _, err := store.Open(ctx, url, store.Options{}); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "sluice migrate") {
+		t.Fatalf("open before migration: %v", err)
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, 12)
+	for i := range errs {
+		wg.Go(func() {
+			errs[i] = store.Migrate(ctx, map[bool]string{true: url, false: other}[i < 8])
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, url)
+	if err := s.CheckSchema(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckSchemaSaysWhatToDo(t *testing.T) {
+	ctx := context.Background()
+	url := databaseURL(t, true)
+	s := open(t, url)
+	owner, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(ctx)
+	for _, c := range []struct{ change, says string }{
+		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
+		{`UPDATE goose_db_version SET is_applied = true`, ""},
+		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`, "newer Sluice"},
+		{`DROP TABLE goose_db_version`, "run sluice migrate"},
+	} {
+		if _, err := owner.Exec(ctx, c.change); err != nil {
+			t.Fatal(err)
+		}
+		err := s.CheckSchema(ctx)
+		if c.says == "" && err == nil {
+			continue
+		}
+		if c.says == "" || !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("after %s: %v", c.change, err)
+		}
+	}
+}
