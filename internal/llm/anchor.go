@@ -1,0 +1,130 @@
+package llm
+
+// This file finds in the passages what a model says it quotes. Models copy
+// almost faithfully: they straighten quotation marks, join lines, drop a
+// bracket, or name the wrong passage. A quote is taken where it stands verbatim;
+// else where it stands but for such trifles; else the sentence that shares most
+// of its words; else it is dropped. What comes out is always bytes of a passage.
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// minOverlap is the share of words (F1) that a sentence must have in common
+// with a quote to stand for it.
+const minOverlap = 0.6
+
+// anchor finds quote, preferably in passage number claimed.
+func anchor(passages []wire.LLMPassage, claimed int, quote string) (wire.Quote, bool) {
+	quote = strings.TrimSpace(quote)
+	if quote == "" {
+		return wire.Quote{}, false
+	}
+	order := searchOrder(len(passages), claimed)
+	for _, find := range []func(text, quote string) (int, int, bool){findVerbatim, findFolded} {
+		for _, i := range order {
+			if start, end, ok := find(passages[i].Text, quote); ok {
+				return wire.Quote{Passage: i, Start: start, End: end}, true
+			}
+		}
+	}
+	for _, i := range order {
+		if start, end, ok := findSentence(passages[i].Text, quote); ok {
+			return wire.Quote{Passage: i, Start: start, End: end}, true
+		}
+	}
+	return wire.Quote{}, false
+}
+
+// searchOrder is claimed first, then the others as they come.
+func searchOrder(n, claimed int) []int {
+	order := make([]int, 0, n)
+	if claimed >= 0 && claimed < n {
+		order = append(order, claimed)
+	}
+	for i := range n {
+		if i != claimed {
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+func findVerbatim(passage, quote string) (start, end int, ok bool) {
+	start = strings.Index(passage, quote)
+	return start, start + len(quote), start >= 0
+}
+
+// findFolded compares letters and digits only, without case.
+func findFolded(passage, quote string) (start, end int, ok bool) {
+	want, _ := fold(quote)
+	if len(want) < 8 {
+		return 0, 0, false // too little to say where it is from
+	}
+	have, at := fold(passage)
+	i := strings.Index(have, want)
+	if i < 0 {
+		return 0, 0, false
+	}
+	start, last := at[i], at[i+len(want)-1]
+	_, size := utf8.DecodeRuneInString(passage[last:])
+	return start, last + size, true
+}
+
+// fold returns the letters and digits of s in lower case and, for each byte of
+// that, the byte of s at which its character begins.
+func fold(s string) (string, []int) {
+	var b strings.Builder
+	at := make([]int, 0, len(s))
+	for i, r := range s {
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			continue
+		}
+		n := b.Len()
+		b.WriteRune(unicode.ToLower(r))
+		for range b.Len() - n {
+			at = append(at, i)
+		}
+	}
+	return b.String(), at
+}
+
+// findSentence returns the sentence of passage that shares most words with
+// quote.
+func findSentence(passage, quote string) (start, end int, ok bool) {
+	want := terms(quote)
+	best := 0.0
+	for _, r := range text.Sentences(passage) {
+		r = trim(passage, r)
+		if o := overlap(want, terms(r.Of(passage))); o >= minOverlap && o > best {
+			best, start, end, ok = o, r.Start, r.End, true
+		}
+	}
+	return start, end, ok
+}
+
+// overlap is the F1 of two bags of words taken as sets.
+func overlap(a, b map[string]bool) float64 {
+	both := 0
+	for w := range a {
+		if b[w] {
+			both++
+		}
+	}
+	if both == 0 {
+		return 0
+	}
+	return 2 * float64(both) / float64(len(a)+len(b))
+}
+
+// trim takes white space off both ends of a range.
+func trim(s string, r text.Range) text.Range {
+	body := r.Of(s)
+	r.Start += len(body) - len(strings.TrimLeftFunc(body, unicode.IsSpace))
+	return text.Range{Start: r.Start, End: r.Start + len(strings.TrimSpace(body))}
+}

@@ -1,0 +1,183 @@
+package llm
+
+// The provider "extractive": no language model. It scores every sentence of the
+// passages against the question, by the embeddings of the model server and by
+// the words they share, and quotes the best ones. It is what answers when no
+// key is set, and it cannot say anything that is not in the documents.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Encoder makes vectors; the model server does.
+type Encoder interface {
+	// Encode returns a unit vector per text, a zero vector for a text without
+	// a word that the model knows, and the name of the vectors' space.
+	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+}
+
+// Extractive is the provider "extractive".
+type Extractive struct{ encoder Encoder }
+
+// NewExtractive makes the provider.
+func NewExtractive(e Encoder) *Extractive { return &Extractive{encoder: e} }
+
+// Name implements Provider.
+func (*Extractive) Name() string { return "extractive" }
+
+const (
+	// lexicalWeight is the share of shared words in a sentence's score; the
+	// rest is the embeddings' similarity.
+	lexicalWeight = 0.5
+	// enough is the score from which a sentence answers.
+	enough = 0.45
+	// near is the share of the best score that a further sentence needs.
+	near = 0.85
+	// maxSentences bounds an answer, maxScored what is read for it.
+	maxSentences = 3
+	maxScored    = 512
+	// newWords is how many words that are not in the question a sentence
+	// needs: a heading that repeats the question answers nothing.
+	newWords = 2
+)
+
+// sentence is one that may answer.
+type sentence struct {
+	quote wire.Quote
+	body  string
+	terms map[string]bool
+	score float64
+}
+
+// Complete implements Provider.
+func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	out := Completion{Model: "sentences"}
+	question := terms(r.Question)
+	found := candidates(r.Passages, question)
+	if len(found) == 0 {
+		return out, nil
+	}
+	texts := make([]string, 0, len(found)+1)
+	texts = append(texts, r.Question)
+	for _, s := range found {
+		texts = append(texts, s.body)
+	}
+	vectors, space, err := p.encoder.Encode(ctx, wire.LaneInteractive, texts)
+	if err != nil {
+		return Completion{}, fmt.Errorf("encode the passages' sentences: %w", err)
+	}
+	if vectors.Len() != len(texts) {
+		return Completion{}, fmt.Errorf("encode the passages' sentences: %d vectors for %d texts", vectors.Len(), len(texts))
+	}
+	out.Model = "sentences/" + space
+	for _, t := range texts {
+		out.InputTokens += text.CountTokens(t)
+	}
+	share := sharedWords(question, found)
+	for i := range found {
+		found[i].score = (1-lexicalWeight)*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i]
+	}
+	best := pick(found)
+	bodies := make([]string, len(best))
+	for i, s := range best {
+		out.Quotes = append(out.Quotes, s.quote)
+		bodies[i] = s.body
+	}
+	out.Text = strings.Join(bodies, " ")
+	out.OutputTokens = text.CountTokens(out.Text)
+	return out, nil
+}
+
+// candidates are the sentences that could answer, each text once.
+func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence {
+	var out []sentence
+	seen := map[string]bool{}
+	for i, p := range passages {
+		for _, r := range text.Sentences(p.Text) {
+			r = trim(p.Text, r)
+			body := r.Of(p.Text)
+			words := terms(body)
+			if seen[body] || len(words)-common(words, question) < newWords {
+				continue
+			}
+			seen[body] = true
+			out = append(out, sentence{quote: wire.Quote{Passage: i, Start: r.Start, End: r.End}, body: body, terms: words})
+			if len(out) == maxScored {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+func common(a, b map[string]bool) int {
+	n := 0
+	for w := range a {
+		if b[w] {
+			n++
+		}
+	}
+	return n
+}
+
+// sharedWords is, for each sentence, the share of the question's words that it
+// holds. A word weighs by its rarity among the sentences; one that none holds
+// weighs most, so that passages about something else score low.
+func sharedWords(question map[string]bool, found []sentence) []float64 {
+	weights, total := map[string]float64{}, 0.0
+	n := float64(len(found))
+	for w := range question {
+		df := 0.0
+		for _, s := range found {
+			if s.terms[w] {
+				df++
+			}
+		}
+		weights[w] = math.Log(1 + (n-df+0.5)/(df+0.5))
+		total += weights[w]
+	}
+	out := make([]float64, len(found))
+	if total == 0 {
+		return out
+	}
+	for i, s := range found {
+		for w := range question {
+			if s.terms[w] {
+				out[i] += weights[w]
+			}
+		}
+		out[i] /= total
+	}
+	return out
+}
+
+// pick returns the best sentences, best first: none when not even the best
+// one is enough.
+func pick(found []sentence) []sentence {
+	ranked := slices.Clone(found)
+	slices.SortStableFunc(ranked, func(a, b sentence) int { return cmp.Compare(b.score, a.score) })
+	if ranked[0].score < enough {
+		return nil
+	}
+	n := 1
+	for n < min(len(ranked), maxSentences) && ranked[n].score >= max(enough, near*ranked[0].score) {
+		n++
+	}
+	return ranked[:n]
+}
+
+func dot(a, b []float32) float64 {
+	sum := 0.0
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}

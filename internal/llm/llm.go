@@ -1,0 +1,225 @@
+// Package llm is the gateway to language models: providers behind one small
+// interface, and a ledger under which every reply is committed before its caller
+// gets it. What a provider returns is checked here: a quote is bytes of a
+// passage that was sent, and an answer without a quote is no answer.
+//
+// The file of a provider is named after it. Anchoring (anchor.go) finds what a
+// model claims to quote in the text that it was given.
+package llm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const scope = "github.com/sluice-rag/sluice/internal/llm"
+
+// Provider makes completions.
+type Provider interface {
+	Name() string
+	// Complete answers a request whose task it knows. Errors are
+	// *schema.RemoteError where the caller can do something about them.
+	Complete(ctx context.Context, r wire.LLMRequest) (Completion, error)
+}
+
+// Completion is what a provider made of a request.
+type Completion struct {
+	Model        string
+	Text         string // empty: the passages do not answer
+	Quotes       []wire.Quote
+	InputTokens  int
+	OutputTokens int
+}
+
+// Call names a completion in the ledger.
+type Call struct {
+	Tenant      uuid.UUID
+	Step        wire.Step
+	Task        wire.LLMTask
+	RequestHash [sha256.Size]byte // of what was asked
+}
+
+// Ledger keeps the reply of every call.
+type Ledger interface {
+	// Once returns the reply stored under the call's tenant and step with
+	// Repeated set. Without one it runs complete, commits the reply, and
+	// returns it. Whoever else asks for the step meanwhile, in any process,
+	// waits for that. A stored reply to another request is a conflict.
+	Once(ctx context.Context, call Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error)
+}
+
+// Gateway answers completion requests. It is safe for concurrent use.
+type Gateway struct {
+	ledger    Ledger
+	providers map[string]Provider
+	otherwise string
+	tracer    trace.Tracer
+	duration  metric.Float64Histogram
+	tokens    metric.Int64Counter
+}
+
+// NewGateway makes a gateway of providers; the first one is the default.
+func NewGateway(ledger Ledger, providers ...Provider) (*Gateway, error) {
+	if len(providers) == 0 {
+		return nil, errors.New("make a language model gateway: no provider")
+	}
+	meter := otel.Meter(scope)
+	duration, err := meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
+	if err != nil {
+		return nil, fmt.Errorf("make language model metrics: %w", err)
+	}
+	tokens, err := meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
+	if err != nil {
+		return nil, fmt.Errorf("make language model metrics: %w", err)
+	}
+	g := &Gateway{ledger: ledger, providers: map[string]Provider{}, otherwise: providers[0].Name(),
+		tracer: otel.Tracer(scope), duration: duration, tokens: tokens}
+	for _, p := range providers {
+		g.providers[p.Name()] = p
+	}
+	return g, nil
+}
+
+// Complete answers a request once: a repeat under the same step gets the stored
+// reply. An error is in the reply.
+func (g *Gateway) Complete(ctx context.Context, r wire.LLMRequest) wire.LLMReply {
+	if !r.Deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, r.Deadline)
+		defer cancel()
+	}
+	reply, err := g.complete(ctx, r)
+	if err != nil {
+		slog.WarnContext(ctx, "a completion failed", "tenant", r.Tenant, "question", r.Step.Question, "step", r.Step.Step, "error", err)
+		return Failure(remote(err))
+	}
+	return reply
+}
+
+// Failure is the reply that carries an error.
+func Failure(e *schema.RemoteError) wire.LLMReply {
+	return wire.LLMReply{Envelope: wire.Header(), Error: e}
+}
+
+func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	provider, err := g.check(r)
+	if err != nil {
+		return wire.LLMReply{}, err
+	}
+	call := Call{Tenant: r.Tenant, Step: r.Step, Task: r.Task}
+	if call.RequestHash, err = hash(provider.Name(), r); err != nil {
+		return wire.LLMReply{}, err
+	}
+	return g.ledger.Once(ctx, call, func(ctx context.Context) (wire.LLMReply, error) { return g.ask(ctx, provider, r) })
+}
+
+func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
+	name := r.Provider
+	if name == "" {
+		name = g.otherwise
+	}
+	provider, ok := g.providers[name]
+	switch {
+	case !ok:
+		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", name,
+			strings.Join(slices.Sorted(maps.Keys(g.providers)), ", "))
+	case r.Tenant == uuid.Nil:
+		return nil, schema.Invalid("tenant", "is missing")
+	case r.Step.Question == uuid.Nil || r.Step.Step == "":
+		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
+	case r.Task != wire.TaskAnswer:
+		return nil, schema.Invalid("task", "there is no task %q", r.Task)
+	case strings.TrimSpace(r.Question) == "":
+		return nil, schema.Invalid("question", "is empty")
+	case len(r.Passages) == 0:
+		return nil, schema.Invalid("passages", "are missing")
+	}
+	return provider, nil
+}
+
+// hash identifies what is asked, whoever asks it and until when.
+func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
+	text, err := json.Marshal(struct {
+		Provider string
+		Task     wire.LLMTask
+		Question string
+		Passages []wire.LLMPassage
+	}{provider, r.Task, r.Question, r.Passages})
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
+	}
+	return sha256.Sum256(text), nil
+}
+
+// ask runs the provider and keeps of its answer what can be proved.
+func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.LLMReply, error) {
+	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
+	defer span.End()
+	start := time.Now()
+	c, err := p.Complete(ctx, r)
+	took := time.Since(start)
+	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.Bool("failed", err != nil)))
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		return wire.LLMReply{}, fmt.Errorf("provider %s: %w", p.Name(), err)
+	}
+	g.tokens.Add(ctx, int64(c.InputTokens), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.String("direction", "in")))
+	g.tokens.Add(ctx, int64(c.OutputTokens), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.String("direction", "out")))
+	span.SetAttributes(attribute.String("gen_ai.request.model", c.Model),
+		attribute.Int("gen_ai.usage.input_tokens", c.InputTokens), attribute.Int("gen_ai.usage.output_tokens", c.OutputTokens))
+	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(c.Text), Quotes: proved(c.Quotes, r.Passages),
+		Usage: schema.Usage{Provider: p.Name(), Model: c.Model, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
+			Millis: float64(took.Microseconds()) / 1000}}
+	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
+	if !reply.Supported {
+		reply.Text, reply.Quotes = schema.NoAnswer, nil
+	}
+	return reply, nil
+}
+
+// proved keeps the quotes that are text of a passage, each once.
+func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
+	var out []wire.Quote
+	for _, q := range quotes {
+		if q.Passage < 0 || q.Passage >= len(passages) {
+			continue
+		}
+		text := passages[q.Passage].Text
+		if q.Start < 0 || q.End > len(text) || q.Start >= q.End || !utf8.ValidString(text[q.Start:q.End]) ||
+			strings.TrimSpace(text[q.Start:q.End]) == "" || slices.Contains(out, q) {
+			continue
+		}
+		out = append(out, q)
+	}
+	return out
+}
+
+// remote gives an error the code by which callers decide whether to try again.
+func remote(err error) *schema.RemoteError {
+	e := schema.ToRemote(err)
+	if errors.Is(err, context.DeadlineExceeded) && e.Code == schema.CodeInternal {
+		e.Code = schema.CodeDeadline
+	}
+	return e
+}
