@@ -1,0 +1,321 @@
+// Package answer turns a question into an answer with citations, in steps that
+// each leave their result in the store: understand, retrieve, generate, finish.
+// Asking synchronously runs them one after another; an asynchronous question
+// runs the same steps as activities of a workflow, and a step that is repeated
+// does nothing twice.
+//
+// How passages are found is not this package's (retrieval), nor how text is
+// generated (the gateway). What it answers for is that every citation is a
+// verbatim span of stored text (cite.go).
+package answer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Names of the steps, as a job's stage shows them.
+const (
+	StepUnderstand = "understand"
+	StepRetrieve   = "retrieve"
+	StepGenerate   = "generate"
+	StepFinish     = "finish"
+)
+
+// Question is a stored question.
+type Question struct {
+	ID      uuid.UUID
+	Query   wire.Query // the principal has the groups that it had when it asked
+	Async   bool
+	State   schema.JobState
+	Attempt int
+}
+
+// Retrieval is what a round of retrieval found.
+type Retrieval struct {
+	Candidates []schema.Candidate
+	Trace      []schema.StageReport
+}
+
+// Retriever runs a plan.
+type Retriever interface {
+	// Check returns the name of the query's plan and reports what is wrong
+	// with the query as a FieldError.
+	Check(q wire.Query) (plan string, err error)
+	Retrieve(ctx context.Context, q wire.Query) (Retrieval, error)
+}
+
+// Generator is the language model gateway. An error inside a reply comes out
+// as an error.
+type Generator interface {
+	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
+}
+
+// Store keeps questions and what their steps leave. Whatever writes is guarded:
+// when the question has ended or another attempt owns it, nothing is written and
+// the error is schema.ErrLostLease.
+type Store interface {
+	// Begin makes an unfinished question running and returns it.
+	Begin(ctx context.Context, q wire.QuestionInput) (Question, error)
+	// Question returns a question in whatever state.
+	Question(ctx context.Context, q wire.QuestionInput) (Question, error)
+	SetStage(ctx context.Context, q wire.QuestionInput, stage string) error
+	// SaveRetrieval keeps the first result of a round and returns what is kept.
+	SaveRetrieval(ctx context.Context, q wire.QuestionInput, round int, r Retrieval) (Retrieval, error)
+	// Retrieval returns schema.ErrNotFound for a round without a result.
+	Retrieval(ctx context.Context, q wire.QuestionInput, round int) (Retrieval, error)
+	// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
+	Reply(ctx context.Context, tenant uuid.UUID, s wire.Step) (wire.LLMReply, error)
+	// Sections returns, of these sections, those that the principal may see
+	// and whose document is not deleted.
+	Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error)
+	// SaveAnswer stores answer and citations and ends the question, in one
+	// transaction.
+	SaveAnswer(ctx context.Context, q wire.QuestionInput, a schema.Answer) error
+	// Answer returns the stored answer, or schema.ErrNotFound.
+	Answer(ctx context.Context, q wire.QuestionInput) (schema.Answer, error)
+	// Fail ends the question with a reason.
+	Fail(ctx context.Context, q wire.QuestionInput, r schema.Reason) error
+}
+
+// Answerer runs the steps. It is safe for concurrent use.
+type Answerer struct {
+	store     Store
+	retriever Retriever
+	generator Generator
+	tracer    trace.Tracer
+}
+
+// New makes an Answerer of its parts.
+func New(s Store, r Retriever, g Generator) *Answerer {
+	return &Answerer{store: s, retriever: r, generator: g, tracer: otel.Tracer("github.com/sluice-rag/sluice/internal/answer")}
+}
+
+// round is the only round of retrieval there is: no stage judges the answer and
+// asks for another.
+const round = 1
+
+// maxPassageTokens bounds what is sent to a language model, in the tokens of
+// internal/text; candidates beyond it are left out, worst first.
+const maxPassageTokens = 12_000
+
+// Ask runs all steps and returns the answer. A question that is answered
+// already gives its stored answer. When a step fails the question fails with
+// the reason, unless the caller is who gave up.
+func (a *Answerer) Ask(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
+	q, err := a.store.Question(ctx, in)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	if q.State == schema.JobAnswered {
+		return a.store.Answer(ctx, in)
+	}
+	answer, err := a.ask(ctx, in)
+	if err != nil && !errors.Is(err, schema.ErrLostLease) {
+		// Also when the caller's time is over: the question must not stay open.
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if failing := a.Fail(end, in, ReasonOf(err)); failing != nil && !errors.Is(failing, schema.ErrLostLease) {
+			err = errors.Join(err, failing)
+		}
+	}
+	return answer, err
+}
+
+func (a *Answerer) ask(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
+	q, err := a.understand(ctx, in)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	found, err := a.retrieve(ctx, in, q)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	reply, err := a.generate(ctx, in, q, found)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	return a.finish(ctx, in, q, found, reply)
+}
+
+// Understand is the first step: it takes the question on and checks that it can
+// be run.
+func (a *Answerer) Understand(ctx context.Context, in wire.QuestionInput) error {
+	_, err := a.understand(ctx, in)
+	return err
+}
+
+// Retrieve is the second step: it runs the plan and keeps what it finds.
+func (a *Answerer) Retrieve(ctx context.Context, in wire.QuestionInput) error {
+	q, err := a.store.Question(ctx, in)
+	if err != nil {
+		return err
+	}
+	_, err = a.retrieve(ctx, in, q)
+	return err
+}
+
+// Generate is the third step: it has the answer generated. The reply is kept by
+// the gateway, under the question and the step, so it is paid for once.
+func (a *Answerer) Generate(ctx context.Context, in wire.QuestionInput) error {
+	q, err := a.store.Question(ctx, in)
+	if err != nil {
+		return err
+	}
+	found, err := a.store.Retrieval(ctx, in, round)
+	if err != nil {
+		return fmt.Errorf("load what retrieval found: %w", err)
+	}
+	_, err = a.generate(ctx, in, q, found)
+	return err
+}
+
+// Finish is the last step: it proves the quotes, stores answer and citations
+// and ends the question.
+func (a *Answerer) Finish(ctx context.Context, in wire.QuestionInput) error {
+	q, err := a.store.Question(ctx, in)
+	if err != nil {
+		return err
+	}
+	found, err := a.store.Retrieval(ctx, in, round)
+	if err != nil {
+		return fmt.Errorf("load what retrieval found: %w", err)
+	}
+	var reply wire.LLMReply
+	if len(found.Candidates) > 0 {
+		if reply, err = a.store.Reply(ctx, in.Tenant, step(in)); err != nil {
+			return fmt.Errorf("load what was generated: %w", err)
+		}
+	}
+	_, err = a.finish(ctx, in, q, found, reply)
+	return err
+}
+
+// Fail ends the question with a reason.
+func (a *Answerer) Fail(ctx context.Context, in wire.QuestionInput, r schema.Reason) error {
+	return a.store.Fail(ctx, in, r)
+}
+
+// ReasonOf is the reason that a failed question carries.
+func ReasonOf(err error) schema.Reason {
+	e := schema.ToRemote(err)
+	if errors.Is(err, context.DeadlineExceeded) && e.Code == schema.CodeInternal {
+		e.Code = schema.CodeDeadline
+	}
+	return schema.Reason{Code: string(e.Code), Message: e.Message}
+}
+
+func step(in wire.QuestionInput) wire.Step {
+	return wire.Step{Question: in.Question, Round: round, Step: string(wire.TaskAnswer), Item: 0}
+}
+
+func (a *Answerer) understand(ctx context.Context, in wire.QuestionInput) (q Question, err error) {
+	ctx, end := a.span(ctx, in, StepUnderstand)
+	defer func() { end(err) }()
+	if q, err = a.store.Begin(ctx, in); err != nil {
+		return Question{}, err
+	}
+	_, err = a.retriever.Check(q.Query)
+	return q, err
+}
+
+func (a *Answerer) retrieve(ctx context.Context, in wire.QuestionInput, q Question) (found Retrieval, err error) {
+	ctx, end := a.span(ctx, in, StepRetrieve)
+	defer func() { end(err) }()
+	if err = a.store.SetStage(ctx, in, StepRetrieve); err != nil {
+		return Retrieval{}, err
+	}
+	if found, err = a.store.Retrieval(ctx, in, round); err == nil || !errors.Is(err, schema.ErrNotFound) {
+		return found, err
+	}
+	if found, err = a.retriever.Retrieve(ctx, q.Query); err != nil {
+		return Retrieval{}, err
+	}
+	return a.store.SaveRetrieval(ctx, in, round, found)
+}
+
+func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Question, found Retrieval) (reply wire.LLMReply, err error) {
+	ctx, end := a.span(ctx, in, StepGenerate)
+	defer func() { end(err) }()
+	if err = a.store.SetStage(ctx, in, StepGenerate); err != nil || len(found.Candidates) == 0 {
+		return wire.LLMReply{}, err
+	}
+	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: step(in), Task: wire.TaskAnswer, Question: q.Query.Text}
+	request.Deadline, _ = ctx.Deadline()
+	for _, c := range sent(found.Candidates) {
+		request.Passages = append(request.Passages, wire.LLMPassage{Title: c.Title, Location: c.Location, Text: c.Text})
+	}
+	if reply, err = a.generator.Complete(ctx, request); err != nil {
+		return wire.LLMReply{}, fmt.Errorf("generate the answer: %w", err)
+	}
+	return reply, nil
+}
+
+// sent are the candidates that fit a language model's request.
+func sent(candidates []schema.Candidate) []schema.Candidate {
+	tokens := 0
+	for i, c := range candidates {
+		if tokens += c.Tokens; tokens > maxPassageTokens && i > 0 {
+			return candidates[:i]
+		}
+	}
+	return candidates
+}
+
+func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, found Retrieval, reply wire.LLMReply) (out schema.Answer, err error) {
+	ctx, end := a.span(ctx, in, StepFinish)
+	defer func() { end(err) }()
+	plan, err := a.retriever.Check(q.Query)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	passages := sent(found.Candidates)
+	citations, err := a.cite(ctx, q, passages, reply.Quotes)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	out = schema.Answer{
+		Question: q.Query.Text, Answer: reply.Text, Supported: reply.Supported && len(citations) > 0,
+		Citations: citations, Plan: plan, Usage: reply.Usage,
+		Trace: append(found.Trace, schema.StageReport{Stage: StepGenerate, In: len(passages), Out: len(citations),
+			Millis: reply.Usage.Millis, Why: why(reply)}),
+	}
+	if !out.Supported {
+		out.Answer, out.Citations = schema.NoAnswer, []schema.Citation{}
+	}
+	return out, a.store.SaveAnswer(ctx, in, out)
+}
+
+func why(reply wire.LLMReply) string {
+	switch {
+	case reply.Usage.Provider == "":
+		return "nothing was found to answer from"
+	case !reply.Supported:
+		return fmt.Sprintf("%s found no answer in the passages", reply.Usage.Provider)
+	}
+	return fmt.Sprintf("answered by %s, quotes checked against the stored text", reply.Usage.Provider)
+}
+
+// span wraps a step.
+func (a *Answerer) span(ctx context.Context, in wire.QuestionInput, name string) (context.Context, func(error)) {
+	ctx, span := a.tracer.Start(ctx, "question "+name, trace.WithAttributes(
+		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.question", in.Question.String())))
+	return ctx, func(err error) {
+		if err != nil {
+			span.RecordError(err)
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}

@@ -1,0 +1,75 @@
+package answer
+
+// This file makes citations of a reply's quotes. A quote points at bytes of a
+// passage as it was sent; a citation points at bytes of stored text. Each is
+// looked up in the store as it is now and compared byte by byte, so a citation
+// is verbatim whatever happened on the way, and one of a document that was
+// deleted or closed to the asker meanwhile is left out.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) ([]schema.Citation, error) {
+	citations := []schema.Citation{}
+	if len(quotes) == 0 {
+		return citations, nil
+	}
+	var ids []uuid.UUID
+	for _, quote := range quotes {
+		if quote.Passage < 0 || quote.Passage >= len(passages) {
+			return nil, fmt.Errorf("cite: the reply quotes passage %d of %d", quote.Passage, len(passages))
+		}
+		for _, s := range passages[quote.Passage].Spans {
+			ids = append(ids, s.Section)
+		}
+	}
+	sections, err := a.store.Sections(ctx, q.Query.Principal, ids)
+	if err != nil {
+		return nil, fmt.Errorf("load the quoted sections: %w", err)
+	}
+	for _, quote := range quotes {
+		c := passages[quote.Passage]
+		if quote.Start < 0 || quote.End > len(c.Text) || quote.Start >= quote.End {
+			return nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
+		}
+		text := c.Text[quote.Start:quote.End]
+		span, ok := locate(c, quote.Start, text, sections)
+		if !ok {
+			continue
+		}
+		citations = append(citations, schema.Citation{
+			Document: c.ExternalID, DocumentID: c.Document, Title: c.Title,
+			Location: sections[span.Section].Location(span.Start), Quote: text, Span: span,
+		})
+	}
+	return citations, nil
+}
+
+// locate finds quote, which begins at byte offset of the candidate's text, in
+// the stored text of the candidate's spans.
+func locate(c schema.Candidate, offset int, quote string, sections map[uuid.UUID]schema.Section) (schema.Span, bool) {
+	for _, s := range c.Spans {
+		section, ok := sections[s.Section]
+		if !ok || s.Start < 0 || s.End > len(section.Text) || s.Start >= s.End {
+			continue
+		}
+		stored := section.Text[s.Start:s.End]
+		at := strings.Index(stored, quote)
+		// The same words may stand twice: the span's own offset wins.
+		if len(c.Spans) == 1 && offset+len(quote) <= len(stored) && stored[offset:offset+len(quote)] == quote {
+			at = offset
+		}
+		if at >= 0 {
+			return schema.Span{Version: s.Version, Section: s.Section, Start: s.Start + at, End: s.Start + at + len(quote)}, true
+		}
+	}
+	return schema.Span{}, false
+}
