@@ -1,0 +1,245 @@
+package text
+
+// Sections: a parsed document cut into pieces small enough to rank and to cite.
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// SectionTokens is the most tokens a section has by default.
+const SectionTokens = 1000
+
+// pathRunes is the most characters of one heading in a heading path.
+const pathRunes = 200
+
+// Sections cuts a parsed document into sections of at most limit tokens (0 means
+// SectionTokens). Ids stay zero.
+//
+// A heading begins a section, with two exceptions: a heading with nothing under
+// it stands at the top of the section that its first subheading begins, and
+// sections of less than a tenth of limit are joined while they share a parent
+// heading, so that a page of one-line headings is not a hundred sections. A
+// section's heading path is the path that everything in it shares. Text under one
+// heading that is over the limit is cut into parts of about equal size: between
+// blocks; in a block that is too long alone between lines, then sentences, then
+// words.
+//
+// A section's text is its blocks with an empty line between them, headings
+// included; nothing but white space is lost or added.
+func Sections(parsed schema.Parsed, limit int) []schema.Section {
+	if limit <= 0 {
+		limit = SectionTokens
+	}
+	p := packer{limit: limit, tiny: limit / 10}
+	for _, r := range runs(parsed.Blocks) {
+		p.add(r)
+	}
+	p.flush()
+	return p.out
+}
+
+// run is a heading with the blocks up to the next heading.
+type run struct {
+	path    []string
+	blocks  []schema.Block
+	content bool // some block is not a heading
+	tokens  int
+}
+
+// runs groups the blocks by heading.
+func runs(blocks []schema.Block) []run {
+	var (
+		out    []run
+		levels []int
+		path   []string
+	)
+	for _, b := range blocks {
+		b.Text = strings.TrimSpace(Clean(b.Text))
+		if b.Text == "" {
+			continue
+		}
+		heading := b.Kind == schema.BlockHeading
+		if heading {
+			level := max(b.Level, 1)
+			for len(levels) > 0 && levels[len(levels)-1] >= level {
+				levels, path = levels[:len(levels)-1], path[:len(path)-1]
+			}
+			levels = append(levels, level)
+			path = append(path[:len(path):len(path)], pathEntry(b.Text))
+		}
+		if heading || len(out) == 0 {
+			out = append(out, run{path: path[:len(path):len(path)]})
+		}
+		r := &out[len(out)-1]
+		r.blocks = append(r.blocks, b)
+		r.tokens += CountTokens(b.Text)
+		r.content = r.content || !heading
+	}
+	return out
+}
+
+// pathEntry returns a heading's text on one line of bounded length.
+func pathEntry(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) > pathRunes {
+		s = strings.TrimSpace(s[:takeRunes(s, pathRunes-1)]) + "…"
+	}
+	return s
+}
+
+// packer gathers runs into sections.
+type packer struct {
+	limit, tiny int
+	out         []schema.Section
+
+	path    []string // what the open section's runs share
+	anchor  []string // the path of its first run
+	content bool
+	tokens  int
+	blocks  []schema.Block
+}
+
+// add takes the next run.
+func (p *packer) add(r run) {
+	switch {
+	case len(p.blocks) == 0:
+	case p.tokens+r.tokens > p.limit:
+		p.flush()
+	case !p.content && hasPrefix(r.path, p.path):
+		// Bare headings above their first subheading.
+		p.anchor, p.path = r.path, r.path
+	case p.tokens < p.tiny && r.tokens < p.tiny && p.joins(r.path):
+		p.path = shared(p.path, r.path)
+	default:
+		p.flush()
+	}
+	if len(p.blocks) == 0 {
+		p.anchor, p.path = r.path, r.path
+	}
+	p.blocks = append(p.blocks, r.blocks...)
+	p.tokens += r.tokens
+	p.content = p.content || r.content
+}
+
+// joins reports whether path lies under the parent of the open section's first
+// heading.
+func (p *packer) joins(path []string) bool {
+	parent := p.anchor
+	if len(parent) > 0 {
+		parent = parent[:len(parent)-1]
+	}
+	return hasPrefix(path, parent)
+}
+
+// flush closes the open section; one over the limit becomes several.
+func (p *packer) flush() {
+	if len(p.blocks) == 0 {
+		return
+	}
+	parts := (p.tokens + p.limit - 1) / p.limit
+	target := (p.tokens + parts - 1) / parts
+	var b builder
+	for i, block := range p.blocks {
+		for j, piece := range pieces(block, p.limit) {
+			t := CountTokens(piece.text)
+			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
+				p.emit(&b)
+			}
+			b.add(piece, t, block.Page)
+		}
+	}
+	p.emit(&b)
+	p.blocks, p.tokens, p.content = nil, 0, false
+}
+
+// emit appends the built text as a section.
+func (p *packer) emit(b *builder) {
+	if b.text.Len() == 0 {
+		return
+	}
+	text := b.text.String()
+	p.out = append(p.out, schema.Section{
+		Ordinal:     len(p.out),
+		HeadingPath: append([]string(nil), p.path...),
+		Text:        text,
+		Tokens:      CountTokens(text),
+		Pages:       b.pages,
+	})
+	*b = builder{}
+}
+
+// builder is one section's text in the making.
+type builder struct {
+	text   strings.Builder
+	tokens int
+	pages  []schema.PageMark
+}
+
+func (b *builder) add(p piece, tokens, page int) {
+	if b.text.Len() == 0 {
+		p.text = strings.TrimSpace(p.text)
+	} else {
+		b.text.WriteString(p.sep)
+	}
+	if page > 0 && (len(b.pages) == 0 || b.pages[len(b.pages)-1].Page != page) {
+		b.pages = append(b.pages, schema.PageMark{Start: b.text.Len(), Page: page})
+	}
+	b.text.WriteString(p.text)
+	b.tokens += tokens
+}
+
+// piece is a block's text or a part of it, and what separates it from the piece
+// before it when both are in one section.
+type piece struct {
+	text string
+	sep  string
+}
+
+// pieces returns the block's text whole if it is within limit, else cut between
+// lines; a line over the limit between sentences; a sentence of more than a
+// quarter of the limit between words.
+func pieces(b schema.Block, limit int) []piece {
+	if CountTokens(b.Text) <= limit {
+		return []piece{{b.Text, "\n\n"}}
+	}
+	var out []piece
+	for line := range strings.SplitSeq(b.Text, "\n") {
+		if isSpace(line) {
+			continue
+		}
+		if CountTokens(line) <= limit {
+			out = append(out, piece{strings.TrimRight(line, " \t"), "\n"})
+			continue
+		}
+		sep := "\n"
+		for _, r := range Split(line, Sentences(line), max(limit/4, 1)) {
+			part := r.Of(line)
+			out = append(out, piece{strings.TrimSpace(part), sep})
+			sep = ""
+			if r, _ := utf8.DecodeLastRuneInString(part); unicode.IsSpace(r) {
+				sep = " "
+			}
+		}
+	}
+	if len(out) > 0 {
+		out[0].sep = "\n\n"
+	}
+	return out
+}
+
+func hasPrefix(path, prefix []string) bool {
+	return len(path) >= len(prefix) && len(shared(path, prefix)) == len(prefix)
+}
+
+// shared returns the longest common beginning of two paths.
+func shared(a, b []string) []string {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return a[:n:n]
+}
