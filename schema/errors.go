@@ -55,6 +55,7 @@ const (
 	CodeNotFound    Code = "not_found"
 	CodeConflict    Code = "conflict"
 	CodeInvalid     Code = "invalid"
+	CodeForbidden   Code = "forbidden"
 	CodeOverloaded  Code = "overloaded"
 	CodeUnavailable Code = "unavailable"
 	CodeQuota       Code = "quota"
@@ -67,7 +68,7 @@ var codes = []struct {
 	err  error
 	code Code
 }{
-	{ErrNotFound, CodeNotFound}, {ErrConflict, CodeConflict}, {ErrInvalid, CodeInvalid},
+	{ErrNotFound, CodeNotFound}, {ErrConflict, CodeConflict}, {ErrInvalid, CodeInvalid}, {ErrForbidden, CodeForbidden},
 	{ErrOverloaded, CodeOverloaded}, {ErrUnavailable, CodeUnavailable}, {ErrQuota, CodeQuota},
 	{ErrTooLarge, CodeTooLarge},
 }

@@ -1,0 +1,90 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// paging are the parameters of every list.
+type paging struct {
+	Cursor string `query:"cursor" maxLength:"512" doc:"The next of the page before."`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+}
+
+func (p paging) query() schema.PageQuery { return schema.PageQuery{Cursor: p.Cursor, Limit: p.Limit} }
+
+type reply[T any] struct{ Body T }
+
+// list makes a page of what a store returned, never null.
+func list[Item, Shown any](items []Item, next string, err error, show func(Item) Shown) (*reply[api.Page[Shown]], error) {
+	if err != nil {
+		return nil, err
+	}
+	out := &reply[api.Page[Shown]]{Body: api.Page[Shown]{Items: make([]Shown, len(items)), Next: next}}
+	for i, item := range items {
+		out.Body.Items[i] = show(item)
+	}
+	return out, nil
+}
+
+func same[T any](t T) T { return t }
+
+func replyTo[T any](body T, err error) (*reply[T], error) {
+	if err != nil {
+		return nil, err
+	}
+	return &reply[T]{body}, nil
+}
+
+type inCollection struct {
+	Collection string `path:"collection" maxLength:"128" doc:"Name or id."`
+}
+
+func (s *server) routeCollections() {
+	route(s, huma.Operation{OperationID: "list-collections", Method: http.MethodGet, Path: "/v1/collections", Summary: "List collections", Tags: []string{"Collections"}},
+		"", func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[schema.Collection]], error) {
+			items, next, err := s.Collections.ListCollections(ctx, p, in.query())
+			return list(items, next, err, same[schema.Collection])
+		})
+	route(s, huma.Operation{OperationID: "create-collection", Method: http.MethodPost, Path: "/v1/collections", Summary: "Create a collection", Tags: []string{"Collections"}, DefaultStatus: http.StatusCreated},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewCollection }) (*reply[schema.Collection], error) {
+			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language}))
+		})
+	route(s, huma.Operation{OperationID: "get-collection", Method: http.MethodGet, Path: "/v1/collections/{collection}", Summary: "Show a collection", Tags: []string{"Collections"}},
+		"", func(ctx context.Context, p schema.Principal, in *inCollection) (*reply[schema.Collection], error) {
+			return replyTo(s.Collections.Collection(ctx, p, in.Collection))
+		})
+	route(s, huma.Operation{OperationID: "change-collection", Method: http.MethodPatch, Path: "/v1/collections/{collection}", Summary: "Change a collection", Tags: []string{"Collections"}},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+			inCollection
+			Body api.CollectionChange
+		}) (*reply[schema.Collection], error) {
+			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return replyTo(s.Collections.ChangeCollection(ctx, p, c.ID, schema.CollectionChange{Description: in.Body.Description}))
+		})
+	route(s, huma.Operation{OperationID: "delete-collection", Method: http.MethodDelete, Path: "/v1/collections/{collection}", Summary: "Delete a collection and its documents", Tags: []string{"Collections"}, DefaultStatus: http.StatusNoContent},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *inCollection) (*struct{}, error) {
+			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.Collections.DeleteCollection(ctx, p, c.ID)
+		})
+	route(s, huma.Operation{OperationID: "retry-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/retry", Summary: "Queue all failed documents again", Tags: []string{"Documents"}},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inCollection) (*reply[api.Retried], error) {
+			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			n, err := s.Documents.RetryCollection(ctx, p, c.ID)
+			return replyTo(api.Retried{Queued: n}, err)
+		})
+}

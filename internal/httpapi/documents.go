@@ -1,0 +1,79 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type inDocument struct {
+	Document uuid.UUID `path:"document" format:"uuid"`
+}
+
+func (s *server) routeDocuments() {
+	tags := []string{"Documents"}
+	route(s, huma.Operation{OperationID: "list-documents", Method: http.MethodGet, Path: "/v1/collections/{collection}/documents", Summary: "List documents", Tags: tags},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			inCollection
+			paging
+			State  schema.State `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
+			Prefix string       `query:"prefix" maxLength:"1024" doc:"Of the external id."`
+		}) (*reply[api.Page[schema.Document]], error) {
+			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			items, next, err := s.Documents.ListDocuments(ctx, p, c.ID, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, PageQuery: in.query()})
+			return list(items, next, err, same[schema.Document])
+		})
+	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
+		"", func(ctx context.Context, p schema.Principal, in *inDocument) (*reply[api.DocumentDetail], error) {
+			d, err := s.Documents.Document(ctx, p, in.Document)
+			if err != nil {
+				return nil, err
+			}
+			versions, err := s.Documents.Versions(ctx, p, in.Document)
+			return replyTo(api.DocumentDetail{Document: d, Versions: versions}, err)
+		})
+	route(s, huma.Operation{OperationID: "change-document", Method: http.MethodPatch, Path: "/v1/documents/{document}", Summary: "Change labels and metadata", Tags: tags},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
+			inDocument
+			Body api.DocumentChange
+		}) (*reply[schema.Document], error) {
+			return replyTo(s.Documents.ChangeDocument(ctx, p, in.Document, schema.DocumentChange{Labels: in.Body.Labels, Metadata: in.Body.Metadata}))
+		})
+	route(s, huma.Operation{OperationID: "delete-document", Method: http.MethodDelete, Path: "/v1/documents/{document}", Summary: "Delete a document", Tags: tags, DefaultStatus: http.StatusNoContent,
+		Description: "It is hidden at once; what was stored of it is purged soon after."},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inDocument) (*struct{}, error) {
+			return nil, s.Documents.DeleteDocument(ctx, p, in.Document)
+		})
+	route(s, huma.Operation{OperationID: "retry-document", Method: http.MethodPost, Path: "/v1/documents/{document}/retry", Summary: "Queue a failed document again", Tags: tags},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inDocument) (*reply[schema.Document], error) {
+			return replyTo(s.Documents.RetryDocument(ctx, p, in.Document))
+		})
+	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
+		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inDocument) (*huma.StreamResponse, error) {
+			content, err := s.Documents.OpenContent(ctx, p, in.Document)
+			if err != nil {
+				return nil, err
+			}
+			return &huma.StreamResponse{Body: func(out huma.Context) {
+				defer func() { _ = content.Close() }()
+				// Never rendered in the API's origin, whatever it claims to be.
+				out.SetHeader("Content-Type", "application/octet-stream")
+				out.SetHeader("Content-Disposition", "attachment")
+				out.SetHeader("X-Content-Type-Options", "nosniff")
+				out.SetHeader("X-Document-Media-Type", content.MediaType)
+				out.SetHeader("Content-Length", strconv.FormatInt(content.Bytes, 10))
+				_, _ = io.Copy(out.BodyWriter(), content)
+			}}, nil
+		})
+}

@@ -1,0 +1,74 @@
+package httpapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/httpapi"
+)
+
+func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+	return w
+}
+
+func TestOpenAPIDescribesEveryRoute(t *testing.T) {
+	h := httpapi.New(httpapi.Options{Version: "1.2.3"})
+	w := get(t, h, "/openapi.json")
+	var spec struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			OperationID string
+			Summary     string
+			Responses   map[string]any
+		}
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &spec); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(spec.OpenAPI, "3.1") {
+		t.Errorf("OpenAPI %q, want 3.1", spec.OpenAPI)
+	}
+	for path, verbs := range spec.Paths {
+		if !strings.HasPrefix(path, "/v1/") {
+			t.Errorf("%s is not under /v1", path)
+		}
+		for verb, op := range verbs {
+			if op.Summary == "" || op.Responses["401"] == nil || op.Responses["422"] == nil && verb != "get" {
+				t.Errorf("%s %s is not described: %+v", verb, path, op)
+			}
+			// Every one asks for a key before anything else.
+			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(verb), strings.NewReplacer("{", "", "}", "").Replace(path), strings.NewReader("{}"))
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusUnauthorized || w.Header().Get("Content-Type") != "application/problem+json" {
+				t.Errorf("%s %s without a key gave %d %s", verb, path, w.Code, w.Header().Get("Content-Type"))
+			}
+		}
+	}
+	if len(spec.Paths) < 15 {
+		t.Errorf("only %d paths", len(spec.Paths))
+	}
+}
+
+func TestDocsPageAsksNoOtherHost(t *testing.T) {
+	w := get(t, httpapi.New(httpapi.Options{}), "/docs")
+	if w.Code != http.StatusOK || strings.Contains(w.Body.String(), "http://") || strings.Contains(w.Body.String(), "https://") {
+		t.Errorf("status %d, or a link to another host", w.Code)
+	}
+}
+
+func TestUnknownPathIsAProblem(t *testing.T) {
+	w := get(t, httpapi.New(httpapi.Options{}), "/v2/nothing")
+	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "/v2/nothing") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w := get(t, httpapi.New(httpapi.Options{}), "/healthz"); w.Code != http.StatusOK {
+		t.Errorf("/healthz gave %d", w.Code)
+	}
+}

@@ -1,0 +1,99 @@
+package httpapi
+
+import (
+	"context"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Authenticator resolves API keys.
+type Authenticator interface {
+	// Authenticate returns who holds key; schema.ErrUnauthorized when no one.
+	Authenticate(ctx context.Context, key string) (schema.Principal, error)
+}
+
+// Collections keeps collections. Every method sees the principal's tenant
+// alone; what is not there gives schema.ErrNotFound. Lists return the cursor
+// of the next page, empty on the last.
+type Collections interface {
+	Collection(ctx context.Context, p schema.Principal, idOrName string) (schema.Collection, error)
+	ListCollections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error)
+	CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error)
+	ChangeCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error)
+	DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error
+}
+
+// Documents keeps documents.
+type Documents interface {
+	Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error)
+	Compare(ctx context.Context, p schema.Principal, collection uuid.UUID, known []schema.Known) (schema.Comparison, error)
+	ListDocuments(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error)
+	Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
+	Versions(ctx context.Context, p schema.Principal, document uuid.UUID) ([]schema.Version, error)
+	ChangeDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error)
+	DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error
+	RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
+	RetryCollection(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error)
+	// OpenContent reads the bytes of a document's live version, or of its
+	// newest one when none is live.
+	OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (Content, error)
+}
+
+// Content is a document's bytes.
+type Content struct {
+	io.ReadCloser
+	MediaType string
+	Bytes     int64
+}
+
+// Question is a question as it is asked.
+type Question struct {
+	Collection uuid.UUID
+	Text       string
+	Plan       string
+	Filter     schema.Filter
+	K          int
+}
+
+// Found is what a search found.
+type Found struct {
+	Plan       string
+	Candidates []schema.Candidate
+	Trace      []schema.StageReport
+}
+
+// Questions searches, answers and keeps jobs. Groups of the principal decide
+// what is found.
+type Questions interface {
+	Search(ctx context.Context, p schema.Principal, q Question) (Found, error)
+	Ask(ctx context.Context, p schema.Principal, q Question) (schema.Answer, error)
+	StartJob(ctx context.Context, p schema.Principal, q Question) (schema.Job, error)
+	ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error)
+	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
+	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
+}
+
+// Tenants keeps tenants, their keys and what they did.
+type Tenants interface {
+	// CreateTenant also makes an admin key, returned this once.
+	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error)
+	ListTenants(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Tenant, string, error)
+	Tenant(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Tenant, error)
+	CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error)
+	ListKeys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
+	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
+	ListAudit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error)
+}
+
+// Idempotency keeps replies, so that a repeated POST gets the first one's.
+type Idempotency interface {
+	// BeginRequest claims key for a request. It returns the stored reply of an
+	// equal request that has finished, schema.ErrConflict while one still runs,
+	// and a FieldError when key was used for another request.
+	BeginRequest(ctx context.Context, p schema.Principal, key, route string, hash []byte) (*schema.Reply, error)
+	// FinishRequest keeps the reply; nil gives the key back.
+	FinishRequest(ctx context.Context, p schema.Principal, key string, reply *schema.Reply) error
+}

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type inJob struct {
+	Job uuid.UUID `path:"job" format:"uuid"`
+}
+
+type asked struct{ Body api.Query }
+
+// resolve finds the collection and the groups that a query is asked with.
+func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) (Question, error) {
+	if q.Groups != nil {
+		if !p.Has(schema.ScopeImpersonate) {
+			return Question{}, &schema.RemoteError{Code: schema.CodeForbidden, Field: "body.groups",
+				Message: "groups come from the key; only a key with the impersonate scope may pass them"}
+		}
+		p.Groups = q.Groups
+	}
+	if err := q.Filter.Validate(); err != nil {
+		return Question{}, err
+	}
+	c, err := s.Collections.Collection(ctx, *p, q.Collection)
+	if err != nil {
+		return Question{}, err
+	}
+	return Question{Collection: c.ID, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K}, nil
+}
+
+func (s *server) routeQuestions() {
+	tags := []string{"Questions"}
+	route(s, huma.Operation{OperationID: "search", Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
+			begin := time.Now()
+			q, err := s.resolve(ctx, &p, in.Body)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, s.AskTime)
+			defer cancel()
+			found, err := s.Questions.Search(ctx, p, q)
+			if err != nil {
+				return nil, err
+			}
+			out := api.SearchResult{Query: q.Text, Plan: found.Plan, Passages: some(found.Candidates), Millis: float64(time.Since(begin).Microseconds()) / 1000}
+			if in.Body.Explain {
+				out.Trace = found.Trace
+			}
+			return &reply[api.SearchResult]{out}, nil
+		})
+	route(s, huma.Operation{OperationID: "ask", Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Answer], error) {
+			q, err := s.resolve(ctx, &p, in.Body)
+			if err != nil {
+				return nil, err
+			}
+			ctx, cancel := context.WithTimeout(ctx, s.AskTime)
+			defer cancel()
+			return replyTo(s.Questions.Ask(ctx, p, q))
+		})
+	route(s, huma.Operation{OperationID: "start-job", Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
+		Description: "The job survives crashes; ask for it by its id."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Job], error) {
+			q, err := s.resolve(ctx, &p, in.Body)
+			if err != nil {
+				return nil, err
+			}
+			return replyTo(s.Questions.StartJob(ctx, p, q))
+		})
+	route(s, huma.Operation{OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs", Summary: "List jobs, newest first", Tags: tags},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[schema.Job]], error) {
+			items, next, err := s.Questions.ListJobs(ctx, p, in.query())
+			return list(items, next, err, same[schema.Job])
+		})
+	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inJob) (*reply[schema.Job], error) {
+			return replyTo(s.Questions.Job(ctx, p, in.Job))
+		})
+	route(s, huma.Operation{OperationID: "cancel-job", Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inJob) (*reply[schema.Job], error) {
+			return replyTo(s.Questions.CancelJob(ctx, p, in.Job))
+		})
+}

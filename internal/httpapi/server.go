@@ -1,0 +1,128 @@
+// Package httpapi serves the HTTP API under /v1: OpenAPI 3.1 at /openapi.json,
+// a page to read it at /docs, errors as application/problem+json, API keys,
+// idempotency keys on POST and cursors on lists. It holds no state: what it
+// keeps and asks is behind the interfaces of ports.go.
+package httpapi
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Options of the API.
+type Options struct {
+	Version   string
+	MaxUpload int64         // bytes of one file; 0: 100 MB
+	AskTime   time.Duration // of a search or a synchronous question; 0: 2 minutes
+
+	Authenticator Authenticator
+	Collections   Collections
+	Documents     Documents
+	Questions     Questions
+	Tenants       Tenants
+	Idempotency   Idempotency
+	// Ready says why the server cannot serve now, or nil.
+	Ready func(context.Context) error
+	// Metrics serves /metrics; nil: nothing does.
+	Metrics http.Handler
+}
+
+// uploadBody bounds one JSON upload, in bytes: 256 documents of text fit, and
+// a larger file goes alone through PUT.
+const uploadBody = 64 << 20
+
+type server struct {
+	Options
+	api huma.API
+}
+
+// New returns the handler of the whole API.
+func New(o Options) http.Handler {
+	if o.MaxUpload <= 0 {
+		o.MaxUpload = 100 << 20
+	}
+	if o.AskTime <= 0 {
+		o.AskTime = 2 * time.Minute
+	}
+	mux := http.NewServeMux()
+	config := huma.DefaultConfig("Sluice", o.Version)
+	config.Info.Description = "Ingest documents, search them, and get answers with citations.\n\n" +
+		"Send an API key as `Authorization: Bearer <key>`. Errors are `application/problem+json`. " +
+		"A POST with an `Idempotency-Key` header acts once, however often it is sent. " +
+		"Lists return a cursor, `next`, while there is more."
+	config.DocsPath = "" // the built-in page loads scripts from elsewhere
+	config.SchemasPath = ""
+	config.CreateHooks = nil
+	config.RejectUnknownQueryParameters = true
+	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
+	config.Security = []map[string][]string{{"key": {}}}
+	s := &server{Options: o, api: humago.New(mux, config)}
+	s.api.UseMiddleware(s.authenticate, s.idempotent)
+
+	s.routeCollections()
+	s.routeDocuments()
+	s.routeUploads()
+	s.routeQuestions()
+	s.routeTenants()
+
+	mux.HandleFunc("GET /docs", docsPage)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	if o.Metrics != nil {
+		mux.Handle("GET /metrics", o.Metrics)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+"; /docs lists what there is")
+	})
+	return otelhttp.NewHandler(recovered(logged(mux)), "http",
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
+			if r.Pattern != "" {
+				return r.Pattern
+			}
+			return r.Method
+		}),
+		otelhttp.WithFilter(func(r *http.Request) bool {
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
+		}))
+}
+
+func (s *server) ready(w http.ResponseWriter, r *http.Request) {
+	if s.Ready != nil {
+		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
+		defer cancel()
+		if err := s.Ready(ctx); err != nil {
+			writeProblem(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+	}
+	writeText(w, http.StatusOK, "ready\n")
+}
+
+// route registers an operation. The handler gets the caller; scope says which
+// keys may call.
+func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle func(context.Context, schema.Principal, *In) (*Out, error)) {
+	if op.DefaultStatus == 0 {
+		op.DefaultStatus = http.StatusOK
+	}
+	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+	op.Metadata = map[string]any{scopeKey: scope}
+	if scope != "" {
+		op.Description += "\n\nNeeds the `" + string(scope) + "` scope."
+	}
+	huma.Register(s.api, op, func(ctx context.Context, in *In) (*Out, error) {
+		out, err := handle(ctx, caller(ctx), in)
+		if err != nil {
+			return nil, problem(ctx, err)
+		}
+		return out, nil
+	})
+}

@@ -1,0 +1,69 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func (s *server) routeTenants() {
+	route(s, huma.Operation{OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Show whose key this is", Tags: []string{"Keys"}},
+		"", func(_ context.Context, p schema.Principal, _ *struct{}) (*reply[api.Identity], error) {
+			return &reply[api.Identity]{api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.Groups}}, nil
+		})
+	tenants := []string{"Tenants"}
+	route(s, huma.Operation{OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Summary: "List tenants", Tags: tenants},
+		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Tenant]], error) {
+			items, next, err := s.Tenants.ListTenants(ctx, p, in.query())
+			return list(items, next, err, shownTenant)
+		})
+	route(s, huma.Operation{OperationID: "create-tenant", Method: http.MethodPost, Path: "/v1/tenants", Summary: "Create a tenant and its first key", Tags: tenants, DefaultStatus: http.StatusCreated},
+		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewTenant }) (*reply[api.TenantCreated], error) {
+			t, key, err := s.Tenants.CreateTenant(ctx, p, schema.NewTenant{Name: in.Body.Name, MaxDocuments: in.Body.MaxDocuments, MaxBytes: in.Body.MaxBytes})
+			return replyTo(api.TenantCreated{Tenant: shownTenant(t), APIKey: key}, err)
+		})
+	route(s, huma.Operation{OperationID: "get-tenant", Method: http.MethodGet, Path: "/v1/tenants/{tenant}", Summary: "Show a tenant", Tags: tenants,
+		Description: "Its own, or any with the `operator` scope."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+		}) (*reply[api.Tenant], error) {
+			if in.Tenant != p.Tenant && !p.Has(schema.ScopeOperator) {
+				return nil, schema.ErrNotFound
+			}
+			t, err := s.Tenants.Tenant(ctx, p, in.Tenant)
+			return replyTo(shownTenant(t), err)
+		})
+
+	keys := []string{"Keys"}
+	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Key]], error) {
+			items, next, err := s.Tenants.ListKeys(ctx, p, in.query())
+			return list(items, next, err, shownKey)
+		})
+	route(s, huma.Operation{OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
+		Description: "The key is in this reply and nowhere else."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
+			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})
+			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
+		})
+	route(s, huma.Operation{OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key}", Summary: "Revoke an API key", Tags: keys, DefaultStatus: http.StatusNoContent},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+			Key uuid.UUID `path:"key" format:"uuid"`
+		}) (*struct{}, error) {
+			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
+		})
+	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: []string{"Audit"}},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.AuditEntry]], error) {
+			items, next, err := s.Tenants.ListAudit(ctx, p, in.query())
+			return list(items, next, err, func(e schema.AuditEntry) api.AuditEntry { return api.AuditEntry(e) })
+		})
+}
+
+func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }
+
+func shownKey(k schema.Key) api.Key { return api.Key(k) }
