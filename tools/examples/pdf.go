@@ -112,7 +112,11 @@ func (p *pdfPage) heading(b block) {
 	if size == 0 {
 		size = 11.5
 	}
-	p.keepTogether(size/2 + 3*lineHeight)
+	lines := 3.0 // to follow on the same page
+	if b.level == 1 {
+		lines = 6 // most chapters open with a second heading
+	}
+	p.keepTogether(size/2 + lines*lineHeight)
 	p.Ln(2)
 	title := p.encode(b.rows[0][0].String())
 	p.Bookmark(title, b.level-1, -1)
