@@ -1,0 +1,232 @@
+package inference
+
+// This file answers one request: decode, admit, tokenise, run through the queues, reply.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// answer replies to a message that was taken in.
+func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
+	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
+	var reply any
+	var err error
+	switch op {
+	case wire.OpEncode:
+		reply, err = s.encode(ctx, lane, msg.Data)
+	case wire.OpSegment:
+		reply, err = s.segment(ctx, lane, msg.Data)
+	case wire.OpInfo:
+		reply = s.model.Info()
+	}
+	finish(err)
+	s.respond(ctx, op, msg, reply, err)
+}
+
+// refuse replies to a message that was not taken in.
+func (s *service) refuse(op wire.ModelOp, lane wire.Lane, msg *nats.Msg, err error) {
+	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
+	finish(err)
+	s.respond(ctx, op, msg, nil, err)
+}
+
+func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, reply any, err error) {
+	if err != nil {
+		remote := toRemote(err)
+		switch op {
+		case wire.OpEncode:
+			reply = wire.EncodeReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpSegment:
+			reply = wire.SegmentReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpInfo:
+			reply = wire.ModelInfo{Envelope: wire.Header(), Error: remote}
+		}
+		if remote.Code == schema.CodeInternal {
+			s.log.ErrorContext(ctx, "model request failed", "op", op, "error", err)
+		}
+	}
+	data, err := wire.Encode(reply)
+	if err == nil {
+		err = msg.Respond(data)
+	}
+	if err != nil {
+		s.log.ErrorContext(ctx, "model reply was not sent", "op", op, "bytes", len(data), "error", err)
+	}
+}
+
+// toRemote gives err its code on the wire; contexts' errors have no sentinel in schema.
+func toRemote(err error) *schema.RemoteError {
+	remote := schema.ToRemote(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		remote.Code, remote.Message = schema.CodeDeadline, "the request's deadline passed before it was run"
+	case errors.Is(err, context.Canceled):
+		remote.Code, remote.Message = schema.CodeUnavailable, "the model server is stopping"
+	case errors.Is(err, wire.ErrVersion):
+		remote.Code, remote.Field = schema.CodeInvalid, "v"
+	}
+	return remote
+}
+
+// until gives ctx the request's deadline.
+func until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline)
+}
+
+// read decodes a request in its turn.
+func read[M any, P interface {
+	*M
+	wire.Message
+}](ctx context.Context, s *service, lane wire.Lane, data []byte) (request M, err error) {
+	if err := s.turns.take(ctx, lane); err != nil {
+		return request, err
+	}
+	defer s.turns.give()
+	return wire.Decode[M, P](data)
+}
+
+func checkLane(lane wire.Lane) error {
+	if lane != wire.LaneInteractive && lane != wire.LaneBulk {
+		return schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
+	}
+	return nil
+}
+
+// encode answers wire.EncodeRequest.
+func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
+	var reply wire.EncodeReply
+	request, err := read[wire.EncodeRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	if err := checkLane(request.Lane); err != nil {
+		return reply, err
+	}
+	ctx, cancel := until(ctx, request.Deadline)
+	defer cancel()
+	// What a reply of base64 float32 takes, beside some text.
+	row := s.model.encoder.dimension*4*4/3 + 16
+	if most := (int(s.nc.MaxPayload()) - 4096) / row; len(request.Texts) > most {
+		return reply, fmt.Errorf("texts: the reply to %d would not fit a message, ask for %d at most: %w", len(request.Texts), most, schema.ErrTooLarge)
+	}
+	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(request.Texts))
+	work, err := s.tokenise(ctx, request.Lane, request.Texts)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.sequences.Do(ctx, request.Lane, work.sequences); err != nil {
+		return reply, err
+	}
+	return wire.EncodeReply{
+		Envelope:  wire.Header(),
+		Space:     s.model.manifest.Space,
+		Vectors:   wire.Vectors{Dimension: s.model.encoder.dimension, Data: work.vectors},
+		Tokens:    work.tokens,
+		Truncated: work.truncated,
+	}, nil
+}
+
+// segment encodes each sentence once, then scores the pairs of neighbours.
+func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
+	var reply wire.SegmentReply
+	request, err := read[wire.SegmentRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	if err := checkLane(request.Lane); err != nil {
+		return reply, err
+	}
+	ctx, cancel := until(ctx, request.Deadline)
+	defer cancel()
+	var sentences []string
+	for _, run := range request.Runs {
+		sentences = append(sentences, run...)
+	}
+	// A score is a JSON number of 16 bytes at most; an empty run still takes a few.
+	if (len(sentences)+len(request.Runs))*16 > int(s.nc.MaxPayload())-4096 {
+		return reply, fmt.Errorf("runs: the reply for %d sentences would not fit a message: %w", len(sentences), schema.ErrTooLarge)
+	}
+	if err := s.load.add(request.Lane, 0, len(sentences)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(sentences))
+	work, err := s.tokenise(ctx, request.Lane, sentences)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.sequences.Do(ctx, request.Lane, work.sequences); err != nil {
+		return reply, err
+	}
+	scores := make([][]float32, len(request.Runs))
+	var pairs []pair
+	at := 0
+	for i, run := range request.Runs {
+		scores[i] = make([]float32, max(0, len(run)-1))
+		for j := range scores[i] {
+			pairs = append(pairs, pair{work.vector(at + j), work.vector(at + j + 1), &scores[i][j]})
+		}
+		at += len(run)
+	}
+	if err := s.pairs.Do(ctx, request.Lane, pairs); err != nil {
+		return reply, err
+	}
+	return wire.SegmentReply{
+		Envelope:  wire.Header(),
+		Model:     s.model.manifest.Name + "/" + s.model.manifest.Version,
+		Threshold: s.model.manifest.Segmenter.Threshold,
+		Scores:    scores,
+	}, nil
+}
+
+// texts are what the encoder gets of some texts, and where it puts their vectors.
+type texts struct {
+	sequences []sequence // of the texts that have tokens
+	vectors   []float32  // of all texts, row by row
+	dimension int
+	tokens    []int
+	truncated int
+}
+
+func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
+
+// tokenise makes sequences of texts, in the request's turn.
+func (s *service) tokenise(ctx context.Context, lane wire.Lane, all []string) (*texts, error) {
+	if err := s.turns.take(ctx, lane); err != nil {
+		return nil, err
+	}
+	defer s.turns.give()
+	t := &texts{
+		sequences: make([]sequence, 0, len(all)),
+		vectors:   make([]float32, len(all)*s.model.encoder.dimension),
+		dimension: s.model.encoder.dimension,
+		tokens:    make([]int, len(all)),
+	}
+	for i, text := range all {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ids, total, cut := s.model.tokens(text)
+		t.tokens[i] = total
+		if cut {
+			t.truncated++
+		}
+		if len(ids) > 0 {
+			t.sequences = append(t.sequences, sequence{ids: ids, vector: t.vector(i)})
+		}
+	}
+	return t, nil
+}

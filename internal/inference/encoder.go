@@ -1,0 +1,94 @@
+package inference
+
+// This file is the encoder: token ids to one unit vector per text.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// sequence is a text for the encoder.
+type sequence struct {
+	ids    []int32
+	vector []float32 // the result is written here; it has the encoder's dimension
+}
+
+type encoder struct {
+	*graph
+	dimension int
+	pad       int64
+	buffers   sync.Pool
+}
+
+type encoderBuffers struct {
+	ids, mask []int64
+	vectors   []float32
+}
+
+func openEncoder(path string, dimension int, pad int32, options *ort.SessionOptions) (*encoder, error) {
+	g, err := openGraph(path, []port{
+		{"input_ids", ort.TensorElementDataTypeInt64, 2},
+		{"attention_mask", ort.TensorElementDataTypeInt64, 2},
+	}, port{"embedding", ort.TensorElementDataTypeFloat, 2}, options)
+	if err != nil {
+		return nil, err
+	}
+	if got := g.outputs[0].Dimensions[1]; got > 0 && got != int64(dimension) {
+		_ = g.close()
+		return nil, fmt.Errorf("graph %s: output embedding has dimension %d, the manifest says %d", path, got, dimension)
+	}
+	return &encoder{graph: g, dimension: dimension, pad: int64(pad), buffers: sync.Pool{New: func() any { return &encoderBuffers{} }}}, nil
+}
+
+// encode runs one batch. No sequence is empty.
+func (e *encoder) encode(ctx context.Context, batch []sequence) error {
+	longest := 0
+	for _, s := range batch {
+		longest = max(longest, len(s.ids))
+	}
+	b := e.buffers.Get().(*encoderBuffers)
+	defer e.buffers.Put(b)
+	b.ids, b.mask = grow(b.ids, len(batch)*longest), grow(b.mask, len(batch)*longest)
+	b.vectors = grow(b.vectors, len(batch)*e.dimension)
+	for row, s := range batch {
+		ids, mask := b.ids[row*longest:(row+1)*longest], b.mask[row*longest:(row+1)*longest]
+		for i, id := range s.ids {
+			ids[i], mask[i] = int64(id), 1
+		}
+		for i := len(s.ids); i < longest; i++ {
+			ids[i], mask[i] = e.pad, 0
+		}
+	}
+	var t tensors
+	defer t.free()
+	n, m := int64(len(batch)), int64(longest)
+	inputs := []ort.Value{tensor(&t, b.ids, n, m), tensor(&t, b.mask, n, m)}
+	output := tensor(&t, b.vectors, n, int64(e.dimension))
+	if t.err != nil {
+		return t.err
+	}
+	if err := e.run(ctx, inputs, output); err != nil {
+		return fmt.Errorf("run the encoder on %d texts of up to %d tokens: %w", n, m, err)
+	}
+	for row, s := range batch {
+		v := b.vectors[row*e.dimension : (row+1)*e.dimension]
+		if err := finite(v); err != nil {
+			return fmt.Errorf("the encoder's output: %w", err)
+		}
+		copy(s.vector, v)
+	}
+	return nil
+}
+
+func finite(values []float32) error {
+	for _, v := range values {
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
+			return fmt.Errorf("%v is no finite number", v)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package inference
+
+// This file holds the pack to its trainer's golden outputs: token ids exactly, vectors and scores to 1e-4, and the same
+// boundaries, all through the server and also graph by graph.
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type goldens struct {
+	Tokenizer []struct {
+		Text string
+		IDs  []int32
+	}
+	Encoder []struct {
+		Text      string
+		IDs       []int32
+		Embedding []float32
+	}
+	Segmenter []struct {
+		Left, Right []float32
+		Score       float32
+	}
+	Segmentation []struct {
+		Sentences []string
+		IDs       [][]int32
+		Scores    []float32
+		Starts    []int
+	}
+}
+
+func readGoldens(t *testing.T) (g goldens) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(packDir(t), "goldens.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Tokenizer) == 0 || len(g.Encoder) == 0 || len(g.Segmenter) == 0 || len(g.Segmentation) == 0 {
+		t.Fatal("goldens.json lacks a part")
+	}
+	return g
+}
+
+// near fails the test when values differ by more than 1e-4, and gives the largest difference.
+func near(t *testing.T, what string, got, want []float32) (worst float64) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
+	}
+	for i := range want {
+		worst = max(worst, math.Abs(float64(got[i])-float64(want[i])))
+	}
+	if !(worst <= 1e-4) {
+		t.Errorf("%s: differs by %g", what, worst)
+	}
+	return worst
+}
+
+func TestGoldenTokens(t *testing.T) {
+	m := open(t)
+	for _, g := range readGoldens(t).Tokenizer {
+		ids, total := m.tokenizer.Encode(nil, g.Text, 0)
+		if !slices.Equal(ids, g.IDs) || total != len(g.IDs) {
+			t.Errorf("%.60q: got %v, want %v", g.Text, ids, g.IDs)
+		}
+	}
+}
+
+func TestGoldenGraphs(t *testing.T) {
+	m, g := open(t), readGoldens(t)
+	worst := 0.0
+	var together []sequence
+	for _, e := range g.Encoder {
+		if len(e.IDs) == 0 {
+			continue
+		}
+		alone := sequence{e.IDs, make([]float32, m.encoder.dimension)}
+		if err := m.encoder.encode(t.Context(), []sequence{alone}); err != nil {
+			t.Fatal(err)
+		}
+		worst = max(worst, near(t, "vector of "+e.Text[:min(40, len(e.Text))], alone.vector, e.Embedding))
+		together = append(together, sequence{e.IDs, make([]float32, m.encoder.dimension)})
+	}
+	if err := m.encoder.encode(t.Context(), together); err != nil {
+		t.Fatal(err)
+	}
+	i := 0
+	for _, e := range g.Encoder {
+		if len(e.IDs) > 0 {
+			worst = max(worst, near(t, "padded vector of "+e.Text[:min(40, len(e.Text))], together[i].vector, e.Embedding))
+			i++
+		}
+	}
+	scores, want := make([]float32, len(g.Segmenter)), make([]float32, len(g.Segmenter))
+	var pairs []pair
+	for i, s := range g.Segmenter {
+		pairs, want[i] = append(pairs, pair{s.Left, s.Right, &scores[i]}), s.Score
+	}
+	if err := m.segmenter.score(t.Context(), pairs); err != nil {
+		t.Fatal(err)
+	}
+	worst = max(worst, near(t, "segmenter", scores, want))
+	t.Logf("largest difference %.1e", worst)
+}
+
+func TestGoldenOverNATS(t *testing.T) {
+	nc, _ := serving(t, open(t), ServerOptions{})
+	client, g := modelclient.New(nc, modelclient.Options{}), readGoldens(t)
+
+	info, err := client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var texts []string
+	for _, e := range g.Encoder {
+		texts = append(texts, e.Text)
+	}
+	vectors, space, err := client.Encode(t.Context(), wire.LaneInteractive, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vectors.Len() != len(texts) || vectors.Dimension != info.Dimension || space != info.Space || space == "" {
+		t.Fatalf("%d vectors of %d in space %q, info %+v", vectors.Len(), vectors.Dimension, space, info)
+	}
+	for i, e := range g.Encoder {
+		near(t, "vector of "+e.Text[:min(40, len(e.Text))], vectors.Row(i), e.Embedding)
+	}
+
+	var runs [][]string
+	for _, s := range g.Segmentation {
+		runs = append(runs, s.Sentences)
+	}
+	scores, threshold, err := client.Segment(t.Context(), wire.LaneBulk, runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range g.Segmentation {
+		near(t, "scores of "+s.Sentences[0], scores[i], s.Scores)
+		starts := []int{0}
+		for j, score := range scores[i] {
+			if float64(score) < threshold {
+				starts = append(starts, j+1)
+			}
+		}
+		if !slices.Equal(starts, s.Starts) {
+			t.Errorf("%q: passages start at %v, want %v", s.Sentences[0], starts, s.Starts)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package inference
+
+// This file runs one ONNX graph: it checks that the file has the inputs and outputs that its role needs, and runs it
+// on batches whose buffers are pooled. A session is shared by all goroutines.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+type port struct {
+	name string
+	kind ort.TensorElementDataType
+	rank int
+}
+
+func (p port) String() string { return fmt.Sprintf("%s (%s, rank %d)", p.name, p.kind, p.rank) }
+
+type graph struct {
+	session *ort.DynamicAdvancedSession
+	outputs []ort.InputOutputInfo
+}
+
+// openGraph loads path and checks its ports.
+func openGraph(path string, inputs []port, output port, options *ort.SessionOptions) (*graph, error) {
+	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
+	if err != nil {
+		return nil, fmt.Errorf("load graph %s: %w", path, err)
+	}
+	if err := checkPorts(has, inputs); err != nil {
+		return nil, fmt.Errorf("graph %s: inputs: %w", path, err)
+	}
+	at := slices.IndexFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name })
+	if at < 0 {
+		return nil, fmt.Errorf("graph %s: has no output %s, only %s", path, output, portNames(gives))
+	}
+	if err := checkPorts(gives[at:at+1], []port{output}); err != nil {
+		return nil, fmt.Errorf("graph %s: output: %w", path, err)
+	}
+	names := make([]string, len(inputs))
+	for i, p := range inputs {
+		names[i] = p.name
+	}
+	session, err := ort.NewDynamicAdvancedSession(path, names, []string{output.name}, options)
+	if err != nil {
+		return nil, fmt.Errorf("load graph %s: %w", path, err)
+	}
+	return &graph{session: session, outputs: gives[at : at+1]}, nil
+}
+
+func checkPorts(has []ort.InputOutputInfo, want []port) error {
+	for _, w := range want {
+		at := slices.IndexFunc(has, func(i ort.InputOutputInfo) bool { return i.Name == w.name })
+		if at < 0 {
+			return fmt.Errorf("%s is missing, there are %s", w, portNames(has))
+		}
+		if h := has[at]; h.DataType != w.kind || len(h.Dimensions) != w.rank {
+			return fmt.Errorf("want %s, the graph has %s", w, has[at].String())
+		}
+	}
+	if len(has) != len(want) {
+		return fmt.Errorf("want %v, the graph has %s", want, portNames(has))
+	}
+	return nil
+}
+
+func portNames(ports []ort.InputOutputInfo) string {
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// run runs the graph; ctx's end makes it stop early.
+func (g *graph) run(ctx context.Context, inputs []ort.Value, output ort.Value) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	options, err := ort.NewRunOptions()
+	if err != nil {
+		return fmt.Errorf("make run options: %w", err)
+	}
+	terminated := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(terminated)
+		_ = options.Terminate()
+	})
+	err = g.session.RunWithOptions(inputs, []ort.Value{output}, options)
+	if !stop() {
+		<-terminated
+		err = errors.Join(ctx.Err(), err)
+	}
+	return errors.Join(err, options.Destroy())
+}
+
+func (g *graph) close() error { return g.session.Destroy() }
+
+// tensors makes the tensors of one run and frees them together. The data stays the caller's, so that it can be pooled.
+type tensors struct {
+	all []ort.Value
+	err error
+}
+
+func tensor[T ort.TensorData](t *tensors, data []T, shape ...int64) ort.Value {
+	made, err := ort.NewTensor(ort.NewShape(shape...), data)
+	if err != nil {
+		t.err = errors.Join(t.err, fmt.Errorf("make a tensor of shape %v: %w", shape, err))
+		return nil
+	}
+	t.all = append(t.all, made)
+	return made
+}
+
+func (t *tensors) free() {
+	for _, v := range t.all {
+		_ = v.Destroy()
+	}
+}
+
+// grow gives a slice of n elements, in the memory of s when that is enough. What it holds is not cleared.
+func grow[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}

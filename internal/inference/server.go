@@ -1,0 +1,204 @@
+package inference
+
+// This file is the life of the model server: it subscribes, takes requests in within its bounds, and stops in two
+// phases. answer.go says what it answers.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/inference/batch"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// ServerOptions bound a Server. Zero values take the defaults.
+type ServerOptions struct {
+	MaxBytes     int           // of requests held at once; default 64 MiB
+	MaxSequences int           // texts and sentences held at once; default 32,768
+	Batch        int           // most sequences, or pairs, of a batch; default 512
+	BatchTokens  int           // most tokens of an encoder batch; default 32,768
+	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
+	Workers      int           // batches that run at once; default: cores / the model's threads
+	Log          *slog.Logger  // default: slog.Default()
+}
+
+func (o ServerOptions) withDefaults(threads int) ServerOptions {
+	set := func(value *int, fallback int) {
+		if *value <= 0 {
+			*value = fallback
+		}
+	}
+	set(&o.MaxBytes, 64<<20)
+	set(&o.MaxSequences, 32<<10)
+	set(&o.Batch, 512)
+	set(&o.BatchTokens, 32<<10)
+	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/threads))
+	if o.Wait <= 0 {
+		o.Wait = 5 * time.Millisecond
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return o
+}
+
+// Server answers encode, segment and info for a Model, in a queue group with others of its kind. It is a
+// lifecycle.Service.
+type Server struct{ *lifecycle.Func }
+
+// NewServer makes a server that isn't started. The model must stay open while it runs.
+func NewServer(nc *nats.Conn, model *Model, o ServerOptions) *Server {
+	o = o.withDefaults(model.threads)
+	return &Server{lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
+		r, err := serve(ctx, nc, model, o)
+		if err != nil {
+			return lifecycle.Run{}, err
+		}
+		return lifecycle.Run{Done: r.done, Err: func() error { return nil }, Stop: r.stop}, nil
+	})}
+}
+
+// service is one run of a Server.
+type service struct {
+	nc      *nats.Conn
+	model   *Model
+	log     *slog.Logger
+	load    *load
+	turns   *turns
+	metrics requestMetrics
+
+	sequences *batch.Queue[sequence]
+	pairs     *batch.Queue[pair]
+
+	ctx    context.Context // of the held requests
+	cancel context.CancelFunc
+	held   sync.WaitGroup
+	subs   []*nats.Subscription
+	closed []chan struct{} // one per subscription: its last message was handed over
+	done   chan struct{}
+}
+
+func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*service, error) {
+	s := &service{
+		nc: nc, model: model, log: o.Log,
+		turns:   newTurns(runtime.GOMAXPROCS(0)),
+		metrics: newRequestMetrics(),
+		done:    make(chan struct{}),
+	}
+	s.load = &load{maxBytes: o.MaxBytes, maxSequences: o.MaxSequences, heldBytes: s.metrics.bytes, heldSequence: s.metrics.sequences}
+	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	s.sequences = batch.New(
+		batch.Options{Graph: "encoder", MaxItems: o.Batch, MaxCells: o.BatchTokens, Wait: o.Wait, Workers: o.Workers},
+		func(q sequence) int { return len(q.ids) }, model.encoder.encode)
+	s.pairs = batch.New(
+		batch.Options{Graph: "segmenter", MaxItems: o.Batch, MaxCells: o.Batch, Wait: o.Wait, Workers: o.Workers},
+		func(pair) int { return 1 }, model.segmenter.score)
+
+	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpInfo} {
+		sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", wire.ModelSubject(op), err), s.abandon())
+		}
+		closed := make(chan struct{})
+		sub.SetClosedHandler(func(string) { close(closed) })
+		s.subs, s.closed = append(s.subs, sub), append(s.closed, closed)
+	}
+	flushing, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := nc.FlushWithContext(flushing); err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to the model subjects: %w", err), s.abandon())
+	}
+	return s, nil
+}
+
+// abandon undoes a start that failed.
+func (s *service) abandon() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return s.stop(ctx)
+}
+
+// accept takes a message in, or refuses it at once. It runs in the subscription's goroutine.
+func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
+	lane, size := laneOf(msg.Data), len(msg.Data)
+	if err := s.load.add(lane, size, 0); err != nil {
+		s.refuse(op, lane, msg, err)
+		return
+	}
+	s.held.Go(func() {
+		defer s.load.remove(size, 0)
+		s.answer(op, lane, msg)
+	})
+}
+
+// laneOf reads a request's lane without decoding the request: the lane comes before the texts in what this module
+// writes. What hides its lane waits with the bulk.
+func laneOf(data []byte) wire.Lane {
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return wire.LaneBulk
+	}
+	for {
+		key, err := d.Token()
+		if err != nil {
+			return wire.LaneBulk
+		}
+		value, err := d.Token()
+		if _, nested := value.(json.Delim); err != nil || nested {
+			return wire.LaneBulk
+		}
+		if key == "lane" {
+			if value == string(wire.LaneInteractive) {
+				return wire.LaneInteractive
+			}
+			return wire.LaneBulk
+		}
+	}
+}
+
+// stop takes nothing new, finishes what is held, and cancels that when ctx ends.
+func (s *service) stop(ctx context.Context) error {
+	defer close(s.done)
+	for i, sub := range s.subs {
+		if err := sub.Drain(); err != nil {
+			continue // the connection is closed: nothing comes any more
+		}
+		select {
+		case <-s.closed[i]:
+		case <-ctx.Done():
+			_ = sub.Unsubscribe()
+		}
+	}
+	finished := make(chan struct{})
+	go func() {
+		s.held.Wait()
+		close(finished)
+	}()
+	var err error
+	select {
+	case <-finished:
+	case <-ctx.Done():
+		err = fmt.Errorf("model server: held requests were cut short: %w", ctx.Err())
+	}
+	s.cancel()
+	<-finished
+	s.sequences.Close()
+	s.pairs.Close()
+	if !s.nc.IsClosed() && len(s.subs) > 0 {
+		// The last replies must leave before the process does.
+		if flushErr := s.nc.FlushTimeout(2 * time.Second); flushErr != nil && err == nil {
+			s.log.Warn("the last replies may not have left", "error", flushErr)
+		}
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package inference
+
+// This file bounds how many requests are decoded and tokenised at once, interactive ones first, and how much the
+// server holds altogether.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// turns is a semaphore with a lane that goes first.
+type turns struct {
+	mu      sync.Mutex
+	free    int
+	waiting map[wire.Lane][]chan struct{}
+}
+
+func newTurns(n int) *turns { return &turns{free: n, waiting: map[wire.Lane][]chan struct{}{}} }
+
+// take waits for a turn; after a nil error the caller must give it back.
+func (t *turns) take(ctx context.Context, lane wire.Lane) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	if t.free > 0 {
+		t.free--
+		t.mu.Unlock()
+		return nil
+	}
+	mine := make(chan struct{})
+	t.waiting[lane] = append(t.waiting[lane], mine)
+	t.mu.Unlock()
+	select {
+	case <-mine:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	at := slices.Index(t.waiting[lane], mine)
+	if at >= 0 {
+		t.waiting[lane] = slices.Delete(t.waiting[lane], at, at+1)
+	}
+	t.mu.Unlock()
+	if at < 0 { // it came in the same moment
+		t.give()
+	}
+	return ctx.Err()
+}
+
+func (t *turns) give() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, lane := range []wire.Lane{wire.LaneInteractive, wire.LaneBulk} {
+		if queue := t.waiting[lane]; len(queue) > 0 {
+			t.waiting[lane] = queue[1:]
+			close(queue[0])
+			return
+		}
+	}
+	t.free++
+}
+
+// load is what a server holds, in bytes of requests and in sequences.
+type load struct {
+	mu                      sync.Mutex
+	bytes, sequences        int
+	maxBytes, maxSequences  int
+	heldBytes, heldSequence func(change int) // metrics
+}
+
+// add takes a request in, or says that the server is full. Bulk requests leave a quarter to interactive ones. A
+// request that is larger than the bound alone is taken when nothing else is held.
+func (l *load) add(lane wire.Lane, bytes, sequences int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maxBytes, maxSequences := l.maxBytes, l.maxSequences
+	if lane != wire.LaneInteractive {
+		maxBytes, maxSequences = maxBytes-maxBytes/4, maxSequences-maxSequences/4
+	}
+	if l.bytes > 0 && l.bytes+bytes > maxBytes || l.sequences > 0 && l.sequences+sequences > maxSequences {
+		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", l.sequences, l.bytes, schema.ErrOverloaded)
+	}
+	l.change(bytes, sequences)
+	return nil
+}
+
+func (l *load) remove(bytes, sequences int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.change(-bytes, -sequences)
+}
+
+func (l *load) change(bytes, sequences int) {
+	l.bytes += bytes
+	l.sequences += sequences
+	l.heldBytes(bytes)
+	l.heldSequence(sequences)
+}

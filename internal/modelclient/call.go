@@ -1,0 +1,113 @@
+package modelclient
+
+// This file sends one part until a server answers it, and says in words what to do when none does.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const scope = "github.com/sluice-rag/sluice/internal/modelclient"
+
+// errNoServer says that nobody listens, or that who listened died with the request.
+var errNoServer = fmt.Errorf("no model server answers: start gpu-segmenter with this SLUICE_NATS_URL (`sluice up` starts one), "+
+	"or see in its log why it stopped: %w", schema.ErrUnavailable)
+
+// begin opens the client's span and bounds ctx; finish ends both.
+func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, more ...attribute.KeyValue) (_ context.Context, finish func(error)) {
+	cancel := context.CancelFunc(func() {})
+	if _, bounded := ctx.Deadline(); !bounded {
+		ctx, cancel = context.WithTimeout(ctx, c.options.Patience)
+	}
+	ctx, span := otel.Tracer(scope).Start(ctx, "model."+string(op), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(append(more, attribute.String("lane", string(lane)))...))
+	return ctx, func(err error) {
+		if err != nil {
+			span.RecordError(err)
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+		cancel()
+	}
+}
+
+// again reports whether another try may go better: only what says nothing about the request itself.
+func again(err error) bool {
+	return errors.Is(err, schema.ErrOverloaded) || errors.Is(err, schema.ErrUnavailable)
+}
+
+func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
+
+// call sends a request until it is answered or ctx ends. make gives the request for a deadline; failure finds the error
+// in a reply.
+func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
+	limit := c.options.BulkTry
+	if lane == wire.LaneInteractive {
+		limit = c.options.InteractiveTry
+	}
+	var last error // what kept it from being answered, before ctx ended
+	_, err = c.retry.WithContext(ctx).Get(func() ([]byte, error) {
+		try, cancel := context.WithTimeout(ctx, limit)
+		defer cancel()
+		var err error
+		reply, err = once(try, c.nc, op, request, failure)
+		if err != nil && ctx.Err() == nil {
+			last = err
+		}
+		return nil, err
+	})
+	if err == nil {
+		return reply, nil
+	}
+	if ended := ctx.Err(); ended != nil {
+		if last == nil {
+			last = errNoServer
+		}
+		return reply, errors.Join(last, ended)
+	}
+	return reply, err
+}
+
+// once sends a request to one server and waits for its reply until ctx ends.
+func once[Reply any](ctx context.Context, nc *nats.Conn, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
+	deadline, _ := ctx.Deadline()
+	data, err := wire.Encode(request(deadline))
+	if err != nil {
+		return reply, err
+	}
+	msg := &nats.Msg{Subject: wire.ModelSubject(op), Data: data, Header: nats.Header{}}
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
+	answer, err := nc.RequestMsgWithContext(ctx, msg)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
+		return reply, errNoServer
+	case errors.Is(err, context.Canceled):
+		return reply, err
+	case err != nil:
+		return reply, fmt.Errorf("send to the model server: %w: %w", schema.ErrUnavailable, err)
+	}
+	if err := json.Unmarshal(answer.Data, &reply); err != nil {
+		return reply, fmt.Errorf("decode the model server's reply: %w", err)
+	}
+	remote := failure(reply)
+	switch {
+	case remote == nil:
+		return reply, nil
+	case remote.Code == schema.CodeDeadline:
+		return reply, fmt.Errorf("the model server had no time for the request before its deadline: %w", schema.ErrOverloaded)
+	}
+	return reply, fmt.Errorf("model server: %w", remote)
+}

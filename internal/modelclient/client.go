@@ -1,0 +1,215 @@
+// Package modelclient asks the model server over NATS: for the vectors of texts and for the segmentation scores of
+// sentences. It splits what is too long for one message, sends the parts side by side, backs off while servers are
+// overloaded or away, and puts the replies together in order.
+package modelclient
+
+// This file is the client and its operations; split.go cuts requests into parts, call.go sends one part.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/nats-io/nats.go"
+	"go.opentelemetry.io/otel/attribute"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Options of a Client. Zero values take the defaults.
+type Options struct {
+	// Parallel is how many parts of one call are under way at once; default 4.
+	Parallel int
+	// Patience bounds a call whose context has no deadline; default 2 minutes.
+	Patience time.Duration
+	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it costs no more than
+	// that; default 5 and 30 seconds.
+	InteractiveTry time.Duration
+	BulkTry        time.Duration
+	// Log hears about texts that were cut; default slog.Default().
+	Log *slog.Logger
+}
+
+// Client asks model servers. It is safe for concurrent use and holds nothing that needs closing.
+type Client struct {
+	nc      *nats.Conn
+	options Options
+	retry   failsafe.Executor[[]byte]
+	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
+	dimension atomic.Int64
+}
+
+// New makes a client on a connection that stays the caller's.
+func New(nc *nats.Conn, o Options) *Client {
+	if o.Parallel <= 0 {
+		o.Parallel = 4
+	}
+	set := func(value *time.Duration, fallback time.Duration) {
+		if *value <= 0 {
+			*value = fallback
+		}
+	}
+	set(&o.Patience, 2*time.Minute)
+	set(&o.InteractiveTry, 5*time.Second)
+	set(&o.BulkTry, 30*time.Second)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	policy := retrypolicy.NewBuilder[[]byte]().
+		HandleIf(func(_ []byte, err error) bool { return again(err) }).
+		WithBackoff(20*time.Millisecond, time.Second).
+		WithJitterFactor(0.5).
+		WithMaxRetries(-1).
+		ReturnLastFailure().
+		Build()
+	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy)}
+}
+
+// Encode returns one unit vector per text, in order, and the space they are in; a text without known tokens has a zero
+// vector. Of a text of more than 400 KB only the beginning is read. No texts give no vectors and an empty space.
+//
+// While no server answers, or servers are overloaded, Encode tries again until ctx ends; then the error wraps
+// schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
+func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ wire.Vectors, space string, err error) {
+	if len(texts) == 0 {
+		return wire.Vectors{}, "", nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpEncode, lane, attribute.Int("texts", len(texts)))
+	defer func() { finish(err) }()
+
+	texts, cut := shorten(texts)
+	parts := splitTexts(texts, c.textsPerPart())
+	replies := make([][]wire.EncodeReply, len(parts))
+	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		replies[i], err = c.encodePart(ctx, lane, parts[i])
+		return err
+	})
+	if err != nil {
+		return wire.Vectors{}, "", fmt.Errorf("encode %d texts: %w", len(texts), err)
+	}
+	var out wire.Vectors
+	for _, some := range replies {
+		for _, r := range some {
+			if out.Data == nil {
+				space = r.Space
+				out = wire.Vectors{Dimension: r.Vectors.Dimension, Data: make([]float32, 0, len(texts)*r.Vectors.Dimension)}
+			}
+			if r.Space != space || r.Vectors.Dimension != out.Dimension {
+				return wire.Vectors{}, "", fmt.Errorf("encode %d texts: model servers disagree, they have the spaces %q and %q; "+
+					"give all of them one pack (SLUICE_MODEL_PACK): %w", len(texts), space, r.Space, schema.ErrConflict)
+			}
+			out.Data = append(out.Data, r.Vectors.Data...)
+			cut += r.Truncated
+		}
+	}
+	if cut > 0 {
+		c.options.Log.InfoContext(ctx, "texts are longer than the model reads; their vectors are of their beginnings", "texts", cut, "of", len(texts))
+	}
+	return out, space, nil
+}
+
+// Segment returns, for each run of n sentences, n-1 scores in [0, 1] of how well neighbours belong together; a score
+// under threshold means a cut. Runs of any length are fine. Errors are as Encode's. No runs give no scores and
+// threshold 0.
+func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (scores [][]float32, threshold float64, err error) {
+	if len(runs) == 0 {
+		return nil, 0, nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpSegment, lane, attribute.Int("runs", len(runs)))
+	defer func() { finish(err) }()
+
+	parts := splitRuns(runs)
+	replies := make([]wire.SegmentReply, len(parts))
+	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		replies[i], err = c.segmentPart(ctx, lane, parts[i])
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("segment %d runs: %w", len(runs), err)
+	}
+	scores = make([][]float32, len(runs))
+	for i, run := range runs {
+		scores[i] = make([]float32, 0, max(0, len(run)-1))
+	}
+	for i, r := range replies {
+		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
+			return nil, 0, fmt.Errorf("segment %d runs: model servers disagree, they have the models %q and %q; "+
+				"give all of them one pack (SLUICE_MODEL_PACK): %w", len(runs), replies[0].Model, r.Model, schema.ErrConflict)
+		}
+		for j, run := range parts[i].of {
+			scores[run] = append(scores[run], r.Scores[j]...)
+		}
+	}
+	return scores, replies[0].Threshold, nil
+}
+
+// Info asks one model server what it serves. Errors are as Encode's.
+func (c *Client) Info(ctx context.Context) (_ wire.ModelInfo, err error) {
+	ctx, finish := c.begin(ctx, wire.OpInfo, wire.LaneInteractive)
+	defer func() { finish(err) }()
+	info, err := call(ctx, c, wire.OpInfo, wire.LaneInteractive, func(time.Time) any {
+		return wire.ModelInfoRequest{Envelope: wire.Header()}
+	}, func(r wire.ModelInfo) *schema.RemoteError { return r.Error })
+	if err != nil {
+		return info, fmt.Errorf("ask the model server what it serves: %w", err)
+	}
+	c.dimension.Store(int64(info.Dimension))
+	return info, nil
+}
+
+// each runs a bounded number of parts at once and stops at the first error.
+func (c *Client) each(ctx context.Context, parts int, work func(ctx context.Context, i int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(c.options.Parallel)
+	for i := range parts {
+		group.Go(func() error { return work(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// encodePart encodes one part; when its reply would be too large for a message, its halves.
+func (c *Client) encodePart(ctx context.Context, lane wire.Lane, texts []string) ([]wire.EncodeReply, error) {
+	reply, err := call(ctx, c, wire.OpEncode, lane, func(deadline time.Time) any {
+		return wire.EncodeRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Texts: texts}
+	}, func(r wire.EncodeReply) *schema.RemoteError { return r.Error })
+	if tooLarge(err) && len(texts) > 1 {
+		first, err := c.encodePart(ctx, lane, texts[:len(texts)/2])
+		if err != nil {
+			return nil, err
+		}
+		second, err := c.encodePart(ctx, lane, texts[len(texts)/2:])
+		return append(first, second...), err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reply.Vectors.Len() != len(texts) {
+		return nil, fmt.Errorf("the model server gave %d vectors for %d texts", reply.Vectors.Len(), len(texts))
+	}
+	c.dimension.Store(int64(reply.Vectors.Dimension))
+	return []wire.EncodeReply{reply}, nil
+}
+
+func (c *Client) segmentPart(ctx context.Context, lane wire.Lane, p runsPart) (wire.SegmentReply, error) {
+	reply, err := call(ctx, c, wire.OpSegment, lane, func(deadline time.Time) any {
+		return wire.SegmentRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Runs: p.runs}
+	}, func(r wire.SegmentReply) *schema.RemoteError { return r.Error })
+	if err != nil {
+		return reply, err
+	}
+	if len(reply.Scores) != len(p.runs) {
+		return reply, fmt.Errorf("the model server gave scores of %d runs for %d", len(reply.Scores), len(p.runs))
+	}
+	for i, run := range p.runs {
+		if len(reply.Scores[i]) != max(0, len(run)-1) {
+			return reply, fmt.Errorf("the model server gave %d scores for a run of %d sentences", len(reply.Scores[i]), len(run))
+		}
+	}
+	return reply, nil
+}
