@@ -48,7 +48,7 @@ type inCollection struct {
 func (s *server) routeCollections() {
 	route(s, huma.Operation{OperationID: "list-collections", Method: http.MethodGet, Path: "/v1/collections", Summary: "List collections", Tags: []string{"Collections"}},
 		"", func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[schema.Collection]], error) {
-			items, next, err := s.Collections.ListCollections(ctx, p, in.query())
+			items, next, err := s.Collections.Collections(ctx, p, in.query())
 			return list(items, next, err, same[schema.Collection])
 		})
 	route(s, huma.Operation{OperationID: "create-collection", Method: http.MethodPost, Path: "/v1/collections", Summary: "Create a collection", Tags: []string{"Collections"}, DefaultStatus: http.StatusCreated},
@@ -64,27 +64,27 @@ func (s *server) routeCollections() {
 			inCollection
 			Body api.CollectionChange
 		}) (*reply[schema.Collection], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(s.Collections.ChangeCollection(ctx, p, c.ID, schema.CollectionChange{Description: in.Body.Description}))
+			return replyTo(s.Collections.UpdateCollection(ctx, p, id, schema.CollectionChange{Description: in.Body.Description}))
 		})
 	route(s, huma.Operation{OperationID: "delete-collection", Method: http.MethodDelete, Path: "/v1/collections/{collection}", Summary: "Delete a collection and its documents", Tags: []string{"Collections"}, DefaultStatus: http.StatusNoContent},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *inCollection) (*struct{}, error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			return nil, s.Collections.DeleteCollection(ctx, p, c.ID)
+			return nil, s.Collections.DeleteCollection(ctx, p, id)
 		})
 	route(s, huma.Operation{OperationID: "retry-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/retry", Summary: "Queue all failed documents again", Tags: []string{"Documents"}},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inCollection) (*reply[api.Retried], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			n, err := s.Documents.RetryCollection(ctx, p, c.ID)
+			n, err := s.Documents.RetryFailed(ctx, p, id)
 			return replyTo(api.Retried{Queued: n}, err)
 		})
 }

@@ -26,11 +26,11 @@ func (s *server) routeDocuments() {
 			State  schema.State `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
 			Prefix string       `query:"prefix" maxLength:"1024" doc:"Of the external id."`
 		}) (*reply[api.Page[schema.Document]], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			items, next, err := s.Documents.ListDocuments(ctx, p, c.ID, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, PageQuery: in.query()})
+			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, PageQuery: in.query()})
 			return list(items, next, err, same[schema.Document])
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
@@ -47,7 +47,7 @@ func (s *server) routeDocuments() {
 			inDocument
 			Body api.DocumentChange
 		}) (*reply[schema.Document], error) {
-			return replyTo(s.Documents.ChangeDocument(ctx, p, in.Document, schema.DocumentChange{Labels: in.Body.Labels, Metadata: in.Body.Metadata}))
+			return replyTo(s.Documents.UpdateDocument(ctx, p, in.Document, schema.DocumentChange{Labels: in.Body.Labels, Metadata: in.Body.Metadata}))
 		})
 	route(s, huma.Operation{OperationID: "delete-document", Method: http.MethodDelete, Path: "/v1/documents/{document}", Summary: "Delete a document", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Description: "It is hidden at once; what was stored of it is purged soon after."},

@@ -100,7 +100,13 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	again.Body = io.NopCloser(bytes.NewReader(body))
 	var reply *schema.Reply
 	defer func() { // also when the handler panics
-		if err := s.Idempotency.FinishRequest(settle, p, key, reply); err != nil {
+		var err error
+		if reply != nil {
+			err = s.Idempotency.CompleteRequest(settle, p, key, *reply)
+		} else {
+			err = s.Idempotency.AbandonRequest(settle, p, key)
+		}
+		if err != nil {
 			slog.WarnContext(settle, "could not settle an idempotency key", "tenant", p.Tenant, "error", err)
 		}
 	}()

@@ -16,13 +16,14 @@ type Authenticator interface {
 }
 
 // Collections keeps collections. Every method sees the principal's tenant
-// alone; what is not there gives schema.ErrNotFound. Lists return the cursor
-// of the next page, empty on the last.
+// alone; what is not there gives schema.ErrNotFound. A ref is an id or a name.
+// Lists return the cursor of the next page, empty on the last.
 type Collections interface {
-	Collection(ctx context.Context, p schema.Principal, idOrName string) (schema.Collection, error)
-	ListCollections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error)
+	ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error)
+	Collection(ctx context.Context, p schema.Principal, ref string) (schema.Collection, error)
+	Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error)
 	CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error)
-	ChangeCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error)
+	UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error)
 	DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error
 }
 
@@ -30,15 +31,14 @@ type Collections interface {
 type Documents interface {
 	Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error)
 	Compare(ctx context.Context, p schema.Principal, collection uuid.UUID, known []schema.Known) (schema.Comparison, error)
-	ListDocuments(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error)
+	Documents(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error)
 	Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
 	Versions(ctx context.Context, p schema.Principal, document uuid.UUID) ([]schema.Version, error)
-	ChangeDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error)
+	UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error)
 	DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error
 	RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
-	RetryCollection(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error)
-	// OpenContent reads the bytes of a document's live version, or of its
-	// newest one when none is live.
+	RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error)
+	// OpenContent reads the bytes of a document's newest version.
 	OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (Content, error)
 }
 
@@ -80,20 +80,22 @@ type Questions interface {
 type Tenants interface {
 	// CreateTenant also makes an admin key, returned this once.
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error)
-	ListTenants(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Tenant, string, error)
-	Tenant(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Tenant, error)
+	Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error)
+	Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error)
+	// CreateKey returns the key this once.
 	CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error)
-	ListKeys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
+	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
-	ListAudit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error)
+	Audit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error)
 }
 
 // Idempotency keeps replies, so that a repeated POST gets the first one's.
 type Idempotency interface {
 	// BeginRequest claims key for a request. It returns the stored reply of an
-	// equal request that has finished, schema.ErrConflict while one still runs,
-	// and a FieldError when key was used for another request.
+	// equal request that has finished, and schema.ErrConflict while one still
+	// runs or when key was used for another request.
 	BeginRequest(ctx context.Context, p schema.Principal, key, route string, hash []byte) (*schema.Reply, error)
-	// FinishRequest keeps the reply; nil gives the key back.
-	FinishRequest(ctx context.Context, p schema.Principal, key string, reply *schema.Reply) error
+	CompleteRequest(ctx context.Context, p schema.Principal, key string, r schema.Reply) error
+	// AbandonRequest gives the key back.
+	AbandonRequest(ctx context.Context, p schema.Principal, key string) error
 }

@@ -30,11 +30,11 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err := q.Filter.Validate(); err != nil {
 		return Question{}, err
 	}
-	c, err := s.Collections.Collection(ctx, *p, q.Collection)
+	collection, err := s.Collections.ResolveCollection(ctx, *p, q.Collection)
 	if err != nil {
 		return Question{}, err
 	}
-	return Question{Collection: c.ID, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K}, nil
+	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K}, nil
 }
 
 func (s *server) routeQuestions() {

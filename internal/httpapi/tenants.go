@@ -19,7 +19,7 @@ func (s *server) routeTenants() {
 	tenants := []string{"Tenants"}
 	route(s, huma.Operation{OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Summary: "List tenants", Tags: tenants},
 		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Tenant]], error) {
-			items, next, err := s.Tenants.ListTenants(ctx, p, in.query())
+			items, next, err := s.Tenants.Tenants(ctx, in.query())
 			return list(items, next, err, shownTenant)
 		})
 	route(s, huma.Operation{OperationID: "create-tenant", Method: http.MethodPost, Path: "/v1/tenants", Summary: "Create a tenant and its first key", Tags: tenants, DefaultStatus: http.StatusCreated},
@@ -35,14 +35,14 @@ func (s *server) routeTenants() {
 			if in.Tenant != p.Tenant && !p.Has(schema.ScopeOperator) {
 				return nil, schema.ErrNotFound
 			}
-			t, err := s.Tenants.Tenant(ctx, p, in.Tenant)
+			t, err := s.Tenants.Tenant(ctx, in.Tenant)
 			return replyTo(shownTenant(t), err)
 		})
 
 	keys := []string{"Keys"}
 	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Key]], error) {
-			items, next, err := s.Tenants.ListKeys(ctx, p, in.query())
+			items, next, err := s.Tenants.Keys(ctx, p, in.query())
 			return list(items, next, err, shownKey)
 		})
 	route(s, huma.Operation{OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
@@ -59,7 +59,7 @@ func (s *server) routeTenants() {
 		})
 	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: []string{"Audit"}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.AuditEntry]], error) {
-			items, next, err := s.Tenants.ListAudit(ctx, p, in.query())
+			items, next, err := s.Tenants.Audit(ctx, p, in.query())
 			return list(items, next, err, func(e schema.AuditEntry) api.AuditEntry { return api.AuditEntry(e) })
 		})
 }

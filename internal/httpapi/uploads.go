@@ -45,7 +45,7 @@ func (s *server) routeUploads() {
 			inCollection
 			Body api.Upload
 		}) (*reply[api.UploadResult], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
@@ -61,7 +61,7 @@ func (s *server) routeUploads() {
 				uploads[i] = schema.Upload{ExternalID: d.ExternalID, Title: d.Title, MediaType: d.MediaType,
 					Content: bytes.NewReader(content), Labels: d.Labels, Metadata: d.Metadata}
 			}
-			done, err := s.Documents.Upload(ctx, p, c.ID, uploads)
+			done, err := s.Documents.Upload(ctx, p, collection, uploads)
 			if err != nil {
 				return nil, err
 			}
@@ -76,7 +76,7 @@ func (s *server) routeUploads() {
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
 		Errors:      []int{http.StatusRequestEntityTooLarge}},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *rawUpload) (*reply[api.Uploaded], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
@@ -91,7 +91,7 @@ func (s *server) routeUploads() {
 					return nil, schema.Invalid("query.metadata", "is not a JSON object: %v", err)
 				}
 			}
-			done, err := s.Documents.Upload(ctx, p, c.ID, []schema.Upload{u})
+			done, err := s.Documents.Upload(ctx, p, collection, []schema.Upload{u})
 			if err != nil {
 				return nil, err
 			}
@@ -103,7 +103,7 @@ func (s *server) routeUploads() {
 			inCollection
 			Body api.Compare
 		}) (*reply[api.CompareResult], error) {
-			c, err := s.Collections.Collection(ctx, p, in.Collection)
+			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
@@ -111,7 +111,7 @@ func (s *server) routeUploads() {
 			for i, d := range in.Body.Documents {
 				known[i] = schema.Known{ExternalID: d.ExternalID, Fingerprint: d.Fingerprint}
 			}
-			r, err := s.Documents.Compare(ctx, p, c.ID, known)
+			r, err := s.Documents.Compare(ctx, p, collection, known)
 			return replyTo(api.CompareResult{Changed: some(r.Changed), Unchanged: some(r.Unchanged), Failed: some(r.Failed)}, err)
 		})
 }
