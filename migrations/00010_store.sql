@@ -5,8 +5,10 @@
 -- +goose Up
 GRANT SELECT ON goose_db_version TO sluice_app, sluice_system;
 
--- The name of the uploaded file: a hint for the parser.
-ALTER TABLE versions ADD COLUMN file_name text NOT NULL DEFAULT '';
+-- The name of the uploaded file: a hint for the parser. The title as uploaded:
+-- title itself becomes the parser's when none was given, and the fingerprint is
+-- of what was given.
+ALTER TABLE versions ADD COLUMN file_name text NOT NULL DEFAULT '', ADD COLUMN given_title text NOT NULL DEFAULT '';
 
 -- When a version was superseded or cancelled, whoever did it.
 ALTER TABLE versions ADD COLUMN retired_at timestamptz;
@@ -69,4 +71,4 @@ DROP INDEX versions_purge_failed, versions_purge;
 CREATE INDEX versions_purge ON versions (finished_at) WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL;
 DROP TRIGGER retire ON versions;
 DROP FUNCTION sluice_retire();
-ALTER TABLE versions DROP COLUMN retired_at, DROP COLUMN file_name;
+ALTER TABLE versions DROP COLUMN retired_at, DROP COLUMN file_name, DROP COLUMN given_title;

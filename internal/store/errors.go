@@ -54,6 +54,9 @@ func meaningOf(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schema.ErrNotFound
 	}
+	if errors.Is(err, errRepeat) {
+		return schema.ErrConflict
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return meaningOfCode(pg)
@@ -101,4 +104,14 @@ func fieldOf(pg *pgconn.PgError) string {
 		}
 	}
 	return "value"
+}
+
+func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+
+// named says what was not found in place of the driver's words.
+func named(err error, what string, key any) error {
+	if isNoRows(err) {
+		return fmt.Errorf("no %s %v: %w", what, key, schema.ErrNotFound)
+	}
+	return err
 }

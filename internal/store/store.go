@@ -27,15 +27,27 @@ type Options struct {
 	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is
 	// used when this is 0.
 	MaxConns int32
+	// MaxDocumentBytes bounds one uploaded document; 100 MiB by default. A
+	// longer one is noted as failed, its bytes are not kept.
+	MaxDocumentBytes int64
+	// KeepSuperseded is how long purge leaves a superseded version's text to
+	// the queries that are using it; 10 minutes by default, negative is none.
+	KeepSuperseded time.Duration
 }
 
 // Store is a pool of connections to one database. It is safe for concurrent
 // use; Close it at the end.
 type Store struct {
-	pool *pgxpool.Pool
+	pool    *pgxpool.Pool
+	options Options
+	vectors vectorTables
 }
 
-const defaultMaxConns = 16
+const (
+	defaultMaxConns         = 16
+	defaultMaxDocumentBytes = 100 << 20
+	defaultKeepSuperseded   = 10 * time.Minute
+)
 
 // Open connects to the database at url (postgres://...) and checks that it
 // answers and has a schema; CheckSchema tells whether it fits this build.
@@ -56,7 +68,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("register pool metrics: %w", err)
 	}
-	return &Store{pool: pool}, nil
+	if o.MaxDocumentBytes <= 0 {
+		o.MaxDocumentBytes = defaultMaxDocumentBytes
+	}
+	if o.KeepSuperseded == 0 {
+		o.KeepSuperseded = defaultKeepSuperseded
+	}
+	return &Store{pool: pool, options: o}, nil
 }
 
 // Close waits for running transactions and closes all connections.

@@ -28,6 +28,10 @@ const (
 // maxTries bounds how often a transaction is run when it loses against others.
 const maxTries = 8
 
+// errRepeat asks for another run of the transaction: a row that it relied on
+// was removed between two of its statements.
+var errRepeat = errors.New("a row was removed meanwhile")
+
 const enterSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
 
 // AsTenant runs fn in a transaction that sees and writes the rows of tenant
@@ -84,6 +88,9 @@ func (s *Store) once(ctx context.Context, r role, tenant string, fn func(ctx con
 // repeatable reports whether err undid the whole transaction for a reason that
 // may be gone next time.
 func repeatable(err error) bool {
+	if errors.Is(err, errRepeat) {
+		return true
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {

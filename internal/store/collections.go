@@ -1,0 +1,236 @@
+package store
+
+// This file keeps collections. Deleting one hides it and all its documents at
+// once; purge removes what they hold.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	insertCollectionSQL = `
+INSERT INTO collections (tenant_id, id, name, description, language) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
+
+	// Documents are counted by the state of their newest version; bytes are
+	// that version's, passages the live one's.
+	collectionSelect = `
+SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.created_at,
+       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0)
+FROM collections c
+LEFT JOIN spaces s ON s.id = c.space_id
+LEFT JOIN LATERAL (
+    SELECT jsonb_object_agg(state, n) AS counts, sum(bytes)::bigint AS bytes, sum(passages)::bigint AS passages
+    FROM (
+        SELECT v.state, count(*) AS n, sum(v.bytes) AS bytes, coalesce(sum(live.passage_count), 0) AS passages
+        FROM documents d
+        JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+        LEFT JOIN versions live ON live.tenant_id = d.tenant_id AND live.id = d.live_version_id
+        WHERE d.tenant_id = c.tenant_id AND d.collection_id = c.id AND d.deleted_at IS NULL
+        GROUP BY v.state
+    ) AS by_state
+) AS t ON true
+WHERE c.tenant_id = $1 AND c.deleted_at IS NULL`
+
+	collectionSQL     = collectionSelect + ` AND c.id = $2`
+	collectionPageSQL = collectionSelect + ` AND ($2::uuid IS NULL OR c.id > $2) ORDER BY c.id LIMIT $3`
+
+	// A name may look like an id; the id goes first.
+	resolveCollectionSQL = `
+SELECT id FROM collections WHERE tenant_id = $1 AND deleted_at IS NULL AND (id = $2 OR name = $3)
+ORDER BY id IS NOT DISTINCT FROM $2 DESC LIMIT 1`
+
+	updateCollectionSQL = `
+UPDATE collections SET description = coalesce($3, description) WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING id`
+
+	deleteCollectionSQL = `
+UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
+	lockCollectionDocumentsSQL = `
+SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id FOR UPDATE`
+)
+
+var (
+	collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
+	languageTag    = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`)
+)
+
+// CreateCollection makes a collection; a name that is taken is
+// schema.ErrConflict.
+func (s *Store) CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error) {
+	var out schema.Collection
+	if !collectionName.MatchString(c.Name) {
+		return out, schema.Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
+	}
+	if err := checkLength("description", c.Description, 0, maxDescription); err != nil {
+		return out, err
+	}
+	if c.Language == "" {
+		c.Language = "en"
+	}
+	if len(c.Language) > 35 || !languageTag.MatchString(c.Language) {
+		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
+	}
+	id := schema.NewID()
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language).Scan(&id)
+		if isNoRows(err) {
+			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if err := audit(ctx, tx, p.Tenant, p, "collection.create", id.String(), map[string]any{"name": c.Name}); err != nil {
+			return err
+		}
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("create collection %q: %w", c.Name, err)
+	}
+	return out, nil
+}
+
+const maxDescription = 2000
+
+// ResolveCollection returns the id of the collection that ref (id or name)
+// names.
+func (s *Store) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		id, err = resolveCollection(ctx, tx, p.Tenant, ref)
+		return err
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("look up collection: %w", err)
+	}
+	return id, nil
+}
+
+func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref string) (uuid.UUID, error) {
+	if err := checkText("collection", ref); err != nil {
+		return uuid.Nil, err
+	}
+	var id *uuid.UUID
+	if parsed, err := uuid.Parse(ref); err == nil {
+		id = &parsed
+	}
+	var out uuid.UUID
+	err := tx.QueryRow(ctx, resolveCollectionSQL, tenant, id, ref).Scan(&out)
+	return out, named(err, "collection", ref)
+}
+
+// Collection returns the collection that ref (id or name) names, with its
+// counts.
+func (s *Store) Collection(ctx context.Context, p schema.Principal, ref string) (schema.Collection, error) {
+	var out schema.Collection
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		id, err := resolveCollection(ctx, tx, p.Tenant, ref)
+		if err != nil {
+			return err
+		}
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return named(err, "collection", ref)
+	})
+	if err != nil {
+		return out, fmt.Errorf("read collection: %w", err)
+	}
+	return out, nil
+}
+
+// Collections returns a page of p's tenant's collections with their counts,
+// oldest first, and the next cursor.
+func (s *Store) Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Collection
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Collection])
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list collections: %w", err)
+	}
+	out, next := cut(pg, out, func(c schema.Collection) uuid.UUID { return c.ID })
+	return out, next, nil
+}
+
+// UpdateCollection changes what c names.
+func (s *Store) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
+	var out schema.Collection
+	if c.Description != nil {
+		if err := checkLength("description", *c.Description, 0, maxDescription); err != nil {
+			return out, err
+		}
+	}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, updateCollectionSQL, p.Tenant, id, c.Description).Scan(&id); err != nil {
+			return named(err, "collection", id)
+		}
+		if err := audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), nil); err != nil {
+			return err
+		}
+		var err error
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("update collection: %w", err)
+	}
+	return out, nil
+}
+
+// DeleteCollection hides a collection and its documents at once.
+func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var name string
+		// Waits for uploads in progress, which share a lock on the row.
+		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {
+			return named(err, "collection", id)
+		}
+		rows, err := tx.Query(ctx, lockCollectionDocumentsSQL, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		documents, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {
+			return err
+		}
+		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
+		if err := out.event(wire.Event{Kind: "collection.deleted", Collection: id, State: schema.StateCancelled}); err != nil {
+			return err
+		}
+		if err := out.write(ctx, tx); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
+	})
+	if err != nil {
+		return fmt.Errorf("delete collection: %w", err)
+	}
+	return nil
+}
+
+func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {
+	if err != nil {
+		return schema.Collection{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Collection])
+}

@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	maxCompare = 10_000
+
+	// current is what an upload would be compared with: the newest version
+	// that is live or may become so. newest is the newest of all.
+	compareSQL = `
+SELECT k.external_id, coalesce(current.fingerprint = k.fingerprint, false),
+       coalesce(newest.state = 'failed' AND newest.fingerprint = k.fingerprint, false)
+FROM unnest($3::text[], $4::text[]) WITH ORDINALITY AS k (external_id, fingerprint, n)
+LEFT JOIN documents d ON d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = k.external_id AND d.deleted_at IS NULL
+LEFT JOIN versions newest ON newest.tenant_id = d.tenant_id AND newest.id = d.last_version_id
+LEFT JOIN LATERAL (
+    SELECT v.fingerprint FROM versions v
+    WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.state IN ('received', 'queued', 'processing', 'ready')
+    ORDER BY v.number DESC LIMIT 1
+) AS current ON true
+ORDER BY k.n`
+)
+
+// Compare tells which of a sender's documents it would have to upload. Each is
+// compared with the same document's current version alone: that someone else
+// stored the same bytes shows nowhere. At most 10,000 in one call.
+func (s *Store) Compare(ctx context.Context, p schema.Principal, collection uuid.UUID, known []schema.Known) (schema.Comparison, error) {
+	var out schema.Comparison
+	if len(known) > maxCompare {
+		return out, schema.Invalid("documents", "has %d entries; at most %d are allowed", len(known), maxCompare)
+	}
+	ids, fingerprints := make([]string, len(known)), make([]string, len(known))
+	for i, k := range known {
+		if err := checkLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, maxExternalID); err != nil {
+			return out, err
+		}
+		if _, err := decodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {
+			return out, err
+		}
+		ids[i], fingerprints[i] = k.ExternalID, k.Fingerprint
+	}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		out = schema.Comparison{}
+		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, compareSQL, p.Tenant, collection, ids, fingerprints)
+		if err != nil {
+			return err
+		}
+		var id string
+		var same, failed bool
+		_, err = pgx.ForEachRow(rows, []any{&id, &same, &failed}, func() error {
+			switch {
+			case failed:
+				out.Failed = append(out.Failed, id)
+			case same:
+				out.Unchanged = append(out.Unchanged, id)
+			default:
+				out.Changed = append(out.Changed, id)
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("compare documents: %w", err)
+	}
+	return out, nil
+}

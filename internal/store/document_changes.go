@@ -1,0 +1,334 @@
+package store
+
+// This file changes documents without new content: delete, retry, labels and
+// metadata. Documents are locked before their versions, each in id order.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	lockDocumentSQL = `
+SELECT collection_id, external_id, live_version_id, last_version_id FROM documents
+WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
+
+	lockUnretiredSQL = `
+SELECT id FROM versions
+WHERE tenant_id = $1 AND document_id = ANY ($2) AND state NOT IN ('superseded', 'cancelled') ORDER BY id FOR UPDATE`
+	retireVersionsSQL = `
+UPDATE versions SET state = CASE state WHEN 'ready' THEN 'superseded' ELSE 'cancelled' END,
+       reason_code = NULL, reason = NULL, finished_at = coalesce(finished_at, now())
+WHERE tenant_id = $1 AND id = ANY ($2)`
+	dropLeasesSQL    = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`
+	hideDocumentsSQL = `
+UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	lockFailedSQL = `
+SELECT d.id FROM documents d
+JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed'
+  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
+	lockVersionsOfSQL = `
+SELECT id FROM versions WHERE tenant_id = $1 AND id IN (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = ANY ($2))
+ORDER BY id FOR UPDATE`
+	requeueSQL = `
+UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, reason_code = NULL, reason = NULL,
+       queued_at = now(), finished_at = NULL, trace = nullif($3, '')
+FROM documents d
+WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND v.state = 'failed' AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
+	touchDocumentsSQL = `UPDATE documents SET updated_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	attributesSQL = `
+SELECT id, encode(sha256, 'hex'), given_title, metadata,
+       ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label)
+FROM versions v WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
+	setFingerprintSQL = `UPDATE versions SET fingerprint = $3 WHERE tenant_id = $1 AND id = $2`
+	setMetadataSQL    = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
+	dropLabelsSQL     = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
+	dropMetadataSQL   = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
+)
+
+// lockedDocument is a living document, locked.
+type lockedDocument struct {
+	collection uuid.UUID
+	externalID string
+	live, last *uuid.UUID
+}
+
+func lockDocument(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (lockedDocument, error) {
+	var d lockedDocument
+	err := tx.QueryRow(ctx, lockDocumentSQL, tenant, id).Scan(&d.collection, &d.externalID, &d.live, &d.last)
+	return d, named(err, "document", id)
+}
+
+// DeleteDocument hides a document at once and cancels its unfinished versions;
+// purge removes what it holds. A later upload under the same external id brings
+// the document back with new content.
+func (s *Store) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := lockDocument(ctx, tx, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		if err := hideDocuments(ctx, tx, p.Tenant, []uuid.UUID{id}); err != nil {
+			return err
+		}
+		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
+		event := wire.Event{Kind: "document.deleted", Collection: d.collection, Document: id, ExternalID: d.externalID, State: schema.StateCancelled}
+		if d.last != nil {
+			event.Version = *d.last
+		}
+		if err := out.event(event); err != nil {
+			return err
+		}
+		if err := out.write(ctx, tx); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
+	})
+	if err != nil {
+		return fmt.Errorf("delete document: %w", err)
+	}
+	return nil
+}
+
+// hideDocuments deletes documents that the transaction has locked: their
+// versions retire, so that nothing goes live any more and purge finds them.
+func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) error {
+	if len(documents) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, lockUnretiredSQL, tenant, documents)
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(retireVersionsSQL, tenant, versions)
+	batch.Queue(dropLeasesSQL, tenant, versions)
+	batch.Queue(hideDocumentsSQL, tenant, documents)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("hide documents: %w", err)
+	}
+	return nil
+}
+
+// RetryDocument queues a document's failed newest version again, under a new
+// attempt. schema.ErrConflict: it did not fail, or its bytes were not kept.
+func (s *Store) RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
+	var out schema.Document
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := lockDocument(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
+		n, err := requeue(ctx, tx, p.Tenant, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, documentSQL, sight(p, id)...)
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return err
+		}
+		switch {
+		case n == 0 && out.State == schema.StateFailed:
+			return fmt.Errorf("the bytes of %q were not kept (%s); upload it again: %w", out.ExternalID, out.Reason.Code, schema.ErrConflict)
+		case n == 0:
+			return fmt.Errorf("%q is %s; only a failed document can be retried: %w", out.ExternalID, out.State, schema.ErrConflict)
+		}
+		return audit(ctx, tx, p.Tenant, p, "document.retry", id.String(), map[string]any{"external_id": out.ExternalID, "attempt": out.Attempt})
+	})
+	if err != nil {
+		return out, fmt.Errorf("retry document: %w", err)
+	}
+	return out, nil
+}
+
+const retryBatch = 500
+
+// RetryFailed queues all failed documents of a collection again, but those
+// whose bytes were not kept, and tells how many.
+func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error) {
+	for total := 0; ; {
+		var n int
+		err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			n = 0
+			if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, retryBatch)
+			if err != nil {
+				return err
+			}
+			documents, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			if err != nil || len(documents) == 0 {
+				return err
+			}
+			if n, err = requeue(ctx, tx, p.Tenant, documents); err != nil || n == 0 {
+				return err
+			}
+			return audit(ctx, tx, p.Tenant, p, "collection.retry", collection.String(), map[string]any{"documents": n})
+		})
+		if err != nil {
+			return total, fmt.Errorf("retry failed documents: %w", err)
+		}
+		if total += n; n == 0 {
+			return total, nil
+		}
+	}
+}
+
+// requeue queues the failed newest versions of locked documents: a new attempt
+// each, hence a new message id, which JetStream has not seen.
+func requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) (int, error) {
+	rows, err := tx.Query(ctx, lockVersionsOfSQL, tenant, documents)
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	out := outbox{tenant: tenant, trace: traceparent(ctx)}
+	if rows, err = tx.Query(ctx, requeueSQL, tenant, versions, out.trace); err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	var m wire.IngestMessage
+	var externalID string
+	n := 0
+	_, err = pgx.ForEachRow(rows, []any{&m.Version, &m.Document, &m.Collection, &m.Attempt, &m.Bytes, &externalID}, func() error {
+		n++
+		if err := out.ingest(m); err != nil {
+			return err
+		}
+		return out.event(wire.Event{Kind: "version.queued", Collection: m.Collection, Document: m.Document, Version: m.Version, ExternalID: externalID, State: schema.StateQueued})
+	})
+	if err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(dropLeasesSQL, tenant, versions)
+	batch.Queue(touchDocumentsSQL, tenant, documents)
+	batch.Queue(outboxSQL, out.args()...)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	return n, nil
+}
+
+// UpdateDocument changes the labels and metadata of a document's live and
+// newest version at once, without new processing.
+func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
+	var out schema.Document
+	var add attributes
+	if c.Labels != nil {
+		if err := add.setLabels("labels", *c.Labels); err != nil {
+			return out, err
+		}
+	}
+	if c.Metadata != nil {
+		if err := add.setMetadata("metadata", *c.Metadata); err != nil {
+			return out, err
+		}
+	}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := lockDocument(ctx, tx, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		var versions []uuid.UUID
+		for _, v := range []*uuid.UUID{d.live, d.last} {
+			if v != nil {
+				versions = append(versions, *v)
+			}
+		}
+		if err := setAttributes(ctx, tx, p.Tenant, versions, c, add); err != nil {
+			return err
+		}
+		messages := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
+		event := wire.Event{Kind: "document.updated", Collection: d.collection, Document: id, ExternalID: d.externalID}
+		rows, err := tx.Query(ctx, documentSQL, p.Tenant, true, []string{}, id)
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return err
+		}
+		if d.last != nil {
+			event.Version = *d.last
+		}
+		event.State, event.Reason = out.State, out.Reason
+		if err := messages.event(event); err != nil {
+			return err
+		}
+		if err := messages.write(ctx, tx); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})
+	})
+	if err != nil {
+		return out, fmt.Errorf("update document: %w", err)
+	}
+	return out, nil
+}
+
+func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, c schema.DocumentChange, add attributes) error {
+	type row struct {
+		id         uuid.UUID
+		sha256     string
+		attributes schema.Attributes
+	}
+	rows, err := tx.Query(ctx, attributesSQL, tenant, versions)
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (out row, err error) {
+		err = r.Scan(&out.id, &out.sha256, &out.attributes.Title, &out.attributes.Metadata, &out.attributes.Labels)
+		return out, err
+	})
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	batch := &pgx.Batch{}
+	for _, v := range list {
+		if c.Labels != nil {
+			v.attributes.Labels = add.labels
+			batch.Queue(dropLabelsSQL, tenant, v.id)
+		}
+		if c.Metadata != nil {
+			v.attributes.Metadata = *c.Metadata
+			batch.Queue(dropMetadataSQL, tenant, v.id)
+			batch.Queue(setMetadataSQL, tenant, v.id, add.metadata)
+		}
+		fingerprint, err := schema.Fingerprint(v.sha256, v.attributes)
+		if err != nil {
+			return err
+		}
+		batch.Queue(setFingerprintSQL, tenant, v.id, fingerprint)
+		var rows attributeRows
+		rows.add(v.id, add)
+		rows.queue(batch, tenant)
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("set labels and metadata: %w", err)
+	}
+	return nil
+}

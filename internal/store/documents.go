@@ -1,0 +1,192 @@
+package store
+
+// This file reads documents and their versions. A key without the ingest scope
+// sees documents as it would find them: unlabelled, or with one of its groups.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// $1 tenant, $2 sees all, $3 groups.
+	documentSelect = `
+SELECT d.id, d.collection_id, d.external_id, v.title, v.state, v.reason_code, v.reason, d.live_version_id IS NOT NULL,
+       v.media_type, v.bytes, encode(v.sha256, 'hex'), v.number, v.attempt, v.section_count, v.passage_count,
+       ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label),
+       v.metadata, d.created_at, d.updated_at
+FROM documents d
+JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+WHERE d.tenant_id = $1 AND d.deleted_at IS NULL
+  AND ($2 OR NOT EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id)
+       OR EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id AND l.label = ANY ($3::text[])))`
+
+	documentSQL      = documentSelect + ` AND d.id = $4`
+	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
+	documentPageSQL  = documentSelect + ` AND d.collection_id = $4
+  AND ($5 = '' OR v.state = $5) AND starts_with(d.external_id, $6) AND ($7::uuid IS NULL OR d.id > $7)
+ORDER BY d.id LIMIT $8`
+
+	versionsSQL = `
+SELECT id, document_id, collection_id, number, state, reason_code, reason, attempt, media_type, bytes, encode(sha256, 'hex'),
+       created_at, CASE WHEN state IN ('ready', 'superseded') THEN finished_at END
+FROM versions WHERE tenant_id = $1 AND document_id = $2 ORDER BY number DESC LIMIT 500`
+
+	collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
+)
+
+// sight is what of a tenant's documents p may see: the first three parameters
+// of documentSelect.
+func sight(p schema.Principal, more ...any) []any {
+	groups := p.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), groups}, more...)
+}
+
+// Document returns a document with its newest version.
+func (s *Store) Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
+	out, err := s.oneDocument(ctx, p, documentSQL, id)
+	if err != nil {
+		return out, fmt.Errorf("read document: %w", named(err, "document", id))
+	}
+	return out, nil
+}
+
+// DocumentNamed returns the document of a collection by its external id.
+func (s *Store) DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error) {
+	if err := checkText("external_id", externalID); err != nil {
+		return schema.Document{}, err
+	}
+	out, err := s.oneDocument(ctx, p, documentNamedSQL, collection, externalID)
+	if err != nil {
+		return out, fmt.Errorf("read document: %w", named(err, "document", externalID))
+	}
+	return out, nil
+}
+
+func (s *Store) oneDocument(ctx context.Context, p schema.Principal, sql string, args ...any) (schema.Document, error) {
+	var out schema.Document
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, sight(p, args...)...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectExactlyOneRow(rows, scanDocument)
+		return err
+	})
+	return out, err
+}
+
+// Documents returns a page of a collection's documents, oldest first, and the
+// next cursor.
+func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error) {
+	pg, err := pageOf(q.PageQuery)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := checkText("prefix", q.Prefix); err != nil {
+		return nil, "", err
+	}
+	if err := checkState(q.State); err != nil {
+		return nil, "", err
+	}
+	var out []schema.Document
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, documentPageSQL, sight(p, collection, string(q.State), q.Prefix, pg.after, pg.limit+1)...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanDocument)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list documents: %w", err)
+	}
+	out, next := cut(pg, out, func(d schema.Document) uuid.UUID { return d.ID })
+	return out, next, nil
+}
+
+func checkState(state schema.State) error {
+	if state == "" {
+		return nil
+	}
+	for _, known := range schema.States {
+		if state == known {
+			return nil
+		}
+	}
+	return schema.Invalid("state", "%q is not one of %v", string(state), schema.States)
+}
+
+func collectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	var exists bool
+	if err := tx.QueryRow(ctx, collectionExistsSQL, tenant, collection).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		return fmt.Errorf("no collection %s: %w", collection, schema.ErrNotFound)
+	}
+	return nil
+}
+
+// Versions returns a document's versions, newest first, 500 at most.
+func (s *Store) Versions(ctx context.Context, p schema.Principal, document uuid.UUID) ([]schema.Version, error) {
+	var out []schema.Version
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, documentSQL, sight(p, document)...)
+		if err != nil {
+			return err
+		}
+		if _, err := pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return named(err, "document", document)
+		}
+		if rows, err = tx.Query(ctx, versionsSQL, p.Tenant, document); err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanVersion)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list versions: %w", err)
+	}
+	return out, nil
+}
+
+func scanDocument(row pgx.CollectableRow) (schema.Document, error) {
+	var d schema.Document
+	var code, reason *string
+	err := row.Scan(&d.ID, &d.CollectionID, &d.ExternalID, &d.Title, &d.State, &code, &reason, &d.Live, &d.MediaType, &d.Bytes,
+		&d.SHA256, &d.Version, &d.Attempt, &d.Sections, &d.Passages, &d.Labels, &d.Metadata, &d.CreatedAt, &d.UpdatedAt)
+	d.Reason = reasonOf(code, reason)
+	return d, err
+}
+
+func scanVersion(row pgx.CollectableRow) (schema.Version, error) {
+	var v schema.Version
+	var code, reason *string
+	err := row.Scan(&v.ID, &v.DocumentID, &v.CollectionID, &v.Number, &v.State, &code, &reason, &v.Attempt, &v.MediaType, &v.Bytes,
+		&v.SHA256, &v.CreatedAt, &v.ReadyAt)
+	v.Reason = reasonOf(code, reason)
+	return v, err
+}
+
+func reasonOf(code, message *string) *schema.Reason {
+	if code == nil {
+		return nil
+	}
+	r := &schema.Reason{Code: *code}
+	if message != nil {
+		r.Message = *message
+	}
+	return r
+}

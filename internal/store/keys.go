@@ -1,0 +1,115 @@
+package store
+
+// This file keeps API keys: their hashes, never the keys.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	keyColumns = `id, name, prefix, scopes, groups, created_at, expires_at, revoked_at`
+
+	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
+	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
+	// A key revoked twice keeps the time of the first.
+	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
+	keyByHashSQL = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
+)
+
+// CreateKey stores a key of tenant under its hash (SHA-256) for auth, which
+// validates k and makes the secret. An unknown tenant is schema.ErrNotFound.
+func (s *Store) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.NewKey, prefix string, hash []byte) (schema.Key, error) {
+	var out schema.Key
+	id := schema.NewID()
+	groups := k.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, prefix, hash, k.Scopes, groups, k.ExpiresAt))
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
+	})
+	if err != nil {
+		return out, fmt.Errorf("create key %q of tenant %s: %w", k.Name, tenant, err)
+	}
+	return out, nil
+}
+
+// Keys returns a page of p's tenant's keys, oldest first, and the next cursor.
+func (s *Store) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Key
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, keyPageSQL, p.Tenant, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Key])
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list keys: %w", err)
+	}
+	out, next := cut(pg, out, func(k schema.Key) uuid.UUID { return k.ID })
+	return out, next, nil
+}
+
+// RevokeKey ends a key of p's tenant for good.
+func (s *Store) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error) {
+	var out schema.Key
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = keyRow(tx.Query(ctx, revokeKeySQL, p.Tenant, id))
+		if err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
+	})
+	if err != nil {
+		return out, fmt.Errorf("revoke key: %w", named(err, "key", id))
+	}
+	return out, nil
+}
+
+// KeyByHash returns the key with a hash and its tenant, revoked and expired
+// ones too. It works before any tenant is known.
+func (s *Store) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error) {
+	var found struct {
+		Tenant uuid.UUID
+		schema.Key
+	}
+	err := s.AsAuth(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, keyByHashSQL, hash)
+		if err != nil {
+			return err
+		}
+		found, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[struct {
+			Tenant uuid.UUID
+			schema.Key
+		}])
+		return err
+	})
+	if err != nil {
+		return uuid.Nil, schema.Key{}, fmt.Errorf("look up a key: %w", err)
+	}
+	return found.Tenant, found.Key, nil
+}
+
+func keyRow(rows pgx.Rows, err error) (schema.Key, error) {
+	if err != nil {
+		return schema.Key{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Key])
+}

@@ -1,0 +1,213 @@
+package store
+
+// This file removes what retired versions hold: their text, vectors, bytes that
+// no other version has, and what questions quoted from them. Versions are
+// hidden long before; purge only gives the space, and the words, back.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	// Retired versions, a superseded one some time after, and failed ones that
+	// a newer live version has made pointless to retry.
+	purgeableSQL = `
+(SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
+ WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
+ ORDER BY retired_at LIMIT $1)
+UNION ALL
+(SELECT tenant_id, id, passage_count, finished_at FROM versions f
+ WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (
+     SELECT 1 FROM versions n
+     WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready')
+ ORDER BY finished_at LIMIT $1)
+ORDER BY since LIMIT $1`
+
+	lockPurgedDocumentsSQL = `
+SELECT id FROM documents
+WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2)) ORDER BY id FOR UPDATE`
+	lockPurgedVersionsSQL = `
+SELECT id, sha256 FROM versions
+WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL ORDER BY id FOR UPDATE`
+
+	purgePassagesSQL  = `DELETE FROM passages WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	purgeLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	purgeMetadataSQL  = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	markPurgedSQL     = `
+UPDATE versions SET purged_at = now(), title = '', given_title = '', file_name = '', metadata = NULL, warnings = NULL
+WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	// The questions whose answers were made from a version's text.
+	builtOnSQL = `
+SELECT question_id FROM citations WHERE tenant_id = $1 AND version_id = ANY ($2)
+UNION
+SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id = ANY ($2)
+ORDER BY question_id`
+	purgeAnswersSQL = `
+UPDATE answers SET answer = '', trace = '[]', purged_at = now() WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`
+
+	// Locked first: an upload of the same bytes either comes before, and its
+	// version is seen by the statement after, or finds the blob gone.
+	lockBlobsSQL  = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
+	purgeBlobsSQL = `
+DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
+    SELECT 1 FROM versions v WHERE v.tenant_id = b.tenant_id AND v.sha256 = b.sha256 AND v.purged_at IS NULL)`
+	purgeDocumentsSQL = `
+DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM versions v WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.purged_at IS NULL)`
+
+	purgeRepeatsSQL = `
+DELETE FROM idempotency WHERE (tenant_id, key) IN (
+    SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
+
+	vectorTablesSQL = `
+SELECT c.relname FROM pg_partitioned_table t JOIN pg_class c ON c.oid = t.partrelid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relname ~ '^vectors_[0-9]+$' ORDER BY c.relname`
+
+	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
+)
+
+// PurgeOnce purges up to limit retired versions, and as many replies kept for
+// repeats that are too old. It returns how many it removed; when that is 0
+// nothing is left to do now. Several processes may purge at once.
+func (s *Store) PurgeOnce(ctx context.Context, limit int) (int, error) {
+	byTenant := map[uuid.UUID][]uuid.UUID{}
+	var order []uuid.UUID
+	var replies int64
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		clear(byTenant)
+		order = order[:0]
+		tag, err := tx.Exec(ctx, purgeRepeatsSQL, KeepReplies, limit)
+		if err != nil {
+			return fmt.Errorf("purge replies: %w", err)
+		}
+		replies = tag.RowsAffected()
+		rows, err := tx.Query(ctx, purgeableSQL, limit, max(s.options.KeepSuperseded, 0))
+		if err != nil {
+			return err
+		}
+		var tenant, version uuid.UUID
+		var passages, total int
+		_, err = pgx.ForEachRow(rows, []any{&tenant, &version, &passages, nil}, func() error {
+			if total += passages; total > maxPurgedPassages && len(order) > 0 {
+				return nil
+			}
+			if byTenant[tenant] == nil {
+				order = append(order, tenant)
+			}
+			byTenant[tenant] = append(byTenant[tenant], version)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find versions to purge: %w", err)
+	}
+	done := int(replies)
+	var problems []error
+	for _, tenant := range order {
+		n, err := s.purge(ctx, tenant, byTenant[tenant])
+		if done += n; err != nil {
+			problems = append(problems, fmt.Errorf("purge %d versions of tenant %s: %w", len(byTenant[tenant]), tenant, err))
+		}
+	}
+	return done, errors.Join(problems...)
+}
+
+// purge removes what some versions of a tenant hold, in one transaction.
+func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.UUID) (int, error) {
+	var versions []uuid.UUID
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		vectors, err := s.vectors.list(ctx, tx)
+		if err != nil {
+			return err
+		}
+		documents, err := ids(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
+		if err != nil {
+			return fmt.Errorf("lock documents: %w", err)
+		}
+		versions = nil
+		var hashes [][]byte
+		rows, err := tx.Query(ctx, lockPurgedVersionsSQL, tenant, candidates)
+		if err != nil {
+			return fmt.Errorf("lock versions: %w", err)
+		}
+		var version uuid.UUID
+		var hash []byte
+		if _, err := pgx.ForEachRow(rows, []any{&version, &hash}, func() error {
+			versions, hashes = append(versions, version), append(hashes, append([]byte(nil), hash...))
+			return nil
+		}); err != nil {
+			return fmt.Errorf("lock versions: %w", err)
+		}
+		if len(versions) == 0 {
+			return nil // another process did it
+		}
+		questions, err := ids(tx.Query(ctx, builtOnSQL, tenant, versions))
+		if err != nil {
+			return fmt.Errorf("find answers built on them: %w", err)
+		}
+		batch := &pgx.Batch{}
+		for _, table := range vectors {
+			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2)`, tenant, versions)
+		}
+		for _, sql := range []string{
+			purgePassagesSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, dropLeasesSQL, markPurgedSQL,
+		} {
+			batch.Queue(sql, tenant, versions)
+		}
+		if len(questions) > 0 {
+			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRetrievalsSQL, purgeRepliesSQL} {
+				batch.Queue(sql, tenant, questions)
+			}
+		}
+		batch.Queue(lockBlobsSQL, tenant, hashes)
+		batch.Queue(purgeBlobsSQL, tenant, hashes)
+		batch.Queue(purgeDocumentsSQL, tenant, documents)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(versions), nil
+}
+
+func ids(rows pgx.Rows, err error) ([]uuid.UUID, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+}
+
+// vectorTables are the tables of vectors, one per dimension, as the catalog
+// has them: a migration may add some, a running process need not notice.
+type vectorTables struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.names == nil {
+		rows, err := tx.Query(ctx, vectorTablesSQL)
+		if err != nil {
+			return nil, fmt.Errorf("list vector tables: %w", err)
+		}
+		if v.names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return nil, fmt.Errorf("list vector tables: %w", err)
+		}
+	}
+	return v.names, nil
+}

@@ -1,0 +1,116 @@
+package store
+
+// This file shows asynchronous questions to those who asked them. Another
+// key's job does not exist for a caller, unless the caller is an admin of the
+// tenant.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const jobSQL = `
+SELECT id, collection_id, question, plan, state, stage, reason_code, reason, created_at, finished_at
+FROM questions WHERE tenant_id = $1 AND async AND ($2 OR key_id = $3)`
+
+func scanJob(row pgx.CollectableRow) (schema.Job, error) {
+	var j schema.Job
+	var code, reason *string
+	err := row.Scan(&j.ID, &j.Collection, &j.Question, &j.Plan, &j.State, &j.Stage, &code, &reason, &j.CreatedAt, &j.FinishedAt)
+	if code != nil {
+		j.Reason = &schema.Reason{Code: *code}
+		if reason != nil {
+			j.Reason.Message = *reason
+		}
+	}
+	return j, err
+}
+
+// ListJobs returns a page of p's jobs, of all the tenant's jobs for an admin,
+// newest first and without results, and the next cursor.
+func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Job
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, jobSQL+` AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5`,
+			p.Tenant, p.Has(schema.ScopeAdmin), p.Key, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanJob)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list jobs: %w", err)
+	}
+	out, next := cut(pg, out, func(j schema.Job) uuid.UUID { return j.ID })
+	return out, next, nil
+}
+
+// Job returns one of p's jobs with its result, or any of the tenant's for an
+// admin.
+func (s *Store) Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
+	var j schema.Job
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		j, err = loadJob(ctx, tx, p, id, "")
+		return err
+	})
+	return j, wrap(err, "job %s", id)
+}
+
+func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, lock string) (schema.Job, error) {
+	rows, err := tx.Query(ctx, jobSQL+` AND id = $4`+lock, p.Tenant, p.Has(schema.ScopeAdmin), p.Key, id)
+	if err != nil {
+		return schema.Job{}, err
+	}
+	j, err := pgx.CollectExactlyOneRow(rows, scanJob)
+	if err != nil || j.State != schema.JobAnswered {
+		return j, err
+	}
+	result, err := loadAnswer(ctx, tx, p.Tenant, id)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return j, nil
+	}
+	j.Result = &result
+	return j, err
+}
+
+// CancelJob cancels one of p's jobs, or any of the tenant's for an admin. A
+// cancelled job stays as it is; one that was answered or failed is a conflict.
+func (s *Store) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
+	var j schema.Job
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if j, err = loadJob(ctx, tx, p, id, ` FOR UPDATE`); err != nil || j.State == schema.JobCancelled {
+			return err
+		}
+		if j.State.Final() {
+			return fmt.Errorf("it has ended already: it is %s: %w", j.State, schema.ErrConflict)
+		}
+		in := wire.QuestionInput{Tenant: p.Tenant, Question: id}
+		var trace string
+		if err := tx.QueryRow(ctx, `SELECT attempt, coalesce(trace, '') FROM questions WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).
+			Scan(&in.Attempt, &trace); err != nil {
+			return err
+		}
+		event := wire.QuestionEvent{Kind: wire.EventQuestionCancelled, State: schema.JobCancelled, Collection: j.Collection}
+		if err := end(ctx, tx, in, event, true, trace); err != nil {
+			return err
+		}
+		if err := audit(ctx, tx, p.Tenant, p, "job.cancel", id.String(), nil); err != nil {
+			return err
+		}
+		j, err = loadJob(ctx, tx, p, id, "")
+		return err
+	})
+	return j, wrap(err, "cancel job %s", id)
+}

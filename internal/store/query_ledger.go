@@ -1,0 +1,141 @@
+package store
+
+// This file is the ledger of language model calls: a reply is committed under
+// its step before its caller gets it, and a step is paid for once.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Ledger implements llm.Ledger. A call in progress holds one connection.
+type Ledger struct{ s *Store }
+
+// Ledger returns the ledger of language model calls.
+func (s *Store) Ledger() Ledger { return Ledger{s} }
+
+var _ llm.Ledger = Ledger{}
+
+// commitFor is how long a reply that is paid for is tried to be stored, whether
+// or not its caller still waits.
+const commitFor = 15 * time.Second
+
+// Once implements llm.Ledger. An advisory lock on the step keeps every other
+// process out; it ends with the transaction, and so with the process.
+func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	var paid atomic.Bool
+	stop := context.AfterFunc(ctx, func() {
+		if !paid.Load() {
+			cancel()
+		}
+	})
+	defer stop()
+	var made *wire.LLMReply
+	var failed error
+	var late *time.Timer
+	defer func() {
+		if late != nil {
+			late.Stop()
+		}
+	}()
+	once := func() (wire.LLMReply, error) {
+		if made != nil {
+			return *made, nil
+		}
+		reply, err := complete(ctx)
+		if err != nil {
+			failed = err
+			return wire.LLMReply{}, err
+		}
+		paid.Store(true)
+		made = &reply
+		late = time.AfterFunc(commitFor, cancel)
+		return reply, nil
+	}
+	for pause := 100 * time.Millisecond; ; pause *= 2 {
+		reply, err := l.once(work, call, once)
+		switch {
+		case err == nil:
+			return reply, nil
+		case failed != nil:
+			return wire.LLMReply{}, failed
+		case ctx.Err() != nil && made == nil:
+			return wire.LLMReply{}, fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+		case made == nil || errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrConflict):
+			return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
+		}
+		select {
+		case <-work.Done():
+			return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.LLMReply, error)) (wire.LLMReply, error) {
+	var reply wire.LLMReply
+	step := call.Step
+	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		name := fmt.Sprintf("llm %s %s %d %s %d", call.Tenant, step.Question, step.Round, step.Step, step.Item)
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name); err != nil {
+			return fmt.Errorf("lock the step: %w", err)
+		}
+		stored, hash, err := loadReply(ctx, tx, call.Tenant, step)
+		switch {
+		case err == nil && !bytes.Equal(hash, call.RequestHash[:]):
+			return fmt.Errorf("step %s of round %d was asked before with other text: %w", step.Step, step.Round, schema.ErrConflict)
+		case err == nil:
+			reply = stored
+			return nil
+		case !errors.Is(err, pgx.ErrNoRows):
+			return fmt.Errorf("look for a stored reply: %w", err)
+		}
+		if reply, err = complete(); err != nil {
+			return err
+		}
+		encoded, err := json.Marshal(reply)
+		if err != nil {
+			return fmt.Errorf("encode a reply: %w", err)
+		}
+		_, err = tx.Exec(ctx, `
+			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, reply.Usage.Provider, reply.Usage.Model,
+			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Millis, call.RequestHash[:], encoded)
+		return err
+	})
+	return reply, err
+}
+
+func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT reply, request_hash FROM llm_calls
+		WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5`,
+		tenant, step.Question, step.Round, step.Step, step.Item).Scan(&reply, &hash)
+	reply.Repeated = err == nil
+	return reply, hash, err
+}
+
+// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
+func (s Questions) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) (wire.LLMReply, error) {
+	var reply wire.LLMReply
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		reply, _, err = loadReply(ctx, tx, tenant, step)
+		return err
+	})
+	return reply, wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
+}

@@ -1,0 +1,363 @@
+package store
+
+// This file keeps questions and what the steps of answering them leave. Every
+// write is guarded by state and attempt: a question that has ended, or that
+// another attempt owns, is left alone.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// NewQuestion is a question to be stored.
+type NewQuestion struct {
+	ID         uuid.UUID // made when nil
+	Collection uuid.UUID
+	Text       string
+	Plan       string
+	Filter     schema.Filter
+	K          int
+	// Async questions are queued; others wait for the AskRequest that names
+	// them.
+	Async bool
+	Trace string // traceparent of the request
+}
+
+// maxQuestion bounds a question's text in bytes; package retrieval bounds its
+// characters.
+const maxQuestion = 16_000
+
+// CreateQuestion stores a question of p, with the groups that p has now. An
+// asynchronous one is queued in the same transaction. An unknown collection
+// gives schema.ErrNotFound.
+func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
+	if err := errors.Join(checkLength("question", q.Text, 1, maxQuestion), checkLength("plan", q.Plan, 0, 128), q.Filter.Validate()); err != nil {
+		return schema.Job{}, err
+	}
+	if q.K < 0 {
+		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
+	}
+	if q.ID == uuid.Nil {
+		q.ID = schema.NewID()
+	}
+	filter, err := json.Marshal(q.Filter)
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("encode the filter: %w", err)
+	}
+	groups := p.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Plan: q.Plan, State: schema.JobQueued}
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, '')
+			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
+			RETURNING created_at`,
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, groups, q.Async, q.Trace).Scan(&job.CreatedAt)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
+		}
+		if err != nil || !q.Async {
+			return err
+		}
+		out := outboxRows{}
+		if err := out.addQuestion(p.Tenant, q.Collection, q.ID, 1, q.Trace); err != nil {
+			return err
+		}
+		return out.insert(ctx, tx)
+	})
+	if err != nil {
+		return schema.Job{}, fmt.Errorf("store a question: %w", err)
+	}
+	return job, nil
+}
+
+// addQuestion adds what queues a question: its message and its event.
+func (o *outboxRows) addQuestion(tenant, collection, question uuid.UUID, attempt int, trace string) error {
+	m := wire.QuestionMessage{Envelope: wire.Header(), Tenant: tenant, Question: question, Attempt: attempt, Trace: trace}
+	if err := o.add(tenant, wire.QuestionsSubject(tenant), wire.QuestionMessageID(question, attempt), m, trace); err != nil {
+		return err
+	}
+	return o.addQuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionQueued, State: schema.JobQueued,
+		Tenant: tenant, Collection: collection, Question: question, Attempt: attempt}, trace)
+}
+
+func (o *outboxRows) addQuestionEvent(e wire.QuestionEvent, trace string) error {
+	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
+	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, trace)
+}
+
+// Questions is the store as answering needs it: it implements answer.Store.
+type Questions struct{ *Store }
+
+// Questions returns the store as answering needs it.
+func (s *Store) Questions() Questions { return Questions{s} }
+
+var _ answer.Store = Questions{}
+
+const questionSQL = `SELECT id, collection_id, question, plan, filter, k, key_id, groups, async, state, attempt FROM questions
+WHERE tenant_id = $1 AND id = $2`
+
+func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
+	var q answer.Question
+	var filter []byte
+	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &filter, &q.Query.K,
+		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Async, &q.State, &q.Attempt)
+	if err != nil {
+		return answer.Question{}, err
+	}
+	q.Query.Principal.Tenant = tenant
+	if len(filter) > 0 {
+		if err := json.Unmarshal(filter, &q.Query.Filter); err != nil {
+			return answer.Question{}, fmt.Errorf("decode the filter of question %s: %w", q.ID, err)
+		}
+	}
+	return q, nil
+}
+
+// Question returns a question in whatever state.
+func (s Questions) Question(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+	var q answer.Question
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant)
+		return err
+	})
+	return q, wrap(err, "load question %s", in.Question)
+}
+
+// Begin makes an unfinished question running and returns it.
+func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+	var q answer.Question
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE questions SET state = 'running', stage = $4
+			WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state IN ('queued', 'running')`,
+			in.Tenant, in.Question, in.Attempt, answer.StepUnderstand)
+		if err != nil {
+			return err
+		}
+		if q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant); err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("it is %s in attempt %d: %w", q.State, q.Attempt, schema.ErrLostLease)
+		}
+		return nil
+	})
+	return q, wrap(err, "begin question %s", in.Question)
+}
+
+// own locks a running question for a guarded write.
+func own(ctx context.Context, tx pgx.Tx, in wire.QuestionInput) (collection uuid.UUID, async bool, trace string, err error) {
+	err = tx.QueryRow(ctx, `
+		SELECT collection_id, async, coalesce(trace, '') FROM questions
+		WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state IN ('queued', 'running') FOR UPDATE`,
+		in.Tenant, in.Question, in.Attempt).Scan(&collection, &async, &trace)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("it has ended or another attempt owns it: %w", schema.ErrLostLease)
+	}
+	return collection, async, trace, err
+}
+
+// SetStage notes which step runs.
+func (s Questions) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, _, _, err := own(ctx, tx, in); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE questions SET stage = $3 WHERE tenant_id = $1 AND id = $2 AND stage <> $3`, in.Tenant, in.Question, stage)
+		return err
+	})
+	return wrap(err, "begin step %s of question %s", stage, in.Question)
+}
+
+// SaveRetrieval keeps the first result of a round and returns what is kept.
+func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
+	candidates, err := json.Marshal(emptyNotNull(r.Candidates))
+	if err != nil {
+		return answer.Retrieval{}, fmt.Errorf("encode candidates: %w", err)
+	}
+	trace, err := json.Marshal(emptyNotNull(r.Trace))
+	if err != nil {
+		return answer.Retrieval{}, fmt.Errorf("encode a trace: %w", err)
+	}
+	var kept answer.Retrieval
+	err = s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, _, _, err := own(ctx, tx, in); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			INSERT INTO retrievals (tenant_id, question_id, round, candidates, trace) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT DO NOTHING`, in.Tenant, in.Question, round, candidates, trace)
+		if err != nil {
+			return err
+		}
+		if kept = r; tag.RowsAffected() == 0 {
+			kept, err = loadRetrieval(ctx, tx, in, round)
+		}
+		return err
+	})
+	return kept, wrap(err, "keep what was retrieved for question %s", in.Question)
+}
+
+// Retrieval returns schema.ErrNotFound for a round without a result.
+func (s Questions) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
+	var r answer.Retrieval
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		r, err = loadRetrieval(ctx, tx, in, round)
+		return err
+	})
+	return r, wrap(err, "load what was retrieved for question %s", in.Question)
+}
+
+func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round int) (answer.Retrieval, error) {
+	var r answer.Retrieval
+	err := tx.QueryRow(ctx, `SELECT candidates, trace FROM retrievals WHERE tenant_id = $1 AND question_id = $2 AND round = $3`,
+		in.Tenant, in.Question, round).Scan(&r.Candidates, &r.Trace)
+	return r, err
+}
+
+// SaveAnswer stores answer and citations and ends the question.
+func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
+	trace, err := json.Marshal(emptyNotNull(a.Trace))
+	if err != nil {
+		return fmt.Errorf("encode a trace: %w", err)
+	}
+	usage, err := json.Marshal(a.Usage)
+	if err != nil {
+		return fmt.Errorf("encode a usage: %w", err)
+	}
+	err = s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		collection, async, traceparent, err := own(ctx, tx, in)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `
+			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage); err != nil {
+			return err
+		}
+		for i, c := range a.Citations {
+			if _, err := tx.Exec(ctx, `
+				INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+				in.Tenant, in.Question, i, c.DocumentID, c.Document, c.Title, c.Location, c.Span.Version, c.Span.Section, c.Span.Start, c.Span.End, c.Quote); err != nil {
+				return err
+			}
+		}
+		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionAnswered, State: schema.JobAnswered, Collection: collection}, async, traceparent)
+	})
+	return wrap(err, "store the answer of question %s", in.Question)
+}
+
+// Fail ends the question with a reason.
+func (s Questions) Fail(ctx context.Context, in wire.QuestionInput, r schema.Reason) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		collection, async, traceparent, err := own(ctx, tx, in)
+		if err != nil {
+			return err
+		}
+		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: collection, Reason: &r}, async, traceparent)
+	})
+	return wrap(err, "fail question %s", in.Question)
+}
+
+// Cancel ends the question as cancelled.
+func (s Questions) Cancel(ctx context.Context, in wire.QuestionInput) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		collection, async, traceparent, err := own(ctx, tx, in)
+		if err != nil {
+			return err
+		}
+		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionCancelled, State: schema.JobCancelled, Collection: collection}, async, traceparent)
+	})
+	return wrap(err, "cancel question %s", in.Question)
+}
+
+// end moves an owned question to its last state, gives its lease back, and
+// tells of it when someone may wait for it.
+func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionEvent, async bool, traceparent string) error {
+	var code, message *string
+	if e.Reason != nil {
+		code, message = &e.Reason.Code, &e.Reason.Message
+	}
+	if _, err := tx.Exec(ctx, `
+		UPDATE questions SET state = $3, reason_code = $4, reason = $5, finished_at = now() WHERE tenant_id = $1 AND id = $2`,
+		in.Tenant, in.Question, e.State, code, message); err != nil {
+		return err
+	}
+	if !async {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = $2`, in.Tenant, in.Question); err != nil {
+		return err
+	}
+	e.Tenant, e.Question, e.Attempt = in.Tenant, in.Question, in.Attempt
+	out := outboxRows{}
+	if err := out.addQuestionEvent(e, traceparent); err != nil {
+		return err
+	}
+	return out.insert(ctx, tx)
+}
+
+// Answer returns the stored answer, or schema.ErrNotFound.
+func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
+	var a schema.Answer
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		a, err = loadAnswer(ctx, tx, in.Tenant, in.Question)
+		return err
+	})
+	return a, wrap(err, "load the answer of question %s", in.Question)
+}
+
+func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
+	var a schema.Answer
+	err := tx.QueryRow(ctx, `
+		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage
+		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
+		WHERE a.tenant_id = $1 AND a.question_id = $2`, tenant, question).
+		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	rows, err := tx.Query(ctx, `
+		SELECT external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte
+		FROM citations WHERE tenant_id = $1 AND question_id = $2 ORDER BY ordinal`, tenant, question)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) {
+		var c schema.Citation
+		err := row.Scan(&c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End)
+		return c, err
+	})
+	a.Citations = emptyNotNull(a.Citations)
+	return a, err
+}
+
+// emptyNotNull makes a nil list an empty one, which is [] in JSON.
+func emptyNotNull[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

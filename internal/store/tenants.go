@@ -1,0 +1,144 @@
+package store
+
+// This file keeps tenants and their quotas. Its callers hold the operator
+// scope; tenants themselves reach none of it.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	tenantColumns = `id, name, max_documents, max_bytes, created_at`
+
+	insertTenantSQL = `INSERT INTO tenants (id, name, max_documents, max_bytes) VALUES ($1, $2, $3, $4)
+ON CONFLICT (name) DO NOTHING RETURNING ` + tenantColumns
+	tenantSQL       = `SELECT ` + tenantColumns + ` FROM tenants WHERE id = $1`
+	tenantByNameSQL = `SELECT ` + tenantColumns + ` FROM tenants WHERE name = $1`
+	tenantPageSQL   = `SELECT ` + tenantColumns + ` FROM tenants WHERE ($1::uuid IS NULL OR id > $1) ORDER BY id LIMIT $2`
+	setQuotasSQL    = `UPDATE tenants SET max_documents = $2, max_bytes = $3 WHERE id = $1 RETURNING ` + tenantColumns
+)
+
+var tenantName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// CreateTenant makes a tenant; a name that is taken is schema.ErrConflict.
+func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, error) {
+	var out schema.Tenant
+	if !tenantName.MatchString(t.Name) {
+		return out, schema.Invalid("name", "%q: 1 to 63 of a-z, 0-9, dot, underscore and dash, beginning with a letter or digit", t.Name)
+	}
+	if err := checkQuotas(t.MaxDocuments, t.MaxBytes); err != nil {
+		return out, err
+	}
+	id := schema.NewID()
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = tenantRow(tx.Query(ctx, insertTenantSQL, id, t.Name, t.MaxDocuments, t.MaxBytes))
+		if err != nil {
+			return err
+		}
+		return auditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name})
+	})
+	if isNoRows(err) {
+		return out, fmt.Errorf("create tenant: %q exists: %w", t.Name, schema.ErrConflict)
+	}
+	if err != nil {
+		return out, fmt.Errorf("create tenant %q: %w", t.Name, err)
+	}
+	return out, nil
+}
+
+// Tenant returns a tenant by id.
+func (s *Store) Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error) {
+	return s.oneTenant(ctx, tenantSQL, id)
+}
+
+// TenantNamed returns a tenant by name.
+func (s *Store) TenantNamed(ctx context.Context, name string) (schema.Tenant, error) {
+	return s.oneTenant(ctx, tenantByNameSQL, name)
+}
+
+func (s *Store) oneTenant(ctx context.Context, sql string, key any) (schema.Tenant, error) {
+	var out schema.Tenant
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = tenantRow(tx.Query(ctx, sql, key))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("read tenant %v: %w", key, named(err, "tenant", key))
+	}
+	return out, nil
+}
+
+// Tenants returns a page of all tenants, oldest first, and the next cursor.
+func (s *Store) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Tenant
+	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, tenantPageSQL, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Tenant])
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list tenants: %w", err)
+	}
+	out, next := cut(pg, out, func(t schema.Tenant) uuid.UUID { return t.ID })
+	return out, next, nil
+}
+
+// SetQuotas replaces a tenant's quotas; nil is no limit. A quota under what
+// the tenant has keeps it from adding more.
+func (s *Store) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error) {
+	var out schema.Tenant
+	if err := checkQuotas(maxDocuments, maxBytes); err != nil {
+		return out, err
+	}
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = tenantRow(tx.Query(ctx, setQuotasSQL, tenant, maxDocuments, maxBytes))
+		if err != nil {
+			return err
+		}
+		return auditAs(ctx, tx, tenant, p, "tenant.quotas", tenant.String(), map[string]any{"max_documents": maxDocuments, "max_bytes": maxBytes})
+	})
+	if err != nil {
+		return out, fmt.Errorf("set quotas of tenant %s: %w", tenant, named(err, "tenant", tenant))
+	}
+	return out, nil
+}
+
+func checkQuotas(maxDocuments, maxBytes *int64) error {
+	if maxDocuments != nil && *maxDocuments < 0 {
+		return schema.Invalid("max_documents", "%d is negative", *maxDocuments)
+	}
+	if maxBytes != nil && *maxBytes < 0 {
+		return schema.Invalid("max_bytes", "%d is negative", *maxBytes)
+	}
+	return nil
+}
+
+// auditAs writes to tenant's audit log from a system transaction, which is
+// bound to the tenant from then on.
+func auditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
+	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
+		return fmt.Errorf("enter as %s: %w", roleApp, err)
+	}
+	return audit(ctx, tx, tenant, p, action, target, detail)
+}
+
+func tenantRow(rows pgx.Rows, err error) (schema.Tenant, error) {
+	if err != nil {
+		return schema.Tenant{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Tenant])
+}

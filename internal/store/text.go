@@ -1,0 +1,44 @@
+package store
+
+// This file checks text and hashes from outside before it reaches Postgres, which takes
+// neither U+0000 nor invalid UTF-8.
+
+import (
+	"encoding/hex"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+func checkText(field, text string) error {
+	if !utf8.ValidString(text) {
+		return schema.Invalid(field, "is not valid UTF-8")
+	}
+	if strings.IndexByte(text, 0) >= 0 {
+		return schema.Invalid(field, "contains U+0000")
+	}
+	return nil
+}
+
+// checkLength checks text and that it has min to max bytes.
+func checkLength(field, text string, minimum, maximum int) error {
+	if err := checkText(field, text); err != nil {
+		return err
+	}
+	if len(text) < minimum {
+		return schema.Invalid(field, "is missing")
+	}
+	if len(text) > maximum {
+		return schema.Invalid(field, "has %d bytes; at most %d are allowed", len(text), maximum)
+	}
+	return nil
+}
+
+func decodeSHA256(field, text string) ([]byte, error) {
+	sum, err := hex.DecodeString(text)
+	if err != nil || len(sum) != 32 {
+		return nil, schema.Invalid(field, "%q is not the hex of a SHA-256", text)
+	}
+	return sum, nil
+}
