@@ -99,14 +99,14 @@ type writer struct {
 }
 
 func (w *writer) write(ctx context.Context, docs []batch.Document) error {
+	// Locks are taken in one order by everyone: collection, documents, versions.
+	fits, err := w.checkSpace(ctx, docs)
+	if err != nil || !fits {
+		return err
+	}
 	ready, superseded, err := w.lock(ctx, docs)
 	if err != nil {
 		return err
-	}
-	if len(ready) > 0 {
-		if ready, err = w.checkSpace(ctx, ready); err != nil {
-			return err
-		}
 	}
 	if len(ready) > 0 {
 		if err := w.fill(ctx, ready); err != nil {
@@ -218,16 +218,16 @@ func (w *writer) lost(version uuid.UUID) {
 	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
 }
 
-// checkSpace gives the collection its space on the first write and refuses
-// versions whose vectors are of another.
-func (w *writer) checkSpace(ctx context.Context, targets []*target) ([]*target, error) {
-	space, dimension := targets[0].doc.Vectors.Space, targets[0].doc.Vectors.Dimension
+// checkSpace gives the collection its space on the first write. It reports false
+// when the vectors are of another, and refuses the versions.
+func (w *writer) checkSpace(ctx context.Context, docs []batch.Document) (bool, error) {
+	space, dimension := docs[0].Vectors.Space, docs[0].Vectors.Dimension
 	known, err := w.dimensions(ctx)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if !slices.Contains(known, dimension) {
-		return w.refuse(targets, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", dimension, known)), nil
+		return w.refuse(docs, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", dimension, known))
 	}
 	var id, have int
 	err = w.tx.QueryRow(ctx, `
@@ -236,13 +236,13 @@ func (w *writer) checkSpace(ctx context.Context, targets []*target) ([]*target, 
 		             ON CONFLICT (name) DO NOTHING RETURNING id, dimension)
 		SELECT id, dimension FROM new UNION ALL SELECT id, dimension FROM spaces WHERE name = $1`, space, dimension).Scan(&id, &have)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("space %s is being made by another batch: %w", space, schema.ErrConflict)
+		return false, fmt.Errorf("space %s was made by another batch just now: %w", space, errRepeat)
 	}
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	if have != dimension {
-		return w.refuse(targets, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", space, have, dimension)), nil
+		return w.refuse(docs, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", space, have, dimension))
 	}
 	var current *int
 	err = w.tx.QueryRow(ctx, `SELECT space_id FROM collections WHERE id = $1`, w.collection).Scan(&current)
@@ -250,16 +250,16 @@ func (w *writer) checkSpace(ctx context.Context, targets []*target) ([]*target, 
 		err = w.tx.QueryRow(ctx, `UPDATE collections SET space_id = coalesce(space_id, $2) WHERE id = $1 RETURNING space_id`, w.collection, id).Scan(&current)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the space of collection %s: %w", w.collection, err)
+		return false, fmt.Errorf("read the space of collection %s: %w", w.collection, err)
 	}
 	if *current != id {
 		var name string
 		if err := w.tx.QueryRow(ctx, `SELECT name FROM spaces WHERE id = $1`, *current).Scan(&name); err != nil {
-			return nil, err
+			return false, err
 		}
-		return w.refuse(targets, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or ingest into a new collection", name, space, name)), nil
+		return w.refuse(docs, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or ingest into a new collection", name, space, name))
 	}
-	return targets, nil
+	return true, nil
 }
 
 // dimensions lists the dimensions that have a table.
@@ -273,11 +273,11 @@ func (w *writer) dimensions(ctx context.Context) ([]int, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int])
 }
 
-func (w *writer) refuse(targets []*target, why string) []*target {
-	for _, t := range targets {
-		w.outcomes = append(w.outcomes, wire.Outcome{Version: t.doc.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
+func (w *writer) refuse(docs []batch.Document, why string) (bool, error) {
+	for _, d := range docs {
+		w.outcomes = append(w.outcomes, wire.Outcome{Version: d.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
 	}
-	return nil
+	return false, nil
 }
 
 const tempSQL = `

@@ -1,0 +1,122 @@
+// Package health shows how a worker is: /healthz says that it runs, /readyz that
+// it can work, /metrics what it does. Check asks a running one.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+)
+
+// Off is the address that means: no server.
+const Off = "off"
+
+// readyLimit bounds the checks of /readyz.
+const readyLimit = 5 * time.Second
+
+// Checks are what must answer for a worker to be ready, by name.
+type Checks map[string]func(ctx context.Context) error
+
+// New makes the server. It listens when Start returns; service counts as ready
+// only while it runs.
+func New(listen string, service lifecycle.Service, checks Checks, metrics http.Handler) lifecycle.Service {
+	if listen == Off {
+		return lifecycle.NewResource("health", nil, nil)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), readyLimit)
+		defer cancel()
+		if err := ready(ctx, service, checks); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	mux.Handle("GET /metrics", metrics)
+	return lifecycle.NewFunc("health", func(ctx context.Context) (lifecycle.Run, error) {
+		var lc net.ListenConfig
+		listener, err := lc.Listen(ctx, "tcp", listen)
+		if err != nil {
+			return lifecycle.Run{}, fmt.Errorf("listen on SLUICE_HEALTH_LISTEN: %w", err)
+		}
+		server := &http.Server{Handler: mux, ReadHeaderTimeout: readyLimit}
+		done := make(chan struct{})
+		var failure error
+		go func() {
+			defer close(done)
+			if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+				failure = err
+			}
+		}()
+		slog.InfoContext(ctx, "health is served", "address", listener.Addr().String())
+		return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(ctx context.Context) error {
+			err := server.Shutdown(ctx)
+			if err != nil {
+				err = errors.Join(err, server.Close())
+			}
+			<-done
+			return err
+		}}, nil
+	})
+}
+
+func ready(ctx context.Context, service lifecycle.Service, checks Checks) error {
+	select {
+	case <-service.Done():
+		return errors.New("not running")
+	default:
+	}
+	var all []error
+	for name, check := range checks {
+		if err := check(ctx); err != nil {
+			all = append(all, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// Check asks the worker that listens on an address of this machine whether it is
+// ready.
+func Check(ctx context.Context, listen string) error {
+	if listen == Off {
+		return errors.New("the worker shows no health: SLUICE_HEALTH_LISTEN is off")
+	}
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("SLUICE_HEALTH_LISTEN %q: %w", listen, err)
+	}
+	if host == "" || host == "0.0.0.0" || host == "::" {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*readyLimit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask the worker: %w", err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err != nil {
+		return fmt.Errorf("ask the worker: %w", err)
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("not ready: %s", strings.TrimSpace(string(body)))
+	}
+	return nil
+}

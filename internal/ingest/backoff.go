@@ -1,0 +1,30 @@
+package ingest
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// backoff is a pause that doubles from first to most, with jitter.
+type backoff struct {
+	first, most time.Duration
+	now         time.Duration
+}
+
+// next is about how long the next pause will be.
+func (b *backoff) next() time.Duration { return min(max(b.now, b.first), b.most) }
+
+func (b *backoff) reset() { b.now = 0 }
+
+// sleep pauses, or returns at once when ctx ends.
+func (b *backoff) sleep(ctx context.Context) {
+	pause := b.next()
+	b.now = 2 * pause
+	timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

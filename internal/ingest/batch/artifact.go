@@ -1,0 +1,128 @@
+package batch
+
+// Artifacts as bytes: JSON under zstd for text; for vectors a JSON header line
+// and then half-precision rows, little-endian.
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/x448/float16"
+)
+
+// Vectors are rows of one space. They are half precision, as they are stored.
+type Vectors struct {
+	Space     string
+	Dimension int
+	Half      []uint16
+}
+
+// Len returns the number of rows.
+func (v Vectors) Len() int {
+	if v.Dimension == 0 {
+		return 0
+	}
+	return len(v.Half) / v.Dimension
+}
+
+// Row returns row i as float32.
+func (v Vectors) Row(i int) []float32 {
+	out := make([]float32, v.Dimension)
+	for j, h := range v.Half[i*v.Dimension : (i+1)*v.Dimension] {
+		out[j] = float16.Frombits(h).Float32()
+	}
+	return out
+}
+
+// NewVectors rounds rows of float32 to half precision.
+func NewVectors(space string, dimension int, rows []float32) Vectors {
+	half := make([]uint16, len(rows))
+	for i, x := range rows {
+		half[i] = float16.Fromfloat32(x).Bits()
+	}
+	return Vectors{Space: space, Dimension: dimension, Half: half}
+}
+
+type vectorsHeader struct {
+	Space     string `json:"space"`
+	Dimension int    `json:"dimension"`
+}
+
+// Encode writes v as an artifact.
+func (v Vectors) Encode() ([]byte, error) {
+	head, err := json.Marshal(vectorsHeader{v.Space, v.Dimension})
+	if err != nil {
+		return nil, fmt.Errorf("encode vectors: %w", err)
+	}
+	out := make([]byte, 0, len(head)+1+2*len(v.Half))
+	out = append(append(out, head...), '\n')
+	for _, h := range v.Half {
+		out = binary.LittleEndian.AppendUint16(out, h)
+	}
+	return out, nil
+}
+
+// DecodeVectors reads what Encode wrote.
+func DecodeVectors(data []byte) (Vectors, error) {
+	head, rows, found := bytes.Cut(data, []byte{'\n'})
+	var h vectorsHeader
+	if !found {
+		return Vectors{}, fmt.Errorf("decode vectors: no header")
+	}
+	if err := json.Unmarshal(head, &h); err != nil {
+		return Vectors{}, fmt.Errorf("decode vectors: %w", err)
+	}
+	if h.Dimension < 1 || len(rows)%(2*h.Dimension) != 0 {
+		return Vectors{}, fmt.Errorf("decode vectors: %d bytes do not make rows of dimension %d", len(rows), h.Dimension)
+	}
+	v := Vectors{Space: h.Space, Dimension: h.Dimension, Half: make([]uint16, len(rows)/2)}
+	for i := range v.Half {
+		v.Half[i] = binary.LittleEndian.Uint16(rows[2*i:])
+	}
+	return v, nil
+}
+
+// maxArtifact bounds what one artifact may expand to, in bytes.
+const maxArtifact = 1 << 30
+
+// The coders are stateless in the way they are used here and safe for
+// concurrent use. They hold no goroutine.
+var coders = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(4))
+	if err != nil {
+		panic(fmt.Sprintf("batch: zstd encoder: %v", err))
+	}
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(4), zstd.WithDecoderMaxMemory(maxArtifact))
+	if err != nil {
+		panic(fmt.Sprintf("batch: zstd decoder: %v", err))
+	}
+	return enc, dec
+})
+
+// Pack encodes a value as JSON under zstd.
+func Pack(value any) ([]byte, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("pack %T: %w", value, err)
+	}
+	enc, _ := coders()
+	return enc.EncodeAll(raw, make([]byte, 0, len(raw)/3)), nil
+}
+
+// Unpack reads what Pack wrote.
+func Unpack[T any](data []byte) (T, error) {
+	var value T
+	_, dec := coders()
+	raw, err := dec.DecodeAll(data, nil)
+	if err != nil {
+		return value, fmt.Errorf("unpack %T: %w", value, err)
+	}
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return value, fmt.Errorf("unpack %T: %w", value, err)
+	}
+	return value, nil
+}

@@ -1,0 +1,118 @@
+// Package batch holds what ingestion and the store tell each other: leases,
+// sources, artifacts, and documents that are ready to be written. It has no
+// behaviour beyond encoding artifacts.
+package batch
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Limits of one batch.
+const (
+	// MaxVersions is the most versions in a batch.
+	MaxVersions = 64
+	// MaxBytes is about the most bytes in a batch of several versions. A larger
+	// document is a batch of its own.
+	MaxBytes = 1 << 20
+)
+
+// Lease says who works on a version, and for how long unless it is extended.
+type Lease struct {
+	Holder string
+	TTL    time.Duration
+}
+
+// Source is a version that is to be parsed.
+type Source struct {
+	wire.Attempt
+	Name      string // of the file, else the document's external id
+	MediaType string // as given by the uploader, may be empty
+	SHA256    []byte
+	Parsed    bool // this attempt has its parsed artifact already
+}
+
+// Stage names an artifact.
+type Stage string
+
+// Artifacts that a stage leaves for the next.
+const (
+	StageParsed    Stage = "parsed"
+	StageSegmented Stage = "segmented"
+	StageEncoded   Stage = "encoded"
+)
+
+// Artifact is what a stage of an attempt leaves for the next.
+type Artifact struct {
+	wire.Attempt
+	Data []byte
+}
+
+// Section is a section with the passages that tile it.
+type Section struct {
+	schema.Section
+	Passages []schema.Passage `json:"passages"`
+}
+
+// Text is a version cut into sections and passages: the segmented artifact.
+type Text struct {
+	MediaType string    `json:"media_type"`
+	Title     string    `json:"title,omitempty"`
+	Pages     int       `json:"pages,omitempty"`
+	Warnings  []string  `json:"warnings,omitempty"`
+	Sections  []Section `json:"sections"`
+}
+
+// Passages counts the passages of all sections.
+func (t Text) Passages() int {
+	n := 0
+	for _, s := range t.Sections {
+		n += len(s.Passages)
+	}
+	return n
+}
+
+// Document is everything that is written for a version. Vectors holds one row
+// per passage, in the order of the sections and their passages.
+type Document struct {
+	wire.Attempt
+	Text    Text
+	Vectors Vectors
+}
+
+// Failure marks a version as failed.
+type Failure struct {
+	wire.Attempt
+	Reason schema.Reason
+}
+
+// Message is an outbox row on its way to NATS.
+type Message struct {
+	ID      int64
+	Subject string
+	MsgID   string
+	Payload []byte
+	Trace   string // traceparent, may be empty
+	Queued  time.Time
+}
+
+// Round asks for the next rows of the outbox: at most PerSubject of each
+// subject behind After, in order, without those in Skip, until Limit is reached.
+type Round struct {
+	After      string
+	Skip       []string
+	PerSubject int
+	Limit      int
+}
+
+// Backlog is a tenant that has had unfinished versions for some time.
+type Backlog struct {
+	Tenant uuid.UUID
+	// Outbox is when its oldest message that is still in the outbox was queued;
+	// zero when none is.
+	Outbox time.Time
+}

@@ -1,0 +1,81 @@
+package ingest
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// metrics are ingestion's instruments. Stage seconds are of a whole batch and of
+// its parts: "parse", "segment", "encode" and "write" hold "model" and "store"
+// time, told apart by the attribute part, so that the share of wall time spent
+// in each can be read off.
+type metrics struct {
+	relayed, requeued, versions, bytes metric.Int64Counter
+	open                               metric.Int64UpDownCounter
+	backlog                            metric.Int64Gauge
+	lag                                metric.Float64Gauge
+	stage, wait                        metric.Float64Histogram
+}
+
+var seconds = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
+
+var meters = newMetrics()
+
+func newMetrics() metrics {
+	meter := otel.Meter(scope)
+	counter := func(name, unit, what string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		must(err)
+		return c
+	}
+	histogram := func(name, what string) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), seconds)
+		must(err)
+		return h
+	}
+	m := metrics{
+		relayed:  counter("sluice.outbox.relayed", "{message}", "Outbox rows, by outcome: published, full or failed."),
+		requeued: counter("sluice.ingest.requeued", "{version}", "Versions queued again by the reconciler, by cause."),
+		versions: counter("sluice.ingest.versions", "{version}", "Versions that left a batch, by outcome."),
+		bytes:    counter("sluice.ingest.bytes", "By", "Bytes that were parsed."),
+		stage:    histogram("sluice.ingest.stage.duration", "Time of a stage of a batch, by stage and part."),
+		wait:     histogram("sluice.ingest.batch.duration", "Time from the first message of a batch to its end."),
+	}
+	var err error
+	m.open, err = meter.Int64UpDownCounter("sluice.ingest.batches.open", metric.WithUnit("{batch}"),
+		metric.WithDescription("Batches that this worker holds open."))
+	must(err)
+	m.backlog, err = meter.Int64Gauge("sluice.ingest.queue.messages", metric.WithUnit("{message}"),
+		metric.WithDescription("Messages that wait in JetStream for an ingest worker."))
+	must(err)
+	m.lag, err = meter.Float64Gauge("sluice.ingest.queue.age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest unfinished version."))
+	must(err)
+	return m
+}
+
+// must stops the program for a malformed instrument, which no run survives.
+func must(err error) {
+	if err != nil {
+		panic("ingest: " + err.Error())
+	}
+}
+
+// timed records how long part of a stage took.
+func timed(ctx context.Context, stage, part string) func() {
+	begin := time.Now()
+	return func() {
+		meters.stage.Record(ctx, time.Since(begin).Seconds(),
+			metric.WithAttributes(attribute.String("stage", stage), attribute.String("part", part)))
+	}
+}
+
+func (m metrics) outcome(ctx context.Context, outcome string, n int) {
+	if n > 0 {
+		m.versions.Add(ctx, int64(n), metric.WithAttributes(attribute.String("outcome", outcome)))
+	}
+}

@@ -1,0 +1,148 @@
+package ingest
+
+// The reconciler queues versions again whose lease has ended or whose message is
+// gone. It is what guarantees that each comes to an end.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Unfinished is what the reconciler looks at.
+type Unfinished interface {
+	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (int, error)
+	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
+	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
+	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
+}
+
+const (
+	requeueRows = 500 // of one round and query
+	sweepEvery  = 10 * time.Minute
+	sweepAge    = time.Hour
+	// oddMessages is how many messages that can't be read may lie before a
+	// tenant's oldest readable one.
+	oddMessages = 64
+)
+
+// NewReconciler makes the reconciler. Any number may run.
+func NewReconciler(u Unfinished, js jetstream.JetStream, o Options) (lifecycle.Service, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	r := reconciler{unfinished: u, js: js, options: o}
+	return lifecycle.NewLoop("reconciler", nil, func(fetch, _ context.Context) error {
+		tick := time.NewTicker(o.Reconcile)
+		defer tick.Stop()
+		var swept time.Time
+		for {
+			if err := r.round(fetch); err != nil && fetch.Err() == nil {
+				slog.WarnContext(fetch, "cannot reconcile unfinished versions; trying again", "error", err)
+			}
+			if time.Since(swept) > sweepEvery {
+				swept = time.Now()
+				if err := u.SweepArtifacts(fetch, sweepAge, requeueRows); err != nil && fetch.Err() == nil {
+					slog.WarnContext(fetch, "cannot sweep artifacts", "error", err)
+				}
+			}
+			select {
+			case <-fetch.Done():
+				return fetch.Err()
+			case <-tick.C:
+			}
+		}
+	}), nil
+}
+
+type reconciler struct {
+	unfinished Unfinished
+	js         jetstream.JetStream
+	options    Options
+}
+
+func (r *reconciler) round(ctx context.Context) error {
+	n, err := r.unfinished.RequeueExpired(ctx, r.options.Lease, r.options.Grace, requeueRows)
+	if err != nil {
+		return fmt.Errorf("queue versions with ended leases: %w", err)
+	}
+	r.tell(ctx, "lease", n)
+
+	now := time.Now()
+	tenants, oldest, err := r.unfinished.Backlogs(ctx, now.Add(-r.options.Requeue))
+	if err != nil {
+		return fmt.Errorf("look for waiting versions: %w", err)
+	}
+	lag := 0.0
+	if !oldest.IsZero() {
+		lag = now.Sub(oldest).Seconds()
+	}
+	meters.lag.Record(ctx, lag)
+	stream, err := r.js.Stream(ctx, wire.StreamIngest)
+	if err != nil {
+		// The stream is made again by intake and relay; without it nothing can
+		// be told about messages.
+		return fmt.Errorf("look at stream %s: %w", wire.StreamIngest, err)
+	}
+	meters.backlog.Record(ctx, int64(stream.CachedInfo().State.Msgs))
+	for _, t := range tenants {
+		// Messages of a tenant leave outbox and stream in the order in which
+		// they were queued. What was queued well before the oldest of them, and
+		// is not held by anyone, has no message any more.
+		before, err := r.oldestMessage(ctx, stream, t.Tenant, now)
+		if err != nil {
+			return err
+		}
+		if !t.Outbox.IsZero() && t.Outbox.Before(before) {
+			before = t.Outbox
+		}
+		n, err := r.unfinished.RequeueStranded(ctx, t.Tenant, before.Add(-r.options.Requeue), requeueRows)
+		if err != nil {
+			return fmt.Errorf("queue stranded versions of tenant %s: %w", t.Tenant, err)
+		}
+		r.tell(ctx, "stranded", n)
+	}
+	return nil
+}
+
+// oldestMessage is when the oldest message of a tenant that is in the stream was
+// queued, or otherwise when it has none.
+func (r *reconciler) oldestMessage(ctx context.Context, stream jetstream.Stream, tenant uuid.UUID, otherwise time.Time) (time.Time, error) {
+	subject := wire.IngestSubject(tenant)
+	var seq uint64
+	for range oddMessages {
+		msg, err := stream.GetMsg(ctx, seq+1, jetstream.WithGetMsgSubject(subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return otherwise, nil
+		}
+		if err != nil {
+			return time.Time{}, fmt.Errorf("find the oldest message of %s: %w", subject, err)
+		}
+		if _, err := wire.Decode[wire.IngestMessage](msg.Data); err == nil {
+			if at, err := time.Parse(time.RFC3339Nano, msg.Header.Get(HeaderQueued)); err == nil {
+				return at, nil
+			}
+		}
+		seq = msg.Sequence // one that is kept for a newer worker
+	}
+	return otherwise, nil
+}
+
+func (r *reconciler) tell(ctx context.Context, cause string, n int) {
+	if n == 0 {
+		return
+	}
+	slog.InfoContext(ctx, "queued versions again", "versions", n, "cause", cause)
+	meters.requeued.Add(ctx, int64(n), metric.WithAttributes(attribute.String("cause", cause)))
+}

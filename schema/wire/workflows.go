@@ -1,0 +1,20 @@
+package wire
+
+// Names in Temporal: workflows, activities and the types of their errors.
+const (
+	// WorkflowIngestBatch takes an IngestBatch and returns a BatchResult.
+	WorkflowIngestBatch = "IngestBatch"
+
+	// The stages of IngestBatch take the batch and return an Outcome for every
+	// version that does not go on.
+	ActivityParse   = "ingest-parse"
+	ActivitySegment = "ingest-segment"
+	ActivityEncode  = "ingest-encode"
+	ActivityWrite   = "ingest-write"
+	// ActivityFail takes a batch and the outcomes of its failed versions.
+	ActivityFail = "ingest-fail"
+
+	// ErrorArtifactsMissing is the type of the application error by which a
+	// stage says that what the stage before left is gone.
+	ErrorArtifactsMissing = "artifacts-missing"
+)
