@@ -1,0 +1,172 @@
+"""Writes the model pack from the checkpoints: graphs, tokenizer, goldens and manifest.
+
+Goldens are computed here by PyTorch in fp32 from the shipped (fp16-rounded) weights, by
+the training code's own path and not by the exported graph. verify.mjs runs the graphs.
+"""
+
+import argparse
+import hashlib
+import json
+import shutil
+
+import numpy as np
+import torch
+
+import batches
+import corpora
+import encoder
+import goldens
+import segmenter
+import wordpiece
+
+MAX_TOKENS = 512
+OPSET = 17
+NAME = "sluice-default"
+SPACE = "sluice-static-256-v1"
+
+
+class EncoderGraph(torch.nn.Module):
+    """The encoder over padded id rows: weighted sum of token vectors, unit length, zero for no tokens."""
+
+    def __init__(self, table, power):
+        super().__init__()
+        self.table = torch.nn.Parameter(table.half(), requires_grad=False)
+        self.power = power
+
+    def forward(self, input_ids, attention_mask):
+        mask = attention_mask.float()
+        # How often each position's token is in its own text.
+        same = (input_ids.unsqueeze(2) == input_ids.unsqueeze(1)).float()
+        seen = torch.bmm(same, mask.unsqueeze(2)).squeeze(2).clamp(min=1)
+        # n occurrences together weigh n ** power.
+        weight = mask * seen ** (self.power - 1)
+        rows = torch.nn.functional.embedding(input_ids, self.table).float()
+        total = torch.bmm(weight.unsqueeze(1), rows).squeeze(1)
+        return total / total.norm(dim=1, keepdim=True).clamp(min=1e-12)
+
+
+def write_graphs(folder, table, power, head):
+    ids = torch.randint(2, len(table), (2, 7))
+    torch.onnx.export(
+        EncoderGraph(table, power),
+        (ids, torch.ones_like(ids)),
+        folder / "encoder.onnx",
+        input_names=["input_ids", "attention_mask"],
+        output_names=["embedding"],
+        dynamic_axes={
+            "input_ids": {0: "batch", 1: "tokens"},
+            "attention_mask": {0: "batch", 1: "tokens"},
+            "embedding": {0: "batch"},
+        },
+        opset_version=OPSET,
+    )
+    vectors = torch.nn.functional.normalize(torch.randn(3, table.shape[1]), dim=1)
+    torch.onnx.export(
+        head,
+        (vectors, vectors),
+        folder / "segmenter.onnx",
+        input_names=["left", "right"],
+        output_names=["score"],
+        dynamic_axes={"left": {0: "pairs"}, "right": {0: "pairs"}, "score": {0: "pairs"}},
+        opset_version=OPSET,
+    )
+
+
+def make_goldens(tokenizer, model, power, head, threshold):
+    def embed(texts):
+        rows = [tokenizer.encode(text)[:MAX_TOKENS] for text in texts]
+        owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        flat = np.array([i for r in rows for i in r], np.int64)
+        with torch.no_grad():
+            return model(batches.pack(flat, owner, len(rows), len(tokenizer), power))
+
+    def floats(tensor):
+        return [float(np.float32(x)) for x in tensor]
+
+    def score(left, right):
+        with torch.no_grad():
+            return head(left, right)
+
+    sections = []
+    for sentences in goldens.SECTIONS:
+        vectors = embed(sentences)
+        values = score(vectors[:-1], vectors[1:]) if len(sentences) > 1 else torch.zeros(0)
+        if any(abs(v - threshold) < 1e-3 for v in values.tolist()):
+            continue  # rounding could move a boundary; the others are golden enough
+        starts = [0] + [i + 1 for i, v in enumerate(values.tolist()) if v < threshold]
+        ids = [tokenizer.encode(s)[:MAX_TOKENS] for s in sentences]
+        sections.append({"sentences": sentences, "ids": ids, "scores": floats(values), "starts": starts})
+
+    left = embed(goldens.SENTENCES[:12])
+    right = embed(goldens.SENTENCES[1:13])
+    return {
+        "tokenizer": [{"text": t, "ids": tokenizer.encode(t)} for t in goldens.TOKENIZER],
+        "encoder": [
+            {"text": t, "ids": tokenizer.encode(t)[:MAX_TOKENS], "embedding": floats(v)}
+            for t, v in zip(goldens.ENCODER, embed(goldens.ENCODER))
+        ],
+        "segmenter": [
+            {"left": floats(a), "right": floats(b), "score": float(s)}
+            for a, b, s in zip(left, right, score(left, right))
+        ],
+        "segmentation": sections,
+    }
+
+
+def manifest(folder, version, threshold):
+    def file(name):
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        return f"  file: {name}\n  sha256: {digest}\n"
+
+    return f"""\
+# Written by training/export.py; MODEL_CARD.md says what the pack was made from.
+format: 1
+name: {NAME}
+version: {version}
+licence: Apache-2.0
+space: {SPACE}
+tokenizer:
+{file("tokenizer.json")}  pad: "[PAD]"
+  # No special tokens around a text: the encoder is a weighted sum of token vectors.
+  before: []
+  after: []
+# input_ids, attention_mask: int64 [batch, tokens] -> embedding: float32 [batch, 256] of unit length
+# (a zero vector for a text without tokens).
+encoder:
+{file("encoder.onnx")}  dimension: 256
+  max_tokens: {MAX_TOKENS}
+# left, right: float32 [pairs, 256] (embeddings of neighbouring sentences) -> score: float32 [pairs] in [0, 1].
+# threshold is the calibrated equivalent of SAGE's ss = 0.55.
+segmenter:
+{file("segmenter.onnx")}  threshold: {threshold:.4f}
+"""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pack", type=corpora.Path, default=corpora.TRAINING.parent / "models" / "default")
+    parser.add_argument("--version", default="1.0.0")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+
+    tokenizer = wordpiece.Tokenizer.load(corpora.WORK / "tokenizer.json")
+    model, settings = encoder.load(len(tokenizer))
+    head, threshold = segmenter.load()
+    power = settings["power"]
+
+    args.pack.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(corpora.WORK / "tokenizer.json", args.pack / "tokenizer.json")
+    write_graphs(args.pack, model.table().detach(), power, head)
+    document = make_goldens(tokenizer, model, power, head, threshold)
+    text = "{\n" + ",\n".join(
+        f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows) + "\n]"
+        for name, rows in document.items()
+    )
+    (args.pack / "goldens.json").write_text(text + "\n}\n", encoding="utf-8")
+    (args.pack / "manifest.yaml").write_text(manifest(args.pack, args.version, threshold), encoding="utf-8")
+    for path in sorted(args.pack.iterdir()):
+        print(f"{path.stat().st_size:>10} {path.name}")
+
+
+if __name__ == "__main__":
+    main()
