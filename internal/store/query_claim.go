@@ -41,69 +41,100 @@ func (s *Store) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder
 	return claimed, wrap(err, "claim question %s", in.Question)
 }
 
+// ExpiredQuestions lists at most limit unfinished questions whose lease ran out.
+func (s *Store) ExpiredQuestions(ctx context.Context, limit int) ([]wire.QuestionInput, error) {
+	return s.unfinished(ctx, `
+		SELECT q.tenant_id, q.id, q.attempt
+		FROM leases l JOIN questions q ON q.tenant_id = l.tenant_id AND q.id = l.subject_id
+		WHERE l.kind = 'question' AND l.expires_at < now() AND q.async AND q.state IN ('queued', 'running')
+		ORDER BY l.expires_at LIMIT $1`, limit)
+}
+
+// StrandedQuestions lists at most limit questions of a tenant that were queued
+// before a time, whose message was published, and that no one claimed.
+func (s *Store) StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) ([]wire.QuestionInput, error) {
+	return s.unfinished(ctx, `
+		SELECT q.tenant_id, q.id, q.attempt FROM questions q
+		WHERE q.tenant_id = $2 AND q.async AND q.state IN ('queued', 'running') AND q.queued_at < $3
+		  AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = q.tenant_id AND l.subject_id = q.id)
+		  AND NOT EXISTS (SELECT FROM outbox o WHERE o.subject = $4 AND o.message_id = q.id || '.' || q.attempt)
+		ORDER BY q.queued_at LIMIT $1`, limit, tenant, before, wire.QuestionsSubject(tenant))
+}
+
+func (s *Store) unfinished(ctx context.Context, query string, args ...any) ([]wire.QuestionInput, error) {
+	var out []wire.QuestionInput
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[wire.QuestionInput])
+		return err
+	})
+	return out, wrap(err, "find questions that no one works on")
+}
+
+// WaitingTenants lists the tenants with questions that were queued before a
+// time and that no one claimed.
+func (s *Store) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error) {
+	var out []uuid.UUID
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT DISTINCT q.tenant_id FROM questions q
+			WHERE q.async AND q.state IN ('queued', 'running') AND q.queued_at < $1
+			  AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = q.tenant_id AND l.subject_id = q.id)`, before)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	return out, wrap(err, "find tenants with waiting questions")
+}
+
 // maxAttempts bounds how often a question is queued.
 const maxAttempts = 5
 
-// RequeueQuestions queues at most limit asynchronous questions whose lease ran
-// out, or that were queued before a while and never claimed: their message is
-// gone, or their workflow. The attempt rises with the message. A question that
-// was lost too often fails. It returns how many it moved.
-func (s *Store) RequeueQuestions(ctx context.Context, waiting time.Duration, limit int) (int, error) {
-	n := 0
+// RequeueQuestion queues a question whose work was lost, under the next
+// attempt; one that was lost too often fails. It reports false when the
+// question has moved on meanwhile.
+func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error) {
+	moved := false
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		n = 0
-		rows, err := tx.Query(ctx, `
-			SELECT q.tenant_id, q.id, q.collection_id, q.attempt, coalesce(q.trace, '')
-			FROM questions q
-			LEFT JOIN leases l ON l.tenant_id = q.tenant_id AND l.subject_id = q.id
-			WHERE q.async AND q.state IN ('queued', 'running')
-			  AND (l.expires_at < now() OR l.subject_id IS NULL AND q.queued_at < now() - $1::interval)
-			  AND NOT EXISTS (SELECT FROM outbox o WHERE o.subject = 'sluice.questions.' || q.tenant_id AND o.message_id = q.id || '.' || q.attempt)
-			ORDER BY q.queued_at LIMIT $2
-			FOR UPDATE OF q SKIP LOCKED`, waiting, limit)
+		moved = false
+		collection, _, trace, err := own(ctx, tx, in)
+		if errors.Is(err, schema.ErrLostLease) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		type stuck struct {
-			tenant, id, collection uuid.UUID
-			attempt                int
-			trace                  string
+		var held bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM leases WHERE tenant_id = $1 AND subject_id = $2 AND expires_at > now())`,
+			in.Tenant, in.Question).Scan(&held); err != nil || held {
+			return err
 		}
-		found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (stuck, error) {
-			var q stuck
-			err := row.Scan(&q.tenant, &q.id, &q.collection, &q.attempt, &q.trace)
-			return q, err
-		})
-		if err != nil {
+		moved = true
+		if in.Attempt >= maxAttempts {
+			reason := schema.Reason{Code: string(schema.CodeInternal),
+				Message: fmt.Sprintf("the work on it was lost %d times; the workers' logs say why", in.Attempt)}
+			return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: collection, Reason: &reason}, true, trace)
+		}
+		if _, err := tx.Exec(ctx, `
+			UPDATE questions SET attempt = $3, state = 'queued', stage = '', queued_at = now() WHERE tenant_id = $1 AND id = $2`,
+			in.Tenant, in.Question, in.Attempt+1); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = $2`, in.Tenant, in.Question); err != nil {
 			return err
 		}
 		out := outboxRows{}
-		for _, q := range found {
-			if q.attempt >= maxAttempts {
-				reason := schema.Reason{Code: string(schema.CodeInternal),
-					Message: fmt.Sprintf("the work on it was lost %d times; the workers' logs say why", q.attempt)}
-				e := wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: q.collection, Reason: &reason}
-				if err := end(ctx, tx, wire.QuestionInput{Tenant: q.tenant, Question: q.id, Attempt: q.attempt}, e, true, q.trace); err != nil {
-					return err
-				}
-				continue
-			}
-			if _, err := tx.Exec(ctx, `
-				UPDATE questions SET attempt = $3, state = 'queued', stage = '', queued_at = now() WHERE tenant_id = $1 AND id = $2`,
-				q.tenant, q.id, q.attempt+1); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = $2`, q.tenant, q.id); err != nil {
-				return err
-			}
-			if err := out.addQuestion(q.tenant, q.collection, q.id, q.attempt+1, q.trace); err != nil {
-				return err
-			}
+		if err := out.addQuestion(in.Tenant, collection, in.Question, in.Attempt+1, trace); err != nil {
+			return err
 		}
-		n = len(found)
 		return out.insert(ctx, tx)
 	})
-	return n, wrap(err, "queue questions again")
+	return moved, wrap(err, "queue question %s again", in.Question)
 }
 
 // FailAbandoned ends synchronous questions that are unfinished after a while:

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,4 +72,35 @@ type QuestionInput struct {
 type QuestionResult struct {
 	State  schema.JobState `json:"state"`
 	Rounds int             `json:"rounds"`
+}
+
+// QuestionMessageID is the message id of a question's attempt; see
+// IngestMessageID.
+func QuestionMessageID(question uuid.UUID, attempt int) string {
+	return fmt.Sprintf("%s.%d", question, attempt)
+}
+
+// Kinds of events of asynchronous questions, "question." and the state.
+const (
+	EventQuestionQueued    = "question.queued"
+	EventQuestionAnswered  = "question.answered"
+	EventQuestionFailed    = "question.failed"
+	EventQuestionCancelled = "question.cancelled"
+)
+
+// QuestionEvents is the subject pattern of one kind of event of all tenants.
+func QuestionEvents(kind string) string { return "sluice.events.*." + kind }
+
+// QuestionEvent tells of an asynchronous question's change of state.
+type QuestionEvent struct {
+	Envelope
+	ID         uuid.UUID       `json:"id"`
+	Kind       string          `json:"kind"`
+	Tenant     uuid.UUID       `json:"tenant"`
+	Collection uuid.UUID       `json:"collection"`
+	Question   uuid.UUID       `json:"question"`
+	Attempt    int             `json:"attempt"`
+	State      schema.JobState `json:"state"`
+	Reason     *schema.Reason  `json:"reason,omitempty"`
+	At         time.Time       `json:"at"`
 }

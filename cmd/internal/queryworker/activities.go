@@ -1,0 +1,163 @@
+package queryworker
+
+// The Temporal worker of asynchronous questions: the workflow AnswerQuestion
+// and its activities, which run answer's steps.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	temporalworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
+)
+
+// beat is how often a running activity says that it lives, and hears that it
+// was cancelled.
+const beat = 2 * time.Second
+
+// temporalWorker runs workflow and activities.
+func (w *worker) temporalWorker() lifecycle.Service {
+	return lifecycle.NewFunc("question workflows", func(ctx context.Context) (lifecycle.Run, error) {
+		work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		var mu sync.Mutex
+		var failure error
+		over := make(chan struct{})
+		closeOnce := sync.OnceFunc(func() { close(over) })
+		tw := temporalworker.New(w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
+			MaxConcurrentActivityExecutionSize: w.settings.QueryConcurrency,
+			BackgroundActivityContext:          work,
+			WorkerStopTimeout:                  grace,
+			DisableRegistrationAliasing:        true,
+			OnFatalError: func(err error) {
+				mu.Lock()
+				failure = fmt.Errorf("temporal worker: %w", err)
+				mu.Unlock()
+				closeOnce()
+			},
+		})
+		w.register(tw)
+		if err := tw.Start(); err != nil {
+			cancel()
+			return lifecycle.Run{}, fmt.Errorf("start the temporal worker: %w", err)
+		}
+		return lifecycle.Run{
+			Done: over,
+			Err: func() error {
+				mu.Lock()
+				defer mu.Unlock()
+				return failure
+			},
+			Stop: func(ctx context.Context) error {
+				defer closeOnce()
+				defer cancel()
+				stopped := make(chan struct{})
+				go func() { tw.Stop(); close(stopped) }()
+				select {
+				case <-stopped:
+					return nil
+				case <-ctx.Done():
+					cancel()
+					<-stopped
+					return fmt.Errorf("cut short: %w", context.Cause(ctx))
+				}
+			},
+		}, nil
+	})
+}
+
+func (w *worker) register(r temporalworker.Registry) {
+	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: workflows.AnswerQuestionName})
+	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
+		workflows.ActivityUnderstand: w.answerer.Understand,
+		workflows.ActivityRetrieve:   w.answerer.Retrieve,
+		workflows.ActivityGenerate:   w.answerer.Generate,
+		workflows.ActivityFinish:     w.answerer.Finish,
+		workflows.ActivityCancel: func(ctx context.Context, in wire.QuestionInput) error {
+			return unlessEnded(w.deps.Store.Questions().Cancel(ctx, in))
+		},
+	} {
+		r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) error {
+			return w.step(ctx, name, in, step)
+		}, activity.RegisterOptions{Name: name})
+	}
+	r.RegisterActivityWithOptions(func(ctx context.Context, in workflows.FailedQuestion) error {
+		return w.step(ctx, workflows.ActivityFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
+			return unlessEnded(w.answerer.Fail(ctx, q, in.Reason))
+		})
+	}, activity.RegisterOptions{Name: workflows.ActivityFail})
+}
+
+// unlessEnded forgives that a question has ended when it was to be ended.
+func unlessEnded(err error) error {
+	if errors.Is(err, schema.ErrLostLease) {
+		return nil
+	}
+	return err
+}
+
+// step runs one step, heartbeating, and gives its error the form by which the
+// workflow decides.
+func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, run func(context.Context, wire.QuestionInput) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	beating.Go(func() {
+		ticker := time.NewTicker(beat)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ticker.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	})
+	err := run(ctx, in)
+	if err == nil {
+		return nil
+	}
+	slog.WarnContext(ctx, "a step of a question failed", "tenant", in.Tenant, "question", in.Question, "attempt", in.Attempt,
+		"step", name, "try", activity.GetInfo(ctx).Attempt, "error", err)
+	if errors.Is(err, schema.ErrLostLease) {
+		state := schema.JobState("")
+		if q, loading := w.deps.Store.Questions().Question(ctx, in); loading == nil {
+			state = q.State
+		}
+		return temporal.NewNonRetryableApplicationError(err.Error(), workflows.LostQuestion, nil, state)
+	}
+	reason := answer.ReasonOf(err)
+	if final(err, reason) {
+		return temporal.NewNonRetryableApplicationError(reason.Message, reason.Code, nil)
+	}
+	return temporal.NewApplicationError(reason.Message, reason.Code)
+}
+
+// final reports whether trying again cannot help: the question itself is at
+// fault, or another part said that it is broken in a way that a person must
+// mend.
+func final(err error, reason schema.Reason) bool {
+	switch schema.Code(reason.Code) {
+	case schema.CodeInvalid, schema.CodeNotFound, schema.CodeConflict, schema.CodeTooLarge, schema.CodeQuota:
+		return true
+	case schema.CodeInternal:
+		var said *schema.RemoteError
+		return errors.As(err, &said)
+	}
+	return false
+}

@@ -1,0 +1,225 @@
+package queryworker
+
+// The intake of asynchronous questions: messages of the work queue become
+// workflows. A message is acknowledged when its workflow runs; from then on the
+// question's lease says who looks after it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
+)
+
+var tracer = otel.Tracer("github.com/sluice-rag/sluice/cmd/internal/queryworker")
+
+const (
+	// openWorkflows bounds how many questions of one worker's intake run.
+	openWorkflows = 32
+	// longestQuestion bounds a workflow, retries and waiting included.
+	longestQuestion = time.Hour
+	// idle bounds one wait for messages.
+	idle = 5 * time.Second
+)
+
+func (w *worker) intake() lifecycle.Service {
+	var js jetstream.JetStream
+	prepare := func(ctx context.Context) (err error) {
+		if js, err = jetstream.New(w.deps.NATS); err != nil {
+			return fmt.Errorf("use jetstream: %w", err)
+		}
+		_, err = w.consumer(ctx, js)
+		return err
+	}
+	return lifecycle.NewLoop("question intake", prepare, func(fetch, work context.Context) error {
+		var running sync.WaitGroup
+		defer running.Wait()
+		slots := make(chan struct{}, openWorkflows)
+		for fetch.Err() == nil {
+			if err := w.take(fetch, work, js, slots, &running); err != nil && fetch.Err() == nil {
+				slog.Warn("could not take questions from jetstream; trying again", "error", err)
+				pause(fetch, time.Second)
+			}
+		}
+		return nil
+	})
+}
+
+// consumer makes streams and consumer as they should be: NATS may have lost
+// them.
+func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
+	s := w.settings.Streams
+	if err := bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas}); err != nil {
+		return nil, err
+	}
+	consumer, err := js.CreateOrUpdateConsumer(ctx, wire.StreamQuestions, jetstream.ConsumerConfig{
+		Durable: wire.ConsumerQuestions, AckPolicy: jetstream.AckExplicitPolicy, AckWait: 30 * time.Second, MaxAckPending: 1000,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("ensure consumer %s: %w", wire.ConsumerQuestions, err)
+	}
+	return consumer, nil
+}
+
+// take starts workflows until something goes wrong with NATS.
+func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup) error {
+	consumer, err := w.consumer(fetch, js)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-fetch.Done():
+			return nil
+		}
+		<-slots // there is room
+		wait, cancel := context.WithTimeout(fetch, idle)
+		batch, err := consumer.Fetch(openWorkflows-len(slots), jetstream.FetchContext(wait))
+		if err != nil {
+			cancel()
+			return fmt.Errorf("fetch questions: %w", err)
+		}
+		for msg := range batch.Messages() {
+			slots <- struct{}{}
+			running.Go(func() {
+				defer func() { <-slots }()
+				w.begin(fetch, work, msg)
+			})
+		}
+		cancel()
+		if err := batch.Error(); err != nil && !errors.Is(err, nats.ErrTimeout) && !errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("fetch questions: %w", err)
+		}
+	}
+}
+
+// begin starts a message's workflow and waits for its end, or for the worker's
+// stop: the workflow goes on without this worker.
+func (w *worker) begin(fetch, work context.Context, msg jetstream.Msg) {
+	m, err := wire.Decode[wire.QuestionMessage](msg.Data())
+	switch {
+	case errors.Is(err, wire.ErrVersion):
+		slog.Warn("a question of a newer version waits for a newer worker", "error", err)
+		_ = msg.NakWithDelay(time.Minute)
+		return
+	case err != nil:
+		slog.Error("a message of the question queue cannot be read; dropped", "error", err)
+		_ = msg.TermWithReason("cannot be read")
+		return
+	}
+	ctx := bus.Extract(work, msg.Headers())
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		ctx = bus.WithTraceparent(ctx, m.Trace)
+	}
+	run, err := w.startWorkflow(ctx, wire.QuestionInput{Tenant: m.Tenant, Question: m.Question, Attempt: m.Attempt})
+	if err != nil {
+		slog.WarnContext(ctx, "could not start a question; it will come again", "tenant", m.Tenant, "question", m.Question, "error", err)
+		_ = msg.NakWithDelay(2 * time.Second)
+		return
+	}
+	if err := msg.Ack(); err != nil { // it comes again and meets its workflow
+		slog.WarnContext(ctx, "could not acknowledge a question", "question", m.Question, "error", err)
+	}
+	if run != nil {
+		_ = run.Get(fetch, nil) // the outcome is in the store
+	}
+}
+
+// startWorkflow claims a question and starts its workflow. It returns nil
+// without error for a question that needs no work.
+func (w *worker) startWorkflow(ctx context.Context, in wire.QuestionInput) (client.WorkflowRun, error) {
+	ctx, span := tracer.Start(ctx, "start question", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.question", in.Question.String())))
+	defer span.End()
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	claimed, err := w.deps.Store.ClaimQuestion(ctx, in, w.holder, w.settings.QuestionLease)
+	if err != nil || !claimed {
+		return nil, err
+	}
+	run, err := w.deps.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       wire.QuestionWorkflowID(in.Question, in.Attempt),
+		TaskQueue:                wire.TaskQueueQuestions,
+		WorkflowExecutionTimeout: longestQuestion,
+		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		Priority:                 temporal.Priority{FairnessKey: in.Tenant.String()},
+	}, workflows.AnswerQuestionName, in)
+	if err != nil {
+		span.RecordError(err)
+		return nil, fmt.Errorf("start workflow: %w", err)
+	}
+	return run, nil
+}
+
+// canceller cancels the workflows of questions that were cancelled in the
+// store. A notice that is lost costs no more than the step in hand: every step
+// looks at the store first.
+func (w *worker) canceller() lifecycle.Service {
+	var sub *nats.Subscription
+	prepare := func(context.Context) (err error) {
+		sub, err = w.deps.NATS.QueueSubscribeSync(wire.QuestionEvents(wire.EventQuestionCancelled), wire.QueryGroup)
+		if err != nil {
+			return fmt.Errorf("listen for cancelled questions: %w", err)
+		}
+		return nil
+	}
+	return lifecycle.NewLoop("question canceller", prepare, func(fetch, work context.Context) error {
+		defer sub.Unsubscribe() //nolint:errcheck // the connection's end ends it too
+		for {
+			msg, err := sub.NextMsgWithContext(fetch)
+			switch {
+			case fetch.Err() != nil:
+				return nil
+			case errors.Is(err, nats.ErrSlowConsumer):
+				continue
+			case err != nil:
+				return fmt.Errorf("listen for cancelled questions: %w", err)
+			}
+			e, err := wire.Decode[wire.QuestionEvent](msg.Data)
+			if err != nil {
+				slog.Warn("an event cannot be read", "subject", msg.Subject, "error", err)
+				continue
+			}
+			w.cancelWorkflow(bus.Extract(work, msg.Header), e.Question, e.Attempt)
+		}
+	})
+}
+
+func (w *worker) cancelWorkflow(ctx context.Context, question uuid.UUID, attempt int) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	err := w.deps.Temporal.CancelWorkflow(ctx, wire.QuestionWorkflowID(question, attempt), "")
+	var gone *serviceerror.NotFound
+	if err != nil && !errors.As(err, &gone) {
+		slog.WarnContext(ctx, "could not cancel a question's workflow", "question", question, "error", err)
+	}
+}
+
+// pause waits, but not beyond the end of ctx.
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,113 @@
+// Package queryworker composes the query worker: search and ask as services
+// over NATS, and asynchronous questions as workflows on Temporal.
+package queryworker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/plans"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Settings of a query worker.
+type Settings struct {
+	config.Query
+	config.Streams
+}
+
+// Deps are what a query worker is made of. They outlive it.
+type Deps struct {
+	Store    *store.Store
+	NATS     *nats.Conn
+	Temporal client.Client
+	Model    retrieval.Model // the model server's client
+}
+
+// grace is what the other parts get to finish when one of them fails.
+const grace = 20 * time.Second
+
+// worker is what the parts share.
+type worker struct {
+	settings Settings
+	deps     Deps
+	engine   *retrieval.Engine
+	answerer *answer.Answerer
+	holder   string // of leases
+}
+
+// Plans returns the plans that a query worker runs, for whoever wants to check
+// a question before it is sent.
+func Plans() (*retrieval.Catalogue, error) { return retrieval.LoadCatalogue(plans.FS, plans.Default) }
+
+// New makes a query worker: the services search and ask, the Temporal worker of
+// asynchronous questions, the intake that starts their workflows, and the
+// reconciler that finds those that were lost.
+func New(settings Settings, deps Deps) (lifecycle.Service, error) {
+	catalogue, err := Plans()
+	if err != nil {
+		return nil, err
+	}
+	engine, err := retrieval.NewEngine(catalogue, deps.Model, deps.Store)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this worker: %w", err)
+	}
+	w := &worker{settings: settings, deps: deps, engine: engine, holder: fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID())}
+	w.answerer = answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS})
+	serve := func(subject string) bus.ServeOptions {
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: settings.QueryConcurrency}
+	}
+	return lifecycle.NewGroup("query-worker", grace,
+		w.temporalWorker(),
+		bus.Serve(deps.NATS, serve(wire.SearchSubject), w.search, searchFailure),
+		bus.Serve(deps.NATS, serve(wire.AskSubject), w.ask, askFailure),
+		w.canceller(),
+		w.reconciler(),
+		w.intake(),
+	), nil
+}
+
+// retriever lets answering use the engine.
+type retriever struct{ *retrieval.Engine }
+
+func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
+	found, err := r.Run(ctx, q)
+	return answer.Retrieval{Candidates: found.Candidates, Trace: found.Trace}, err
+}
+
+// gateway asks the language model gateway over NATS.
+type gateway struct{ nc *nats.Conn }
+
+func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	reply, err := bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r)
+	if err == nil && reply.Error != nil {
+		err = reply.Error
+	}
+	return reply, err
+}
+
+// remote gives an error the code that its caller acts on.
+func remote(err error) *schema.RemoteError {
+	e := schema.ToRemote(err)
+	if e.Code == schema.CodeInternal && errors.Is(err, context.DeadlineExceeded) {
+		e.Code = schema.CodeDeadline
+	}
+	return e
+}

@@ -1,0 +1,149 @@
+package queryworker
+
+// The reconciler looks for unfinished questions that no one works on. A lease
+// is the time until which nobody looks: when it is over and the question's
+// workflow still runs, it is extended; when the workflow is gone (Temporal was
+// wiped), or the message never arrived (NATS was wiped), the question is queued
+// again under its next attempt.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go/jetstream"
+	enumspb "go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// reconcileEvery is how often the reconciler looks.
+	reconcileEvery = 5 * time.Second
+	// abandonedAfter is when a synchronous question has no one who waits.
+	abandonedAfter = 15 * time.Minute
+	// atOnce bounds what one look moves.
+	atOnce = 100
+)
+
+func (w *worker) reconciler() lifecycle.Service {
+	return lifecycle.NewLoop("question reconciler", nil, func(fetch, work context.Context) error {
+		ticker := time.NewTicker(reconcileEvery)
+		defer ticker.Stop()
+		for {
+			if err := w.reconcile(work); err != nil {
+				slog.Warn("could not look for lost questions; trying again", "error", err)
+			}
+			select {
+			case <-fetch.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+func (w *worker) reconcile(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	expired, err := w.deps.Store.ExpiredQuestions(ctx, atOnce)
+	if err != nil {
+		return err
+	}
+	for _, q := range expired {
+		if err := w.checkExpired(ctx, q); err != nil {
+			return err
+		}
+	}
+	if err := w.requeueStranded(ctx); err != nil {
+		return err
+	}
+	n, err := w.deps.Store.FailAbandoned(ctx, abandonedAfter)
+	if n > 0 {
+		slog.WarnContext(ctx, "ended questions whose worker is gone", "questions", n)
+	}
+	return err
+}
+
+func (w *worker) checkExpired(ctx context.Context, q wire.QuestionInput) error {
+	d, err := w.deps.Temporal.DescribeWorkflowExecution(ctx, wire.QuestionWorkflowID(q.Question, q.Attempt), "")
+	var gone *serviceerror.NotFound
+	switch {
+	case err != nil && !errors.As(err, &gone):
+		return fmt.Errorf("look at the workflow of question %s: %w", q.Question, err)
+	case err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		_, err := w.deps.Store.ClaimQuestion(ctx, q, w.holder, w.settings.QuestionLease)
+		return err
+	}
+	return w.requeue(ctx, q)
+}
+
+func (w *worker) requeue(ctx context.Context, q wire.QuestionInput) error {
+	moved, err := w.deps.Store.RequeueQuestion(ctx, q)
+	if moved {
+		slog.WarnContext(ctx, "a question was lost; queued it again", "tenant", q.Tenant, "question", q.Question, "attempt", q.Attempt+1)
+	}
+	return err
+}
+
+// requeueStranded queues questions again that were published and never claimed,
+// unless the message may still wait in the stream.
+func (w *worker) requeueStranded(ctx context.Context) error {
+	before := time.Now().Add(-2 * w.settings.QuestionLease)
+	tenants, err := w.deps.Store.WaitingTenants(ctx, before)
+	if err != nil || len(tenants) == 0 {
+		return err
+	}
+	js, err := jetstream.New(w.deps.NATS)
+	if err != nil {
+		return fmt.Errorf("use jetstream: %w", err)
+	}
+	for _, tenant := range tenants {
+		published, err := oldest(ctx, js, tenant)
+		if err != nil {
+			return err
+		}
+		stranded, err := w.deps.Store.StrandedQuestions(ctx, tenant, earlier(before, published.Add(-w.settings.QuestionLease)), atOnce)
+		if err != nil {
+			return err
+		}
+		for _, q := range stranded {
+			if err := w.requeue(ctx, q); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// oldest is when a tenant's oldest waiting message was published; now when none
+// waits.
+func oldest(ctx context.Context, js jetstream.JetStream, tenant uuid.UUID) (time.Time, error) {
+	stream, err := js.Stream(ctx, wire.StreamQuestions)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return time.Now(), nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look into stream %s: %w", wire.StreamQuestions, err)
+	}
+	msg, err := stream.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(wire.QuestionsSubject(tenant)))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return time.Now(), nil
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("look for the oldest question of tenant %s: %w", tenant, err)
+	}
+	return msg.Time, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

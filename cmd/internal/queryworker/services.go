@@ -1,0 +1,59 @@
+package queryworker
+
+// The synchronous services: search and ask.
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// askTimeout bounds a question whose request has no deadline.
+const askTimeout = 2 * time.Minute
+
+func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchReply {
+	ctx, cancel := until(ctx, r.Deadline, w.settings.QueryTimeout)
+	defer cancel()
+	found, err := w.engine.Run(ctx, r.Query)
+	if err != nil {
+		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
+		return searchFailure(remote(err))
+	}
+	reply := wire.SearchReply{Envelope: wire.Header(), Plan: found.Plan, Candidates: found.Candidates, Trace: found.Trace}
+	if reply.Candidates == nil {
+		reply.Candidates = []schema.Candidate{}
+	}
+	return reply
+}
+
+func searchFailure(e *schema.RemoteError) wire.SearchReply {
+	return wire.SearchReply{Envelope: wire.Header(), Error: e, Candidates: []schema.Candidate{}, Trace: []schema.StageReport{}}
+}
+
+// ask answers a question that is stored already. Its text, plan and asker are
+// read from the store, as for an asynchronous one.
+func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
+	ctx, cancel := until(ctx, r.Deadline, askTimeout)
+	defer cancel()
+	result, err := w.answerer.Ask(ctx, wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1})
+	if err != nil {
+		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "question", r.Question, "error", err)
+		return askFailure(remote(err))
+	}
+	return wire.AskReply{Envelope: wire.Header(), Answer: &result}
+}
+
+func askFailure(e *schema.RemoteError) wire.AskReply {
+	return wire.AskReply{Envelope: wire.Header(), Error: e}
+}
+
+// until bounds ctx by a deadline, or by a time when there is none.
+func until(ctx context.Context, deadline time.Time, otherwise time.Duration) (context.Context, context.CancelFunc) {
+	if deadline.IsZero() {
+		return context.WithTimeout(ctx, otherwise)
+	}
+	return context.WithDeadline(ctx, deadline)
+}
