@@ -43,6 +43,13 @@ type NewKey struct {
 	ExpiresAt *time.Time
 }
 
+// SealedKey is a NewKey with the hash of its secret, ready to be stored.
+type SealedKey struct {
+	NewKey
+	Prefix string
+	Hash   []byte // SHA-256 of the whole key
+}
+
 // AuditEntry tells who did what to what. Entries are never changed.
 type AuditEntry struct {
 	ID     uuid.UUID

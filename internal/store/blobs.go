@@ -20,6 +20,9 @@ const (
 SELECT b.bytes, c.data FROM blobs b
 LEFT JOIN blob_chunks c ON c.tenant_id = b.tenant_id AND c.sha256 = b.sha256 AND c.ordinal = 0
 WHERE b.tenant_id = $1 AND b.sha256 = $2`
+	contentSQL = `
+SELECT v.sha256, v.media_type FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL`
 	blobChunkSQL = `SELECT data FROM blob_chunks WHERE tenant_id = $1 AND sha256 = $2 AND ordinal = $3`
 )
 
@@ -50,6 +53,29 @@ func (s *Store) OpenBlob(ctx context.Context, tenant uuid.UUID, sha256 []byte) (
 	return b, nil
 }
 
+// OpenContent opens the bytes of a document's newest version and tells their
+// media type. schema.ErrNotFound: no such document, or none that p sees, or its
+// bytes were not kept.
+func (s *Store) OpenContent(ctx context.Context, p schema.Principal, document uuid.UUID) (*Blob, string, error) {
+	var hash []byte
+	var mediaType string
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, documentSQL, sight(p, document)...)
+		if err != nil {
+			return err
+		}
+		if _, err := pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return named(err, "document", document)
+		}
+		return tx.QueryRow(ctx, contentSQL, p.Tenant, document).Scan(&hash, &mediaType)
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("open content: %w", err)
+	}
+	b, err := s.OpenBlob(ctx, p.Tenant, hash)
+	return b, mediaType, err
+}
+
 // Size is the blob's length in bytes.
 func (b *Blob) Size() int64 { return b.size }
 
@@ -69,6 +95,9 @@ func (b *Blob) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	return n, nil
 }
+
+// Close implements io.Closer. There is nothing to give back.
+func (b *Blob) Close() error { return nil }
 
 func (b *Blob) next() error {
 	b.ordinal++

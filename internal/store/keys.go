@@ -23,26 +23,31 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
 	keyByHashSQL = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
 )
 
-// CreateKey stores a key of tenant under its hash (SHA-256) for auth, which
-// validates k and makes the secret. An unknown tenant is schema.ErrNotFound.
-func (s *Store) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.NewKey, prefix string, hash []byte) (schema.Key, error) {
+// CreateKey stores a key of tenant. Package auth validates and seals keys. An
+// unknown tenant is schema.ErrNotFound.
+func (s *Store) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	var out schema.Key
-	id := schema.NewID()
-	groups := k.Groups
-	if groups == nil {
-		groups = []string{}
-	}
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		out, err = keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, prefix, hash, k.Scopes, groups, k.ExpiresAt))
-		if err != nil {
-			return err
-		}
-		return audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
+		out, err = insertKey(ctx, tx, p, tenant, k)
+		return err
 	})
 	if err != nil {
 		return out, fmt.Errorf("create key %q of tenant %s: %w", k.Name, tenant, err)
 	}
 	return out, nil
+}
+
+func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
+	id := schema.NewID()
+	groups := k.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, k.Scopes, groups, k.ExpiresAt))
+	if err != nil {
+		return out, err
+	}
+	return out, audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
 }
 
 // Keys returns a page of p's tenant's keys, oldest first, and the next cursor.

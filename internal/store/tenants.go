@@ -27,8 +27,9 @@ ON CONFLICT (name) DO NOTHING RETURNING ` + tenantColumns
 
 var tenantName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// CreateTenant makes a tenant; a name that is taken is schema.ErrConflict.
-func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, error) {
+// CreateTenant makes a tenant together with its first key; a name that is
+// taken is schema.ErrConflict.
+func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error) {
 	var out schema.Tenant
 	if !tenantName.MatchString(t.Name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 of a-z, 0-9, dot, underscore and dash, beginning with a letter or digit", t.Name)
@@ -42,7 +43,11 @@ func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.N
 		if err != nil {
 			return err
 		}
-		return auditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name})
+		if err := auditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name}); err != nil {
+			return err
+		}
+		_, err = insertKey(ctx, tx, p, id, first)
+		return err
 	})
 	if isNoRows(err) {
 		return out, fmt.Errorf("create tenant: %q exists: %w", t.Name, schema.ErrConflict)

@@ -1,0 +1,178 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Store keeps keys by their hash.
+type Store interface {
+	KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error)
+	CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error)
+	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
+	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error)
+	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error)
+	TenantNamed(ctx context.Context, name string) (schema.Tenant, error)
+}
+
+const (
+	// keepFor is how long an answer of the store is believed: a key revoked
+	// through another process works this much longer at most.
+	keepFor = 3 * time.Second
+	// keepMost bounds how many answers are kept.
+	keepMost = 4096
+)
+
+// Auth tells who holds a key, and makes and revokes keys. It is safe for
+// concurrent use.
+type Auth struct {
+	store Store
+	now   func() time.Time
+
+	mu   sync.Mutex
+	kept map[[sha256.Size]byte]kept
+}
+
+type kept struct {
+	principal schema.Principal
+	until     time.Time
+}
+
+// New returns an Auth on top of a store.
+func New(store Store) *Auth {
+	return &Auth{store: store, now: time.Now, kept: map[[sha256.Size]byte]kept{}}
+}
+
+// Authenticate returns who holds key; schema.ErrUnauthorized when it is
+// unknown, revoked or expired.
+func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
+	if !wellFormed(key) {
+		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
+	}
+	hash := sha256.Sum256([]byte(key))
+	now := a.now()
+	if p, ok := a.recall(hash, now); ok {
+		return p, nil
+	}
+	tenant, k, err := a.store.KeyByHash(ctx, hash[:])
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
+		return schema.Principal{}, fmt.Errorf("the API key is unknown: %w", schema.ErrUnauthorized)
+	case err != nil:
+		return schema.Principal{}, fmt.Errorf("authenticate: %w", err)
+	case k.RevokedAt != nil:
+		return schema.Principal{}, fmt.Errorf("the API key %s was revoked: %w", k.Prefix, schema.ErrUnauthorized)
+	case k.ExpiresAt != nil && !k.ExpiresAt.After(now):
+		return schema.Principal{}, fmt.Errorf("the API key %s has expired: %w", k.Prefix, schema.ErrUnauthorized)
+	}
+	p := schema.Principal{Tenant: tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups}
+	until := now.Add(keepFor)
+	if k.ExpiresAt != nil && k.ExpiresAt.Before(until) {
+		until = *k.ExpiresAt
+	}
+	a.keep(hash, kept{principal: p, until: until}, now)
+	return p, nil
+}
+
+func (a *Auth) recall(hash [sha256.Size]byte, now time.Time) (schema.Principal, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k, ok := a.kept[hash]
+	if !ok || !now.Before(k.until) {
+		delete(a.kept, hash)
+		return schema.Principal{}, false
+	}
+	return k.principal, true
+}
+
+func (a *Auth) keep(hash [sha256.Size]byte, k kept, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.kept) >= keepMost {
+		for h, old := range a.kept {
+			if !now.Before(old.until) {
+				delete(a.kept, h)
+			}
+		}
+		if len(a.kept) >= keepMost {
+			clear(a.kept) // all are in use: the store answers again for each
+		}
+	}
+	a.kept[hash] = k
+}
+
+// CreateKey makes a key of p's tenant and returns it this once. p needs the
+// admin scope, and the operator scope to give that on.
+func (a *Auth) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
+	if !p.Has(schema.ScopeAdmin) && !p.Has(schema.ScopeOperator) {
+		return schema.Key{}, "", fmt.Errorf("create key: needs the admin scope: %w", schema.ErrForbidden)
+	}
+	for _, s := range k.Scopes {
+		if s == schema.ScopeOperator && !p.Has(schema.ScopeOperator) {
+			return schema.Key{}, "", fmt.Errorf("create key: only an operator's key may give the operator scope: %w", schema.ErrForbidden)
+		}
+	}
+	return a.create(ctx, p, p.Tenant, k)
+}
+
+func (a *Auth) create(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.NewKey) (schema.Key, string, error) {
+	if err := check(k, a.now()); err != nil {
+		return schema.Key{}, "", err
+	}
+	key, sealed, err := seal(k)
+	if err != nil {
+		return schema.Key{}, "", err
+	}
+	stored, err := a.store.CreateKey(ctx, p, tenant, sealed)
+	if err != nil {
+		return schema.Key{}, "", err
+	}
+	return stored, key, nil
+}
+
+// RevokeKey ends a key of p's tenant for good: here at once, in other
+// processes within seconds.
+func (a *Auth) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	_, err := a.store.RevokeKey(ctx, p, id)
+	a.forget(id)
+	return err
+}
+
+func (a *Auth) forget(id uuid.UUID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for hash, k := range a.kept {
+		if k.principal.Key == id {
+			delete(a.kept, hash)
+		}
+	}
+}
+
+// CreateTenant makes a tenant and its first key, an admin's, which is returned
+// this once. p needs the operator scope.
+func (a *Auth) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error) {
+	if !p.Has(schema.ScopeOperator) {
+		return schema.Tenant{}, "", fmt.Errorf("create tenant: needs the operator scope: %w", schema.ErrForbidden)
+	}
+	return a.createTenant(ctx, p, t, schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}})
+}
+
+func (a *Auth) createTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.NewKey) (schema.Tenant, string, error) {
+	key, sealed, err := seal(first)
+	if err != nil {
+		return schema.Tenant{}, "", err
+	}
+	tenant, err := a.store.CreateTenant(ctx, p, t, sealed)
+	if err != nil {
+		return schema.Tenant{}, "", err
+	}
+	return tenant, key, nil
+}
