@@ -17,7 +17,8 @@ import (
 const limit = time.Minute
 
 // Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call of factory must
-// give a new service that isn't started; what it needs must outlive the test.
+// give a new service that isn't started; what it needs must outlive the test. The calling test must not be
+// parallel, or others' goroutines look like this service's.
 func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	t.Helper()
 	check := func(name string, f func(t *testing.T, s lifecycle.Service)) {

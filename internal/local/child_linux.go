@@ -1,0 +1,6 @@
+package local
+
+import "syscall"
+
+// dieWithParent has the kernel send sig to the child when the thread that started it is gone.
+func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }

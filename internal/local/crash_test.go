@@ -1,0 +1,87 @@
+package local_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+)
+
+// helperDir, when set, makes this test binary a program that starts all parts on that directory and waits to be
+// killed.
+const helperDir = "SLUICE_LOCAL_TEST_HELPER_DIR"
+
+func helper(dir string) int {
+	ctx := context.Background()
+	pg, err := local.StartPostgres(ctx, local.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
+	if err == nil {
+		_, err = local.StartNATS(ctx, local.NATSOptions{Dir: filepath.Join(dir, "nats")})
+	}
+	if err == nil {
+		_, err = local.StartTemporal(ctx, local.TemporalOptions{Dir: filepath.Join(dir, "temporal")})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(pg.URL())
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	return 0
+}
+
+func TestKillingUsLeavesNothingInTheWay(t *testing.T) {
+	t.Parallel()
+	dir := localtest.Dir(t)
+	for round := range 3 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), helperDir+"="+dir)
+		cmd.Stderr = os.Stderr
+		_, err := cmd.StdinPipe() // stays open, so that the program stays
+		must(t, err)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		line, err := bufio.NewReader(out).ReadString('\n')
+		must(t, err)
+		statement := "INSERT INTO kept VALUES (1)"
+		if round == 0 {
+			statement = "CREATE TABLE kept (n int)"
+		}
+		must(t, execute(t, strings.TrimSpace(line), statement))
+		must(t, cmd.Process.Kill())
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the killed program ended without an error")
+		}
+	}
+
+	// At once, while the children may be on their way out still.
+	pg, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
+	must(t, err)
+	n, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: filepath.Join(dir, "nats")})
+	must(t, err)
+	temporal, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: filepath.Join(dir, "temporal")})
+	must(t, err)
+	must(t, execute(t, pg.URL(), "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
+	must(t, temporal.Stop(bounded(t)))
+	must(t, n.Stop(bounded(t)))
+	must(t, pg.Stop(bounded(t)))
+}
+
+func withoutToken(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil {
+		panic(err)
+	}
+	u.User = nil
+	return u.String()
+}
+
+func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }

@@ -1,0 +1,54 @@
+// Package local runs Sluice's real parts on one machine: PostgreSQL as a child process, NATS inside this process, and
+// a Temporal server as a child process. `sluice up` and every test get them from here.
+//
+// Each part is a lifecycle.Service with a directory of its own. A part that is killed, together with us or alone,
+// leaves nothing behind that a next start on the same directory trips over.
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Host is the address that all parts listen on. They are for this machine only.
+const Host = "127.0.0.1"
+
+// Home is the directory of everything Sluice keeps on this machine outside of data directories that a user names:
+// SLUICE_HOME if set, /var/lib/sluice for root, else ~/.local/share/sluice (or below XDG_DATA_HOME).
+func Home() (string, error) {
+	if home := os.Getenv("SLUICE_HOME"); home != "" {
+		abs, err := filepath.Abs(home)
+		if err != nil {
+			return "", fmt.Errorf("SLUICE_HOME: %w", err)
+		}
+		return abs, nil
+	}
+	if os.Geteuid() == 0 {
+		return "/var/lib/sluice", nil
+	}
+	if xdg := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(xdg) {
+		return filepath.Join(xdg, "sluice"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a place for Sluice's files; set SLUICE_HOME: %w", err)
+	}
+	return filepath.Join(home, ".local", "share", "sluice"), nil
+}
+
+// ToolsDir is where set-up puts what it builds or fetches: the Temporal server and the ONNX Runtime library.
+func ToolsDir() (string, error) {
+	home, err := Home()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, "tools"), nil
+}
+
+// ErrMissing is wrapped by errors that say a part isn't on this machine. Their text names what to install.
+var ErrMissing = errors.New("missing")
+
+// ErrInUse is wrapped when another process runs a part on the same directory.
+var ErrInUse = errors.New("in use by another process")

@@ -1,0 +1,199 @@
+// Package localtest gives tests Sluice's real parts: PostgreSQL with pgvector, NATS with JetStream, Temporal. Servers
+// are started once per test binary and are never faked; when one is missing the tests fail and say what to do.
+//
+//	func TestMain(m *testing.M) {
+//		localtest.Main(m, localtest.Need{Postgres: true, Migrate: migrations.Up})
+//	}
+//
+//	func TestSomething(t *testing.T) {
+//		pool := connect(t, localtest.Database(t))
+//	}
+package localtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/sluice-rag/sluice/internal/local"
+)
+
+// startLimit bounds the starting of all servers.
+const startLimit = 2 * time.Minute
+
+// Need says what a package's tests run against.
+type Need struct {
+	// Postgres is needed by Database and Postgres.
+	Postgres bool
+	// Temporal is needed by Temporal.
+	Temporal bool
+	// Migrate brings the database that Database copies to the schema that the tests expect. It is called once, with
+	// the URL of the database's owner. nil: the databases are empty but for the extension vector.
+	Migrate func(ctx context.Context, url string) error
+	// Leaks are options for the leak check, for goroutines of libraries that can't be stopped.
+	Leaks []goleak.Option
+}
+
+// machine is what Main started for this test binary.
+type machine struct {
+	dir      string
+	postgres *local.Postgres
+	temporal *local.Temporal
+	template string // database that Database copies
+}
+
+var running *machine
+
+// Main starts what is needed, runs the tests, checks that they left no goroutine, stops everything and exits.
+func Main(m *testing.M, need Need) {
+	// A signal must end the tests through here, so that servers and files go too.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, m, need)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "localtest:", err)
+		if errors.Is(err, local.ErrMissing) {
+			fmt.Fprintln(os.Stderr, "localtest: run `make setup` first")
+		}
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
+	sweep()
+	dir, lock, err := newDir()
+	if err != nil {
+		return 1, err
+	}
+	running = &machine{dir: dir}
+	defer func() {
+		err = errors.Join(err, running.stop(), os.RemoveAll(dir), lock.Close())
+	}()
+	if err := running.start(ctx, need); err != nil {
+		return 1, err
+	}
+	leaks := append([]goleak.Option{goleak.IgnoreCurrent()}, need.Leaks...)
+	finished := make(chan int, 1)
+	go func() { finished <- m.Run() }()
+	select {
+	case code = <-finished:
+	case <-ctx.Done():
+		return 1, context.Cause(ctx)
+	}
+	if code == 0 {
+		if err := goleak.Find(leaks...); err != nil {
+			return 1, fmt.Errorf("the tests left goroutines behind: %w", err)
+		}
+	}
+	return code, nil
+}
+
+func (r *machine) start(ctx context.Context, need Need) error {
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	var wg sync.WaitGroup
+	var postgresErr, temporalErr error
+	if need.Postgres {
+		wg.Go(func() { postgresErr = r.startPostgres(ctx, need) })
+	}
+	if need.Temporal {
+		wg.Go(func() { temporalErr = r.startTemporal(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(postgresErr, temporalErr)
+}
+
+func (r *machine) startPostgres(ctx context.Context, need Need) error {
+	pg, err := local.NewPostgres(local.PostgresOptions{Dir: filepath.Join(r.dir, "postgres"), Throwaway: true})
+	if err != nil {
+		return err
+	}
+	if err := pg.Start(ctx); err != nil {
+		return err
+	}
+	r.postgres, r.template = pg, local.Database
+	if need.Migrate == nil {
+		return nil
+	}
+	if err := need.Migrate(ctx, pg.URL()); err != nil {
+		return fmt.Errorf("migrating the template database: %w", err)
+	}
+	return nil
+}
+
+func (r *machine) startTemporal(ctx context.Context) error {
+	temporal, err := local.NewTemporal(local.TemporalOptions{Dir: filepath.Join(r.dir, "temporal")})
+	if err != nil {
+		return err
+	}
+	if err := temporal.Start(ctx); err != nil {
+		return err
+	}
+	r.temporal = temporal
+	return nil
+}
+
+// stop doesn't wait for anything to be tidy: the files go anyway.
+func (r *machine) stop() error {
+	if r.postgres != nil {
+		r.postgres.Kill()
+	}
+	if r.temporal != nil {
+		r.temporal.Kill()
+	}
+	var all []error
+	if r.postgres != nil {
+		all = append(all, r.postgres.Stop(context.Background()))
+	}
+	if r.temporal != nil {
+		all = append(all, r.temporal.Stop(context.Background()))
+	}
+	return errors.Join(all...)
+}
+
+const dirPattern = "sluice-test-*"
+
+// newDir makes a directory that the user whom PostgreSQL runs as can enter, and locks it as long as we live.
+func newDir() (string, *os.File, error) {
+	dir, err := os.MkdirTemp("", dirPattern)
+	if err != nil {
+		return "", nil, err
+	}
+	lock, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	return dir, lock, os.Chmod(dir, 0o755)
+}
+
+// sweep removes the directories of test binaries that were killed. What it can't remove, another user's for example,
+// it leaves.
+func sweep() {
+	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR, 0)
+		if err != nil {
+			continue
+		}
+		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir)
+		}
+		_ = lock.Close()
+	}
+}

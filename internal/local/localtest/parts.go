@@ -1,0 +1,145 @@
+// This file is what a single test asks for.
+
+package localtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/sluice-rag/sluice/internal/local"
+)
+
+// limit bounds each step of setting up and taking down for one test.
+const limit = time.Minute
+
+// serial makes names unique within the test binary.
+var serial atomic.Int64
+
+func started(t testing.TB) *machine {
+	t.Helper()
+	if running == nil {
+		t.Fatal("localtest: this package's TestMain must call localtest.Main")
+	}
+	return running
+}
+
+func bounded(t testing.TB) context.Context {
+	t.Helper()
+	// Not the test's own context: that is over when the cleaning up begins.
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// Dir returns an empty directory for this test that, unlike t.TempDir, every user may enter, as PostgreSQL's must.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(started(t).dir, "dir-*")
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("localtest: %v", err)
+		}
+	})
+	return dir
+}
+
+// Postgres returns the test binary's server, for its AdminURL. Tests that stop or kill a server start their own.
+func Postgres(t testing.TB) *local.Postgres {
+	t.Helper()
+	r := started(t)
+	if r.postgres == nil {
+		t.Fatal("localtest: no Postgres: say Need{Postgres: true} to localtest.Main")
+	}
+	return r.postgres
+}
+
+// Database returns the URL of a new database, a copy of the migrated one, as its owner. It is dropped after the test.
+func Database(t testing.TB) string {
+	t.Helper()
+	pg := Postgres(t)
+	name := fmt.Sprintf("test_%d", serial.Add(1))
+	admin(t, pg, fmt.Sprintf("CREATE DATABASE %s OWNER %s TEMPLATE %s", name, local.Owner, running.template))
+	t.Cleanup(func() { admin(t, pg, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name)) })
+	return pg.OwnerURL(name)
+}
+
+func admin(t testing.TB, pg *local.Postgres, statement string) {
+	t.Helper()
+	ctx := bounded(t)
+	conn, err := pgx.Connect(ctx, pg.AdminURL("postgres"))
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	defer func() {
+		if err := conn.Close(ctx); err != nil {
+			t.Errorf("localtest: %v", err)
+		}
+	}()
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatalf("localtest: %s: %v", statement, err)
+	}
+}
+
+// NATS returns a new NATS server with JetStream, which is the test's own: it may be stopped, wiped and started.
+func NATS(t testing.TB) *local.NATS {
+	t.Helper()
+	n, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: Dir(t)})
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := n.Stop(bounded(t)); err != nil {
+			t.Errorf("localtest: %v", err)
+		}
+	})
+	return n
+}
+
+// TemporalNamespace is where a test's workflows live.
+type TemporalNamespace struct {
+	Address   string // of the frontend, host:port
+	Namespace string
+}
+
+// Temporal returns a new namespace on the test binary's server.
+func Temporal(t testing.TB) TemporalNamespace {
+	t.Helper()
+	r := started(t)
+	if r.temporal == nil {
+		t.Fatal("localtest: no Temporal: say Need{Temporal: true} to localtest.Main")
+	}
+	conn, err := grpc.NewClient(r.temporal.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	defer func() {
+		if err := conn.Close(); err != nil {
+			t.Errorf("localtest: %v", err)
+		}
+	}()
+	name := fmt.Sprintf("test-%d", serial.Add(1))
+	_, err = workflowservice.NewWorkflowServiceClient(conn).RegisterNamespace(bounded(t), &workflowservice.RegisterNamespaceRequest{
+		Namespace:                        name,
+		WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
+	})
+	if err != nil {
+		t.Fatalf("localtest: registering namespace %s: %v", name, err)
+	}
+	return TemporalNamespace{Address: r.temporal.Address(), Namespace: name}
+}

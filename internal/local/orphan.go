@@ -1,0 +1,100 @@
+// This file makes a directory ours alone, and ends what an earlier, killed process of ours left running on it.
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lockDir takes the lock file in dir, which the kernel gives back when this process dies, however that happens.
+func lockDir(dir string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%s is %w", dir, ErrInUse)
+		}
+		return nil, fmt.Errorf("locking %s: %w", dir, err)
+	}
+	return f, nil
+}
+
+// endOrphan ends the process named in pidFile, if it lives and its command line contains mark; the caller holds the
+// directory's lock, so nobody else can be using it. Any other process that has the number by now isn't touched. The
+// file is removed.
+func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Signal) error {
+	text, err := os.ReadFile(pidFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", pidFile, err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	pid, err := strconv.Atoi(strings.TrimSpace(first))
+	if err == nil && pid > 1 {
+		for _, sig := range signals {
+			if !runs(pid, mark) {
+				break
+			}
+			if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("ending process %d, left over from an earlier run: %w", pid, err)
+			}
+			if err := waitGone(ctx, pid, mark); err != nil {
+				return err
+			}
+		}
+		if runs(pid, mark) {
+			return fmt.Errorf("process %d, left over from an earlier run, doesn't end", pid)
+		}
+	}
+	if err := os.Remove(pidFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing %s: %w", pidFile, err)
+	}
+	return nil
+}
+
+// waitGone waits for the end of a process that isn't our child, so there is no event to wait on.
+func waitGone(ctx context.Context, pid int, mark string) error {
+	patience := time.NewTimer(2 * unwind)
+	defer patience.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for runs(pid, mark) {
+		select {
+		case <-tick.C:
+		case <-patience.C:
+			return nil // the next signal's turn
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// runs reports whether process pid lives and has mark in its command line.
+func runs(pid int, mark string) bool {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		if _, noProc := os.Stat("/proc/self"); noProc == nil {
+			return false
+		}
+		if line, err = exec.Command("ps", "-ww", "-o", "command=", "-p", strconv.Itoa(pid)).Output(); err != nil {
+			return false
+		}
+	}
+	return strings.Contains(string(line), mark)
+}

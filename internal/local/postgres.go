@@ -1,0 +1,365 @@
+// This file is the PostgreSQL server as a service: a cluster in a directory, run by a child process.
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+)
+
+// Names of the database and of its owner, who may create roles and databases but isn't a superuser.
+const (
+	Database = "sluice"
+	Owner    = "sluice"
+
+	superuser = "postgres"
+)
+
+// PostgresOptions say where and how PostgreSQL runs.
+type PostgresOptions struct {
+	// Dir holds the cluster, its log and its passwords; it is created when missing.
+	Dir string
+	// Port to listen on; 0 takes a free one, which is kept for as long as the Postgres value lives.
+	Port int
+	// Log gets what is worth telling; nil discards it.
+	Log *slog.Logger
+	// Throwaway trades the data's safety in a power failure for speed. For tests.
+	Throwaway bool
+	// Settings are further server settings, over the defaults.
+	Settings map[string]string
+}
+
+// Postgres is a PostgreSQL server with pgvector: database Database, owned by Owner, with the extension in it.
+type Postgres struct {
+	*lifecycle.Func
+
+	opts PostgresOptions
+
+	mu        sync.Mutex
+	port      int
+	passwords map[string]string
+	child     *child
+}
+
+// NewPostgres checks the options; Start does the work.
+func NewPostgres(opts PostgresOptions) (*Postgres, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("local postgres: Dir: needed")
+	}
+	if opts.Port < 0 || opts.Port > 65535 {
+		return nil, fmt.Errorf("local postgres: Port: %d is not between 0 and 65535", opts.Port)
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("local postgres: Dir: %w", err)
+	}
+	opts.Dir = dir
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	p := &Postgres{opts: opts, port: opts.Port}
+	p.Func = lifecycle.NewFunc("postgres", p.start)
+	return p, nil
+}
+
+// StartPostgres makes and starts one.
+func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
+	p, err := NewPostgres(opts)
+	if err != nil {
+		return nil, err
+	}
+	return p, p.Start(ctx)
+}
+
+// URL connects as Owner to Database. It is valid after Start and stays the same over later starts.
+func (p *Postgres) URL() string { return p.url(Owner, Database) }
+
+// AdminURL connects as superuser to the database named. It is for setting up and for tests: row-level security
+// doesn't bind a superuser.
+func (p *Postgres) AdminURL(database string) string { return p.url(superuser, database) }
+
+// OwnerURL connects as Owner to the database named.
+func (p *Postgres) OwnerURL(database string) string { return p.url(Owner, database) }
+
+func (p *Postgres) url(user, database string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(user, p.passwords[user]),
+		Host:     net.JoinHostPort(Host, strconv.Itoa(p.port)),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Kill ends the server as a crash would. Start works again afterwards.
+func (p *Postgres) Kill() {
+	p.mu.Lock()
+	c := p.child
+	p.mu.Unlock()
+	if c != nil {
+		c.kill()
+	}
+}
+
+func (p *Postgres) cluster() string { return filepath.Join(p.opts.Dir, "cluster") }
+
+func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
+	// Others may pass through, so that the server's user gets to the cluster; what is in here is closed file by file.
+	if err := os.MkdirAll(p.opts.Dir, 0o755); err != nil {
+		return lifecycle.Run{}, err
+	}
+	lock, err := lockDir(p.opts.Dir)
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close()
+		}
+	}()
+	user, err := serverAccount()
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	if err := user.canEnter(p.opts.Dir); err != nil {
+		return lifecycle.Run{}, err
+	}
+	install, err := p.prepareCluster(ctx, user)
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	c, err := p.startServer(ctx, install, user)
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	if err := p.prepareDatabase(ctx); err != nil {
+		c.kill()
+		return lifecycle.Run{}, err
+	}
+	p.mu.Lock()
+	p.child = c
+	p.mu.Unlock()
+	p.opts.Log.Info("postgres is ready", "dir", p.opts.Dir, "port", p.port, "version", install.Major, "pgvector", install.Vector)
+	return childRun(c, lock), nil
+}
+
+// childRun makes a lifecycle run of a child, which gives the directory's lock back at its end.
+func childRun(c *child, lock *os.File) lifecycle.Run {
+	done := make(chan struct{})
+	asked := make(chan struct{})
+	var failure error
+	go func() {
+		defer close(done)
+		<-c.done
+		_ = lock.Close()
+		select {
+		case <-asked:
+		default:
+			failure = c.failure()
+		}
+	}()
+	return lifecycle.Run{
+		Done: done,
+		Err:  func() error { return failure },
+		Stop: func(ctx context.Context) error {
+			close(asked)
+			err := c.end(ctx)
+			<-done
+			return err
+		},
+	}
+}
+
+// serverSettings returns the command line's settings, in a stable order.
+func (p *Postgres) serverSettings(port int) []string {
+	s := map[string]string{
+		"listen_addresses":        Host,
+		"port":                    strconv.Itoa(port),
+		"unix_socket_directories": "",
+		"max_connections":         "200",
+		"shared_buffers":          "128MB",
+		"maintenance_work_mem":    "128MB",
+		"max_wal_size":            "2GB",
+		"wal_compression":         "on",
+		"random_page_cost":        "1.1",
+		"jit":                     "off", // compiling costs more than our queries take
+		"timezone":                "UTC",
+		"log_timezone":            "UTC",
+		"log_min_messages":        "warning",
+		"log_line_prefix":         "%m [%p] ",
+		"cluster_name":            "sluice",
+	}
+	if p.opts.Throwaway {
+		maps.Copy(s, map[string]string{
+			"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0",
+		})
+	}
+	maps.Copy(s, p.opts.Settings)
+	var args []string
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		args = append(args, "-c", name+"="+s[name])
+	}
+	return args
+}
+
+// startServer starts the server and waits until it accepts connections.
+func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation, user *account) (*child, error) {
+	pidFile := filepath.Join(p.cluster(), "postmaster.pid")
+	if err := endOrphan(ctx, pidFile, p.cluster(), syscall.SIGINT, syscall.SIGQUIT); err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		port := p.port
+		if port == 0 {
+			var err error
+			if port, err = freePort(); err != nil {
+				return nil, err
+			}
+		}
+		c, err := command{
+			path: filepath.Join(install.Bin, "postgres"),
+			args: append([]string{"-D", p.cluster()}, p.serverSettings(port)...),
+			user: user,
+			log:  filepath.Join(p.opts.Dir, "server.log"),
+			// Fast shutdown, immediate shutdown, and a fast one when we die: it leaves nothing to recover.
+			stop: syscall.SIGINT, cut: syscall.SIGQUIT, death: syscall.SIGINT,
+		}.start()
+		if err != nil {
+			return nil, err
+		}
+		if err = p.awaitServer(ctx, c, port); err == nil {
+			p.mu.Lock()
+			p.port = port
+			p.mu.Unlock()
+			return c, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		printed := c.tail()
+		// Two things pass by themselves: somebody else was faster to take the free port, and processes of a killed
+		// server that have not noticed yet.
+		again := strings.Contains(printed, "Address already in use") && p.port == 0 ||
+			strings.Contains(printed, "is still in use")
+		if !again {
+			return nil, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+}
+
+// awaitServer returns when the server answers. When it doesn't, it has been ended.
+func (p *Postgres) awaitServer(ctx context.Context, c *child, port int) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if serverReady(filepath.Join(p.cluster(), "postmaster.pid"), c.process.Pid) {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-c.done:
+			return c.failure()
+		case <-ctx.Done():
+			c.kill()
+			return fmt.Errorf("waiting for postgres on port %d: %w\n%s", port, context.Cause(ctx), c.tail())
+		}
+	}
+}
+
+// serverReady reads the server's own word on its state: the eighth line of its pid file.
+func serverReady(pidFile string, pid int) bool {
+	text, err := os.ReadFile(pidFile)
+	if err != nil {
+		return false
+	}
+	lines := strings.Split(string(text), "\n")
+	return len(lines) > 7 && strings.TrimSpace(lines[0]) == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
+}
+
+// prepareDatabase creates the role, the extension and the database, as far as they aren't there.
+func (p *Postgres) prepareDatabase(ctx context.Context) error {
+	// In template1 the extension is in every database that is created from now on.
+	for _, database := range []string{"template1", superuser, Database} {
+		if err := p.prepareOne(ctx, database); err != nil {
+			return fmt.Errorf("preparing database %s: %w", database, err)
+		}
+	}
+	return nil
+}
+
+func (p *Postgres) prepareOne(ctx context.Context, database string) (err error) {
+	conn, err := pgx.Connect(ctx, p.AdminURL(database))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
+	if database != superuser {
+		// An upgraded pgvector upgrades the extension too.
+		_, err = conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS vector; ALTER EXTENSION vector UPDATE")
+		return err
+	}
+	var role, db bool
+	if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1), EXISTS (SELECT FROM pg_database WHERE datname = $2)`,
+		Owner, Database).Scan(&role, &db); err != nil {
+		return err
+	}
+	if !role {
+		// The password is hexadecimal, so it needs no quoting; CREATE ROLE takes no parameters.
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE ROLE %s LOGIN CREATEDB CREATEROLE PASSWORD '%s'", Owner, p.passwords[Owner])); err != nil {
+			return err
+		}
+	}
+	if !db {
+		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s OWNER %s", Database, Owner)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freePort returns a port that nobody listens on now.
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(Host, "0"))
+	if err != nil {
+		return 0, fmt.Errorf("finding a free port: %w", err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// exists reports whether there is something at path.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

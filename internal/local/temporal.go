@@ -1,0 +1,206 @@
+// This file is the Temporal server as a service: one child process with everything in one SQLite file.
+
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+)
+
+// Namespace is the Temporal namespace that a local server has from the start.
+const Namespace = "default"
+
+// TemporalOptions say where and how the Temporal server runs.
+type TemporalOptions struct {
+	// Dir holds the state and the log; it is created when missing. Wiping it while the server is stopped is allowed.
+	Dir string
+	// Port to listen on; 0 takes a free one, which is kept for as long as the Temporal value lives.
+	Port int
+	// Log gets what is worth telling; nil discards it.
+	Log *slog.Logger
+}
+
+// Temporal is a Temporal server for this machine.
+type Temporal struct {
+	*lifecycle.Func
+
+	opts TemporalOptions
+
+	mu    sync.Mutex
+	port  int
+	child *child
+}
+
+// NewTemporal checks the options; Start does the work.
+func NewTemporal(opts TemporalOptions) (*Temporal, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("local temporal: Dir: needed")
+	}
+	if opts.Port < 0 || opts.Port > 65535 {
+		return nil, fmt.Errorf("local temporal: Port: %d is not between 0 and 65535", opts.Port)
+	}
+	dir, err := filepath.Abs(opts.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("local temporal: Dir: %w", err)
+	}
+	opts.Dir = dir
+	if opts.Log == nil {
+		opts.Log = slog.New(slog.DiscardHandler)
+	}
+	t := &Temporal{opts: opts, port: opts.Port}
+	t.Func = lifecycle.NewFunc("temporal", t.start)
+	return t, nil
+}
+
+// StartTemporal makes and starts one.
+func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error) {
+	t, err := NewTemporal(opts)
+	if err != nil {
+		return nil, err
+	}
+	return t, t.Start(ctx)
+}
+
+// Address is the frontend's host:port. It is valid after Start and stays the same over later starts.
+func (t *Temporal) Address() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return net.JoinHostPort(Host, strconv.Itoa(t.port))
+}
+
+// Kill ends the server as a crash would. Start works again afterwards.
+func (t *Temporal) Kill() {
+	t.mu.Lock()
+	c := t.child
+	t.mu.Unlock()
+	if c != nil {
+		c.kill()
+	}
+}
+
+func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
+	if err := os.MkdirAll(t.opts.Dir, 0o700); err != nil {
+		return lifecycle.Run{}, err
+	}
+	lock, err := lockDir(t.opts.Dir)
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	defer func() {
+		if err != nil {
+			_ = lock.Close()
+		}
+	}()
+	program, err := FindTemporal()
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	store := filepath.Join(t.opts.Dir, "temporal.db")
+	pidFile := filepath.Join(t.opts.Dir, "pid")
+	if err := endOrphan(ctx, pidFile, store, syscall.SIGKILL); err != nil {
+		return lifecycle.Run{}, err
+	}
+	for {
+		port := t.port
+		if port == 0 {
+			if port, err = freePort(); err != nil {
+				return lifecycle.Run{}, err
+			}
+		}
+		c, err := t.command(program, store, port).start()
+		if err != nil {
+			return lifecycle.Run{}, err
+		}
+		err = os.WriteFile(pidFile, []byte(strconv.Itoa(c.process.Pid)+"\n"), 0o600)
+		if err == nil {
+			err = awaitTemporal(ctx, c, port)
+		}
+		if err != nil {
+			c.kill()
+			if t.port == 0 && ctx.Err() == nil && strings.Contains(c.tail(), "address already in use") {
+				continue // somebody else was faster to take the free port
+			}
+			return lifecycle.Run{}, err
+		}
+		t.mu.Lock()
+		t.port, t.child = port, c
+		t.mu.Unlock()
+		t.opts.Log.Info("temporal is ready", "dir", t.opts.Dir, "port", port, "program", program.Path)
+		return childRun(c, lock), nil
+	}
+}
+
+func (t *Temporal) command(program TemporalProgram, store string, port int) command {
+	var args []string
+	if program.Official {
+		args = []string{"server", "start-dev", "--headless", "--namespace", Namespace}
+	} else {
+		args = []string{"--exit-with-stdin", "--namespace", Namespace}
+	}
+	args = append(args, "--db-filename", store, "--ip", Host, "--port", strconv.Itoa(port), "--log-level", "error")
+	return command{
+		path: program.Path,
+		args: args,
+		log:  filepath.Join(t.opts.Dir, "server.log"),
+		stop: syscall.SIGTERM, cut: syscall.SIGKILL, death: syscall.SIGKILL,
+		holdStdin: !program.Official,
+	}
+}
+
+// awaitTemporal returns when the server serves and has its namespace.
+func awaitTemporal(ctx context.Context, c *child, port int) (err error) {
+	conn, err := grpc.NewClient(net.JoinHostPort(Host, strconv.Itoa(port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	health, frontend := grpc_health_v1.NewHealthClient(conn), workflowservice.NewWorkflowServiceClient(conn)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		// gRPC's own waiting between attempts to connect grows to seconds.
+		conn.ResetConnectBackoff()
+		err := askTemporal(ctx, health, frontend)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-c.done:
+			return c.failure()
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for temporal on port %d: %w: %w\n%s", port, context.Cause(ctx), err, c.tail())
+		}
+	}
+}
+
+func askTemporal(ctx context.Context, health grpc_health_v1.HealthClient, frontend workflowservice.WorkflowServiceClient) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	reply, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "temporal.api.workflowservice.v1.WorkflowService"})
+	if err != nil {
+		return err
+	}
+	if reply.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("its health is %s", reply.GetStatus())
+	}
+	_, err = frontend.DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: Namespace})
+	return err
+}

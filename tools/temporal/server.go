@@ -1,0 +1,185 @@
+// This file configures a Temporal server for one small machine.
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"go.temporal.io/server/common/authorization"
+	"go.temporal.io/server/common/cluster"
+	"go.temporal.io/server/common/config"
+	"go.temporal.io/server/common/dynamicconfig"
+	"go.temporal.io/server/common/log"
+	"go.temporal.io/server/common/membership/static"
+	"go.temporal.io/server/common/metrics"
+	"go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
+	"go.temporal.io/server/common/primitives"
+	sqliteschema "go.temporal.io/server/schema/sqlite"
+	"go.temporal.io/server/temporal"
+)
+
+const (
+	clusterName = "active"
+
+	// historyShards is fixed for the life of a database file. SQLite has a single writer, so more shards would only
+	// add goroutines.
+	historyShards = 4
+)
+
+// newServer prepares the database file and builds the server; it doesn't listen yet.
+func newServer(o options) (temporal.Server, error) {
+	store := &config.SQL{
+		PluginName:   sqlite.PluginName,
+		DatabaseName: o.dbFilename,
+		ConnectAttributes: map[string]string{
+			"mode":         "rwc",
+			"journal_mode": "wal",
+			"synchronous":  "normal",
+		},
+	}
+	if err := prepareStore(o, store); err != nil {
+		return nil, err
+	}
+	ports, err := freePorts(o.ip, 3)
+	if err != nil {
+		return nil, err
+	}
+	ports = append([]int{o.port}, ports...)
+
+	cfg := &config.Config{
+		Persistence: config.Persistence{
+			DefaultStore:     sqlite.PluginName,
+			VisibilityStore:  sqlite.PluginName,
+			NumHistoryShards: historyShards,
+			DataStores:       map[string]config.DataStore{sqlite.PluginName: {SQL: store}},
+		},
+		ClusterMetadata: &cluster.Config{
+			FailoverVersionIncrement: 10,
+			MasterClusterName:        clusterName,
+			CurrentClusterName:       clusterName,
+			ClusterInformation: map[string]cluster.ClusterInformation{
+				clusterName: {Enabled: true, InitialFailoverVersion: 1, RPCAddress: hostPort(o.ip, o.port)},
+			},
+		},
+		DCRedirectionPolicy: config.DCRedirectionPolicy{Policy: "noop"},
+		Archival: config.Archival{
+			History:    config.HistoryArchival{State: "disabled"},
+			Visibility: config.VisibilityArchival{State: "disabled"},
+		},
+		NamespaceDefaults: config.NamespaceDefaults{Archival: config.ArchivalNamespaceDefaults{
+			History:    config.HistoryArchivalNamespaceDefaults{State: "disabled"},
+			Visibility: config.VisibilityArchivalNamespaceDefaults{State: "disabled"},
+		}},
+		PublicClient: config.PublicClient{HostPort: hostPort(o.ip, o.port)},
+		Services:     map[string]config.Service{},
+	}
+	hosts := map[primitives.ServiceName]static.Hosts{}
+	for i, service := range []primitives.ServiceName{
+		primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
+	} {
+		cfg.Services[string(service)] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnIP: o.ip}}
+		hosts[service] = static.SingleLocalHost(hostPort(o.ip, ports[i]))
+	}
+
+	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: o.logLevel, Format: "json"}))
+	claims, err := authorization.GetClaimMapperFromConfig(&cfg.Global.Authorization, logger)
+	if err != nil {
+		return nil, fmt.Errorf("building the claim mapper: %w", err)
+	}
+	srv, err := temporal.NewServer(
+		temporal.WithConfig(cfg),
+		temporal.ForServices(temporal.DefaultServices),
+		temporal.WithStaticHosts(hosts),
+		temporal.WithLogger(logger),
+		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
+		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
+		temporal.WithCustomMetricsHandler(metrics.NoopMetricsHandler),
+		temporal.WithDynamicConfigClient(settings()),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("building the server: %w", err)
+	}
+	return srv, nil
+}
+
+// prepareStore creates the schema in a new file and registers the namespace.
+func prepareStore(o options, store *config.SQL) error {
+	_, err := os.Stat(o.dbFilename)
+	if errors.Is(err, fs.ErrNotExist) {
+		// The schema isn't written in one transaction: a file that was cut short must not look like a finished one.
+		fresh := *store
+		fresh.DatabaseName += ".new"
+		fresh.ConnectAttributes = map[string]string{"mode": "rwc", "journal_mode": "delete"}
+		for _, suffix := range []string{"", "-journal"} {
+			if err := os.Remove(fresh.DatabaseName + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("removing an unfinished database: %w", err)
+			}
+		}
+		if err := sqliteschema.SetupSchema(&fresh); err != nil {
+			return fmt.Errorf("creating the schema in %s: %w", fresh.DatabaseName, err)
+		}
+		if err := os.Rename(fresh.DatabaseName, o.dbFilename); err != nil {
+			return fmt.Errorf("putting the new database in place: %w", err)
+		}
+	} else if err != nil {
+		return fmt.Errorf("--db-filename: %w", err)
+	}
+
+	ns, err := sqliteschema.NewNamespaceConfig(clusterName, o.namespace, false, nil)
+	if err != nil {
+		return fmt.Errorf("--namespace %q: %w", o.namespace, err)
+	}
+	if err := sqliteschema.CreateNamespaces(store, ns); err != nil {
+		return fmt.Errorf("registering namespace %q: %w", o.namespace, err)
+	}
+	return nil
+}
+
+// settings keep a single node with few CPUs responsive and idle when there is nothing to do.
+func settings() dynamicconfig.StaticClient {
+	return dynamicconfig.StaticClient{
+		// One partition per task queue: with a single matching host, more of them only forward to each other.
+		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
+		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
+		// A namespace registered through the API is known everywhere within a second.
+		dynamicconfig.NamespaceCacheRefreshInterval.Key(): time.Second,
+		// The defaults protect a shared cluster from its clients; here there is one client.
+		dynamicconfig.FrontendRPS.Key():                           100_000,
+		dynamicconfig.FrontendMaxNamespaceRPSPerInstance.Key():    100_000,
+		dynamicconfig.FrontendGlobalNamespaceRPS.Key():            100_000,
+		dynamicconfig.FrontendPersistenceMaxQPS.Key():             100_000,
+		dynamicconfig.HistoryPersistenceMaxQPS.Key():              100_000,
+		dynamicconfig.MatchingPersistenceMaxQPS.Key():             100_000,
+		dynamicconfig.TaskQueueScannerEnabled.Key():               false,
+		dynamicconfig.HistoryScannerEnabled.Key():                 false,
+		dynamicconfig.ExecutionsScannerEnabled.Key():              false,
+		dynamicconfig.EnableActivityEagerExecution.Key():          true,
+		dynamicconfig.EnableEagerWorkflowStart.Key():              true,
+		dynamicconfig.FrontendEnableUpdateWorkflowExecution.Key(): true,
+	}
+}
+
+// freePorts returns n ports of ip that nobody listens on now.
+func freePorts(ip string, n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		l, err := net.Listen("tcp", hostPort(ip, 0))
+		if err != nil {
+			return nil, fmt.Errorf("finding a free port on %s: %w", ip, err)
+		}
+		// Held until all are found, so that they differ.
+		defer func() { _ = l.Close() }()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+func hostPort(ip string, port int) string {
+	return net.JoinHostPort(ip, strconv.Itoa(port))
+}
