@@ -19,7 +19,7 @@ import (
 const (
 	minVector      = "0.8.0"
 	minONNXRuntime = "1.24.0"
-	minPostgres    = 14
+	minPostgres    = 15
 )
 
 // What to do about a missing part, in the words of each system.

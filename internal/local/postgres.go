@@ -213,6 +213,8 @@ func (p *Postgres) serverSettings(port int) []string {
 	if p.opts.Throwaway {
 		maps.Copy(s, map[string]string{
 			"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0",
+			// In files beside the data, so that a killed server leaves nothing elsewhere.
+			"dynamic_shared_memory_type": "mmap",
 		})
 	}
 	maps.Copy(s, p.opts.Settings)

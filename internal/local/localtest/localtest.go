@@ -163,9 +163,22 @@ func (r *machine) stop() error {
 
 const dirPattern = "sluice-test-*"
 
+// memoryFree is how many bytes must be free in the file system in memory for it to be used.
+const memoryFree = 4 << 30
+
+// baseDir is memory where there is enough of it: a new database is hundreds of small files, which disks are slow at.
+func baseDir() string {
+	const memory = "/dev/shm"
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(memory, &fs); err == nil && fs.Bavail*uint64(fs.Bsize) >= memoryFree {
+		return memory
+	}
+	return os.TempDir()
+}
+
 // newDir makes a directory that the user whom PostgreSQL runs as can enter, and locks it as long as we live.
 func newDir() (string, *os.File, error) {
-	dir, err := os.MkdirTemp("", dirPattern)
+	dir, err := os.MkdirTemp(baseDir(), dirPattern)
 	if err != nil {
 		return "", nil, err
 	}
@@ -182,7 +195,7 @@ func newDir() (string, *os.File, error) {
 // sweep removes the directories of test binaries that were killed. What it can't remove, another user's for example,
 // it leaves.
 func sweep() {
-	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPattern))
+	dirs, err := filepath.Glob(filepath.Join(baseDir(), dirPattern))
 	if err != nil {
 		return
 	}

@@ -74,7 +74,8 @@ func Database(t testing.TB) string {
 	t.Helper()
 	pg := Postgres(t)
 	name := fmt.Sprintf("test_%d", serial.Add(1))
-	admin(t, pg, fmt.Sprintf("CREATE DATABASE %s OWNER %s TEMPLATE %s", name, local.Owner, running.template))
+	// Without fsync, copying the files is ten times faster than the default, which writes each page to the log.
+	admin(t, pg, fmt.Sprintf("CREATE DATABASE %s OWNER %s TEMPLATE %s STRATEGY file_copy", name, local.Owner, running.template))
 	t.Cleanup(func() { admin(t, pg, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name)) })
 	return pg.OwnerURL(name)
 }
