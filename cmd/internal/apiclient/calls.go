@@ -1,0 +1,220 @@
+package apiclient
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (T, error) {
+	var out T
+	return out, c.json(ctx, http.MethodGet, path, query, nil, &out)
+}
+
+func post[T any](ctx context.Context, c *Client, path string, in any) (T, error) {
+	var out T
+	return out, c.json(ctx, http.MethodPost, path, nil, in, &out)
+}
+
+// pages walks a list to its end.
+func pages[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		if query == nil {
+			query = url.Values{}
+		}
+		query.Set("limit", "500")
+		for {
+			page, err := get[api.Page[T]](ctx, c, path, query)
+			if err != nil {
+				var none T
+				yield(none, err)
+				return
+			}
+			for _, item := range page.Items {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			if page.Next == "" {
+				return
+			}
+			query.Set("cursor", page.Next)
+		}
+	}
+}
+
+func collectionPath(collection string) string { return "/v1/collections/" + url.PathEscape(collection) }
+
+func documentPath(id uuid.UUID) string { return "/v1/documents/" + id.String() }
+
+// WhoAmI tells whose key this is.
+func (c *Client) WhoAmI(ctx context.Context) (api.Identity, error) {
+	return get[api.Identity](ctx, c, "/v1/whoami", nil)
+}
+
+// Collections lists collections.
+func (c *Client) Collections(ctx context.Context) iter.Seq2[schema.Collection, error] {
+	return pages[schema.Collection](ctx, c, "/v1/collections", nil)
+}
+
+// Collection returns one by name or id.
+func (c *Client) Collection(ctx context.Context, name string) (schema.Collection, error) {
+	return get[schema.Collection](ctx, c, collectionPath(name), nil)
+}
+
+// CreateCollection makes a collection.
+func (c *Client) CreateCollection(ctx context.Context, n api.NewCollection) (schema.Collection, error) {
+	return post[schema.Collection](ctx, c, "/v1/collections", n)
+}
+
+// DeleteCollection deletes a collection.
+func (c *Client) DeleteCollection(ctx context.Context, name string) error {
+	return c.json(ctx, http.MethodDelete, collectionPath(name), nil, nil, nil)
+}
+
+// RetryCollection queues all failed documents of a collection again.
+func (c *Client) RetryCollection(ctx context.Context, name string) (api.Retried, error) {
+	return post[api.Retried](ctx, c, collectionPath(name)+"/retry", struct{}{})
+}
+
+// Compare asks which documents to upload.
+func (c *Client) Compare(ctx context.Context, collection string, documents []api.Fingerprint) (api.CompareResult, error) {
+	return post[api.CompareResult](ctx, c, collectionPath(collection)+"/documents/compare", api.Compare{Documents: documents})
+}
+
+// Upload uploads several documents in one request.
+func (c *Client) Upload(ctx context.Context, collection string, documents []api.NewDocument) ([]api.Uploaded, error) {
+	out, err := post[api.UploadResult](ctx, c, collectionPath(collection)+"/documents", api.Upload{Documents: documents})
+	return out.Documents, err
+}
+
+// File is one file to upload by itself.
+type File struct {
+	ExternalID string
+	FileName   string
+	Title      string
+	MediaType  string
+	Labels     []string
+	Metadata   string // JSON
+	Bytes      int64
+	Open       func() (io.ReadCloser, error)
+}
+
+// UploadFile streams one file.
+func (c *Client) UploadFile(ctx context.Context, collection string, f File) (api.Uploaded, error) {
+	query := url.Values{"external_id": {f.ExternalID}, "file_name": {f.FileName}, "label": f.Labels}
+	if f.Title != "" {
+		query.Set("title", f.Title)
+	}
+	if f.Metadata != "" {
+		query.Set("metadata", f.Metadata)
+	}
+	header := http.Header{"Content-Type": {"application/octet-stream"}}
+	if f.MediaType != "" {
+		header.Set("Content-Type", f.MediaType)
+	}
+	var out api.Uploaded
+	return out, c.do(ctx, call{method: http.MethodPut, path: collectionPath(collection) + "/content",
+		query: query, header: header, body: f.Open, size: f.Bytes}, &out)
+}
+
+// Documents lists a collection's documents; state and prefix may be empty.
+func (c *Client) Documents(ctx context.Context, collection string, state schema.State, prefix string) iter.Seq2[schema.Document, error] {
+	query := url.Values{}
+	if state != "" {
+		query.Set("state", string(state))
+	}
+	if prefix != "" {
+		query.Set("prefix", prefix)
+	}
+	return pages[schema.Document](ctx, c, collectionPath(collection)+"/documents", query)
+}
+
+// Document returns one with its versions.
+func (c *Client) Document(ctx context.Context, id uuid.UUID) (api.DocumentDetail, error) {
+	return get[api.DocumentDetail](ctx, c, documentPath(id), nil)
+}
+
+// RetryDocument queues a failed document again.
+func (c *Client) RetryDocument(ctx context.Context, id uuid.UUID) (schema.Document, error) {
+	return post[schema.Document](ctx, c, documentPath(id)+"/retry", struct{}{})
+}
+
+// DeleteDocument deletes a document.
+func (c *Client) DeleteDocument(ctx context.Context, id uuid.UUID) error {
+	return c.json(ctx, http.MethodDelete, documentPath(id), nil, nil, nil)
+}
+
+// Search finds passages.
+func (c *Client) Search(ctx context.Context, q api.Query) (api.SearchResult, error) {
+	return post[api.SearchResult](ctx, c, "/v1/search", q)
+}
+
+// Ask waits for an answer.
+func (c *Client) Ask(ctx context.Context, q api.Query) (schema.Answer, error) {
+	return post[schema.Answer](ctx, c, "/v1/ask", q)
+}
+
+// StartJob asks as a job.
+func (c *Client) StartJob(ctx context.Context, q api.Query) (schema.Job, error) {
+	return post[schema.Job](ctx, c, "/v1/jobs", q)
+}
+
+// Jobs lists at most limit jobs, newest first; 0 is all.
+func (c *Client) Jobs(ctx context.Context, limit int) ([]schema.Job, error) {
+	if limit > 0 && limit <= 500 {
+		page, err := get[api.Page[schema.Job]](ctx, c, "/v1/jobs", url.Values{"limit": {strconv.Itoa(limit)}})
+		return page.Items, err
+	}
+	var out []schema.Job
+	for job, err := range pages[schema.Job](ctx, c, "/v1/jobs", nil) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, job)
+	}
+	return out, nil
+}
+
+// Job returns one with its result.
+func (c *Client) Job(ctx context.Context, id uuid.UUID) (schema.Job, error) {
+	return get[schema.Job](ctx, c, "/v1/jobs/"+id.String(), nil)
+}
+
+// CancelJob cancels a job.
+func (c *Client) CancelJob(ctx context.Context, id uuid.UUID) (schema.Job, error) {
+	return post[schema.Job](ctx, c, "/v1/jobs/"+id.String()+"/cancel", struct{}{})
+}
+
+// Tenants lists tenants; needs the operator scope.
+func (c *Client) Tenants(ctx context.Context) iter.Seq2[api.Tenant, error] {
+	return pages[api.Tenant](ctx, c, "/v1/tenants", nil)
+}
+
+// CreateTenant makes a tenant and its first key.
+func (c *Client) CreateTenant(ctx context.Context, t api.NewTenant) (api.TenantCreated, error) {
+	return post[api.TenantCreated](ctx, c, "/v1/tenants", t)
+}
+
+// Keys lists the tenant's keys.
+func (c *Client) Keys(ctx context.Context) iter.Seq2[api.Key, error] {
+	return pages[api.Key](ctx, c, "/v1/keys", nil)
+}
+
+// CreateKey makes a key.
+func (c *Client) CreateKey(ctx context.Context, k api.NewKey) (api.KeyCreated, error) {
+	return post[api.KeyCreated](ctx, c, "/v1/keys", k)
+}
+
+// RevokeKey revokes a key.
+func (c *Client) RevokeKey(ctx context.Context, id uuid.UUID) error {
+	return c.json(ctx, http.MethodDelete, "/v1/keys/"+id.String(), nil, nil, nil)
+}

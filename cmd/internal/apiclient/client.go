@@ -1,0 +1,154 @@
+// Package apiclient calls the HTTP API for the command-line tool. It sends
+// again what may be sent again, and returns the server's problems as errors.
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// Client calls one server with one key.
+type Client struct {
+	base string
+	key  string
+	http *http.Client
+}
+
+// New returns a client of the server at address, for example
+// http://127.0.0.1:7700.
+func New(address, key string) (*Client, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, schema.Invalid("SLUICE_URL", "%q is not an http or https URL", address)
+	}
+	return &Client{base: strings.TrimRight(address, "/"), key: key, http: &http.Client{}}, nil
+}
+
+// tries is how often a request is sent before its error is returned.
+const tries = 6
+
+type call struct {
+	method, path string
+	query        url.Values
+	header       http.Header
+	// body is made anew for each try.
+	body func() (io.ReadCloser, error)
+	size int64
+}
+
+func (c *Client) json(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	k := call{method: method, path: path, query: query, header: http.Header{}}
+	if in != nil {
+		data, err := json.Marshal(in)
+		if err != nil {
+			return fmt.Errorf("encode the request: %w", err)
+		}
+		k.header.Set("Content-Type", "application/json")
+		k.size = int64(len(data))
+		k.body = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data)), nil }
+	}
+	if method == http.MethodPost {
+		k.header.Set("Idempotency-Key", uuid.NewString())
+	}
+	return c.do(ctx, k, out)
+}
+
+// do sends a request until it is answered for good. Every request of this
+// client may be repeated: a POST carries an idempotency key, and an upload of
+// what is stored changes nothing.
+func (c *Client) do(ctx context.Context, k call, out any) error {
+	for try := 1; ; try++ {
+		pause, err := c.once(ctx, k, out)
+		if err == nil || pause < 0 || try == tries || ctx.Err() != nil {
+			return err
+		}
+		pause = max(pause, time.Duration(rand.Int64N(int64(200*time.Millisecond)<<try)))
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+}
+
+// once sends a request. The pause is negative when a repeat cannot help.
+func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, error) {
+	address := c.base + k.path
+	if len(k.query) > 0 {
+		address += "?" + k.query.Encode()
+	}
+	var body io.ReadCloser
+	if k.body != nil {
+		var err error
+		if body, err = k.body(); err != nil {
+			return -1, err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, k.method, address, body)
+	if err != nil {
+		return -1, fmt.Errorf("make the request: %w", err)
+	}
+	r.ContentLength = k.size
+	r.Header = k.header.Clone()
+	if c.key != "" {
+		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return 0, fmt.Errorf("no server answers at %s: %w", c.base, errors.Join(schema.ErrUnavailable, unwrapURL(err)))
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode >= 400 {
+		data, _ := io.ReadAll(io.LimitReader(response.Body, 1<<20))
+		p := &api.Problem{}
+		if json.Unmarshal(data, p) != nil || p.Title == "" && p.Detail == "" {
+			p = &api.Problem{Title: http.StatusText(response.StatusCode), Detail: strings.TrimSpace(string(data[:min(len(data), 300)]))}
+		}
+		p.Status = response.StatusCode
+		switch p.Status {
+		case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
+			return time.Duration(seconds) * time.Second, p
+		}
+		return -1, p
+	}
+	if out == nil || response.StatusCode == http.StatusNoContent {
+		return 0, nil
+	}
+	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
+		return 0, fmt.Errorf("read the reply of %s %s: %w", k.method, k.path, err)
+	}
+	return 0, nil
+}
+
+// unwrapURL drops the method and address that net/http puts before its errors.
+func unwrapURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// IsStatus reports whether err is a problem of the given HTTP status.
+func IsStatus(err error, status int) bool {
+	var p *api.Problem
+	return errors.As(err, &p) && p.Status == status
+}

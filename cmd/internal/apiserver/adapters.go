@@ -1,0 +1,124 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/httpapi"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// documents adds reading bytes to the store.
+type documents struct{ *store.Store }
+
+// OpenContent implements httpapi.Documents.
+func (d documents) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
+	document, err := d.Document(ctx, p, id)
+	if err != nil {
+		return httpapi.Content{}, err
+	}
+	sum, err := hex.DecodeString(document.SHA256)
+	if err != nil {
+		return httpapi.Content{}, fmt.Errorf("read the hash of document %s: %w", id, err)
+	}
+	blob, err := d.OpenBlob(ctx, p.Tenant, sum)
+	if err != nil {
+		return httpapi.Content{}, err
+	}
+	return httpapi.Content{ReadCloser: io.NopCloser(blob), MediaType: document.MediaType, Bytes: blob.Size()}, nil
+}
+
+// tenants makes keys through auth and reads the rest from the store.
+type tenants struct {
+	*store.Store
+	auth *auth.Auth
+}
+
+// CreateTenant implements httpapi.Tenants.
+func (t tenants) CreateTenant(ctx context.Context, p schema.Principal, n schema.NewTenant) (schema.Tenant, string, error) {
+	return t.auth.CreateTenant(ctx, p, n)
+}
+
+// CreateKey implements httpapi.Tenants.
+func (t tenants) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
+	return t.auth.CreateKey(ctx, p, k)
+}
+
+// RevokeKey implements httpapi.Tenants.
+func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	return t.auth.RevokeKey(ctx, p, id)
+}
+
+// questions asks the query workers; the store keeps the jobs.
+type questions struct {
+	*store.Store
+	nats  *nats.Conn
+	plans *retrieval.Catalogue
+}
+
+func query(p schema.Principal, q httpapi.Question) wire.Query {
+	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, Filter: q.Filter, K: q.K}
+}
+
+func deadline(ctx context.Context) time.Time {
+	d, _ := ctx.Deadline()
+	return d
+}
+
+// Search implements httpapi.Questions.
+func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Question) (httpapi.Found, error) {
+	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
+		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)})
+	if err != nil {
+		return httpapi.Found{}, err
+	}
+	if reply.Error != nil {
+		return httpapi.Found{}, reply.Error
+	}
+	return httpapi.Found{Plan: reply.Plan, Candidates: reply.Candidates, Trace: reply.Trace}, nil
+}
+
+// create stores a question; one that names an unknown plan is refused before.
+func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Question, async bool) (schema.Job, error) {
+	plan, err := a.plans.Plan(q.Plan)
+	if err != nil {
+		return schema.Job{}, err
+	}
+	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan.Name, Filter: q.Filter, K: q.K,
+		Async: async, Trace: bus.Traceparent(ctx)})
+}
+
+// Ask implements httpapi.Questions.
+func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Answer, error) {
+	job, err := a.create(ctx, p, q, false)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	reply, err := bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject,
+		wire.AskRequest{Envelope: wire.Header(), Query: query(p, q), Question: job.ID, Deadline: deadline(ctx)})
+	switch {
+	case err != nil:
+		return schema.Answer{}, err
+	case reply.Error != nil:
+		return schema.Answer{}, reply.Error
+	case reply.Answer == nil:
+		return schema.Answer{}, fmt.Errorf("question %s: the reply has no answer", job.ID)
+	}
+	return *reply.Answer, nil
+}
+
+// StartJob implements httpapi.Questions.
+func (a questions) StartJob(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Job, error) {
+	return a.create(ctx, p, q, true)
+}

@@ -1,0 +1,115 @@
+// Package apiserver puts the HTTP API together: `sluice serve` runs it alone,
+// `sluice up` beside everything else.
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/httpapi"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Deps are what the API stands on; they stay the caller's.
+type Deps struct {
+	Store   *store.Store
+	NATS    *nats.Conn
+	Metrics http.Handler
+	Version string
+}
+
+// Server is the API as a service.
+type Server struct {
+	*lifecycle.Func
+	listener net.Listener
+}
+
+// New listens at once, so that a taken address is an early error and URL is
+// known; it serves from Start on. A Server runs once.
+func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
+	plans, err := queryworker.Plans()
+	if err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
+	}
+	keys := auth.New(d.Store)
+	handler := httpapi.New(httpapi.Options{
+		Version:       d.Version,
+		MaxUpload:     c.MaxUpload << 20,
+		AskTime:       c.AskTimeout,
+		Authenticator: keys,
+		Collections:   d.Store,
+		Documents:     documents{d.Store},
+		Questions:     questions{Store: d.Store, nats: d.NATS, plans: plans},
+		Tenants:       tenants{Store: d.Store, auth: keys},
+		Idempotency:   d.Store,
+		Metrics:       d.Metrics,
+		Ready: func(ctx context.Context) error {
+			if !d.NATS.IsConnected() {
+				return fmt.Errorf("no connection to nats: %w", schema.ErrUnavailable)
+			}
+			return d.Store.Ping(ctx)
+		},
+	})
+	s := &Server{listener: listener}
+	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler) })
+	return s, nil
+}
+
+// URL is where this machine reaches the API.
+func (s *Server) URL() string {
+	host, port, err := net.SplitHostPort(s.listener.Addr().String())
+	if err != nil {
+		return "http://" + s.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Close gives the address back when the server was never started.
+func (s *Server) Close() { _ = s.listener.Close() }
+
+func (s *Server) serve(ctx context.Context, handler http.Handler) (lifecycle.Run, error) {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	done := make(chan struct{})
+	var failure error
+	go func() {
+		defer close(done)
+		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+			failure = err
+		}
+	}()
+	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(ctx context.Context) error {
+		defer cancel()
+		err := server.Shutdown(ctx)
+		if err != nil {
+			cancel()
+			err = errors.Join(err, server.Close())
+		}
+		<-done
+		return err
+	}}, nil
+}

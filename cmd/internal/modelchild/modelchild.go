@@ -1,0 +1,173 @@
+// Package modelchild runs gpu-segmenter as a child process for `sluice up`, so
+// that only that program needs ONNX Runtime. A child that dies is started
+// again.
+package modelchild
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Options of the child.
+type Options struct {
+	// Program is gpu-segmenter; see Find.
+	Program string
+	// Env is the child's whole environment.
+	Env []string
+	// Ready asks whether the model server answers; Start waits for it.
+	Ready func(context.Context) error
+	Log   *slog.Logger
+}
+
+// A child that lives this long has started well, and the next one starts at
+// once; before, each waits longer, up to maxPause.
+const (
+	settled  = 30 * time.Second
+	maxPause = 10 * time.Second
+	stopTime = 10 * time.Second
+)
+
+// errStart means that the first child never became ready.
+var errStart = errors.New("gpu-segmenter did not start")
+
+// Find returns gpu-segmenter: the one beside this program, else from PATH.
+func Find() (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		if real, err := filepath.EvalSymlinks(self); err == nil {
+			self = real
+		}
+		beside := filepath.Join(filepath.Dir(self), "gpu-segmenter")
+		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+			return beside, nil
+		}
+	}
+	path, err := exec.LookPath("gpu-segmenter")
+	if err != nil {
+		return "", fmt.Errorf("gpu-segmenter is neither beside this program nor on PATH; `make build` makes it: %w", schema.ErrUnavailable)
+	}
+	return path, nil
+}
+
+// New makes the service. Start returns when the model server answers.
+func New(o Options) lifecycle.Service {
+	return lifecycle.NewFunc("gpu-segmenter", func(ctx context.Context) (lifecycle.Run, error) {
+		work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		done := make(chan struct{})
+		first := make(chan error, 1)
+		go func() {
+			defer close(done)
+			supervise(work, o, first)
+		}()
+		stop := func() { cancel(); <-done }
+		if err := o.ready(ctx, first); err != nil {
+			stop()
+			return lifecycle.Run{}, err
+		}
+		return lifecycle.Run{Done: done, Stop: func(context.Context) error { stop(); return nil }}, nil
+	})
+}
+
+// ready waits until the model server answers. Should the first child die
+// before, its last words are the error.
+func (o Options) ready(ctx context.Context, first <-chan error) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		attempt, cancel := context.WithTimeout(ctx, time.Second)
+		err := o.Ready(attempt)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		select {
+		case died := <-first:
+			return fmt.Errorf("%w: %w", errStart, died)
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", errStart, errors.Join(ctx.Err(), err))
+		case <-tick.C:
+		}
+	}
+}
+
+// supervise runs children one after the other until ctx ends. The end of the
+// first is told on first.
+func supervise(ctx context.Context, o Options, first chan<- error) {
+	pause := time.Duration(0)
+	for {
+		begin := time.Now()
+		err := child(ctx, o)
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case first <- err:
+		default:
+		}
+		if time.Since(begin) > settled {
+			pause = 0
+		}
+		o.Log.Warn("gpu-segmenter ended; starting it again", "error", err, "pause", pause)
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		pause = min(max(2*pause, 250*time.Millisecond), maxPause)
+	}
+}
+
+// child runs one child to its end. It is asked to end when ctx ends, and when
+// this process does: its standard input closes then.
+func child(ctx context.Context, o Options) error {
+	cmd := exec.CommandContext(ctx, o.Program, "--with-parent")
+	cmd.Env = o.Env
+	// A terminal's Ctrl-C is for the parent, which stops its children in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopTime
+	held, err := cmd.StdinPipe()
+	if err != nil {
+		return fmt.Errorf("start gpu-segmenter: %w", err)
+	}
+	defer func() { _ = held.Close() }()
+	words, err := cmd.StderrPipe()
+	if err != nil {
+		return fmt.Errorf("start gpu-segmenter: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start gpu-segmenter: %w", err)
+	}
+	last := relay(words, o.Log)
+	err = cmd.Wait()
+	if err != nil && last != "" {
+		return fmt.Errorf("%s (%w)", last, err)
+	}
+	return err
+}
+
+// relay passes the child's log lines on and returns the last.
+func relay(words io.Reader, log *slog.Logger) string {
+	last := ""
+	lines := bufio.NewScanner(words)
+	for lines.Scan() {
+		last = lines.Text()
+		log.Info(last, "program", "gpu-segmenter")
+	}
+	_, _ = io.Copy(io.Discard, words)
+	return last
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// question are the flags of a search and of a question.
+type question struct {
+	remote
+	Text       string   `arg:"" name:"question" help:"What to ask."`
+	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
+	Plan       string   `placeholder:"PLAN" help:"Retrieval plan; the default one when empty."`
+	Filter     []string `short:"f" sep:"none" help:"Narrow by metadata, e.g. 'year >= 2024 and region in (emea, apac)'; may be repeated." placeholder:"FILTER"`
+	K          int      `short:"k" help:"How many passages; the plan's own number when 0."`
+}
+
+func (q question) query() (api.Query, error) {
+	out := api.Query{Collection: q.Collection, Query: q.Text, Plan: q.Plan, K: q.K}
+	for _, text := range q.Filter {
+		f, err := schema.ParseFilter(text)
+		if err != nil {
+			return out, err
+		}
+		out.Filter = append(out.Filter, f...)
+	}
+	return out, nil
+}
+
+type searchCommand struct {
+	question
+	Explain bool `help:"Show what each stage of the plan did."`
+}
+
+func (s *searchCommand) Run(ctx context.Context) error {
+	c, err := s.client()
+	if err != nil {
+		return err
+	}
+	q, err := s.query()
+	if err != nil {
+		return err
+	}
+	q.Explain = s.Explain
+	found, err := c.Search(ctx, q)
+	if err != nil {
+		return err
+	}
+	if s.JSON {
+		return printJSON(found)
+	}
+	for i, p := range found.Passages {
+		fmt.Printf("%2d. %.4f  %s  (%s)\n", i+1, p.Score, printable(p.ExternalID), printable(p.Location))
+		indent(os.Stdout, "      ", p.Text, 96)
+	}
+	fmt.Printf("%d passages in %.0f ms, plan %s\n", len(found.Passages), found.Millis, found.Plan)
+	printTrace(found.Trace)
+	return nil
+}
+
+type askCommand struct {
+	question
+	Async bool `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
+}
+
+func (a *askCommand) Run(ctx context.Context) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	q, err := a.query()
+	if err != nil {
+		return err
+	}
+	if a.Async {
+		job, err := c.StartJob(ctx, q)
+		if err != nil {
+			return err
+		}
+		return printJob(job, a.JSON)
+	}
+	begin := time.Now()
+	answer, err := c.Ask(ctx, q)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return printJSON(answer)
+	}
+	printAnswer(answer)
+	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
+	return nil
+}
+
+func printAnswer(a schema.Answer) {
+	indent(os.Stdout, "", a.Answer, 100)
+	for i, c := range a.Citations {
+		title := c.Document
+		if c.Title != "" && c.Title != c.Document {
+			title = c.Title + " (" + c.Document + ")"
+		}
+		fmt.Printf("\n  [%d] %s, %s\n", i+1, printable(title), printable(c.Location))
+		indent(os.Stdout, "      | ", c.Quote, 92)
+	}
+}
+
+func printTrace(trace []schema.StageReport) {
+	for _, s := range trace {
+		fmt.Printf("  %-12s %6d in %6d out %8.1f ms  %s\n", s.Stage, s.In, s.Out, s.Millis, printable(s.Why))
+	}
+}
+
+type jobsCommand struct {
+	List   jobsList   `cmd:"" help:"List jobs, newest first."`
+	Show   jobsShow   `cmd:"" help:"Show a job and its result."`
+	Cancel jobsCancel `cmd:"" help:"Cancel a job."`
+}
+
+type jobsList struct {
+	remote
+	Limit int `default:"50" help:"How many; 0 is all."`
+}
+
+func (l *jobsList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	jobs, err := c.Jobs(ctx, l.Limit)
+	if err != nil {
+		return err
+	}
+	return printList(l.JSON, func(yield func(schema.Job, error) bool) {
+		for _, j := range jobs {
+			if !yield(j, nil) {
+				return
+			}
+		}
+	}, "ID STATE CREATED QUESTION", func(j schema.Job) []any {
+		return []any{j.ID, j.State, j.CreatedAt.Local().Format(time.DateTime), j.Question}
+	})
+}
+
+type oneJob struct {
+	remote
+	Job string `arg:"" help:"The job's id."`
+}
+
+func (o oneJob) do(ctx context.Context, call func(*apiclient.Client, context.Context, uuid.UUID) (schema.Job, error)) error {
+	c, err := o.client()
+	if err != nil {
+		return err
+	}
+	id, err := schema.ParseID("job", o.Job)
+	if err != nil {
+		return err
+	}
+	job, err := call(c, ctx, id)
+	if err != nil {
+		return err
+	}
+	return printJob(job, o.JSON)
+}
+
+type jobsShow struct{ oneJob }
+
+func (s *jobsShow) Run(ctx context.Context) error { return s.do(ctx, (*apiclient.Client).Job) }
+
+type jobsCancel struct{ oneJob }
+
+func (s *jobsCancel) Run(ctx context.Context) error { return s.do(ctx, (*apiclient.Client).CancelJob) }
+
+func printJob(j schema.Job, asJSON bool) error {
+	if asJSON {
+		return printJSON(j)
+	}
+	fmt.Printf("%s  %s", j.ID, j.State)
+	if j.Stage != "" && !j.State.Final() {
+		fmt.Printf("  (%s)", j.Stage)
+	}
+	fmt.Printf("  %s\n", printable(j.Question))
+	if j.Reason != nil {
+		fmt.Printf("  %s: %s\n", j.Reason.Code, printable(j.Reason.Message))
+	}
+	if j.Result != nil {
+		printAnswer(*j.Result)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// doctorCommand checks what `sluice up` would use: what is given answers, and
+// what is not can be started. With a server running it checks that too.
+type doctorCommand struct {
+	remote
+	config.Database
+	config.NATS
+	config.Temporal
+	config.Model
+}
+
+// finding is one part and how it is.
+type finding struct {
+	Part   string `json:"part"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+// asking bounds one check.
+const asking = 5 * time.Second
+
+func (d *doctorCommand) Run(ctx context.Context) error {
+	checks := []struct {
+		part  string
+		check func(context.Context) (string, error)
+	}{
+		{"postgres", d.postgres}, {"nats", d.nats}, {"temporal", d.temporal},
+		{"onnx runtime", d.onnxRuntime}, {"gpu-segmenter", func(context.Context) (string, error) { return modelchild.Find() }},
+		{"data directory", d.directory}, {"server", d.server},
+	}
+	var found []finding
+	sick := false
+	for _, c := range checks {
+		attempt, cancel := context.WithTimeout(ctx, asking)
+		detail, err := c.check(attempt)
+		cancel()
+		f := finding{Part: c.part, OK: err == nil, Detail: detail}
+		if err != nil {
+			f.Detail, sick = err.Error(), true
+		}
+		found = append(found, f)
+	}
+	if d.JSON {
+		if err := printJSON(found); err != nil {
+			return err
+		}
+	} else if err := table("PART STATE DETAIL", func(row func(...any)) {
+		for _, f := range found {
+			state := "ok"
+			if !f.OK {
+				state = "MISSING"
+			}
+			row(f.Part, state, f.Detail)
+		}
+	}); err != nil {
+		return err
+	}
+	if sick {
+		return errSilent
+	}
+	return nil
+}
+
+func (d *doctorCommand) postgres(ctx context.Context) (string, error) {
+	if d.DatabaseURL == "" {
+		p, err := local.FindPostgres(ctx, 0)
+		return fmt.Sprintf("PostgreSQL %d in %s with pgvector %s; `sluice up` starts it", p.Major, p.Bin, p.Vector), err
+	}
+	db, err := store.Open(ctx, d.DatabaseURL, store.Options{Name: "sluice doctor", MaxConns: 2})
+	if err != nil {
+		return "", err
+	}
+	defer db.Close()
+	return "SLUICE_DATABASE_URL answers, and its schema fits", db.CheckSchema(ctx)
+}
+
+func (d *doctorCommand) nats(ctx context.Context) (string, error) {
+	if d.NATSURL == "" {
+		return "built in; `sluice up` starts it", nil
+	}
+	nc, err := bus.Connect(ctx, bus.Options{URL: d.NATSURL, Name: "sluice doctor"})
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	info, err := modelclient.New(nc, modelclient.Options{}).Info(ctx)
+	if err != nil {
+		return "SLUICE_NATS_URL answers; no model server does", nil
+	}
+	return fmt.Sprintf("SLUICE_NATS_URL answers, and a model server with pack %s on %s", info.Pack, info.Provider), nil
+}
+
+func (d *doctorCommand) temporal(ctx context.Context) (string, error) {
+	if d.TemporalAddress == "" {
+		t, err := local.FindTemporal()
+		return t.Path + "; `sluice up` starts it", err
+	}
+	c, err := durable.Dial(ctx, durable.Options{Address: d.TemporalAddress, Namespace: d.TemporalNamespace, Name: "sluice doctor"})
+	if err != nil {
+		return "", err
+	}
+	c.Close()
+	return "SLUICE_TEMPORAL_ADDRESS answers", nil
+}
+
+func (d *doctorCommand) onnxRuntime(context.Context) (string, error) {
+	if d.ONNXRuntimeLib != "" {
+		_, err := os.Stat(d.ONNXRuntimeLib)
+		return d.ONNXRuntimeLib, err
+	}
+	return local.FindONNXRuntime()
+}
+
+func (d *doctorCommand) directory(context.Context) (string, error) {
+	data, err := filepath.Abs(d.Data)
+	if err != nil {
+		return "", err
+	}
+	probe := data
+	for {
+		if _, err := os.Stat(probe); err == nil || probe == filepath.Dir(probe) {
+			break
+		}
+		probe = filepath.Dir(probe)
+	}
+	f, err := os.CreateTemp(probe, ".sluice-doctor-*")
+	if err != nil {
+		return "", fmt.Errorf("%s cannot be written (--data, SLUICE_DATA): %w", probe, err)
+	}
+	_ = f.Close()
+	return data, os.Remove(f.Name())
+}
+
+func (d *doctorCommand) server(ctx context.Context) (string, error) {
+	c, err := d.client()
+	if err != nil {
+		return "none runs; start one with `sluice up`", nil
+	}
+	who, err := c.WhoAmI(ctx)
+	if err != nil {
+		return "none answers; start one with `sluice up`", nil
+	}
+	return fmt.Sprintf("answers; the key is %q of tenant %s", who.Name, who.Tenant), nil
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type documentsCommand struct {
+	List   documentsList   `cmd:"" help:"List documents."`
+	Show   documentsShow   `cmd:"" help:"Show a document and its versions."`
+	Retry  documentsRetry  `cmd:"" help:"Queue failed documents again."`
+	Delete documentsDelete `cmd:"" help:"Delete documents."`
+}
+
+type documentsList struct {
+	remote
+	Collection string       `required:"" short:"c" help:"Name or id of the collection."`
+	State      schema.State `help:"Only those whose newest version is in this state." enum:",received,queued,processing,ready,failed,superseded,cancelled" default:""`
+	Prefix     string       `help:"Only those whose external id begins so."`
+}
+
+func (l *documentsList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	return printList(l.JSON, c.Documents(ctx, l.Collection, l.State, l.Prefix), "ID STATE SIZE PASSAGES DOCUMENT", func(d schema.Document) []any {
+		name := d.ExternalID
+		if d.Reason != nil {
+			name += "  (" + d.Reason.Message + ")"
+		}
+		return []any{d.ID, d.State, bytesText(d.Bytes), d.Passages, name}
+	})
+}
+
+// someDocuments are documents named by id, or by external id in a collection.
+type someDocuments struct {
+	remote
+	Documents  []string `arg:"" optional:"" name:"document" help:"Ids, or external ids with --collection."`
+	Collection string   `short:"c" help:"Name or id of the collection, for external ids."`
+}
+
+func (s someDocuments) each(ctx context.Context, do func(*apiclient.Client, uuid.UUID, string) error) error {
+	c, err := s.client()
+	if err != nil {
+		return err
+	}
+	for _, name := range s.Documents {
+		id, err := s.find(ctx, c, name)
+		if err == nil {
+			err = do(c, id, name)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (s someDocuments) find(ctx context.Context, c *apiclient.Client, name string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(name); err == nil && s.Collection == "" {
+		return id, nil
+	}
+	if s.Collection == "" {
+		return uuid.Nil, schema.Invalid("document", "is not an id; name its --collection to use its external id")
+	}
+	for d, err := range c.Documents(ctx, s.Collection, "", name) {
+		if err != nil {
+			return uuid.Nil, err
+		}
+		if d.ExternalID == name || d.ID.String() == name {
+			return d.ID, nil
+		}
+	}
+	if id, err := uuid.Parse(name); err == nil {
+		return id, nil
+	}
+	return uuid.Nil, schema.ErrNotFound
+}
+
+type documentsShow struct{ someDocuments }
+
+func (s *documentsShow) Run(ctx context.Context) error {
+	if len(s.Documents) == 0 {
+		return schema.Invalid("document", "name at least one")
+	}
+	return s.each(ctx, func(c *apiclient.Client, id uuid.UUID, _ string) error {
+		d, err := c.Document(ctx, id)
+		if err != nil {
+			return err
+		}
+		if s.JSON {
+			return printJSON(d)
+		}
+		fmt.Printf("%s  %s\n  title %s\n  %s, %s, %d sections, %d passages\n", d.ID, printable(d.ExternalID), printable(d.Title),
+			d.MediaType, bytesText(d.Bytes), d.Sections, d.Passages)
+		if len(d.Labels) > 0 {
+			fmt.Printf("  labels %v\n", d.Labels)
+		}
+		for _, v := range d.Versions {
+			fmt.Printf("  version %d  %-10s  attempt %d  %s\n", v.Number, v.State, v.Attempt, v.CreatedAt.Local().Format(time.DateTime))
+			if v.Reason != nil {
+				fmt.Printf("      %s: %s\n", v.Reason.Code, printable(v.Reason.Message))
+			}
+		}
+		return nil
+	})
+}
+
+type documentsRetry struct {
+	someDocuments
+	Failed bool `help:"Every failed document of the collection."`
+}
+
+func (r *documentsRetry) Run(ctx context.Context) error {
+	if r.Failed == (len(r.Documents) > 0) {
+		return schema.Invalid("document", "name documents, or --failed with a --collection")
+	}
+	if r.Failed {
+		if r.Collection == "" {
+			return schema.Invalid("collection", "--failed needs a --collection")
+		}
+		c, err := r.client()
+		if err != nil {
+			return err
+		}
+		done, err := c.RetryCollection(ctx, r.Collection)
+		if err != nil {
+			return err
+		}
+		if r.JSON {
+			return printJSON(done)
+		}
+		fmt.Printf("%d documents are queued again\n", done.Queued)
+		return nil
+	}
+	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) error {
+		d, err := c.RetryDocument(ctx, id)
+		if err != nil {
+			return err
+		}
+		if r.JSON {
+			return printJSON(d)
+		}
+		fmt.Printf("%s  %s\n", d.State, printable(name))
+		return nil
+	})
+}
+
+type documentsDelete struct{ someDocuments }
+
+func (r *documentsDelete) Run(ctx context.Context) error {
+	if len(r.Documents) == 0 {
+		return errors.New("name at least one document")
+	}
+	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) error {
+		if err := c.DeleteDocument(ctx, id); err != nil {
+			return err
+		}
+		if !r.JSON {
+			fmt.Printf("deleted  %s\n", printable(name))
+		}
+		return nil
+	})
+}

@@ -1,0 +1,105 @@
+// Command sluice is the person's tool: it runs everything on one machine, puts
+// documents in, and asks.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/local"
+)
+
+// version is set by the build.
+var version = "dev"
+
+type commands struct {
+	Up      upCommand      `cmd:"" help:"Run everything on this machine, in the foreground."`
+	Serve   serveCommand   `cmd:"" help:"Serve the HTTP API alone."`
+	Migrate migrateCommand `cmd:"" help:"Create or update the database's schema."`
+	Doctor  doctorCommand  `cmd:"" help:"Check every part and say what to do."`
+
+	Ingest ingestCommand `cmd:"" help:"Put documents in: folders, files, globs, BEIR folders."`
+	Search searchCommand `cmd:"" help:"Find passages."`
+	Ask    askCommand    `cmd:"" help:"Ask a question; get an answer with citations."`
+
+	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
+	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
+	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
+	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
+	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+// remote is how a command finds the server.
+type remote struct {
+	URL    string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`
+	APIKey string `name:"api-key" env:"SLUICE_API_KEY" placeholder:"KEY" help:"The API key; the one that 'sluice up' printed when empty."`
+	Data   string `env:"SLUICE_DATA" default:"${data}" placeholder:"DIR" help:"Data directory of 'sluice up'."`
+	JSON   bool   `help:"Print JSON, for programs."`
+}
+
+func (r remote) client() (*apiclient.Client, error) { return apiclient.Find(r.URL, r.APIKey, r.Data) }
+
+type versionCommand struct{}
+
+func (versionCommand) Run() error {
+	fmt.Println("sluice " + version)
+	return nil
+}
+
+// errSilent ends the program with status 1; what is wrong has been said.
+var errSilent = errors.New("")
+
+func main() {
+	if ingestworker.RunIfParseChild() {
+		return
+	}
+	if err := run(os.Args[1:]); err != nil {
+		if !errors.Is(err, errSilent) {
+			fmt.Fprintln(os.Stderr, "sluice: "+err.Error())
+		}
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	file, err := config.FromFile(append(config.Known(), "url", "api-key", "data"))
+	if err != nil {
+		return err
+	}
+	home, err := local.Home()
+	if err != nil {
+		return err
+	}
+	parser, err := kong.New(&commands{}, file,
+		kong.Name("sluice"),
+		kong.Description("Ingest documents, search them, and get answers with citations."),
+		kong.Vars{"data": filepath.Join(home, "data")},
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		parser.FatalIfErrorf(err)
+	}
+	ctx := context.Background()
+	if _, long := command.Selected().Target.Addr().Interface().(interface{ handlesSignals() }); !long {
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+	}
+	command.BindTo(ctx, (*context.Context)(nil))
+	return command.Run()
+}

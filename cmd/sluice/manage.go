@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type collectionsCommand struct {
+	List   collectionsList   `cmd:"" default:"withargs" help:"List collections."`
+	Create collectionsCreate `cmd:"" help:"Create a collection."`
+	Delete collectionsDelete `cmd:"" help:"Delete a collection and its documents."`
+}
+
+type collectionsList struct{ remote }
+
+func (l *collectionsList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	return printList(l.JSON, c.Collections(ctx), "NAME READY UNFINISHED FAILED SIZE PASSAGES", func(c schema.Collection) []any {
+		unfinished := c.Counts[schema.StateReceived] + c.Counts[schema.StateQueued] + c.Counts[schema.StateProcessing]
+		return []any{c.Name, c.Counts[schema.StateReady], unfinished, c.Counts[schema.StateFailed], bytesText(c.Bytes), c.Passages}
+	})
+}
+
+type collectionsCreate struct {
+	remote
+	Name        string `arg:"" help:"Unique in the tenant."`
+	Description string `help:"For people."`
+	Language    string `default:"en" help:"BCP 47."`
+}
+
+func (n *collectionsCreate) Run(ctx context.Context) error {
+	c, err := n.client()
+	if err != nil {
+		return err
+	}
+	made, err := c.CreateCollection(ctx, api.NewCollection{Name: n.Name, Description: n.Description, Language: n.Language})
+	if err != nil {
+		return err
+	}
+	if n.JSON {
+		return printJSON(made)
+	}
+	fmt.Println("created " + made.Name)
+	return nil
+}
+
+type collectionsDelete struct {
+	remote
+	Name string `arg:"" help:"Name or id."`
+	Yes  bool   `help:"Really."`
+}
+
+func (d *collectionsDelete) Run(ctx context.Context) error {
+	c, err := d.client()
+	if err != nil {
+		return err
+	}
+	if !d.Yes {
+		have, err := c.Collection(ctx, d.Name)
+		if err != nil {
+			return err
+		}
+		var documents int64
+		for _, n := range have.Counts {
+			documents += n
+		}
+		return schema.Invalid("yes", "%s has %d documents; say --yes to delete them all", have.Name, documents)
+	}
+	if err := c.DeleteCollection(ctx, d.Name); err != nil {
+		return err
+	}
+	if !d.JSON {
+		fmt.Println("deleted " + d.Name)
+	}
+	return nil
+}
+
+type tenantsCommand struct {
+	List   tenantsList   `cmd:"" default:"withargs" help:"List tenants."`
+	Create tenantsCreate `cmd:"" help:"Create a tenant; prints its first key."`
+}
+
+type tenantsList struct{ remote }
+
+func (l *tenantsList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	return printList(l.JSON, c.Tenants(ctx), "ID NAME CREATED", func(t api.Tenant) []any {
+		return []any{t.ID, t.Name, t.CreatedAt.Local().Format(time.DateTime)}
+	})
+}
+
+type tenantsCreate struct {
+	remote
+	Name         string `arg:"" help:"Lower-case letters, digits, dot, dash, underscore."`
+	MaxDocuments *int64 `help:"Most documents it may have."`
+	MaxBytes     *int64 `help:"Most bytes it may store."`
+}
+
+func (n *tenantsCreate) Run(ctx context.Context) error {
+	c, err := n.client()
+	if err != nil {
+		return err
+	}
+	made, err := c.CreateTenant(ctx, api.NewTenant{Name: n.Name, MaxDocuments: n.MaxDocuments, MaxBytes: n.MaxBytes})
+	if err != nil {
+		return err
+	}
+	if n.JSON {
+		return printJSON(made)
+	}
+	fmt.Printf("tenant  %s  %s\nkey     %s\nThe key is not shown again.\n", made.Name, made.ID, made.APIKey)
+	return nil
+}
+
+type keysCommand struct {
+	List   keysList   `cmd:"" default:"withargs" help:"List API keys."`
+	Create keysCreate `cmd:"" help:"Create an API key; prints it once."`
+	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
+}
+
+type keysList struct{ remote }
+
+func (l *keysList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	return printList(l.JSON, c.Keys(ctx), "ID PREFIX SCOPES STATE NAME", func(k api.Key) []any {
+		state := "active"
+		switch {
+		case k.RevokedAt != nil:
+			state = "revoked"
+		case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
+			state = "expired"
+		}
+		return []any{k.ID, k.Prefix, fmt.Sprint(k.Scopes), state, k.Name}
+	})
+}
+
+type keysCreate struct {
+	remote
+	Name    string         `arg:"" help:"What it is for."`
+	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query or impersonate; may be repeated."`
+	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
+	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
+}
+
+func (n *keysCreate) Run(ctx context.Context) error {
+	c, err := n.client()
+	if err != nil {
+		return err
+	}
+	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group}
+	if n.Expires > 0 {
+		at := time.Now().Add(n.Expires)
+		key.ExpiresAt = &at
+	}
+	made, err := c.CreateKey(ctx, key)
+	if err != nil {
+		return err
+	}
+	if n.JSON {
+		return printJSON(made)
+	}
+	fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
+	return nil
+}
+
+type keysRevoke struct {
+	remote
+	Key string `arg:"" help:"The key's id."`
+}
+
+func (r *keysRevoke) Run(ctx context.Context) error {
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	id, err := schema.ParseID("key", r.Key)
+	if err != nil {
+		return err
+	}
+	return c.RevokeKey(ctx, id)
+}

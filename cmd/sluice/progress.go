@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+	"golang.org/x/sys/unix"
+)
+
+// progress shows how far an ingestion is: bars on a terminal, a line now and
+// then elsewhere, nothing for programs.
+type progress struct {
+	out   io.Writer
+	bars  *mpb.Progress
+	up    *mpb.Bar
+	ready *mpb.Bar
+
+	mu                  sync.Mutex
+	quiet               bool
+	total, sent         int
+	last                time.Time
+	lastDone, lastTotal int
+}
+
+// lineEvery is how often a line is written where there is no terminal.
+const lineEvery = 2 * time.Second
+
+func newProgress(out *os.File, quiet bool) *progress {
+	p := &progress{out: out, quiet: quiet}
+	if quiet || !terminal(out) {
+		return p
+	}
+	p.bars = mpb.New(mpb.WithOutput(out), mpb.WithRefreshRate(100*time.Millisecond))
+	bar := func(name string) *mpb.Bar {
+		return p.bars.AddBar(0,
+			mpb.PrependDecorators(decor.Name(name, decor.WCSyncSpaceR), decor.CountersNoUnit("%d / %d", decor.WCSyncSpace)),
+			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Elapsed(decor.ET_STYLE_GO, decor.WC{W: 6})))
+	}
+	p.up, p.ready = bar("uploaded"), bar("ready")
+	return p
+}
+
+func terminal(f *os.File) bool {
+	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	return err == nil
+}
+
+func (p *progress) found(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total += n
+	if p.bars != nil {
+		p.up.SetTotal(int64(p.total), false)
+		p.ready.SetTotal(int64(p.total), false)
+	}
+}
+
+func (p *progress) uploaded(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent += n
+	if p.bars != nil {
+		p.up.SetCurrent(int64(p.sent))
+		return
+	}
+	p.line("uploaded", p.sent, p.total)
+}
+
+func (p *progress) processed(done, total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bars != nil {
+		p.ready.SetTotal(int64(total), false)
+		p.ready.SetCurrent(int64(done))
+		return
+	}
+	p.line("processed", done, total)
+}
+
+func (p *progress) line(what string, done, total int) {
+	if p.quiet || done == p.lastDone && total == p.lastTotal || done < total && time.Since(p.last) < lineEvery {
+		return
+	}
+	p.last, p.lastDone, p.lastTotal = time.Now(), done, total
+	fmt.Fprintf(p.out, "%s %d of %d\n", what, done, total)
+}
+
+// end leaves the last state on the screen.
+func (p *progress) end() {
+	if p.bars == nil {
+		return
+	}
+	p.up.Abort(false)
+	p.ready.Abort(false)
+	p.bars.Wait()
+}

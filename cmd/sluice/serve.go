@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/telemetry"
+)
+
+// grace is what work in hand gets when the program is asked to stop.
+const grace = 25 * time.Second
+
+// connecting is how long the parts may take to answer at the start.
+const connecting = time.Minute
+
+// logging sets the process's logger; logs go to standard error.
+func logging(c config.Log) (*slog.Logger, error) {
+	log, err := telemetry.NewLogger(os.Stderr, c.LogLevel, c.LogFormat)
+	if err != nil {
+		return nil, err
+	}
+	slog.SetDefault(log)
+	return log, nil
+}
+
+type serveCommand struct {
+	config.Database
+	config.NATS
+	config.HTTP
+	config.Log
+}
+
+// handlesSignals: lifecycle.Main does.
+func (*serveCommand) handlesSignals() {}
+
+func (c *serveCommand) Run(ctx context.Context) error {
+	if err := config.Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}, [2]string{"SLUICE_NATS_URL", c.NATSURL}); err != nil {
+		return err
+	}
+	log, err := logging(c.Log)
+	if err != nil {
+		return err
+	}
+	observed, err := telemetry.Setup(ctx, "serve", version)
+	if err != nil {
+		return err
+	}
+	starting, cancel := context.WithTimeout(ctx, connecting)
+	defer cancel()
+	db, err := store.Open(starting, c.DatabaseURL, store.Options{Name: "sluice serve", MaxConns: c.DatabaseConnections})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.CheckSchema(starting); err != nil {
+		return err
+	}
+	nc, err := bus.Connect(starting, bus.Options{URL: c.NATSURL, Name: "sluice serve"})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	server, err := apiserver.New(starting, c.HTTP, apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version})
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	service := lifecycle.NewGroup("serve", grace, lifecycle.NewResource("telemetry", observed.Start, observed.Stop), server)
+	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
+}
+
+type migrateCommand struct {
+	config.Database
+	Bootstrap string `placeholder:"TENANT" help:"Also make this tenant and its first key, with all scopes, when there is none; print the key."`
+	JSON      bool   `help:"Print JSON, for programs."`
+}
+
+func (c *migrateCommand) Run(ctx context.Context) error {
+	if err := config.Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}); err != nil {
+		return err
+	}
+	if err := store.Migrate(ctx, c.DatabaseURL); err != nil {
+		return err
+	}
+	made := struct {
+		Migrated bool   `json:"migrated"`
+		APIKey   string `json:"api_key,omitempty"`
+	}{Migrated: true}
+	if c.Bootstrap != "" {
+		db, err := store.Open(ctx, c.DatabaseURL, store.Options{Name: "sluice migrate", MaxConns: 2})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		if made.APIKey, _, err = auth.New(db).EnsureBootstrap(ctx, c.Bootstrap); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return printJSON(made)
+	}
+	fmt.Println("the schema is up to date")
+	switch {
+	case made.APIKey != "":
+		fmt.Printf("first key of tenant %s, not shown again: %s\n", c.Bootstrap, made.APIKey)
+	case c.Bootstrap != "":
+		fmt.Printf("tenant %s has a key already\n", c.Bootstrap)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
+	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
+	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
+	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/telemetry"
+)
+
+// This file puts everything together in one process, the workers as their own
+// programs put them together.
+
+// system is everything that runs for `sluice up`.
+type system struct {
+	settings *upCommand
+	log      *slog.Logger
+	observed *telemetry.Telemetry
+
+	credentials apiclient.Credentials
+	auth        *auth.Auth
+	store       *store.Store
+	nats        *nats.Conn
+	temporal    client.Client
+
+	// Addresses, given or of what was started.
+	databaseURL, natsURL, temporalAddress string
+}
+
+// start brings the parts up, each when those before it are ready, and returns
+// what stops them in reverse. When it fails nothing is left running.
+func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
+	var running []func(context.Context) error
+	closing := func(f func()) { running = append(running, func(context.Context) error { f(); return nil }) }
+	stop := func(ctx context.Context) error {
+		var all []error
+		for _, f := range slices.Backward(running) {
+			all = append(all, f(ctx))
+		}
+		return errors.Join(all...)
+	}
+	workers, err := func() (lifecycle.Service, error) {
+		running = append(running, u.observed.Stop)
+		servers, err := u.servers()
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range servers {
+			running = append(running, s.Stop)
+		}
+		if err := together(ctx, servers); err != nil {
+			return nil, err
+		}
+		starting, cancel := context.WithTimeout(ctx, connecting)
+		defer cancel()
+		u.addresses(servers)
+		if err := u.connect(starting, closing); err != nil {
+			return nil, err
+		}
+		workers, err := u.workers(starting)
+		if err != nil {
+			return nil, err
+		}
+		running = append(running, workers.Stop)
+		return workers, workers.Start(ctx)
+	}()
+	if err != nil {
+		return lifecycle.Run{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
+	}
+	return lifecycle.Run{Done: workers.Done(), Err: workers.Err, Stop: stop}, nil
+}
+
+// servers makes those of the three servers that are not given.
+func (u *system) servers() ([]lifecycle.Service, error) {
+	var out []lifecycle.Service
+	dir := func(name string) string { return filepath.Join(u.settings.Data, name) }
+	if u.settings.DatabaseURL == "" {
+		p, err := local.NewPostgres(local.PostgresOptions{Dir: dir("postgres"), Log: u.log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	if u.settings.NATSURL == "" {
+		n, err := local.NewNATS(local.NATSOptions{Dir: dir("nats"), Log: u.log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	if u.settings.TemporalAddress == "" {
+		t, err := local.NewTemporal(local.TemporalOptions{Dir: dir("temporal"), Log: u.log})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// together starts services at once; they do not need each other.
+func together(ctx context.Context, services []lifecycle.Service) error {
+	starts, ctx := errgroup.WithContext(ctx)
+	for _, s := range services {
+		starts.Go(func() error { return s.Start(ctx) })
+	}
+	return starts.Wait()
+}
+
+func (u *system) addresses(servers []lifecycle.Service) {
+	u.databaseURL, u.natsURL, u.temporalAddress = u.settings.DatabaseURL, u.settings.NATSURL, u.settings.TemporalAddress
+	for _, s := range servers {
+		switch s := s.(type) {
+		case *local.Postgres:
+			u.databaseURL = s.URL()
+		case *local.NATS:
+			u.natsURL = s.URL()
+		case *local.Temporal:
+			u.temporalAddress = s.Address()
+		}
+	}
+}
+
+func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
+	if err := store.Migrate(ctx, u.databaseURL); err != nil {
+		return err
+	}
+	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{Name: "sluice up", MaxConns: u.settings.DatabaseConnections}); err != nil {
+		return err
+	}
+	closing(u.store.Close)
+	if u.nats, err = bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up"}); err != nil {
+		return err
+	}
+	closing(u.nats.Close)
+	if u.temporal, err = durable.Dial(ctx, durable.Options{Address: u.temporalAddress, Namespace: u.settings.TemporalNamespace, Name: "sluice up"}); err != nil {
+		return err
+	}
+	closing(u.temporal.Close)
+	u.auth = auth.New(u.store)
+	key, err := u.key(ctx)
+	if err != nil {
+		return err
+	}
+	u.credentials = apiclient.Credentials{APIKey: key, Data: u.settings.Data}
+	return nil
+}
+
+// workers makes the model server's child, the three workers and the API. The
+// API comes last: when it answers, everything does.
+func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
+	s := u.settings
+	program, err := modelchild.Find()
+	if err != nil {
+		return nil, err
+	}
+	models := modelclient.New(u.nats, modelclient.Options{})
+	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(), Log: u.log,
+		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
+	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Parse: s.Parse, Streams: s.Streams},
+		ingestworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := llmgateway.New(s.LLM, llmgateway.Deps{Store: u.store, NATS: u.nats})
+	if err != nil {
+		return nil, err
+	}
+	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams},
+		queryworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal, Model: models})
+	if err != nil {
+		return nil, err
+	}
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version})
+	if err != nil {
+		return nil, err
+	}
+	u.credentials.URL = api.URL()
+	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
+	return lifecycle.NewGroup("workers", grace, model, ingest, gateway, query, api, left), nil
+}
+
+// modelEnv is the model server's environment: this process's, without what
+// is not its business, and where NATS is.
+func (u *system) modelEnv() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "SLUICE_") || name == "SLUICE_HOME" || name == "SLUICE_CONFIG" {
+			env = append(env, kv)
+		}
+	}
+	s := u.settings
+	for name, value := range map[string]string{
+		"SLUICE_NATS_URL": u.natsURL, "SLUICE_HEALTH_LISTEN": "off", "SLUICE_MODEL_PACK": s.ModelPack,
+		"SLUICE_MODEL_PROVIDER": s.ModelProvider, "SLUICE_MODEL_THREADS": fmt.Sprint(s.ModelThreads),
+		"SLUICE_ONNXRUNTIME_LIB": s.ONNXRuntimeLib, "SLUICE_LOG_LEVEL": s.LogLevel, "SLUICE_LOG_FORMAT": s.LogFormat,
+	} {
+		if value != "" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}

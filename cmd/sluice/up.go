@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/telemetry"
+)
+
+// upCommand runs everything on one machine. What is given (a database, NATS,
+// Temporal) is used; the rest is started, with its data under --data.
+type upCommand struct {
+	Data string `env:"SLUICE_DATA" default:"${data}" placeholder:"DIR" help:"Where everything is kept."`
+	JSON bool   `help:"Print one line of JSON when ready, for programs."`
+
+	config.Database
+	config.NATS
+	config.Temporal
+	config.Streams
+	config.HTTP
+	config.Ingest
+	config.Parse
+	config.Query
+	config.LLM
+	config.Model
+	UpLog
+}
+
+// UpLog are config.Log with less said.
+type UpLog struct {
+	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"warn" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}."`
+	LogFormat string `env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log: ${enum}."`
+}
+
+// tenantName is the tenant that `sluice up` works for.
+const tenantName = "default"
+
+// handlesSignals: lifecycle.Main does.
+func (*upCommand) handlesSignals() {}
+
+func (c *upCommand) Run(ctx context.Context) error {
+	log, err := logging(config.Log{LogLevel: c.LogLevel, LogFormat: c.LogFormat})
+	if err != nil {
+		return err
+	}
+	if c.Data, err = filepath.Abs(c.Data); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	// Another user, Postgres', passes through when this is root.
+	if err := os.MkdirAll(c.Data, 0o755); err != nil {
+		return fmt.Errorf("make the data directory: %w", err)
+	}
+	observed, err := telemetry.Setup(ctx, "up", version)
+	if err != nil {
+		return err
+	}
+	u := &system{settings: c, log: log, observed: observed}
+	service := lifecycle.NewFunc("sluice", u.start)
+	return lifecycle.Main(ctx, log, grace, service, func() { u.announce() })
+}
+
+// announce says where everything is.
+func (u *system) announce() {
+	if u.settings.JSON {
+		if err := printJSON(u.credentials); err != nil {
+			u.log.Error("could not print", "error", err)
+		}
+		return
+	}
+	fmt.Printf(`Sluice is ready.
+
+  URL      %s
+  API key  %s
+  Data     %s
+
+  sluice ingest PATH --collection docs --wait
+  sluice ask "What ...?" --collection docs
+
+Press Ctrl-C to stop; the data stays.
+`, u.credentials.URL, u.credentials.APIKey, u.credentials.Data)
+}
+
+// key returns the key that this data directory is reached with: the one left
+// there if it still works, else a new one.
+func (u *system) key(ctx context.Context) (string, error) {
+	kept, err := apiclient.ReadCredentials(u.settings.Data)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return "", err
+	case kept.APIKey != "":
+		if _, err := u.auth.Authenticate(ctx, kept.APIKey); err == nil {
+			return kept.APIKey, nil
+		}
+		slog.WarnContext(ctx, "the API key in the data directory does not work any more; making another")
+	}
+	key, made, err := u.auth.EnsureBootstrap(ctx, tenantName)
+	if err != nil || made {
+		return key, err
+	}
+	return u.auth.RenewBootstrap(ctx, tenantName)
+}

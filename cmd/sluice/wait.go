@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// unfinished are the states that a worker will move a document out of.
+var unfinished = []schema.State{schema.StateReceived, schema.StateQueued, schema.StateProcessing}
+
+// listEvery bounds how often all unfinished documents are listed while others
+// keep the collection busy.
+const listEvery = 10 * time.Second
+
+// wait polls until every document of this run has an outcome.
+func (r *ingestion) wait(ctx context.Context) error {
+	pause := 50 * time.Millisecond
+	lastList := time.Time{}
+	total := len(r.sent)
+	for {
+		c, err := r.client.Collection(ctx, r.Collection)
+		if err != nil {
+			return err
+		}
+		var open int64
+		for _, s := range unfinished {
+			open += c.Counts[s]
+		}
+		mine := int(min(open, int64(total)))
+		if open > 0 && (open <= 500 || time.Since(lastList) > listEvery) {
+			if mine, err = r.mine(ctx); err != nil {
+				return err
+			}
+			lastList = time.Now()
+		}
+		r.progress.processed(total-mine, total)
+		if mine == 0 {
+			return r.outcomes(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("stopped waiting; the server goes on: %w", ctx.Err())
+		case <-time.After(pause):
+		}
+		pause = min(pause*3/2, time.Second)
+	}
+}
+
+// mine counts this run's documents that are not finished.
+func (r *ingestion) mine(ctx context.Context) (int, error) {
+	open := map[string]bool{}
+	for _, state := range unfinished {
+		for d, err := range r.client.Documents(ctx, r.Collection, state, "") {
+			if err != nil {
+				return 0, err
+			}
+			if r.sent[d.ExternalID] {
+				open[d.ExternalID] = true // a set: one may move on while we read
+			}
+		}
+	}
+	return len(open), nil
+}
+
+// outcomes collects the failures.
+func (r *ingestion) outcomes(ctx context.Context) error {
+	failed := map[string]failure{}
+	for d, err := range r.client.Documents(ctx, r.Collection, schema.StateFailed, "") {
+		if err != nil {
+			return err
+		}
+		if r.sent[d.ExternalID] {
+			f := failure{Document: d.ExternalID, Code: "failed"}
+			if d.Reason != nil {
+				f.Code, f.Message = d.Reason.Code, d.Reason.Message
+			}
+			failed[d.ExternalID] = f
+		}
+	}
+	refused := 0
+	for _, f := range r.summary.Failures {
+		if r.sent[f.Document] {
+			refused++
+		}
+	}
+	r.summary.Ready = len(r.sent) - len(failed) - refused
+	for _, id := range sorted(failed) {
+		r.fail(failed[id])
+	}
+	return nil
+}
