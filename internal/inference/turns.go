@@ -83,7 +83,8 @@ func (l *load) add(lane wire.Lane, bytes, sequences int) error {
 	if lane != wire.LaneInteractive {
 		maxBytes, maxSequences = maxBytes-maxBytes/4, maxSequences-maxSequences/4
 	}
-	if l.bytes > 0 && l.bytes+bytes > maxBytes || l.sequences > 0 && l.sequences+sequences > maxSequences {
+	// What isn't asked for isn't checked: a request that was taken in by its bytes isn't refused for them later.
+	if bytes > 0 && l.bytes > 0 && l.bytes+bytes > maxBytes || sequences > 0 && l.sequences > 0 && l.sequences+sequences > maxSequences {
 		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", l.sequences, l.bytes, schema.ErrOverloaded)
 	}
 	l.change(bytes, sequences)

@@ -1,0 +1,137 @@
+// Command gpu-segmenter is the model server: it answers encode and segment requests over NATS with the models of a pack,
+// on a CPU or with CUDA. It is the only program of Sluice that links ONNX Runtime. Any number may run.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/inference"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/telemetry"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// grace is how long held requests may take when the server is asked to stop, connecting how long NATS may take to
+// answer at the start.
+const (
+	grace      = 20 * time.Second
+	connecting = 30 * time.Second
+)
+
+type settings struct {
+	config.GPUSegmenter
+	WithParent bool             `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
+	Version    kong.VersionFlag `help:"Print the version."`
+}
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "gpu-segmenter:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	var s settings
+	file, err := config.FromFile(config.Known())
+	if err != nil {
+		return err
+	}
+	kong.Parse(&s, kong.Name("gpu-segmenter"), kong.Vars{"version": "gpu-segmenter " + version}, file,
+		kong.Description("The model server of Sluice: answers encode and segment requests over NATS."))
+	if err := config.Require([2]string{"SLUICE_NATS_URL", s.NATSURL}); err != nil {
+		return err
+	}
+	log, err := telemetry.NewLogger(os.Stderr, s.LogLevel, s.LogFormat)
+	if err != nil {
+		return err
+	}
+	slog.SetDefault(log)
+
+	ctx := context.Background()
+	if s.WithParent {
+		bound, cancel := context.WithCancelCause(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel(fmt.Errorf("the parent process is gone"))
+			// What is held is for nobody now, and its NATS may be gone with it.
+			time.Sleep(grace / 4)
+			os.Exit(1)
+		}()
+		ctx = bound
+	}
+	observed, err := telemetry.Setup(ctx, "gpu-segmenter", version)
+	if err != nil {
+		return err
+	}
+	s.Model.ModelPack, err = findPack(s.Model.ModelPack)
+	if err != nil {
+		return err
+	}
+	if s.Model.ONNXRuntimeLib == "" {
+		if s.Model.ONNXRuntimeLib, err = local.FindONNXRuntime(); err != nil {
+			return err
+		}
+	}
+	started := time.Now()
+	service := compose(s, observed)
+	return lifecycle.Main(ctx, log, grace, service, func() {
+		log.Info("the model server is ready", "pack", s.ModelPack, "provider", s.ModelProvider, "took", time.Since(started).Round(time.Millisecond))
+	})
+}
+
+// compose makes one service of the parts: telemetry, NATS, the model, the server that answers for it, and its health.
+func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
+	var (
+		nc    *nats.Conn
+		model *inference.Model
+	)
+	parts := []lifecycle.Service{
+		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
+		// Before NATS, so that a wrong pack is said at once.
+		lifecycle.NewResource("model", func(context.Context) (err error) {
+			model, err = inference.Open(inference.Options{
+				Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads,
+			})
+			return err
+		}, func(context.Context) error { return model.Close() }),
+		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {
+			ctx, cancel := context.WithTimeout(ctx, connecting)
+			defer cancel()
+			nc, err = bus.Connect(ctx, bus.Options{URL: s.NATSURL, Name: "gpu-segmenter"})
+			return err
+		}, func(context.Context) error {
+			nc.Close()
+			return nil
+		}),
+		lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
+			server := inference.NewServer(nc, model, inference.ServerOptions{})
+			if err := server.Start(ctx); err != nil {
+				return lifecycle.Run{}, err
+			}
+			return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: server.Stop}, nil
+		}),
+	}
+	if s.HealthListen != "off" {
+		parts = append(parts, healthService(s.HealthListen, observed.Handler(), func() error {
+			if !nc.IsConnected() {
+				return fmt.Errorf("no connection to nats: %s", nc.Status())
+			}
+			return nil
+		}))
+	}
+	return lifecycle.NewGroup("gpu-segmenter", grace, parts...)
+}

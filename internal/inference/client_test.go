@@ -1,0 +1,189 @@
+package inference
+
+// This file tests the client against the real server: what must be split and put together again, and servers that go
+// away in between.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var topics = []string{
+	"The pump is delivered with a filter and two hoses.", "Bees live in colonies of up to fifty thousand animals.",
+	"Invoices are payable within thirty days.", "The cathedral was finished three hundred years later.",
+	"Patients with a fever should see a doctor.", "Costs grew more slowly, by four per cent.",
+}
+
+// longTexts gives texts of about 2 KB, each different.
+func longTexts(n int) []string {
+	texts := make([]string, n)
+	for i := range texts {
+		var b strings.Builder
+		for j := range 40 {
+			fmt.Fprintf(&b, "%s Clause %d, item %d. ", topics[(i+j*j)%len(topics)], i, j*i)
+		}
+		texts[i] = b.String()[:2000]
+	}
+	return texts
+}
+
+func TestManyLongTextsComeBackInOrder(t *testing.T) {
+	model := open(t)
+	nc, _ := serving(t, model, ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	texts := longTexts(2000)
+	vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if vectors.Len() != len(texts) {
+		t.Fatalf("%d vectors for %d texts", vectors.Len(), len(texts))
+	}
+	for i := 0; i < len(texts); i += 37 {
+		ids, _, _ := model.tokens(texts[i])
+		alone := sequence{ids, make([]float32, model.encoder.dimension)}
+		if err := model.encoder.encode(t.Context(), []sequence{alone}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprint("text ", i), vectors.Row(i), alone.vector)
+	}
+}
+
+func TestALongRunIsScoredAsAWhole(t *testing.T) {
+	nc, _ := serving(t, open(t), ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	run := make([]string, 5000)
+	for i := range run {
+		run[i] = fmt.Sprintf("%s Number %d.", topics[(i/3)%len(topics)], i)
+	}
+	runs := [][]string{{"alone"}, run, {}, run[:3]}
+	whole, threshold, err := client.Segment(t.Context(), wire.LaneBulk, runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole) != 4 || len(whole[0]) != 0 || len(whole[1]) != len(run)-1 || len(whole[2]) != 0 || len(whole[3]) != 2 {
+		t.Fatalf("scores of %d, %d, %d and %d pairs", len(whole[0]), len(whole[1]), len(whole[2]), len(whole[3]))
+	}
+	if threshold <= 0 || threshold >= 1 {
+		t.Errorf("threshold %v", threshold)
+	}
+	near(t, "the short run", whole[3], whole[1][:2])
+	var pairs [][]string
+	for i := range 1000 {
+		pairs = append(pairs, run[i*4+i%4:i*4+i%4+2])
+	}
+	scores, _, err := client.Segment(t.Context(), wire.LaneBulk, pairs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pairs {
+		near(t, fmt.Sprint("pair ", i), scores[i], whole[1][i*4+i%4:i*4+i%4+1])
+	}
+}
+
+func TestRepliesThatDoNotFitAreAskedForInHalves(t *testing.T) {
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, MaxPayload: 300 << 10, NoSigs: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		t.Fatal("nats-server did not start")
+	}
+	models := NewServer(connect(t, s.ClientURL()), open(t), ServerOptions{})
+	if err := models.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := models.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	texts := make([]string, 1100)
+	for i := range texts {
+		texts[i] = fmt.Sprint("item ", i)
+	}
+	vectors, _, err := modelclient.New(connect(t, s.ClientURL()), modelclient.Options{}).Encode(t.Context(), wire.LaneBulk, texts)
+	if err != nil || vectors.Len() != len(texts) {
+		t.Fatalf("%d vectors, %v", vectors.Len(), err)
+	}
+}
+
+func TestNoServerIsUnavailableWithTheRemedy(t *testing.T) {
+	nc := connect(t, localtest.NATS(t).URL())
+	client := modelclient.New(nc, modelclient.Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, _, err := client.Encode(ctx, wire.LaneInteractive, []string{"a question"})
+	if !errors.Is(err, schema.ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "start gpu-segmenter") {
+		t.Errorf("got %v", err)
+	}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := client.Info(cancelled); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v", err)
+	}
+}
+
+func TestOverloadedServersAreAskedAgain(t *testing.T) {
+	// Room for one part at a time: all others are refused until their turn comes.
+	nc, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000})
+	client := modelclient.New(nc, modelclient.Options{Parallel: 8})
+	texts := longTexts(1200)
+	vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, texts)
+	if err != nil || vectors.Len() != len(texts) {
+		t.Fatalf("%d vectors, %v", vectors.Len(), err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000, Wait: time.Hour})
+	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(time.Second), strings.Repeat("word ", 150)))
+	if _, _, err := modelclient.New(stuck, modelclient.Options{}).Encode(ctx, wire.LaneBulk, []string{strings.Repeat("word ", 150)}); !errors.Is(err, schema.ErrOverloaded) {
+		t.Errorf("got %v, want overloaded", err)
+	}
+	receive[wire.EncodeReply](t, held)
+}
+
+func TestAClientOutlivesItsServer(t *testing.T) {
+	model := open(t)
+	// This server takes a request and dies with it: it holds it for an hour and is stopped without an answer read.
+	nc, first := serving(t, model, ServerOptions{Wait: time.Hour})
+	client := modelclient.New(nc, modelclient.Options{BulkTry: 300 * time.Millisecond})
+	done := make(chan error, 1)
+	go func() {
+		vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, []string{"one", "two"})
+		if err == nil && vectors.Len() != 2 {
+			err = fmt.Errorf("%d vectors", vectors.Len())
+		}
+		done <- err
+	}()
+	hurry, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := first.Stop(hurry); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	second := NewServer(connect(t, nc.ConnectedUrl()), model, ServerOptions{})
+	if err := second.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := second.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
