@@ -20,12 +20,12 @@ WITH RECURSIVE subjects AS (
     UNION ALL
     SELECT (SELECT o.subject FROM outbox o WHERE o.subject > s.subject ORDER BY o.subject LIMIT 1)
     FROM subjects s WHERE s.subject IS NOT NULL
-), some AS (
+), chosen AS (
     SELECT subject FROM subjects WHERE subject IS NOT NULL AND subject <> ALL($2::text[]) LIMIT $4
 )
 SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
-FROM some, LATERAL (
-    SELECT o.* FROM outbox o WHERE o.subject = some.subject ORDER BY o.id LIMIT $3 FOR UPDATE SKIP LOCKED
+FROM chosen, LATERAL (
+    SELECT o.* FROM outbox o WHERE o.subject = chosen.subject ORDER BY o.id LIMIT $3 FOR UPDATE SKIP LOCKED
 ) r`
 
 // RelayOutbox locks the next rows of the outbox, gives them to publish, and

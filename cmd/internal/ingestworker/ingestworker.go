@@ -1,0 +1,99 @@
+// Package ingestworker puts ingestion together: relay, intake, the Temporal
+// worker with the stages, reconciler and purger, as one service. ingest-worker
+// runs it alone, `sluice up` beside everything else.
+package ingestworker
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// Grace is how long a worker that stops gives the work in hand.
+const Grace = 20 * time.Second
+
+// Settings of the worker.
+type Settings struct {
+	config.Ingest
+	config.Parse
+	config.Streams
+}
+
+// Deps are the connections that the worker works on; they stay the caller's.
+type Deps struct {
+	Store    *store.Store
+	NATS     *nats.Conn
+	Temporal client.Client
+}
+
+// Options are the settings as ingestion takes them, for a new holder of leases.
+func (s Settings) Options() ingest.Options {
+	o := ingest.Defaults(holder())
+	o.Batches, o.BatchVersions = s.IngestBatches, s.IngestBatchSize
+	o.BatchBytes, o.BatchWait = s.IngestBatchBytes, s.IngestBatchWait
+	o.Lease, o.Requeue, o.Reconcile = s.IngestLease, s.IngestRequeue, s.IngestReconcile
+	o.Grace = min(o.Grace, o.Lease)
+	if s.ParseWorkers > 0 {
+		o.Parallel = s.ParseWorkers
+	}
+	return o
+}
+
+// compose makes the worker's parts, in the order in which they start.
+func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models ingest.Models) ([]lifecycle.Service, error) {
+	js, err := jetstream.New(d.NATS)
+	if err != nil {
+		return nil, fmt.Errorf("use jetstream: %w", err)
+	}
+	streams := func(ctx context.Context) error {
+		return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
+	}
+	activities, err := ingest.NewActivities(d.Store, parser, models, o)
+	if err != nil {
+		return nil, err
+	}
+	relay, err := ingest.NewRelay(d.Store, d.NATS, streams, func(ctx context.Context) (ingest.Wakeup, error) {
+		return d.Store.OpenSession(ctx, o.Holder)
+	}, o)
+	if err != nil {
+		return nil, err
+	}
+	intake, err := ingest.NewIntake(d.Store, batches{d.Temporal}, js, streams, o)
+	if err != nil {
+		return nil, err
+	}
+	reconciler, err := ingest.NewReconciler(d.Store, js, o)
+	if err != nil {
+		return nil, err
+	}
+	return []lifecycle.Service{
+		lifecycle.NewResource("streams", streams, nil),
+		stages(d.Temporal, activities, o),
+		relay,
+		intake,
+		reconciler,
+		purger(d.Store, s.IngestPurge),
+	}, nil
+}
+
+// holder names this process in leases. No two processes, and no two runs of
+// one, share a name.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), uuid.NewString()[:8])
+}

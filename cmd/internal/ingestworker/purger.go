@@ -1,0 +1,38 @@
+package ingestworker
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// purgeRows is how much one transaction purges.
+const purgeRows = 200
+
+// purger gives back the space of what was deleted or replaced. Any number may run.
+func purger(s *store.Store, every time.Duration) lifecycle.Service {
+	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			for fetch.Err() == nil {
+				n, err := s.PurgeOnce(fetch, purgeRows)
+				if err != nil && fetch.Err() == nil {
+					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)
+				}
+				if n == 0 || err != nil {
+					break
+				}
+				slog.DebugContext(fetch, "purged", "rows", n)
+			}
+			select {
+			case <-fetch.Done():
+				return fetch.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package ingestworker
+
+// This file is ingestion's side of Temporal: the worker that runs the workflow
+// and its stages, and the client that starts batches.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
+)
+
+// stages makes the Temporal worker. Stop lets the stages in hand finish; when
+// its time is over they are cancelled, and another worker goes on with them.
+func stages(c client.Client, a *ingest.Activities, o ingest.Options) lifecycle.Service {
+	return lifecycle.NewFunc("ingest stages", func(context.Context) (lifecycle.Run, error) {
+		done := make(chan struct{})
+		var once sync.Once
+		var failure error
+		end := func(err error) {
+			once.Do(func() {
+				failure = err
+				close(done)
+			})
+		}
+		w := worker.New(c, wire.TaskQueueIngest, worker.Options{
+			// Stages of the batches this worker took in, and as many of others'.
+			MaxConcurrentActivityExecutionSize:     2 * o.Batches,
+			MaxConcurrentActivityTaskPollers:       2,
+			MaxConcurrentWorkflowTaskPollers:       2,
+			MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
+			WorkerStopTimeout:                      Grace,
+			OnFatalError:                           end,
+		})
+		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
+		for name, stage := range map[string]any{
+			wire.ActivityParse: a.Parse, wire.ActivitySegment: a.Segment, wire.ActivityEncode: a.Encode,
+			wire.ActivityWrite: a.Write, wire.ActivityFail: a.Fail,
+		} {
+			w.RegisterActivityWithOptions(stage, activity.RegisterOptions{Name: name})
+		}
+		if err := w.Start(); err != nil {
+			return lifecycle.Run{}, fmt.Errorf("poll task queue %s: %w", wire.TaskQueueIngest, err)
+		}
+		return lifecycle.Run{
+			Done: done,
+			Err:  func() error { return failure },
+			Stop: func(ctx context.Context) error {
+				stopped := make(chan struct{})
+				go func() {
+					w.Stop()
+					close(stopped)
+				}()
+				var err error
+				select {
+				case <-stopped:
+				case <-ctx.Done():
+					err = fmt.Errorf("cut short: %w", ctx.Err())
+					<-stopped // within WorkerStopTimeout
+				}
+				end(nil)
+				return err
+			},
+		}, nil
+	})
+}
+
+// batches starts IngestBatch workflows.
+type batches struct{ client client.Client }
+
+// Start implements ingest.Workflows.
+func (b batches) Start(ctx context.Context, id string, in wire.IngestBatch) error {
+	_, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       id,
+		TaskQueue:                wire.TaskQueueIngest,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+		EnableEagerStart:         true,
+	}, wire.WorkflowIngestBatch, in)
+	if err != nil {
+		return fmt.Errorf("start workflow %s: %w", id, err)
+	}
+	return nil
+}
+
+// Wait implements ingest.Workflows.
+func (b batches) Wait(ctx context.Context, id string) error {
+	var result wire.BatchResult
+	err := b.client.GetWorkflow(ctx, id, "").Get(ctx, &result)
+	var failed *temporal.WorkflowExecutionError
+	var unknown *serviceerror.NotFound
+	switch {
+	case err == nil:
+		slog.InfoContext(ctx, "batch ended", "batch", id, "ready", result.Ready, "failed", result.Failed, "lost", result.Lost)
+		return nil
+	case errors.As(err, &failed):
+		// Its versions' leases end, and they are queued again.
+		slog.ErrorContext(ctx, "batch failed", "batch", id, "error", err)
+		return nil
+	case errors.As(err, &unknown):
+		slog.WarnContext(ctx, "temporal does not know a batch any more", "batch", id)
+		return nil
+	}
+	return fmt.Errorf("wait for workflow %s: %w", id, err)
+}
