@@ -8,7 +8,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/local"
@@ -85,3 +88,19 @@ func withoutToken(raw string) string {
 }
 
 func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
+
+// kill ends the process whose number a pid file holds.
+func kill(pidFile string) error {
+	pid, err := strconv.Atoi(strings.TrimSpace(pidFile))
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+func libraryName() string {
+	if runtime.GOOS == "darwin" {
+		return "libonnxruntime.dylib"
+	}
+	return "libonnxruntime.so"
+}

@@ -224,12 +224,16 @@ func FindONNXRuntime() (string, error) {
 
 var versionPattern = regexp.MustCompile(`\d+\.\d+(\.\d+)*`)
 
-// versionIn returns the version number in a library's real path; empty when there is none.
+// versionIn returns the last version number in a library's real path; empty when there is none.
 func versionIn(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
-	return versionPattern.FindString(path)
+	all := versionPattern.FindAllString(path, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 // compareVersions compares dotted numbers; missing parts count as 0.

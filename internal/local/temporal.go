@@ -24,6 +24,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
+// temporalHealth is the name under which the frontend reports its health.
+const temporalHealth = "temporal.api.workflowservice.v1.WorkflowService"
+
 // Namespace is the Temporal namespace that a local server has from the start.
 const Namespace = "default"
 
@@ -194,7 +197,7 @@ func awaitTemporal(ctx context.Context, c *child, port int) (err error) {
 func askTemporal(ctx context.Context, health grpc_health_v1.HealthClient, frontend workflowservice.WorkflowServiceClient) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	reply, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "temporal.api.workflowservice.v1.WorkflowService"})
+	reply, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: temporalHealth})
 	if err != nil {
 		return err
 	}
