@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/plans"
@@ -29,12 +30,11 @@ type Settings struct {
 	config.Streams
 }
 
-// Deps are what a query worker is made of. They outlive it.
+// Deps are the connections that the worker works on; they stay the caller's.
 type Deps struct {
 	Store    *store.Store
 	NATS     *nats.Conn
 	Temporal client.Client
-	Model    retrieval.Model // the model server's client
 }
 
 // grace is what the other parts get to finish when one of them fails.
@@ -61,7 +61,7 @@ func New(settings Settings, deps Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := retrieval.NewEngine(catalogue, deps.Model, deps.Store)
+	engine, err := retrieval.NewEngine(catalogue, modelclient.New(deps.NATS, modelclient.Options{}), deps.Store)
 	if err != nil {
 		return nil, err
 	}
