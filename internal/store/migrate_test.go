@@ -7,16 +7,15 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
-	ctx := context.Background()
-	url := databaseURL(t, false)
-	other := databaseURL(t, false) // roles are the server's: another database's migration runs into them
+	ctx := t.Context()
+	url := emptyDatabase(t)
+	other := emptyDatabase(t) // roles are the server's: another database's migration runs into them
 	if _, err := store.Open(ctx, url, store.Options{}); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "sluice migrate") {
 		t.Fatalf("open before migration: %v", err)
 	}
@@ -31,21 +30,18 @@ func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, url)
+	s := open(t, url, store.Options{})
 	if err := s.CheckSchema(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func TestCheckSchemaSaysWhatToDo(t *testing.T) {
-	ctx := context.Background()
-	url := databaseURL(t, true)
-	s := open(t, url)
-	owner, err := pgx.Connect(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(ctx)
+	ctx := t.Context()
+	url := localtest.Database(t)
+	s := open(t, url, store.Options{})
+	owner := connect(t, url)
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
 	for _, c := range []struct{ change, says string }{
 		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
 		{`UPDATE goose_db_version SET is_applied = true`, ""},

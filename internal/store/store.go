@@ -129,7 +129,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 // that a query outside the doors sees nothing.
 func enter(ctx context.Context, conn *pgx.Conn) error {
 	var migrated bool
-	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regtype('halfvec') IS NOT NULL`).Scan(&migrated)
+	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regclass('public.tenants') IS NOT NULL`).Scan(&migrated)
 	switch {
 	case err != nil:
 		return fmt.Errorf("look for the schema: %w", err)

@@ -1,0 +1,403 @@
+package store_test
+
+// This file proves that tenants are apart. It finds the tables by itself: a new
+// one is walked too, and fails until the row maker knows how to fill it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// notTenants are the tables without a tenant: the same for all, and nobody's
+// data.
+var notTenants = []string{"goose_db_version", "spaces"}
+
+// systemTables are what sluice_system may touch.
+var systemTables = []string{"artifacts", "goose_db_version", "idempotency", "leases", "outbox", "questions", "tenants", "versions"}
+
+type table struct {
+	name    string
+	tenant  string // its tenant column
+	columns []column
+	parents []string
+}
+
+type column struct {
+	Name    string
+	Type    string
+	NotNull bool
+	Filled  bool // has a default
+	Counted bool // always set by the table itself
+}
+
+// fill gives the values of columns that a CHECK limits.
+var fill = map[string]string{
+	"tenants.name":             `'t' || replace(gen_random_uuid()::text, '-', '')`,
+	"collections.name":         `'c' || gen_random_uuid()::text`,
+	"api_keys.scopes":          `'{query}'`,
+	"blobs.sha256":             `sha256(gen_random_uuid()::text::bytea)`,
+	"versions.state":           `'ready'`,
+	"leases.kind":              `'version'`,
+	"artifacts.stage":          `'parsed'`,
+	"questions.state":          `'answered'`,
+	"passages.end_byte":        `10`,
+	"documents.external_id":    `gen_random_uuid()::text`,
+	"retrievals.candidates":    `'[]'`,
+	"idempotency.key":          `gen_random_uuid()::text`,
+	"outbox.subject":           `'sluice.test'`,
+	"version_labels.label":     `gen_random_uuid()::text`,
+	"version_metadata.key":     `gen_random_uuid()::text`,
+	"llm_calls.step":           `gen_random_uuid()::text`,
+	"spaces.name":              `gen_random_uuid()::text`,
+	"api_keys.hash":            `sha256(gen_random_uuid()::text::bytea)`,
+	"versions.number":          `(random() * 1000000000)::int`,
+	"sections.ordinal":         `(random() * 1000000000)::int`,
+	"passages.ordinal":         `(random() * 1000000000)::int`,
+	"retrievals.round":         `(random() * 1000000000)::int`,
+	"citations.ordinal":        `(random() * 1000000000)::int`,
+	"blob_chunks.ordinal":      `(random() * 1000000000)::int`,
+	"artifacts.attempt":        `(random() * 1000000000)::int`,
+	"version_metadata.ordinal": `(random() * 1000000000)::int`,
+}
+
+func TestTenantsAreApart(t *testing.T) {
+	f := setUp(t, store.Options{})
+	tables := tenantTables(t, f.url)
+	if len(tables) < 20 {
+		t.Fatalf("found only %d tables", len(tables))
+	}
+	f.upload(t, f.a, f.collection, text("a.txt", "of a"))
+	f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
+	run(t, f, f.a, `INSERT INTO spaces (name, dimension) VALUES ('test', 256)`)
+
+	// A row of each tenant in each table.
+	for _, tb := range tables {
+		for _, p := range []schema.Principal{f.a, f.b} {
+			if tb.name == "tenants" {
+				continue // made by the set-up
+			}
+			if err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+				return insertRow(ctx, tx, tb, p.Tenant)
+			}); err != nil {
+				t.Fatalf("cannot make a row of %s; add what it needs to fill: %v", tb.name, err)
+			}
+		}
+	}
+	for _, tb := range tables {
+		t.Run(tb.name, func(t *testing.T) { walk(t, f, tb) })
+	}
+}
+
+func walk(t *testing.T, f *fixture, tb table) {
+	snapshot := `SELECT coalesce(jsonb_agg(to_jsonb(x) ORDER BY to_jsonb(x)::text), '[]')::text FROM ` + tb.name + ` x`
+	before := one[string](t, f, f.a, snapshot)
+	if before == "[]" {
+		t.Fatal("tenant A has no row: nothing is proved")
+	}
+	if strings.Contains(before, f.b.Tenant.String()) {
+		t.Error("tenant A sees rows of B")
+	}
+	ofA := ` WHERE ` + tb.tenant + ` = '` + f.a.Tenant.String() + `'`
+	if n := one[int](t, f, f.b, `SELECT count(*) FROM `+tb.name+ofA); n != 0 {
+		t.Errorf("tenant B sees %d rows of A", n)
+	}
+	if n := one[int](t, f, f.b, `SELECT count(*) FROM `+tb.name); n == 0 {
+		t.Error("tenant B does not see its own rows: the walk proves nothing")
+	}
+	asB := func(sql string) (int64, error) {
+		var n int64
+		err := f.AsTenant(t.Context(), f.b.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, sql)
+			n = tag.RowsAffected()
+			return err
+		})
+		return n, err
+	}
+	for _, c := range tb.columns {
+		if c.Counted {
+			continue
+		}
+		n, err := asB(`UPDATE ` + tb.name + ` SET ` + c.Name + ` = ` + c.Name + ofA)
+		if n != 0 || err != nil && !errors.Is(err, schema.ErrForbidden) {
+			t.Errorf("tenant B updated %d rows of A by %s (%v)", n, c.Name, err)
+		}
+	}
+	if n, err := asB(`DELETE FROM ` + tb.name + ofA); n != 0 || err != nil && !errors.Is(err, schema.ErrForbidden) {
+		t.Errorf("tenant B deleted %d rows of A (%v)", n, err)
+	}
+	// B's own rows can't be given to A, and none can be made for A.
+	if _, err := asB(`UPDATE ` + tb.name + ` SET ` + tb.tenant + ` = '` + f.a.Tenant.String() + `'`); !errors.Is(err, schema.ErrForbidden) {
+		t.Errorf("tenant B gave rows to A: %v", err)
+	}
+	err := f.AsTenant(t.Context(), f.b.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return insertRow(ctx, tx, tb, f.a.Tenant)
+	})
+	if !errors.Is(err, schema.ErrForbidden) {
+		t.Errorf("tenant B inserted a row of A: %v", err)
+	}
+	if after := one[string](t, f, f.a, snapshot); after != before {
+		t.Errorf("A's rows changed\nfrom %s\nto   %s", before, after)
+	}
+
+	// No tenant, in its three forms: never set, empty, another's.
+	conn := connect(t, f.url)
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	for _, prepare := range []string{`SET ROLE sluice_app`, `SET sluice.tenant = ''`, `SET sluice.tenant = '` + uuid.NewString() + `'`} {
+		if _, err := conn.Exec(t.Context(), prepare); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM `+tb.name).Scan(&n); err != nil || n != 0 {
+			t.Errorf("after %s: %d rows, %v", prepare, n, err)
+		}
+	}
+}
+
+// insertRow makes a row of tenant from the catalog's description of the table:
+// references take a row of the parent that is there (tenant A's insert by B
+// takes B's, which is all that B sees).
+func insertRow(ctx context.Context, tx pgx.Tx, tb table, tenant uuid.UUID) error {
+	rows, err := tx.Query(ctx, `
+SELECT a.attname, r.relname, b.attname
+FROM pg_constraint c
+JOIN pg_class r ON r.oid = c.confrelid
+CROSS JOIN LATERAL unnest(c.conkey, c.confkey) AS k (mine, theirs)
+JOIN pg_attribute a ON a.attrelid = c.conrelid AND a.attnum = k.mine
+JOIN pg_attribute b ON b.attrelid = c.confrelid AND b.attnum = k.theirs
+WHERE c.contype = 'f' AND c.conrelid = $1::regclass AND c.conparentid = 0`, tb.name)
+	if err != nil {
+		return err
+	}
+	from := map[string]string{}
+	var mine, parent, theirs string
+	if _, err := pgx.ForEachRow(rows, []any{&mine, &parent, &theirs}, func() error {
+		from[mine] = `(SELECT ` + theirs + ` FROM ` + parent + ` ORDER BY 1 DESC LIMIT 1)`
+		return nil
+	}); err != nil {
+		return err
+	}
+	var names, values []string
+	for _, c := range tb.columns {
+		value, given := fill[tb.name+"."+c.Name]
+		switch {
+		case c.Name == tb.tenant:
+			value = `'` + tenant.String() + `'`
+		case from[c.Name] != "" && c.NotNull:
+			value = from[c.Name]
+		case given:
+		case !c.NotNull || c.Filled:
+			continue
+		default:
+			if value = valueOf(c.Type); value == "" {
+				return fmt.Errorf("no value for column %s of type %s", c.Name, c.Type)
+			}
+		}
+		names, values = append(names, c.Name), append(values, value)
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO `+tb.name+` (`+strings.Join(names, ", ")+`) VALUES (`+strings.Join(values, ", ")+`)`)
+	return err
+}
+
+func valueOf(kind string) string {
+	var n int
+	if _, err := fmt.Sscanf(kind, "halfvec(%d)", &n); err == nil {
+		return fmt.Sprintf("array_fill(0.5, ARRAY[%d])::real[]::halfvec", n)
+	}
+	return map[string]string{
+		"uuid": `gen_random_uuid()`, "text": `'x'`, "integer": `1`, "bigint": `1`, "boolean": `true`, "bytea": `'\x01'`,
+		"jsonb": `'{}'`, "timestamp with time zone": `now()`, "text[]": `'{}'`, "double precision": `1`,
+	}[kind]
+}
+
+// tenantTables reads the tables with a tenant column from the catalog, parents
+// before children, and fails for a table that has none and is not known to need
+// none.
+func tenantTables(t *testing.T, url string) []table {
+	t.Helper()
+	conn := connect(t, url)
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	rows, err := conn.Query(t.Context(), `
+SELECT c.relname,
+       ARRAY(SELECT DISTINCT p.relname::text FROM pg_constraint f JOIN pg_class p ON p.oid = f.confrelid
+             WHERE f.conrelid = c.oid AND f.contype = 'f' AND p.oid <> c.oid),
+       (SELECT jsonb_agg(jsonb_build_object('Name', a.attname, 'Type', format_type(a.atttypid, a.atttypmod), 'NotNull', a.attnotnull,
+                                            'Filled', a.atthasdef OR a.attidentity <> '',
+                                            'Counted', a.attidentity = 'a' OR a.attgenerated <> '') ORDER BY a.attnum)
+        FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+FROM pg_class c
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition ORDER BY c.relname`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]table{}
+	var tb table
+	if _, err := pgx.ForEachRow(rows, []any{&tb.name, &tb.parents, &tb.columns}, func() error {
+		tb.tenant = "tenant_id"
+		if tb.name == "tenants" {
+			tb.tenant = "id"
+		}
+		has := slices.ContainsFunc(tb.columns, func(c column) bool { return c.Name == tb.tenant })
+		if known := slices.Contains(notTenants, tb.name); has == known {
+			t.Errorf("table %s: has a tenant column: %t, is known to have none: %t", tb.name, has, known)
+		}
+		if has {
+			found[tb.name] = tb
+		}
+		tb.parents, tb.columns = nil, nil
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var out []table
+	placed := map[string]bool{}
+	for len(out) < len(found) {
+		n := len(out)
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			tb := found[name]
+			ready := !slices.ContainsFunc(tb.parents, func(p string) bool { _, mine := found[p]; return mine && !placed[p] })
+			if !placed[name] && ready {
+				placed[name] = true
+				out = append(out, tb)
+			}
+		}
+		if len(out) == n {
+			t.Fatal("the tables refer to each other in a circle")
+		}
+	}
+	return out
+}
+
+func TestRowSecurityIsForcedEverywhere(t *testing.T) {
+	f := setUp(t, store.Options{})
+	conn := connect(t, f.url)
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	list := func(sql string, args ...any) []string {
+		t.Helper()
+		rows, err := conn.Query(t.Context(), sql, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	const tables = ` FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') `
+	const privileges = `'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER'`
+	for _, c := range []struct {
+		what, sql string
+		args      []any
+	}{
+		{"tables without forced row-level security", `SELECT relname` + tables + `AND NOT (relrowsecurity AND relforcerowsecurity) AND relname <> ALL ($1)`, []any{notTenants}},
+		{"partitions that a role reaches directly", `SELECT rolname || ' ' || relname FROM pg_roles r, pg_class c
+			WHERE r.rolname LIKE 'sluice\_%' AND c.relispartition AND c.relkind IN ('r', 'p')
+			  AND (has_table_privilege(r.oid, c.oid, ` + privileges + `) OR has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`, nil},
+		{"grants to everyone", `SELECT relname || ' ' || a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
+			WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.grantee = 0 AND c.relname NOT LIKE 'pg\_%'`, nil},
+		{"roles that bypass, own, or may become more", `SELECT r.rolname FROM pg_roles r WHERE r.rolname LIKE 'sluice\_%' AND (
+			r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolcreatedb OR r.rolcanlogin
+			OR EXISTS (SELECT 1 FROM pg_class c WHERE c.relowner = r.oid)
+			OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid))`, nil},
+		{"functions that run as their owner", `SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef`, nil},
+		{"views, which would run as their owner", `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')`, nil},
+		{"policies that let sluice_app see all", `SELECT tablename || '.' || policyname FROM pg_policies
+			WHERE roles && ARRAY['sluice_app', 'public']::name[] AND (qual IS NULL OR qual NOT LIKE '%sluice.tenant%' OR with_check NOT LIKE '%sluice.tenant%')`, nil},
+		{"tables that sluice_auth reaches", `SELECT relname` + tables + `AND relname <> 'api_keys' AND has_any_column_privilege('sluice_auth', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES')`, nil},
+		{"ways in which sluice_auth changes keys", `SELECT p FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p WHERE has_table_privilege('sluice_auth', 'api_keys', p)`, nil},
+		{"tables that sluice_system reaches", `SELECT relname` + tables + `AND relname <> ALL ($1)
+			AND (has_table_privilege('sluice_system', c.oid, ` + privileges + `) OR has_any_column_privilege('sluice_system', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`, []any{systemTables}},
+	} {
+		if found := list(c.sql, c.args...); len(found) > 0 {
+			t.Errorf("%s: %v", c.what, found)
+		}
+	}
+	if n := len(list(`SELECT relname` + tables + `AND c.relispartition`)); n < 13 {
+		t.Errorf("found only %d partitions", n)
+	}
+}
+
+func TestAuthSeesKeysAlone(t *testing.T) {
+	f := setUp(t, store.Options{})
+	for _, c := range []struct {
+		sql string
+		ok  bool
+	}{
+		{`SELECT count(*) FROM api_keys`, true},
+		{`SELECT count(*) FROM tenants`, false},
+		{`UPDATE api_keys SET scopes = '{admin}'`, false},
+		{`SELECT count(*) FROM sections`, false},
+	} {
+		err := f.AsAuth(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, c.sql)
+			return err
+		})
+		if c.ok && err != nil || !c.ok && !errors.Is(err, schema.ErrForbidden) {
+			t.Errorf("%s: %v", c.sql, err)
+		}
+	}
+}
+
+func TestAuditCannotBeChanged(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.upload(t, f.a, f.collection, text("a.txt", "of a"))
+	for _, sql := range []string{`UPDATE audit SET actor = 'nobody'`, `DELETE FROM audit`, `TRUNCATE audit`} {
+		err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, sql)
+			return err
+		})
+		if !errors.Is(err, schema.ErrForbidden) {
+			t.Errorf("as the tenant, %s: %v", sql, err)
+		}
+		// Even by the owner of the table.
+		conn := connect(t, f.url)
+		_, err = conn.Exec(t.Context(), sql)
+		var pg *pgconn.PgError
+		if !errors.As(err, &pg) || pg.Code != "42501" {
+			t.Errorf("as the owner, %s: %v", sql, err)
+		}
+		if err := conn.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	entries, _, err := f.Audit(t.Context(), f.a, schema.PageQuery{})
+	if err != nil || len(entries) == 0 || entries[0].Action != "documents.upload" {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// A tenant-bound transaction leaves nothing on its connection.
+func TestDoorsLeaveNothingBehind(t *testing.T) {
+	f := setUp(t, store.Options{MaxConns: 1})
+	f.upload(t, f.a, f.collection, text("a.txt", "of a"))
+	stop := errors.New("stop")
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error { return stop })
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	err = f.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		var tenant string
+		if err := tx.QueryRow(ctx, `SELECT current_setting('sluice.tenant')`).Scan(&tenant); err != nil || tenant != "" {
+			t.Errorf("the system's door carries tenant %q, %v", tenant, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AsTenant(t.Context(), uuid.Nil, func(context.Context, pgx.Tx) error { t.Error("ran"); return nil }); !errors.Is(err, schema.ErrInvalid) {
+		t.Error(err)
+	}
+}
