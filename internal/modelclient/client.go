@@ -83,7 +83,7 @@ func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ 
 	ctx, finish := c.begin(ctx, wire.OpEncode, lane, attribute.Int("texts", len(texts)))
 	defer func() { finish(err) }()
 
-	texts, cut := shorten(texts)
+	texts, cut := shorten(texts, textBytes)
 	parts := splitTexts(texts, c.textsPerPart())
 	replies := make([][]wire.EncodeReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
@@ -115,8 +115,8 @@ func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ 
 }
 
 // Segment returns, for each run of n sentences, n-1 scores in [0, 1] of how well neighbours belong together; a score
-// under threshold means a cut. Runs of any length are fine. Errors are as Encode's. No runs give no scores and
-// threshold 0.
+// under threshold means a cut. Runs of any length are fine; of a sentence of more than 200 KB only the beginning is
+// read. Errors are as Encode's. No runs give no scores and threshold 0.
 func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (scores [][]float32, threshold float64, err error) {
 	if len(runs) == 0 {
 		return nil, 0, nil

@@ -12,8 +12,10 @@ import (
 const (
 	// partBytes is what the texts of a part take at most; the rest of the message is for the envelope.
 	partBytes = wire.MaxRequest - 4<<10
-	// textBytes is what one text takes at most; of a longer one the beginning is sent.
-	textBytes = 400 << 10
+	// textBytes is what one text takes at most, sentenceBytes one sentence, so that two fit; of a longer one the
+	// beginning is sent.
+	textBytes     = 400 << 10
+	sentenceBytes = 200 << 10
 	// partTexts is how many texts a part has at most before the dimension is known, partSentences how many sentences.
 	partTexts     = 500
 	partSentences = 2000
@@ -43,9 +45,9 @@ func size(text string, limit int) (bytes, fits int) {
 			if r == utf8.RuneError && width == 1 || r == '\u2028' || r == '\u2029' {
 				took = 6
 			}
-		case c == '"' || c == '\\':
+		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
 			took = 2
-		case c < ' ' || c == '<' || c == '>' || c == '&' || c == 0x7F:
+		case c < ' ' || c == '<' || c == '>' || c == '&':
 			took = 6
 		}
 		bytes += took
@@ -57,14 +59,14 @@ func size(text string, limit int) (bytes, fits int) {
 	return bytes, fits
 }
 
-// shorten cuts texts that are too long for any message, at a character, and counts them. The slice given is not changed.
-func shorten(texts []string) (_ []string, cut int) {
+// shorten cuts texts that take more than limit bytes, at a character, and counts them. The slice given is not changed.
+func shorten(texts []string, limit int) (_ []string, cut int) {
 	out := texts
 	for i, text := range texts {
-		if len(text) <= textBytes/6-1 {
+		if len(text) <= limit/6-1 {
 			continue
 		}
-		if bytes, fits := size(text, textBytes); bytes > textBytes {
+		if bytes, fits := size(text, limit); bytes > limit {
 			if cut == 0 {
 				out = append([]string(nil), texts...)
 			}
@@ -108,7 +110,7 @@ func splitRuns(runs [][]string) []runsPart {
 		now, bytes, sentences = runsPart{}, 0, 0
 	}
 	for of, run := range runs {
-		run, _ = shorten(run)
+		run, _ = shorten(run, sentenceBytes)
 		if len(now.runs) >= partSentences {
 			flush()
 		}
@@ -118,7 +120,7 @@ func splitRuns(runs [][]string) []runsPart {
 			n, _ := size(sentence, 0)
 			if i > start && (bytes+n > partBytes || sentences >= partSentences) {
 				// Close the piece before this sentence; the next begins with the sentence before it.
-				if i-start > 1 || len(now.runs) == 0 {
+				if i-start > 1 {
 					now.runs, now.of = append(now.runs, run[start:i]), append(now.of, of)
 				}
 				flush()

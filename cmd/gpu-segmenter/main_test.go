@@ -1,0 +1,241 @@
+package main
+
+// This file tests the program as a process: it answers, shows its health, ends with its parent, and may be killed at any
+// time without a client noticing.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// runMain makes the test binary the program itself.
+const runMain = "GPU_SEGMENTER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runMain) != "" {
+		main()
+		return
+	}
+	localtest.Main(m, localtest.Need{})
+}
+
+// process is a running gpu-segmenter.
+type process struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	exited chan error
+	log    string // file
+}
+
+func startProcess(t *testing.T, natsURL string, args ...string) *process {
+	t.Helper()
+	library, err := local.FindONNXRuntime()
+	if err != nil {
+		t.Fatalf("%v (run `make setup`)", err)
+	}
+	pack, err := filepath.Abs("../../models/default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{log: filepath.Join(t.TempDir(), "log"), exited: make(chan error, 1)}
+	log, err := os.Create(p.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.cmd = exec.Command(os.Args[0], append([]string{"--with-parent"}, args...)...)
+	p.cmd.Dir = t.TempDir()
+	p.cmd.Env = append(os.Environ(), runMain+"=1", "SLUICE_NATS_URL="+natsURL, "SLUICE_MODEL_PACK="+pack,
+		"SLUICE_ONNXRUNTIME_LIB="+library, "SLUICE_MODEL_THREADS=1")
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.exited <- p.cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = p.stdin.Close()
+		_ = p.cmd.Process.Kill()
+		if t.Failed() {
+			text, _ := os.ReadFile(p.log)
+			t.Logf("gpu-segmenter said:\n%s", text)
+		}
+	})
+	return p
+}
+
+// ended waits for the process and returns how it ended.
+func (p *process) ended(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-p.exited:
+		return err
+	case <-time.After(30 * time.Second):
+		t.Fatal("gpu-segmenter does not end")
+		return nil
+	}
+}
+
+func connect(t *testing.T, url string) *nats.Conn {
+	t.Helper()
+	nc, err := nats.Connect(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func get(t *testing.T, url string) string {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v: %s", url, response.Status, err, body)
+	}
+	return string(body)
+}
+
+func TestAnswersShowsItsHealthAndEndsWithItsParent(t *testing.T) {
+	url, address := localtest.NATS(t).URL(), freeAddress(t)
+	p := startProcess(t, url, "--health-listen="+address)
+	client := modelclient.New(connect(t, url), modelclient.Options{})
+	info, err := client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Provider != "cpu" || info.Dimension == 0 || info.Space == "" {
+		t.Errorf("info %+v", info)
+	}
+	if _, _, err := client.Encode(t.Context(), wire.LaneInteractive, []string{"a question"}); err != nil {
+		t.Fatal(err)
+	}
+	defer http.DefaultClient.CloseIdleConnections()
+	get(t, "http://"+address+"/healthz")
+	get(t, "http://"+address+"/readyz")
+	if page := get(t, "http://"+address+"/metrics"); !strings.Contains(page, "sluice_model_run_duration_seconds") {
+		t.Errorf("the metrics lack the model's:\n%.2000s", page)
+	}
+	if err := p.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ended(t); err != nil {
+		t.Errorf("without its parent it ended with %v", err)
+	}
+}
+
+func TestInterruptEndsItCleanly(t *testing.T) {
+	url := localtest.NATS(t).URL()
+	p := startProcess(t, url, "--health-listen=off")
+	if _, err := modelclient.New(connect(t, url), modelclient.Options{}).Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.ended(t); err != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+func TestItEndsWithItsParentWhenNATSIsGoneToo(t *testing.T) {
+	bus := localtest.NATS(t)
+	p := startProcess(t, bus.URL(), "--health-listen=off")
+	nc := connect(t, bus.URL())
+	if _, err := modelclient.New(nc, modelclient.Options{}).Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+	if err := bus.Stop(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stdin.Close(); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	_ = p.ended(t) // its status says that what was held is lost, or not
+	if took := time.Since(started); took > 10*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+}
+
+func TestKillMinusNineIsNotNoticed(t *testing.T) {
+	url := localtest.NATS(t).URL()
+	first := startProcess(t, url, "--health-listen=off")
+	client := modelclient.New(connect(t, url), modelclient.Options{BulkTry: 2 * time.Second})
+	if _, err := client.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	texts := make([]string, 20000)
+	for i := range texts {
+		texts[i] = fmt.Sprintf("Clause %d of the contract says that the pump is delivered with %d hoses and a filter.", i, i%7)
+	}
+	want, _, err := client.Encode(t.Context(), wire.LaneBulk, texts[:10])
+	if err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		vectors wire.Vectors
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, texts)
+		done <- result{vectors, err}
+	}()
+	// Answered while the long call is under way: the server has taken its parts in.
+	if _, err := client.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.exited
+	select {
+	case r := <-done:
+		t.Fatalf("the call was over before the server was killed (%v): give it more to do", r.err)
+	default:
+	}
+	startProcess(t, url, "--health-listen=off")
+	r := <-done
+	if r.err != nil || r.vectors.Len() != len(texts) {
+		t.Fatalf("%d vectors, %v", r.vectors.Len(), r.err)
+	}
+	for i, x := range r.vectors.Data[:len(want.Data)] {
+		if d := x - want.Data[i]; d > 1e-5 || d < -1e-5 {
+			t.Fatalf("value %d is %v, was %v", i, x, want.Data[i])
+		}
+	}
+}

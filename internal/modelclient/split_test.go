@@ -1,0 +1,110 @@
+package modelclient
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// piece is text whose JSON is as long as itself, or up to six times as long.
+var piece = rapid.Custom(func(t *rapid.T) string {
+	unit := rapid.SampledFrom([]string{"a", "é", "中", "<", "\"", "\x01", "\xff", "\u2028", "😀", " word", "\n", "\x7f", "\\"}).Draw(t, "unit")
+	return strings.Repeat(unit, rapid.SampledFrom([]int{0, 1, 3, 50, 1000, 20000, 70000, 140000}).Draw(t, "times"))
+})
+
+func TestSizeIsWhatJSONTakes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(t, "pieces"), "")
+		data, err := wire.Encode(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, fits := size(text, textBytes)
+		if got < len(data)+1 || got > 3*len(data)+1 {
+			t.Errorf("size %d, JSON has %d", got, len(data))
+		}
+		if got <= textBytes && fits != len(text) || !strings.HasPrefix(text[fits:], "\xff") && utf8.ValidString(text) && !utf8.ValidString(text[:fits]) {
+			t.Errorf("of %d bytes (%d as JSON) %d fit", len(text), got, fits)
+		}
+		if cut, err := wire.Encode(text[:fits]); err != nil || len(cut) > textBytes {
+			t.Errorf("what fits takes %d bytes", len(cut))
+		}
+	})
+}
+
+func TestTextsAreSplitInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts, _ := shorten(rapid.SliceOfN(piece, 1, 40).Draw(t, "texts"), textBytes)
+		most := rapid.IntRange(1, 50).Draw(t, "most")
+		var joined []string
+		for _, part := range splitTexts(texts, most) {
+			if len(part) == 0 || len(part) > most {
+				t.Errorf("a part of %d texts", len(part))
+			}
+			checkRequest(t, wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Texts: part})
+			joined = append(joined, part...)
+		}
+		equal(t, joined, texts)
+	})
+}
+
+// TestRunsAreSplitWithoutLosingAPair: the pieces of a run hold each pair of its neighbours once, in order.
+func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		runs := rapid.SliceOfN(rapid.SliceOfN(piece, 0, 12), 1, 8).Draw(t, "runs")
+		if rapid.Bool().Draw(t, "many") {
+			many := make([]string, rapid.IntRange(partSentences-2, 2*partSentences+3).Draw(t, "sentences"))
+			for i := range many {
+				many[i] = string(rune('a' + i%26))
+			}
+			runs = append(runs, many)
+		}
+		pairs := make([][]string, len(runs))
+		for _, part := range splitRuns(runs) {
+			checkRequest(t, wire.SegmentRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Runs: part.runs})
+			sentences := 0
+			for i, run := range part.runs {
+				sentences += len(run)
+				for j := range max(0, len(run)-1) {
+					pairs[part.of[i]] = append(pairs[part.of[i]], run[j], run[j+1])
+				}
+			}
+			if sentences > partSentences+1 {
+				t.Errorf("a part of %d sentences", sentences)
+			}
+		}
+		for i, run := range runs {
+			run, _ := shorten(run, sentenceBytes)
+			var want []string
+			for j := range max(0, len(run)-1) {
+				want = append(want, run[j], run[j+1])
+			}
+			equal(t, pairs[i], want)
+		}
+	})
+}
+
+func checkRequest(t *rapid.T, request any) {
+	data, err := wire.Encode(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > wire.MaxRequest {
+		t.Errorf("a request of %d bytes", len(data))
+	}
+}
+
+func equal(t *rapid.T, got, want []string) {
+	if len(got) != len(want) {
+		t.Fatalf("%d texts, want %d", len(got), len(want))
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("text %d differs", i)
+		}
+	}
+}
