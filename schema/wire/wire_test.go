@@ -1,0 +1,136 @@
+package wire_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+var (
+	id1 = uuid.MustParse("019a0000-0000-7000-8000-000000000001")
+	id2 = uuid.MustParse("019a0000-0000-7000-8000-000000000002")
+	at  = time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
+)
+
+// samples has one filled message of each kind. Their golden files are the
+// format: a file that changes otherwise than by a new field breaks readers.
+var samples = []any{
+	wire.IngestMessage{Envelope: wire.Header(), Tenant: id1, Collection: id2, Document: id1, Version: id2, Attempt: 3, Bytes: 12, Trace: "00-a-b-01"},
+	wire.Event{Envelope: wire.Header(), ID: id1, Kind: "version.failed", Tenant: id1, Collection: id2, Document: id1, Version: id2, ExternalID: "a/b.md",
+		State: schema.StateFailed, Reason: &schema.Reason{Code: schema.ReasonEmpty, Message: "no text"}, At: at},
+	wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Deadline: at, Texts: []string{"a", "b"}},
+	wire.EncodeReply{Envelope: wire.Header(), Space: "s", Vectors: wire.Vectors{Dimension: 2, Data: []float32{1, 0, 0.5, -0.5}}, Tokens: []int{1, 2}, Truncated: 1},
+	wire.SegmentRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Deadline: at, Runs: [][]string{{"a", "b"}}},
+	wire.SegmentReply{Envelope: wire.Header(), Model: "m", Threshold: 0.5, Scores: [][]float32{{0.25}}},
+	wire.ModelInfoRequest{Envelope: wire.Header()},
+	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu"},
+	wire.SearchRequest{Envelope: wire.Header(), Query: query(), Deadline: at},
+	wire.SearchReply{Envelope: wire.Header(), Plan: "naive", Candidates: []schema.Candidate{{Passage: id1, Document: id2, ExternalID: "a", Title: "A",
+		HeadingPath: []string{"H"}, Page: 2, Location: "page 2", Spans: []schema.Span{{Version: id1, Section: id2, Start: 0, End: 4}}, Text: "text", Tokens: 1,
+		Score: 0.5, Scores: map[string]float64{"dense": 0.5}, Origin: "dense"}}, Trace: []schema.StageReport{{Stage: "dense", In: 9, Out: 1, Millis: 1.5, Why: "exact"}}},
+	wire.AskRequest{Envelope: wire.Header(), Query: query(), Question: id2, Deadline: at},
+	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive",
+		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4}}},
+		Trace:     []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
+	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
+	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
+		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Text: "text"}}, Provider: "openai", Deadline: at},
+	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4}}, Usage: schema.Usage{Provider: "openai", Model: "m"}},
+}
+
+func query() wire.Query {
+	return wire.Query{Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
+		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, K: 5}
+}
+
+func TestFormatIsGolden(t *testing.T) {
+	for _, m := range samples {
+		name := strings.TrimPrefix(reflect.TypeOf(m).String(), "wire.")
+		t.Run(name, func(t *testing.T) {
+			got, err := json.MarshalIndent(m, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, '\n')
+			file := filepath.Join("testdata", name+".json")
+			if *update {
+				if err := os.WriteFile(file, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("the format changed (go test ./schema/wire -update, after thought):\n%s", got)
+			}
+			back := reflect.New(reflect.TypeOf(m))
+			if err := json.Unmarshal(want, back.Interface()); err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(back.Elem().Interface(), m) {
+				t.Errorf("read back as %+v", back.Elem())
+			}
+		})
+	}
+}
+
+func TestDecodeTellsVersionsFromNonsense(t *testing.T) {
+	if _, err := wire.Decode[wire.IngestMessage]([]byte(`{"v":99}`)); !errors.Is(err, wire.ErrVersion) {
+		t.Errorf("a newer version gave %v", err)
+	}
+	if _, err := wire.Decode[wire.IngestMessage]([]byte(`{`)); !errors.Is(err, schema.ErrInvalid) {
+		t.Errorf("nonsense gave %v", err)
+	}
+	if _, err := wire.Decode[wire.IngestMessage]([]byte(`{"v":1,"added_later":true}`)); err != nil {
+		t.Errorf("a new field gave %v", err)
+	}
+}
+
+func TestVectorsRefuseBrokenShapes(t *testing.T) {
+	for _, text := range []string{`{"dimension":2,"data":"AAAA"}`, `{"dimension":0,"data":"AAAAAA=="}`, `{"dimension":2,"data":"AAAAAA=="}`, `{"dimension":-1,"data":""}`, `{"data":"!"}`} {
+		var v wire.Vectors
+		if err := json.Unmarshal([]byte(text), &v); err == nil {
+			t.Errorf("%s was taken as %+v", text, v)
+		}
+	}
+}
+
+func TestBatchWorkflowIDIgnoresOrder(t *testing.T) {
+	a := wire.BatchWorkflowID([]string{wire.IngestMessageID(id1, 1), wire.IngestMessageID(id2, 1)})
+	b := wire.BatchWorkflowID([]string{wire.IngestMessageID(id2, 1), wire.IngestMessageID(id1, 1)})
+	if a != b || a == wire.BatchWorkflowID([]string{wire.IngestMessageID(id1, 2), wire.IngestMessageID(id2, 1)}) {
+		t.Errorf("ids %s, %s", a, b)
+	}
+}
+
+func TestSubjectsRefuseWildcards(t *testing.T) {
+	for _, bad := range []func(){
+		func() { wire.EventSubject(id1, "a.*") }, func() { wire.EventSubject(id1, "") }, func() { wire.IngestSubject(uuid.Nil) },
+		func() { wire.ModelSubject("fly") },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("a bad subject was made")
+				}
+			}()
+			bad()
+		}()
+	}
+}
