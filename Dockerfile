@@ -1,0 +1,74 @@
+# One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|gpu-segmenter-cuda .
+
+FROM golang:1.26.5-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+ARG VERSION=dev
+RUN make build VERSION="$VERSION"
+
+# The ONNX Runtime library, out of the npm package that carries it.
+FROM node:22.12.0-bookworm-slim AS onnxruntime
+WORKDIR /onnxruntime
+RUN npm install --ignore-scripts --no-save onnxruntime-node@1.30.0 \
+	&& mkdir /lib-sluice \
+	&& cp "node_modules/onnxruntime-node/bin/napi-v6/linux/$(node -p process.arch)/libonnxruntime.so.1" /lib-sluice/
+
+# The same with the CUDA provider, which the package's own script fetches.
+FROM node:22.12.0-bookworm-slim AS onnxruntime-cuda
+WORKDIR /onnxruntime
+RUN npm install --no-save --onnxruntime-node-install=cuda12 onnxruntime-node@1.30.0 \
+	&& mkdir /lib-sluice \
+	&& cp node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime*.so* /lib-sluice/
+
+FROM debian:12.11-slim AS base
+RUN apt-get update \
+	&& apt-get install -y --no-install-recommends ca-certificates libstdc++6 \
+	&& rm -rf /var/lib/apt/lists/* \
+	&& useradd --system --uid 10001 --create-home sluice
+COPY --chmod=0755 deploy/healthcheck.sh /usr/local/bin/healthcheck
+USER sluice
+WORKDIR /home/sluice
+
+FROM base AS sluice
+COPY --from=build /src/bin/sluice /usr/local/bin/sluice
+EXPOSE 7700
+ENTRYPOINT ["sluice"]
+CMD ["serve"]
+
+FROM base AS ingest-worker
+COPY --from=build /src/bin/ingest-worker /usr/local/bin/ingest-worker
+EXPOSE 8081
+ENTRYPOINT ["ingest-worker"]
+
+FROM base AS query-worker
+COPY --from=build /src/bin/query-worker /usr/local/bin/query-worker
+EXPOSE 8081
+ENTRYPOINT ["query-worker"]
+
+FROM base AS llm-gateway
+COPY --from=build /src/bin/llm-gateway /usr/local/bin/llm-gateway
+EXPOSE 8081
+ENTRYPOINT ["llm-gateway"]
+
+FROM base AS gpu-segmenter
+COPY --from=onnxruntime /lib-sluice /usr/lib/sluice
+COPY models /usr/share/sluice/models
+COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
+ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1
+EXPOSE 8081
+ENTRYPOINT ["gpu-segmenter"]
+
+FROM nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04 AS gpu-segmenter-cuda
+RUN useradd --system --uid 10001 --create-home sluice
+COPY --chmod=0755 deploy/healthcheck.sh /usr/local/bin/healthcheck
+COPY --from=onnxruntime-cuda /lib-sluice /usr/lib/sluice
+COPY models /usr/share/sluice/models
+COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
+# The CUDA provider looks for its sibling beside itself.
+ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 LD_LIBRARY_PATH=/usr/lib/sluice:/usr/local/cuda/lib64
+USER sluice
+WORKDIR /home/sluice
+EXPOSE 8081
+ENTRYPOINT ["gpu-segmenter"]

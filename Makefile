@@ -1,0 +1,58 @@
+# Everything one does with Sluice, as one command each. `make help` lists them.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# gpu-segmenter alone links a C library, ONNX Runtime.
+PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
+CGO := ./cmd/gpu-segmenter
+
+# Programs that aren't part of the product have modules of their own.
+MODULES := tools/temporal tools/examples
+
+# Tests that hold goroutines together run under the race detector as well.
+RACE := ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
+	./internal/auth/... ./internal/llm/... ./cmd/internal/...
+
+# Two test binaries at a time: each may run a Postgres and a Temporal.
+TEST := go test -p 2 -timeout 10m
+
+.PHONY: help setup build demo up test test-race lint bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: Postgres with pgvector, ONNX Runtime, a Temporal server
+	@tools/setup
+
+build: ## build all programs into bin/
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
+	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
+
+demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"
+	@DOCS='$(DOCS)' ASK='$(value ASK)' tools/demo
+
+up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where its data is
+	@exec bin/sluice up $(if $(DATA),--data '$(DATA)')
+
+test: setup build ## run every test
+	$(TEST) ./...
+	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && go test ./...); done
+	@$(MAKE) --no-print-directory test-race
+
+test-race: ## run the tests of concurrent code under the race detector
+	$(TEST) -race $(RACE)
+
+lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
+	@tools/setup compose
+	@tools/lint/run
+
+bench: setup build ## measure ingestion
+	@tools/bench
+
+clean: ## remove what was built here
+	rm -rf bin dist
