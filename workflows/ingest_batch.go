@@ -23,9 +23,9 @@ const maxRounds = 5
 // it retries, the activity keeps the leases; when they are lost nevertheless, the
 // versions come back as lost.
 var infrastructure = &temporal.RetryPolicy{
-	InitialInterval:    500 * time.Millisecond,
-	BackoffCoefficient: 2,
-	MaximumInterval:    10 * time.Second,
+	InitialInterval:    200 * time.Millisecond,
+	BackoffCoefficient: 1.5,
+	MaximumInterval:    5 * time.Second,
 }
 
 // heartbeat is how soon the death of a worker is noticed.

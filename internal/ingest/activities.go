@@ -81,11 +81,6 @@ func NewActivities(s Store, p Parser, m Models, o Options) (*Activities, error) 
 	return &Activities{store: s, parser: p, models: m, options: o}, nil
 }
 
-// givingUp is how often a stage is tried when it fails for a reason that is
-// neither a document's nor the surroundings': a fault of this program. Then the
-// versions fail with it, so that none is stuck without a reason.
-const givingUp = 5
-
 // beat is how often a running stage shows that it lives.
 const beat = 2 * time.Second
 
@@ -118,8 +113,8 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	}
 	span.RecordError(err)
 	span.SetStatus(codes.Error, err.Error())
-	attempt := activity.GetInfo(ctx).Attempt
-	if transient(err) || attempt < givingUp {
+	attempt := int(activity.GetInfo(ctx).Attempt)
+	if transient(err) || attempt < a.options.Tries {
 		log.WarnContext(ctx, "stage failed, trying again", "try", attempt, "error", err)
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}

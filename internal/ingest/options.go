@@ -21,6 +21,10 @@ type Options struct {
 	BatchWait     time.Duration
 	// Parallel is how many documents of a batch are parsed at a time.
 	Parallel int
+	// Tries is how often a stage is tried that fails for a reason that is neither
+	// a document's nor the surroundings': a fault of this program. Then its
+	// versions fail with it, so that none is stuck without a reason.
+	Tries int
 	// Lease is how long a version stays with a worker that gives no sign of life.
 	Lease time.Duration
 	// Grace is how long it stays with a worker whose process is known to be dead.
@@ -41,8 +45,8 @@ func Defaults(holder string) Options {
 	return Options{
 		Holder: holder, Batches: 4,
 		BatchVersions: batch.MaxVersions, BatchBytes: batch.MaxBytes, BatchWait: 200 * time.Millisecond,
-		Parallel: runtime.GOMAXPROCS(0),
-		Lease:    time.Minute, Grace: 15 * time.Second, Requeue: 30 * time.Second,
+		Parallel: runtime.GOMAXPROCS(0), Tries: 10,
+		Lease: time.Minute, Grace: 15 * time.Second, Requeue: 30 * time.Second,
 		Reconcile: 5 * time.Second, Poll: 5 * time.Second,
 	}
 }
@@ -62,6 +66,8 @@ func (o Options) Validate() error {
 		return schema.Invalid("ingest batch wait", "must be between 0 and 10s, is %s", o.BatchWait)
 	case o.Parallel < 1:
 		return schema.Invalid("ingest parallel", "must be at least 1, is %d", o.Parallel)
+	case o.Tries < 1:
+		return schema.Invalid("ingest tries", "must be at least 1, is %d", o.Tries)
 	case o.Lease < time.Second:
 		return schema.Invalid("ingest lease", "must be at least 1s, is %s", o.Lease)
 	case o.Grace < 0 || o.Grace > o.Lease:

@@ -4,9 +4,15 @@ package ingestworker
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 func TestDocumentsBecomeReady(t *testing.T) {
@@ -33,5 +39,275 @@ func TestBrokenDocumentFailsAlone(t *testing.T) {
 	if d.Reason == nil || d.Reason.Code != schema.ReasonBroken || d.Live {
 		t.Errorf("bad.md: %+v", d)
 	}
-	_ = context.Background
+}
+
+// gate lets calls of the model pass, or holds them until it is opened.
+type gate struct {
+	reached chan struct{} // closed when the first call waits
+	open    chan struct{}
+	once    sync.Once
+}
+
+func newGate() *gate { return &gate{reached: make(chan struct{}), open: make(chan struct{})} }
+
+func (g *gate) wait(ctx context.Context) error {
+	g.once.Do(func() { close(g.reached) })
+	select {
+	case <-g.open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// holdEncode makes the model hold every call that encodes a text with this word.
+func (w *world) holdEncode(word string) *gate {
+	g := newGate()
+	w.models.before = func(ctx context.Context, op wire.ModelOp, texts []string) error {
+		if op == wire.OpEncode && strings.Contains(strings.Join(texts, " "), word) {
+			return g.wait(ctx)
+		}
+		return nil
+	}
+	return g
+}
+
+func TestChangedDocumentReplacesItsOldVersionInOneCommit(t *testing.T) {
+	w := newWorld(t)
+	g := w.holdEncode("second")
+	w.upload("a.md", document("first", 3))
+	w.start()
+	// Every paragraph of document has the word "second".
+	<-g.reached
+	close(g.open)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	first := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 1`)
+	if first != 1 {
+		t.Fatal("the first version is not live")
+	}
+
+	g = w.holdEncode("altered")
+	w.upload("a.md", document("altered", 4))
+	<-g.reached
+	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 1 AND v.state = 'ready'`); n != 1 {
+		t.Error("while the change is processed the old version must stay live")
+	}
+	close(g.open)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateSuperseded: 1})
+	w.whole()
+	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 2`); n != 1 {
+		t.Error("the second version is not live")
+	}
+	if d := w.document("a.md"); d.Title != "About altered" || d.Version != 2 {
+		t.Errorf("document: %+v", d)
+	}
+}
+
+func TestOlderVersionThatComesLateDoesNotGoLive(t *testing.T) {
+	w := newWorld(t)
+	g := w.holdEncode("slow")
+	w.upload("a.md", document("slow", 3))
+	w.start()
+	<-g.reached
+	w.upload("a.md", document("quick", 3))
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	close(g.open)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateSuperseded: 1})
+	w.whole()
+	if n := w.count(`SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.number = 2`); n != 1 {
+		t.Error("the newer version is not live")
+	}
+}
+
+func TestFailedChangeLeavesTheOldVersion(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.upload("a.md", document("first", 3))
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	w.upload("a.md", "BROKEN")
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateFailed: 1})
+	w.whole()
+	if d := w.document("a.md"); !d.Live || d.State != schema.StateFailed {
+		t.Errorf("document: %+v", d)
+	}
+}
+
+func TestDocumentDeletedWhileProcessedStaysDeleted(t *testing.T) {
+	w := newWorld(t)
+	g := w.holdEncode("doomed")
+	uploaded := w.upload("a.md", document("doomed", 3))
+	w.upload("b.md", document("kept", 3))
+	w.start()
+	<-g.reached
+	w.ok(w.store.DeleteDocument(w.context(), w.principal, uploaded.Document))
+	close(g.open)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateCancelled: 1})
+	w.whole()
+	if n := w.count(`SELECT count(*) FROM passages WHERE version_id = $1`, uploaded.Version); n != 0 {
+		t.Errorf("a deleted document has %d passages", n)
+	}
+}
+
+func TestRowThatPostgresRefusesFailsItsDocumentAlone(t *testing.T) {
+	w := newWorld(t)
+	w.admin(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF NEW.body LIKE '%poison%' THEN RAISE EXCEPTION 'this text is refused'; END IF;
+			RETURN NEW;
+		END $$`)
+	w.admin(`CREATE TRIGGER refuse BEFORE INSERT ON sections FOR EACH ROW EXECUTE FUNCTION refuse()`)
+	files := documents(5)
+	files["poison.md"] = document("poison", 3)
+	w.uploadAll(files)
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 5, schema.StateFailed: 1})
+	w.whole()
+	d := w.document("poison.md")
+	if d.Reason == nil || d.Reason.Code != schema.ReasonRejected || !strings.Contains(d.Reason.Message, "this text is refused") {
+		t.Errorf("poison.md: %+v", d.Reason)
+	}
+}
+
+func TestTextThatTheModelRefusesFailsItsDocumentAlone(t *testing.T) {
+	w := newWorld(t)
+	w.models.before = func(_ context.Context, op wire.ModelOp, texts []string) error {
+		if op == wire.OpEncode && strings.Contains(strings.Join(texts, " "), "unspeakable") {
+			return schema.Invalid("texts", "one is unspeakable")
+		}
+		return nil
+	}
+	files := documents(3)
+	files["bad.md"] = document("unspeakable", 3)
+	w.uploadAll(files)
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 3, schema.StateFailed: 1})
+	w.whole()
+	if d := w.document("bad.md"); d.Reason == nil || d.Reason.Code != schema.ReasonModel {
+		t.Errorf("bad.md: %+v", d.Reason)
+	}
+}
+
+func TestModelServerOfAnotherSpaceIsRefusedWithTheRemedy(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	w.upload("a.md", document("one", 2))
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	w.models.space = "another"
+	w.upload("b.md", document("two", 2))
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1, schema.StateFailed: 1})
+	d := w.document("b.md")
+	if d.Reason == nil || d.Reason.Code != schema.ReasonModel || !strings.Contains(d.Reason.Message, "load the model pack of scripted") {
+		t.Errorf("b.md: %+v", d.Reason)
+	}
+}
+
+func TestModelServerThatIsAwayIsWaitedFor(t *testing.T) {
+	w := newWorld(t)
+	var refused atomic.Int64
+	w.models.before = func(context.Context, wire.ModelOp, []string) error {
+		if refused.Add(1) <= 5 { // more often than a fault of ours would be tried
+			return schema.ErrUnavailable
+		}
+		return nil
+	}
+	w.upload("a.md", document("one", 2))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	w.whole()
+}
+
+func TestStageThatKeepsFailingEndsWithAReason(t *testing.T) {
+	w := newWorld(t)
+	w.models.before = func(_ context.Context, op wire.ModelOp, _ []string) error {
+		if op == wire.OpEncode {
+			return errors.New("a fault of the program")
+		}
+		return nil
+	}
+	w.upload("a.md", document("one", 2))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateFailed: 1})
+	if d := w.document("a.md"); d.Reason == nil || !strings.Contains(d.Reason.Message, "a fault of the program") {
+		t.Errorf("a.md: %+v", d.Reason)
+	}
+}
+
+func TestDocumentThatKillsItsParserFailsAfterThreeTimes(t *testing.T) {
+	w := newWorld(t)
+	var deaths atomic.Int64
+	w.parser = &scriptedParser{before: func(_ context.Context, name string) error {
+		if name == "killer.md" {
+			deaths.Add(1)
+			return &ingest.FileError{Reason: schema.Reason{Code: schema.ReasonCrashed, Message: "killed"}, Err: errors.New("killed")}
+		}
+		return nil
+	}}
+	files := documents(3)
+	files["killer.md"] = document("killer", 2)
+	w.uploadAll(files)
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 3, schema.StateFailed: 1})
+	if d := w.document("killer.md"); d.Reason == nil || d.Reason.Code != schema.ReasonCrashed || deaths.Load() != 3 {
+		t.Errorf("killer.md after %d deaths: %+v", deaths.Load(), d.Reason)
+	}
+}
+
+func TestRetryWorksInsideTheDuplicateWindow(t *testing.T) {
+	w := newWorld(t)
+	var healed atomic.Bool
+	w.parser = &scriptedParser{before: func(context.Context, string) error {
+		if healed.Load() {
+			return nil
+		}
+		return &ingest.FileError{Reason: schema.Reason{Code: schema.ReasonTimeout, Message: "slow"}, Err: errors.New("slow")}
+	}}
+	uploaded := w.upload("a.md", document("one", 2))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateFailed: 1})
+	healed.Store(true)
+	_, err := w.store.RetryDocument(w.context(), w.principal, uploaded.Document)
+	w.ok(err)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	w.whole()
+	if d := w.document("a.md"); d.Attempt != 2 {
+		t.Errorf("attempt %d, want 2", d.Attempt)
+	}
+}
+
+func TestLostArtifactsMakeTheStagesRunAgain(t *testing.T) {
+	w := newWorld(t)
+	g := w.holdEncode("held")
+	w.upload("a.md", document("held", 3))
+	w.start()
+	<-g.reached
+	// What a crash of Postgres does to an unlogged table.
+	w.admin(`TRUNCATE artifacts`)
+	close(g.open)
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	w.whole()
+}
+
+func TestWritingTwiceChangesNothing(t *testing.T) {
+	w := newWorld(t)
+	uploaded := w.uploadAll(documents(2))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
+	before := w.count(`SELECT count(*) FROM passages`)
+	events := w.count(`SELECT coalesce(max(id), 0)::int FROM outbox`)
+	docs := writable(uploaded)
+	lost, err := w.store.WriteVersions(w.context(), w.principal.Tenant, w.collection, docs)
+	w.ok(err)
+	if len(lost) != 0 || w.count(`SELECT count(*) FROM passages`) != before {
+		t.Errorf("a repeated write: outcomes %v, %d passages, had %d", lost, w.count(`SELECT count(*) FROM passages`), before)
+	}
+	docs[0].Attempt.Attempt = 9
+	lost, err = w.store.WriteVersions(w.context(), w.principal.Tenant, w.collection, docs)
+	w.ok(err)
+	if len(lost) != 1 || !lost[0].Lost {
+		t.Errorf("a write under another attempt: %v", lost)
+	}
+	if after := w.count(`SELECT coalesce(max(id), 0)::int FROM outbox`); after > events {
+		t.Error("a write that does nothing must tell of nothing")
+	}
+	w.whole()
 }

@@ -36,6 +36,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if RunIfParseChild() || runIfWorkerChild() {
+		return
+	}
 	if os.Getenv("SLUICE_TEST_LOG") == "" {
 		slog.SetDefault(slog.New(slog.DiscardHandler))
 	}
@@ -50,6 +53,7 @@ type world struct {
 	url        string
 	store      *store.Store
 	bus        *local.NATS
+	natsDir    string
 	nats       *nats.Conn
 	temporal   localtest.TemporalNamespace
 	client     client.Client
@@ -64,7 +68,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
+	w := &world{t: t, url: localtest.Database(t), temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
 			IngestBatches: 4, IngestBatchSize: 8, IngestBatchBytes: 1 << 20, IngestBatchWait: 50 * time.Millisecond,
@@ -73,9 +77,13 @@ func newWorld(t *testing.T) *world {
 		Parse: config.Parse{ParseWorkers: 2, ParseTimeout: 10 * time.Second},
 	}
 	w.options = w.settings.Options()
-	w.options.Grace = time.Second
+	w.options.Grace, w.options.Tries = time.Second, 3
 	ctx := w.context()
 	var err error
+	w.natsDir = localtest.Dir(t)
+	w.bus, err = local.StartNATS(ctx, local.NATSOptions{Dir: w.natsDir})
+	w.ok(err)
+	t.Cleanup(func() { w.ok(w.bus.Stop(context.Background())) })
 	w.store, err = store.Open(ctx, w.url, store.Options{})
 	w.ok(err)
 	t.Cleanup(w.store.Close)
@@ -288,8 +296,9 @@ func (w *world) whole() {
 		"vectors without a passage":                 `SELECT count(*) FROM vectors_256 v WHERE NOT EXISTS (SELECT FROM passages p WHERE v.passage_id = p.id)`,
 		"documents with two ready versions":         `SELECT count(*) FROM (SELECT document_id FROM versions WHERE state = 'ready' GROUP BY 1 HAVING count(*) > 1) d`,
 		"documents whose live version is not ready": `SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.state <> 'ready'`,
-		"leases":    `SELECT count(*) FROM leases l JOIN versions v ON v.id = l.subject_id WHERE v.state NOT IN ('queued', 'processing')`,
-		"artifacts": `SELECT count(*) FROM artifacts a JOIN versions v ON v.id = a.version_id WHERE v.state NOT IN ('queued', 'processing')`,
+		"leases": `SELECT count(*) FROM leases l JOIN versions v ON v.id = l.subject_id WHERE v.state NOT IN ('queued', 'processing')`,
+		"artifacts": `SELECT count(*) FROM artifacts a JOIN versions v ON v.id = a.version_id
+			WHERE v.state NOT IN ('queued', 'processing', 'cancelled')`, // purge removes those of cancelled versions
 	} {
 		if n := w.count(query); n != 0 {
 			w.t.Errorf("%d %s", n, what)

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
@@ -49,6 +50,21 @@ func (s Settings) Options() ingest.Options {
 		o.Parallel = s.ParseWorkers
 	}
 	return o
+}
+
+// New makes the worker. It is ready when it can take work; Stop lets the stages
+// that run finish, hands back the rest, and ends within Grace.
+func New(s Settings, d Deps) (lifecycle.Service, error) {
+	parsers, err := parsers(s)
+	if err != nil {
+		return nil, err
+	}
+	o := s.Options()
+	work, err := compose(o, s, d, parsers, modelclient.New(d.NATS, modelclient.Options{}))
+	if err != nil {
+		return nil, err
+	}
+	return lifecycle.NewGroup("ingest worker", Grace, append([]lifecycle.Service{parsers}, work...)...), nil
 }
 
 // compose makes the worker's parts, in the order in which they start.

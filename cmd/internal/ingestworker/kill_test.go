@@ -1,0 +1,155 @@
+package ingestworker
+
+// A worker that is killed in the middle of its work.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// workerVariable holds the childSettings of a test binary that is to be a worker.
+const workerVariable = "SLUICE_TEST_WORKER"
+
+type childSettings struct {
+	Database, NATS, Temporal, Namespace string
+	Settings                            Settings
+	Grace                               time.Duration
+	// Hang is a word: encoding a text with it never ends.
+	Hang string
+}
+
+// runIfWorkerChild makes this process a worker if a test started it as one.
+func runIfWorkerChild() bool {
+	encoded := os.Getenv(workerVariable)
+	if encoded == "" {
+		return false
+	}
+	if err := runWorkerChild([]byte(encoded)); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func runWorkerChild(encoded []byte) error {
+	var c childSettings
+	if err := json.Unmarshal(encoded, &c); err != nil {
+		return err
+	}
+	ctx := context.Background()
+	db, err := store.Open(ctx, c.Database, store.Options{})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	nc, err := bus.Connect(ctx, bus.Options{URL: c.NATS, Name: "child"})
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	tc, err := durable.Dial(ctx, durable.Options{Address: c.Temporal, Namespace: c.Namespace, Name: "child"})
+	if err != nil {
+		return err
+	}
+	defer tc.Close()
+	parsers, err := parsers(c.Settings)
+	if err != nil {
+		return err
+	}
+	models := &scriptedModels{dimension: 256, before: func(ctx context.Context, op wire.ModelOp, texts []string) error {
+		if c.Hang != "" && op == wire.OpEncode && strings.Contains(strings.Join(texts, " "), c.Hang) {
+			fmt.Println("hangs")
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}}
+	o := c.Settings.Options()
+	o.Grace = c.Grace
+	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, parsers, models)
+	if err != nil {
+		return err
+	}
+	worker := lifecycle.NewGroup("worker", Grace, append([]lifecycle.Service{parsers}, parts...)...)
+	if err := worker.Start(ctx); err != nil {
+		return err
+	}
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the end of the test ends it
+	return worker.Stop(ctx)
+}
+
+// child starts a worker process. It lives until the test ends.
+func (w *world) child(hang string) (*exec.Cmd, *bufio.Scanner) {
+	w.t.Helper()
+	encoded, err := json.Marshal(childSettings{Database: w.url, NATS: w.bus.URL(), Temporal: w.temporal.Address,
+		Namespace: w.temporal.Namespace, Settings: w.settings, Grace: w.options.Grace, Hang: hang})
+	w.ok(err)
+	program, err := os.Executable()
+	w.ok(err)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), workerVariable+"="+string(encoded))
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	w.ok(err)
+	stdout, err := cmd.StdoutPipe()
+	w.ok(err)
+	w.ok(cmd.Start())
+	w.t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait() // killed by the test, or ended by the line above
+	})
+	return cmd, bufio.NewScanner(stdout)
+}
+
+func TestKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.uploadAll(documents(40))
+	first, said := w.child("topic 17")
+	if !said.Scan() {
+		t.Fatal("the worker ended")
+	}
+	w.await("some that are ready", func() bool { return w.states()[schema.StateReady] > 0 })
+	w.ok(first.Process.Signal(syscall.SIGKILL))
+	_, _ = first.Process.Wait()
+	if n := w.states()[schema.StateProcessing]; n == 0 {
+		t.Fatal("nothing was being processed when the worker was killed")
+	}
+	killed := time.Now()
+	w.child("")
+	w.awaitStates(map[schema.State]int{schema.StateReady: 40})
+	t.Logf("recovered in %s", time.Since(killed).Round(time.Millisecond))
+	w.whole()
+}
+
+func TestWorkerKilledAndEverythingElseWipedLosesNothing(t *testing.T) {
+	w := newWorld(t)
+	w.uploadAll(documents(40))
+	first, said := w.child("topic 17")
+	if !said.Scan() {
+		t.Fatal("the worker ended")
+	}
+	w.ok(first.Process.Signal(syscall.SIGKILL))
+	_, _ = first.Process.Wait()
+	w.wipeNATS()
+	// Another namespace is a Temporal that knows of nothing.
+	w.temporal = localtest.Temporal(t)
+	w.child("")
+	w.awaitStates(map[schema.State]int{schema.StateReady: 40})
+	w.whole()
+}

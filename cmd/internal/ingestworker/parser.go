@@ -1,0 +1,86 @@
+package ingestworker
+
+// This file is the parser pool, whose children are this same program under a
+// hidden argument.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/parse"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// childArgument is the argument under which this program is a parser child.
+const childArgument = "parse-child"
+
+// maxBytes is the largest file that is parsed. Uploads have their own, lower
+// limit.
+const maxBytes = 1 << 30
+
+// RunIfParseChild makes this process a parser child if it was started as one,
+// and reports whether it did: then main returns. It must come first in main.
+func RunIfParseChild() bool {
+	if len(os.Args) != 2 || os.Args[1] != childArgument {
+		return false
+	}
+	if err := parse.RunChild(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "parser:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// pool is a parse.Pool as ingestion asks for it.
+type pool struct{ *parse.Pool }
+
+func parsers(s Settings) (pool, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return pool{}, fmt.Errorf("find this program, to run parsers: %w", err)
+	}
+	p, err := parse.NewPool(parse.PoolOptions{
+		Command: func() *exec.Cmd { return exec.Command(program, childArgument) },
+		Workers: s.ParseWorkers,
+		Limits: parse.Limits{
+			Bytes: maxBytes, Pages: s.ParsePages, TextBytes: int(s.ParseText << 20), Time: s.ParseTimeout,
+		},
+		MemoryLimit: s.ParseMemory << 20,
+		CacheDir:    codeCache(),
+	})
+	return pool{p}, err
+}
+
+// codeCache is where compiled code is kept between runs; empty when there is no
+// such place.
+func codeCache() string {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	dir = filepath.Join(dir, "sluice", "parsers")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
+}
+
+// Parse implements ingest.Parser.
+func (p pool) Parse(ctx context.Context, name, mediaType string, data []byte) (schema.Parsed, error) {
+	parsed, err := p.Pool.Parse(ctx, name, mediaType, data)
+	var refused *parse.Error
+	switch {
+	case errors.As(err, &refused):
+		return parsed, &ingest.FileError{Reason: refused.Reason, Err: err}
+	case errors.Is(err, parse.ErrCrashed):
+		return parsed, &ingest.FileError{Reason: schema.Reason{Code: schema.ReasonCrashed, Message: err.Error()}, Err: err}
+	case errors.Is(err, parse.ErrStopped):
+		return parsed, fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
+	}
+	return parsed, err
+}
