@@ -1,0 +1,328 @@
+package parse
+
+// Bytes to text: byte order marks, UTF-16 without one, declared charsets, and
+// what the statistics of the bytes say.
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/gogs/chardet"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/unicode/utf32"
+)
+
+// decode returns data as clean text. Binary data is unsupported; text in no
+// encoding we know has the reason encoding.
+func decode(data []byte, h hint) (string, []string, error) {
+	switch {
+	case bytes.HasPrefix(data, []byte("\xEF\xBB\xBF")):
+		data = data[3:]
+	case bytes.HasPrefix(data, []byte("\xFF\xFE\x00\x00")):
+		return decodeUTF32(data[4:], utf32.LittleEndian)
+	case bytes.HasPrefix(data, []byte("\x00\x00\xFE\xFF")):
+		return decodeUTF32(data[4:], utf32.BigEndian)
+	case bytes.HasPrefix(data, []byte("\xFF\xFE")):
+		return decodeUTF16(data[2:], false)
+	case bytes.HasPrefix(data, []byte("\xFE\xFF")):
+		return decodeUTF16(data[2:], true)
+	}
+	if utf8.Valid(data) {
+		if isBinary(data) {
+			if big, ok := guessUTF16(data); ok {
+				return decodeUTF16(data, big)
+			}
+			return "", nil, notText()
+		}
+		return text.Clean(string(data)), nil, nil
+	}
+	if big, ok := guessUTF16(data); ok {
+		return decodeUTF16(data, big)
+	}
+	if isBinary(data) {
+		return "", nil, notText()
+	}
+	if s, name, ok := declared(data, h); ok {
+		return s, converted(name), nil
+	}
+	if bad := damaged(data); bad > 0 {
+		return text.Clean(string(data)), []string{fmt.Sprintf("%d invalid bytes were left out", bad)}, nil
+	}
+	if s, name, ok := guess(data); ok {
+		return s, converted(name), nil
+	}
+	return "", nil, fail(schema.ReasonEncoding, "Its text is in an encoding that could not be recognised. Save it as UTF-8 and send it again.")
+}
+
+func converted(name string) []string { return []string{"converted from " + name} }
+
+func notText() *Error {
+	return fail(schema.ReasonUnsupported, "It is a binary file, not text or a document Sluice reads: text, Markdown, HTML, PDF, DOCX, CSV, JSON Lines.")
+}
+
+// isBinary reports whether data has control characters that text has not.
+func isBinary(data []byte) bool {
+	sample := data[:min(len(data), 1<<20)]
+	control := 0
+	for _, c := range sample {
+		if c < 0x20 && c != '\t' && c != '\n' && c != '\r' && c != '\f' && c != 0x1B || c == 0x7F {
+			control++
+		}
+	}
+	// A stray one is dirt.
+	return control > 3 && control*200 > len(sample)
+}
+
+// guessUTF16 recognises UTF-16 without a byte order mark: read the right way
+// round it is nearly all letters, digits, marks and spaces of few scripts, with
+// line breaks or spaces, and the other way round it isn't.
+func guessUTF16(data []byte) (big, ok bool) {
+	if len(data) < 4 || len(data)%2 != 0 {
+		return false, false
+	}
+	sample := data[:min(len(data), 64<<10)]
+	if bytes.IndexByte(sample, 0) < 0 {
+		return false, false
+	}
+	le, be := plausibleUTF16(sample, false), plausibleUTF16(sample, true)
+	switch {
+	case le > 0.97 && le > be+0.1:
+		return false, true
+	case be > 0.97 && be > le+0.1:
+		return true, true
+	}
+	return false, false
+}
+
+// plausibleUTF16 returns the share of sample's units that text would have.
+func plausibleUTF16(sample []byte, big bool) float64 {
+	good, spaces := 0, 0
+	runes := utf16.Decode(units(sample, big))
+	for _, r := range runes {
+		switch {
+		case r == ' ' || r == '\n' || r == '\r' || r == '\t' || r == '\u3000' || r == '\u3002':
+			spaces++
+			good++
+		case r == utf8.RuneError, unicode.IsControl(r):
+		case r < 0x3000 || r >= 0xFF00 && r < 0xFFF0:
+			if unicode.IsPrint(r) {
+				good++
+			}
+		case unicode.Is(unicode.Han, r), unicode.Is(unicode.Hangul, r), unicode.Is(unicode.Hiragana, r), unicode.Is(unicode.Katakana, r), r >= 0x10000 && unicode.IsPrint(r):
+			good++
+		}
+	}
+	if spaces == 0 && len(runes) > 40 {
+		return 0
+	}
+	return float64(good) / float64(max(len(runes), 1))
+}
+
+func units(data []byte, big bool) []uint16 {
+	out := make([]uint16, len(data)/2)
+	for i := range out {
+		a, b := uint16(data[2*i]), uint16(data[2*i+1])
+		if big {
+			a, b = b, a
+		}
+		out[i] = a | b<<8
+	}
+	return out
+}
+
+func decodeUTF16(data []byte, big bool) (string, []string, error) {
+	name := "UTF-16LE"
+	if big {
+		name = "UTF-16BE"
+	}
+	s := string(utf16.Decode(units(data, big)))
+	return checked(s, name)
+}
+
+func decodeUTF32(data []byte, order utf32.Endianness) (string, []string, error) {
+	s, err := utf32.UTF32(order, utf32.IgnoreBOM).NewDecoder().String(string(data))
+	if err != nil {
+		return "", nil, fail(schema.ReasonEncoding, "It begins like UTF-32 text and is not. Save it as UTF-8 and send it again.").because(err)
+	}
+	return checked(s, "UTF-32")
+}
+
+// checked refuses decoded text that is mostly not text.
+func checked(s, name string) (string, []string, error) {
+	bad, all := 0, 0
+	for _, r := range s[:min(len(s), 1<<20)] {
+		all++
+		if r == utf8.RuneError || r != '\n' && r != '\r' && r != '\t' && r != '\f' && unicode.IsControl(r) {
+			bad++
+		}
+	}
+	if bad > 3 && bad*50 > all {
+		return "", nil, fail(schema.ReasonEncoding, "It begins like %s text and is not. Save it as UTF-8 and send it again.", name)
+	}
+	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), converted(name), nil
+}
+
+// declared decodes as the media type or the page itself says.
+func declared(data []byte, h hint) (s, name string, ok bool) {
+	var enc encoding.Encoding
+	if h.charset != "" {
+		if e, err := htmlindex.Get(h.charset); err == nil {
+			enc = e
+			name, _ = htmlindex.Name(e)
+		}
+	}
+	if enc == nil && (h.html || htmlTagIn(data)) {
+		e, n, certain := charset.DetermineEncoding(data, "")
+		// Uncertain is its guess, windows-1252; a real declaration of that
+		// gives the same result by statistics.
+		if !certain && n == "windows-1252" && !bytes.Contains(bytes.ToLower(data[:min(len(data), 1024)]), []byte("charset")) {
+			return "", "", false
+		}
+		enc, name = e, n
+	}
+	if enc == nil || name == "utf-8" {
+		return "", "", false
+	}
+	s, ok = decodeWith(enc, data)
+	return s, name, ok
+}
+
+func htmlTagIn(data []byte) bool {
+	head := bytes.ToLower(data[:min(len(data), 1024)])
+	return bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<meta")) || bytes.Contains(head, []byte("<!doctype html"))
+}
+
+// decodeWith decodes and refuses what the encoding has no character for.
+func decodeWith(enc encoding.Encoding, data []byte) (string, bool) {
+	b, err := enc.NewDecoder().Bytes(data)
+	if err != nil {
+		return "", false
+	}
+	s := string(b)
+	bad := strings.Count(s, "\uFFFD")
+	for _, r := range s {
+		if r >= 0x80 && r < 0xA0 {
+			bad++
+		}
+	}
+	if bad*1000 > len(s) {
+		return "", false
+	}
+	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), true
+}
+
+// damaged returns how many bytes are invalid in data that is UTF-8 for the rest:
+// when there are many more whole characters of several bytes than broken ones.
+func damaged(data []byte) int {
+	whole, bad := 0, 0
+	for i := 0; i < len(data); {
+		if data[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n == 1 {
+			bad++
+		} else {
+			whole++
+		}
+		i += n
+	}
+	if whole >= 20*bad {
+		return bad
+	}
+	return 0
+}
+
+// guess decodes by the statistics of the bytes.
+func guess(data []byte) (s, name string, ok bool) {
+	results, err := chardet.NewTextDetector().DetectAll(sampleOf(data))
+	if err != nil {
+		results = nil
+	}
+	slices.SortStableFunc(results, func(a, b chardet.Result) int { return b.Confidence - a.Confidence })
+	for _, r := range results {
+		multi := !strings.HasPrefix(r.Charset, "ISO-8859") && !strings.HasPrefix(r.Charset, "windows") && r.Charset != "KOI8-R"
+		if r.Confidence < 10 || strings.HasPrefix(r.Charset, "UTF") || multi && r.Confidence < 50 {
+			continue
+		}
+		enc, name := byName(r.Charset)
+		if enc == nil {
+			continue
+		}
+		if s, ok := decodeWith(enc, data); ok && (multi || plausible(s)) {
+			return s, name, true
+		}
+	}
+	for _, c := range []*charmap.Charmap{charmap.Windows1252, charmap.Windows1250} {
+		if s, ok := decodeWith(c, data); ok && plausible(s) {
+			name, _ := htmlindex.Name(c)
+			return s, name, true
+		}
+	}
+	return "", "", false
+}
+
+// sampleOf returns the parts of data with bytes that tell encodings apart.
+func sampleOf(data []byte) []byte {
+	const most = 64 << 10
+	if len(data) <= most {
+		return data
+	}
+	first := bytes.IndexFunc(data, func(r rune) bool { return r >= utf8.RuneSelf })
+	start := min(max(first-most/4, 0), len(data)-most)
+	return data[start : start+most]
+}
+
+// byName returns chardet's charset; the web's reading of ISO-8859 names.
+func byName(name string) (encoding.Encoding, string) {
+	switch name {
+	case "ISO-8859-1":
+		name = "windows-1252"
+	case "ISO-8859-9":
+		name = "windows-1254"
+	case "GB-18030":
+		name = "gb18030"
+	}
+	enc, err := htmlindex.Get(name)
+	if err != nil {
+		return nil, ""
+	}
+	canonical, err := htmlindex.Name(enc)
+	if err != nil {
+		return nil, ""
+	}
+	return enc, canonical
+}
+
+// plausible says whether decoded single-byte text reads like text: what is not
+// ASCII is mostly letters in words, of one case inside a word, and quotes,
+// dashes and signs.
+func plausible(s string) bool {
+	good, bad := 0, 0
+	var prev rune
+	for _, r := range s {
+		if r >= utf8.RuneSelf {
+			switch {
+			case unicode.IsUpper(r) && unicode.IsLower(prev):
+				bad++
+			case unicode.IsLetter(r), strings.ContainsRune("‘’“”„«»‹›–—…•·°€£§©®™¿¡\u00a0½¼¾²³±×ºª´¨", r):
+				good++
+			default:
+				bad++
+			}
+		}
+		prev = r
+	}
+	return bad*5 <= good
+}

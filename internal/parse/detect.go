@@ -1,0 +1,272 @@
+package parse
+
+// What a file is, from its bytes.
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type format string
+
+const (
+	formatPlain    format = "plain"
+	formatMarkdown format = "markdown"
+	formatHTML     format = "html"
+	formatPDF      format = "pdf"
+	formatDOCX     format = "docx"
+	formatCSV      format = "csv"
+	formatJSONL    format = "jsonl"
+)
+
+const mediaDOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+
+func (f format) mediaType() string {
+	switch f {
+	case formatMarkdown:
+		return "text/markdown"
+	case formatHTML:
+		return "text/html"
+	case formatPDF:
+		return "application/pdf"
+	case formatDOCX:
+		return mediaDOCX
+	case formatCSV:
+		return "text/csv"
+	case formatJSONL:
+		return "application/jsonl"
+	}
+	return "text/plain"
+}
+
+// detected is a file whose format is known; text formats are decoded.
+type detected struct {
+	format    format
+	text      string
+	delimiter rune // of CSV
+	warnings  []string
+}
+
+var (
+	magicZIP      = []byte("PK\x03\x04")
+	magicEmptyZIP = []byte("PK\x05\x06")
+	magicOLE      = []byte("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1")
+)
+
+func detect(name, mediaHint string, data []byte, limits Limits) (detected, error) {
+	body := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\xEF\xBB\xBF")), " \t\r\n\x00")
+	switch {
+	case len(body) == 0:
+		return detected{}, fail(schema.ReasonEmpty, "The file is empty.")
+	case isPDF(body):
+		return detected{format: formatPDF}, nil
+	case bytes.HasPrefix(data, magicZIP), bytes.HasPrefix(data, magicEmptyZIP):
+		return detectZIP(data, limits)
+	case bytes.HasPrefix(data, magicOLE):
+		return detected{}, detectOLE(data)
+	}
+	if what := binaryKind(body); what != "" {
+		return detected{}, unsupported(what)
+	}
+	hint := hintOf(name, mediaHint)
+	s, warnings, err := decode(data, hint)
+	if err != nil {
+		return detected{}, err
+	}
+	out := detected{text: s, warnings: warnings}
+	if strings.TrimSpace(s) == "" {
+		return detected{}, fail(schema.ReasonEmpty, "The file has no text in it.")
+	}
+	out.format, out.delimiter = textFormat(s, hint)
+	return out, nil
+}
+
+// isPDF accepts a header at the beginning, or a little behind it as mail
+// gateways and web servers leave it.
+func isPDF(body []byte) bool {
+	if bytes.HasPrefix(body, []byte("%PDF-")) {
+		return true
+	}
+	head := body[:min(len(body), 1024)]
+	return bytes.Contains(head, []byte("\n%PDF-")) && bytes.Contains(body, []byte("startxref"))
+}
+
+// detectOLE tells the encrypted Office file from the old binary one.
+func detectOLE(data []byte) error {
+	// The directory of the container names its streams in UTF-16.
+	utf16 := func(s string) []byte {
+		var b []byte
+		for _, c := range []byte(s) {
+			b = append(b, c, 0)
+		}
+		return b
+	}
+	switch {
+	case bytes.Contains(data, utf16("EncryptedPackage")):
+		return fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
+	case bytes.Contains(data, utf16("WordDocument")):
+		return fail(schema.ReasonUnsupported, "It is a Word document in the old binary format. Save it as DOCX or PDF and send it again.")
+	}
+	return unsupported("an Office file in an old binary format")
+}
+
+func unsupported(what string) *Error {
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, CSV and JSON Lines.", what)
+}
+
+// binaryKind names the binary formats that have a mark, and the text formats
+// whose text is not readable as it stands.
+func binaryKind(body []byte) string {
+	switch {
+	case bytes.HasPrefix(body, []byte(`{\rtf`)):
+		return "an RTF document"
+	case bytes.HasPrefix(body, []byte("%!PS")):
+		return "a PostScript document"
+	case bytes.HasPrefix(body, []byte("\x7fELF")), bytes.HasPrefix(body, []byte("MZ")) && bytes.IndexByte(body[:min(len(body), 512)], 0) >= 0:
+		return "a program"
+	case bytes.HasPrefix(body, []byte("7z\xBC\xAF\x27\x1C")), bytes.HasPrefix(body, []byte("\xFD7zXZ\x00")),
+		bytes.HasPrefix(body, []byte("BZh")) && len(body) > 10 && bytes.Equal(body[4:10], []byte("1AY&SY")), bytes.HasPrefix(body, []byte("\x28\xB5\x2F\xFD")):
+		return "a compressed file"
+	case bytes.HasPrefix(body, []byte("SQLite format 3\x00")):
+		return "a database"
+	}
+	kind, _, _ := strings.Cut(http.DetectContentType(body), ";")
+	family, _, _ := strings.Cut(kind, "/")
+	switch {
+	case family == "image" && kind != "image/svg+xml":
+		return "an image"
+	case family == "audio", kind == "application/ogg":
+		return "a sound file"
+	case family == "video":
+		return "a video"
+	case family == "font", kind == "application/vnd.ms-fontobject":
+		return "a font"
+	case kind == "application/x-gzip", kind == "application/x-rar-compressed":
+		return "a compressed file"
+	case kind == "application/wasm":
+		return "a program"
+	}
+	return ""
+}
+
+// hint is what the name and the sender say.
+type hint struct {
+	format  format // "" if they say nothing
+	charset string // from the media type
+	html    bool
+}
+
+func hintOf(name, mediaHint string) hint {
+	var h hint
+	media, params, err := mime.ParseMediaType(mediaHint)
+	if err == nil {
+		h.charset = params["charset"]
+	}
+	if u, err := url.Parse(name); err == nil && u.Path != "" {
+		name = u.Path
+	}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".md", ".markdown", ".mdx", ".mkd":
+		h.format = formatMarkdown
+	case ".csv", ".tsv":
+		h.format = formatCSV
+	case ".jsonl", ".ndjson":
+		h.format = formatJSONL
+	case ".txt", ".text", ".log":
+		h.format = formatPlain
+	case ".html", ".htm", ".xhtml":
+		h.html = true
+	default:
+		switch media {
+		case "text/markdown", "text/x-markdown":
+			h.format = formatMarkdown
+		case "text/csv", "text/tab-separated-values":
+			h.format = formatCSV
+		case "application/jsonl", "application/x-ndjson", "application/jsonlines", "application/x-jsonlines":
+			h.format = formatJSONL
+		}
+	}
+	h.html = h.html || media == "text/html" || media == "application/xhtml+xml"
+	return h
+}
+
+// textFormat tells the text formats apart.
+func textFormat(s string, h hint) (format, rune) {
+	start := strings.TrimLeft(s, " \t\n\uFEFF")
+	if looksHTML(start, h) {
+		return formatHTML, 0
+	}
+	switch h.format {
+	case formatMarkdown, formatPlain, formatJSONL:
+		return h.format, 0
+	case formatCSV:
+		if delimiter, columns := sniffDelimiter(s); columns > 0 {
+			return formatCSV, delimiter
+		}
+		return formatCSV, ','
+	}
+	switch {
+	case looksJSON(start):
+		return formatJSONL, 0
+	case looksMarkdown(start):
+		return formatMarkdown, 0
+	}
+	if delimiter, columns := sniffDelimiter(s); columns > 1 {
+		return formatCSV, delimiter
+	}
+	return formatPlain, 0
+}
+
+var (
+	htmlStart = regexp.MustCompile(`(?i)^(<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])`)
+	htmlSkip  = regexp.MustCompile(`(?s)^\s*(<!--.*?-->|<\?xml.*?\?>|<!doctype[^>]*>)`)
+	htmlTag   = regexp.MustCompile(`(?i)^<(p|div|h[1-6]|table|ul|ol|section|article|main|header|span|title|meta|style|script|center|form)[\s>]`)
+	htmlClose = regexp.MustCompile(`(?i)</(p|div|h[1-6]|table|ul|ol|section|article|main|header|span|title|center|body|html)\s*>`)
+)
+
+// looksHTML knows a page by how it begins; a fragment too, unless the name says
+// that it is another text format, which may hold tags.
+func looksHTML(s string, h hint) bool {
+	for range 20 {
+		if htmlStart.MatchString(s) {
+			return true
+		}
+		skipped := htmlSkip.FindString(s)
+		if skipped == "" {
+			break
+		}
+		s = strings.TrimLeft(s[len(skipped):], " \t\n")
+	}
+	if h.html {
+		return htmlClose.MatchString(s)
+	}
+	return h.format == "" && htmlTag.MatchString(s) && htmlClose.MatchString(s)
+}
+
+// looksJSON accepts JSON Lines of objects and a JSON document that is an object
+// or a list of objects.
+func looksJSON(s string) bool {
+	switch {
+	case strings.HasPrefix(s, "{"):
+		line, _, _ := strings.Cut(s, "\n")
+		return json.Valid([]byte(line)) || json.Valid([]byte(s))
+	case strings.HasPrefix(s, "["):
+		return strings.HasPrefix(strings.TrimLeft(s[1:], " \t\n"), "{") && json.Valid([]byte(s))
+	}
+	return false
+}
+
+var markdownSigns = regexp.MustCompile("(?m)^(#{1,6} \\S|```|~~~|\\|[ :-]*---|\\* \\*\\*|> \\S|!\\[[^\\]]*\\]\\(|- \\[[ x]\\] )|\\]\\([^)\\s]+\\)|\\*\\*\\S[^*\\n]*\\*\\*")
+
+// looksMarkdown wants two signs in the first part of the text.
+func looksMarkdown(s string) bool {
+	return len(markdownSigns.FindAllStringIndex(s[:min(len(s), 64<<10)], 2)) == 2
+}

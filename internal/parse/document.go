@@ -1,0 +1,229 @@
+package parse
+
+// The document in the making: every parser adds its blocks here, where text is
+// cleaned and limits hold.
+
+import (
+	"context"
+	"strings"
+	"unicode"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// document collects blocks. After the first failure err is set and nothing more
+// is added.
+type document struct {
+	ctx    context.Context
+	limits Limits
+	out    schema.Parsed
+	size   int
+	err    error
+}
+
+// add appends a block; blank text is left out. It reports whether to go on.
+func (d *document) add(kind schema.BlockKind, level int, s string, page int) bool {
+	if d.err != nil {
+		return false
+	}
+	s = strings.TrimSpace(text.Clean(s))
+	if s == "" {
+		return d.alive()
+	}
+	d.size += len(s)
+	if d.size > d.limits.TextBytes {
+		d.err = fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+		return false
+	}
+	d.out.Blocks = append(d.out.Blocks, schema.Block{Kind: kind, Level: level, Text: s, Page: page})
+	return d.alive()
+}
+
+func (d *document) paragraph(s string) bool { return d.add(schema.BlockParagraph, 0, squeeze(s), 0) }
+
+func (d *document) heading(level int, s string) bool {
+	return d.add(schema.BlockHeading, max(level, 1), squeeze(s), 0)
+}
+
+// alive reports whether the time is not over.
+func (d *document) alive() bool {
+	if d.err == nil && d.ctx.Err() != nil {
+		d.err = context.Cause(d.ctx)
+	}
+	return d.err == nil
+}
+
+func (d *document) warn(s string) {
+	if len(d.out.Warnings) < 20 {
+		d.out.Warnings = append(d.out.Warnings, s)
+	}
+}
+
+func (d *document) tooDeep() *Error {
+	return fail(schema.ReasonTooLarge, "Its elements are nested more than %d deep. Simplify the file.", d.limits.Nesting)
+}
+
+// Sizes of the pieces that tables are cut into, so that the header stays near
+// every row.
+const (
+	tableTokens  = 200 // of the rows of one block
+	recordTokens = 40  // of a cell that makes its row a record of its own
+)
+
+// table adds rows as blocks of "a | b | c" lines, each block beginning with the
+// header (which may be nil). A row with a long cell becomes a block of
+// "column: value" lines.
+func (d *document) table(header []string, rows [][]string, page int) bool {
+	t := tableWriter{d: d, page: page}
+	t.header(header)
+	for _, row := range rows {
+		if !t.row(row) {
+			return false
+		}
+	}
+	return t.flush()
+}
+
+// tableWriter is a table in the making.
+type tableWriter struct {
+	d       *document
+	page    int
+	columns []string
+	head    string
+	limit   int
+	lines   []string
+	tokens  int
+	rows    int
+}
+
+func (t *tableWriter) header(columns []string) {
+	t.columns = columns
+	t.head = joinCells(columns)
+	t.limit = max(tableTokens, 2*text.CountTokens(t.head))
+}
+
+func (t *tableWriter) row(cells []string) bool {
+	line := joinCells(cells)
+	if line == "" {
+		return t.d.alive()
+	}
+	t.rows++
+	if t.isRecord(cells) {
+		return t.flush() && t.d.add(schema.BlockTable, 0, t.record(cells), t.page)
+	}
+	n := text.CountTokens(line)
+	if t.tokens > 0 && t.tokens+n > t.limit && !t.flush() {
+		return false
+	}
+	t.lines = append(t.lines, line)
+	t.tokens += n
+	return true
+}
+
+func (t *tableWriter) isRecord(cells []string) bool {
+	if t.head == "" {
+		return false
+	}
+	for _, c := range cells {
+		if len(c) > recordTokens && text.CountTokens(c) > recordTokens {
+			return true
+		}
+	}
+	return false
+}
+
+// record returns cells as "column: value" lines.
+func (t *tableWriter) record(cells []string) string {
+	var lines []string
+	for i, c := range cells {
+		c = squeeze(c)
+		if c == "" {
+			continue
+		}
+		if i < len(t.columns) && squeeze(t.columns[i]) != "" {
+			c = squeeze(t.columns[i]) + ": " + c
+		}
+		lines = append(lines, c)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// flush ends the block. A header without a row below it in the whole table is a
+// block too.
+func (t *tableWriter) flush() bool {
+	if len(t.lines) == 0 && (t.rows > 0 || t.head == "") {
+		return t.d.alive()
+	}
+	lines := t.lines
+	if t.head != "" {
+		lines = append([]string{t.head}, lines...)
+	}
+	t.rows++
+	t.lines, t.tokens = nil, 0
+	return t.d.add(schema.BlockTable, 0, strings.Join(lines, "\n"), t.page)
+}
+
+// joinCells returns cells as one line; empty cells at its end are left out.
+func joinCells(cells []string) string {
+	out := make([]string, len(cells))
+	last := 0
+	for i, c := range cells {
+		if out[i] = squeeze(c); out[i] != "" {
+			last = i + 1
+		}
+	}
+	return strings.Join(out[:last], " | ")
+}
+
+// squeeze makes runs of white space one space, trims, and leaves out characters
+// that nobody sees.
+func squeeze(s string) string {
+	s = text.Clean(s)
+	var b strings.Builder
+	b.Grow(len(s))
+	space := false
+	for _, r := range s {
+		switch {
+		case unicode.IsSpace(r):
+			space = true
+			continue
+		case invisible(r):
+			continue
+		}
+		if space && b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		space = false
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// invisible reports soft hyphens, zero-width spaces and control characters.
+// Joiners (U+200C, U+200D) carry meaning in some scripts and stay.
+func invisible(r rune) bool {
+	switch r {
+	case '\u00AD', '\u200B', '\u2060', '\uFFFE', '\uFFFF':
+		return true
+	}
+	return r != '\n' && r != '\t' && unicode.IsControl(r)
+}
+
+// tidyLines cleans text whose line breaks matter: invisible characters and
+// white space at the ends of lines go, tabs become four spaces, indentation
+// stays, blank lines at both ends go.
+func tidyLines(s string) string {
+	s = strings.ReplaceAll(text.Clean(s), "\t", "    ")
+	s = strings.Map(func(r rune) rune {
+		if invisible(r) {
+			return -1
+		}
+		return r
+	}, s)
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRightFunc(lines[i], unicode.IsSpace)
+	}
+	return strings.Trim(strings.Join(lines, "\n"), "\n")
+}

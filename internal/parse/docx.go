@@ -1,0 +1,291 @@
+package parse
+
+// DOCX: the body of a Word document, with headings from its styles, numbers from
+// its numbering, tables, and footnotes. Deleted text and headers and footers of
+// pages stay out; inserted text is in.
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+func parseDOCX(d *document, data []byte) error {
+	c, err := openContainer(data, d.limits)
+	if err != nil {
+		return err
+	}
+	w := docxWalker{d: d, notes: map[string]*element{}}
+	if w.styles, err = readStyles(d, c); err != nil {
+		return err
+	}
+	if w.numbering, err = readNumbering(d, c); err != nil {
+		return err
+	}
+	for _, part := range []string{"footnote", "endnote"} {
+		root, err := readXML(d, c, "word/"+part+"s.xml")
+		if err != nil {
+			return err
+		}
+		if list := root.child(part + "s"); list != nil {
+			for _, n := range list.children {
+				if n.name == part && n.attr("type") == "" {
+					w.notes[part+n.attr("id")] = n
+				}
+			}
+		}
+	}
+	name := "word/document.xml"
+	if !c.has(name) {
+		name = "word/document2.xml"
+	}
+	root, err := readXML(d, c, name)
+	if err != nil {
+		return err
+	}
+	body := root.child("document", "body")
+	if body == nil {
+		return fail(schema.ReasonBroken, "The document has no body (word/document.xml). Save it again and send that.")
+	}
+	w.blocks(body)
+	w.flushList()
+	w.addNotes()
+	if core, err := readXML(d, c, "docProps/core.xml"); err == nil {
+		if t := core.child("x:coreProperties", "x:title"); t != nil {
+			d.out.Title = squeeze(t.text)
+		}
+	}
+	if d.out.Title == "" {
+		d.out.Title = w.title
+	}
+	return d.err
+}
+
+// docxWalker walks the body.
+type docxWalker struct {
+	d         *document
+	styles    map[string]style
+	numbering *numbering
+	notes     map[string]*element // "footnote2" -> its element
+	cited     []string            // keys of notes in the order of their marks
+	list      []string            // lines of the list in the making
+	title     string
+}
+
+// blocks adds the paragraphs and tables below e.
+func (w *docxWalker) blocks(e *element) {
+	for _, c := range e.children {
+		if w.d.err != nil {
+			return
+		}
+		switch c.name {
+		case "p":
+			w.paragraph(c)
+		case "tbl":
+			w.flushList()
+			w.table(c)
+		default:
+			w.blocks(c) // content controls, inserted ranges
+		}
+	}
+}
+
+func (w *docxWalker) flushList() {
+	if len(w.list) > 0 {
+		w.d.add(schema.BlockList, 0, strings.Join(w.list, "\n"), 0)
+		w.list = nil
+	}
+}
+
+func (w *docxWalker) paragraph(p *element) {
+	var t runText
+	w.text(p, &t)
+	s := squeeze(t.b.String())
+	st := w.styles[p.val("pPr", "pStyle")]
+	numID, level := st.numID, st.numLevel
+	if num := p.child("pPr", "numPr"); num != nil {
+		if v := num.val("numId"); v != "" {
+			numID = v
+		}
+		level, _ = strconv.Atoi(num.val("ilvl"))
+	}
+	if s != "" {
+		marker := w.numbering.next(numID, level)
+		outline := st.outline
+		if v := p.val("pPr", "outlineLvl"); v != "" {
+			if n, err := strconv.Atoi(v); err == nil && n < 9 {
+				outline = n + 1
+			}
+		}
+		switch {
+		case outline > 0:
+			w.flushList()
+			if st.title && w.title == "" {
+				w.title = s
+			}
+			w.d.heading(outline, strings.TrimSpace(numberOnly(marker)+" "+s))
+		case marker != "":
+			w.list = append(w.list, strings.Repeat("  ", min(level, 8))+marker+" "+s)
+		default:
+			w.flushList()
+			w.d.paragraph(s)
+		}
+	}
+	for _, box := range t.boxes {
+		w.flushList()
+		w.blocks(box)
+	}
+}
+
+// numberOnly leaves bullets off headings.
+func numberOnly(marker string) string {
+	if marker == "-" {
+		return ""
+	}
+	return marker
+}
+
+// runText is the text of a paragraph and the text boxes anchored in it.
+type runText struct {
+	b     strings.Builder
+	boxes []*element
+}
+
+// text gathers the text below e.
+func (w *docxWalker) text(e *element, t *runText) {
+	for _, c := range e.children {
+		switch c.name {
+		case "t", "m:t":
+			t.b.WriteString(c.text)
+		case "tab", "br", "cr", "ptab":
+			t.b.WriteByte(' ')
+		case "noBreakHyphen":
+			t.b.WriteByte('-')
+		case "sym":
+			if n, err := strconv.ParseUint(c.attr("char"), 16, 32); err == nil && n >= 0x20 && (n < 0xE000 || n > 0xF8FF) {
+				t.b.WriteRune(rune(n))
+			}
+		case "footnoteReference", "endnoteReference":
+			key := strings.TrimSuffix(c.name, "Reference") + c.attr("id")
+			if w.notes[key] != nil {
+				w.cited = append(w.cited, key)
+				fmt.Fprintf(&t.b, "[%d]", len(w.cited))
+			}
+		case "r":
+			if c.on("rPr", "vanish") {
+				continue
+			}
+			w.text(c, t)
+		case "txbxContent":
+			t.boxes = append(t.boxes, c)
+		case "pPr", "rPr", "tbl":
+		default:
+			w.text(c, t)
+		}
+	}
+}
+
+// table adds a table; one with a single cell is a frame around paragraphs.
+func (w *docxWalker) table(tbl *element) {
+	var rows [][]string
+	cells := 0
+	var only *element
+	var gather func(e *element)
+	gather = func(e *element) {
+		for _, c := range e.children {
+			switch c.name {
+			case "tr":
+				if c.child("trPr", "del") != nil {
+					continue
+				}
+				var row []string
+				for _, tc := range cellsOf(c) {
+					only = tc
+					cells++
+					row = append(row, w.cell(tc))
+					// A cell over several columns keeps the others in place.
+					span, _ := strconv.Atoi(tc.val("tcPr", "gridSpan"))
+					for range min(span, 64) - 1 {
+						row = append(row, "")
+					}
+				}
+				rows = append(rows, row)
+			case "tblPr", "tblGrid":
+			default:
+				gather(c)
+			}
+		}
+	}
+	gather(tbl)
+	if cells == 1 {
+		w.blocks(only)
+		w.flushList()
+		return
+	}
+	var header []string
+	if len(rows) > 1 && (tbl.headed() || isHeader(rows[0])) {
+		header, rows = rows[0], rows[1:]
+	}
+	w.d.table(header, rows, 0)
+}
+
+// headed reports whether the first row is marked to repeat as a header.
+func (e *element) headed() bool {
+	tr := e.child("tr")
+	return tr != nil && tr.on("trPr", "tblHeader")
+}
+
+func cellsOf(tr *element) []*element {
+	var out []*element
+	for _, c := range tr.children {
+		switch c.name {
+		case "tc":
+			out = append(out, c)
+		case "trPr", "tblPrEx":
+		default:
+			out = append(out, cellsOf(c)...)
+		}
+	}
+	return out
+}
+
+// cell returns the text of a cell, nested tables included.
+func (w *docxWalker) cell(tc *element) string {
+	var parts []string
+	var gather func(e *element)
+	gather = func(e *element) {
+		for _, c := range e.children {
+			switch c.name {
+			case "p":
+				var t runText
+				w.text(c, &t)
+				if s := squeeze(t.b.String()); s != "" {
+					parts = append(parts, s)
+				}
+				for _, box := range t.boxes {
+					gather(box)
+				}
+			case "tcPr":
+			default:
+				gather(c)
+			}
+		}
+	}
+	gather(tc)
+	return strings.Join(parts, " ")
+}
+
+// addNotes adds the notes that the text refers to, in the order of their marks.
+// A note may cite another one.
+func (w *docxWalker) addNotes() {
+	for i := 0; i < len(w.cited) && w.d.err == nil; i++ {
+		s := w.cell(w.notes[w.cited[i]])
+		// Each once: a note that cites itself would never end.
+		delete(w.notes, w.cited[i])
+		if s != "" {
+			w.d.paragraph(fmt.Sprintf("[%d] %s", i+1, s))
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package parse
+
+// WordprocessingML as a tree of the elements that carry text. Elements of other
+// vocabularies, and what a reader of the document doesn't see, are left out
+// while reading.
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+	"golang.org/x/net/html/charset"
+)
+
+// element is one element; text elements hold their text.
+type element struct {
+	name     string
+	attrs    []xml.Attr
+	children []*element
+	text     string
+}
+
+func (e *element) attr(name string) string {
+	for _, a := range e.attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// child returns the first child with the name, or nil; a path goes down.
+func (e *element) child(path ...string) *element {
+	for _, name := range path {
+		var next *element
+		if e != nil {
+			for _, c := range e.children {
+				if c.name == name {
+					next = c
+					break
+				}
+			}
+		}
+		e = next
+	}
+	return e
+}
+
+// val returns the w:val of the child at path, "" when there is none.
+func (e *element) val(path ...string) string {
+	c := e.child(path...)
+	if c == nil {
+		return ""
+	}
+	return c.attr("val")
+}
+
+// on reports a switch: present and not turned off.
+func (e *element) on(path ...string) bool {
+	c := e.child(path...)
+	if c == nil {
+		return false
+	}
+	v := c.attr("val")
+	return v != "0" && v != "false" && v != "off"
+}
+
+// skipped elements hold what was deleted, what is shown another way, or codes.
+var skipped = map[string]bool{
+	"del": true, "moveFrom": true, "delText": true, "instrText": true, "delInstrText": true, "x:Fallback": true,
+	"rPrChange": true, "pPrChange": true, "sectPr": true, "tblPrChange": true, "tcPrChange": true, "trPrChange": true,
+}
+
+// named returns an element's name here: Word's own plain, math text as "m:t",
+// the rest marked foreign, so that a drawing's "t" isn't taken for text.
+func named(n xml.Name) string {
+	switch {
+	case strings.Contains(n.Space, "wordprocessingml"):
+		return n.Local
+	case strings.HasSuffix(n.Space, "/math"):
+		return "m:" + n.Local
+	}
+	return "x:" + n.Local
+}
+
+// readXML reads a part into a tree. A part that isn't there gives nil.
+func readXML(d *document, c *container, name string) (*element, error) {
+	r, err := c.open(name)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	defer func() { _ = r.Close() }()
+	dec := xml.NewDecoder(r)
+	dec.CharsetReader = charset.NewReaderLabel
+	root := &element{}
+	stack := []*element{root}
+	depth := 0
+	for n := 0; ; n++ {
+		if n%4096 == 0 && !d.alive() {
+			return nil, d.err
+		}
+		token, err := dec.Token()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			var e *Error
+			if errors.As(err, &e) {
+				return nil, e
+			}
+			return nil, fail(schema.ReasonBroken, "Part %s of the document is not well-formed XML. Save the document again and send that.", name).because(err)
+		}
+		top := stack[len(stack)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			if depth++; depth > d.limits.Nesting {
+				return nil, d.tooDeep()
+			}
+			e := &element{name: named(t.Name)}
+			if len(t.Attr) > 0 {
+				e.attrs = t.Copy().Attr
+			}
+			stack = append(stack, e)
+			if !skipped[e.name] {
+				top.children = append(top.children, e)
+			}
+		case xml.EndElement:
+			depth--
+			stack = stack[:len(stack)-1]
+		case xml.CharData:
+			if top.name == "t" || top.name == "m:t" || top.name == "x:title" {
+				top.text += string(t)
+			}
+		}
+	}
+	return root, nil
+}

@@ -1,0 +1,148 @@
+package parse
+
+// What goes over the pipes between a pool and its children: a request is a JSON
+// head and the file's bytes, a reply is JSON.
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// maxFrame bounds what a reader believes about a frame's length.
+const maxFrame = 4 << 30
+
+// request is one file to parse.
+type request struct {
+	Name      string `json:"name"`
+	MediaHint string `json:"media_hint"`
+	Limits    Limits `json:"limits"`
+	CacheDir  string `json:"cache_dir,omitempty"` // for compiled code
+	data      []byte
+}
+
+// reply is its outcome: Parsed, or a Reason (the file's fault), or Failure (the
+// parser's).
+type reply struct {
+	Parsed  schema.Parsed  `json:"parsed"`
+	Reason  *schema.Reason `json:"reason,omitempty"`
+	Cause   string         `json:"cause,omitempty"`
+	Failure string         `json:"failure,omitempty"`
+}
+
+func (r reply) result() (schema.Parsed, error) {
+	switch {
+	case r.Reason != nil:
+		e := &Error{Reason: *r.Reason}
+		if r.Cause != "" {
+			e.cause = errors.New(r.Cause)
+		}
+		return schema.Parsed{}, e
+	case r.Failure != "":
+		return schema.Parsed{}, errors.New(r.Failure)
+	}
+	return r.Parsed, nil
+}
+
+func replyOf(parsed schema.Parsed, err error) reply {
+	var e *Error
+	switch {
+	case err == nil:
+		return reply{Parsed: parsed}
+	case errors.As(err, &e):
+		r := reply{Reason: &e.Reason}
+		if e.cause != nil {
+			r.Cause = e.cause.Error()
+		}
+		return r
+	}
+	return reply{Failure: err.Error()}
+}
+
+func writeRequest(w io.Writer, r request) error {
+	head, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding a request: %w", err)
+	}
+	if err := writeFrame(w, head); err != nil {
+		return err
+	}
+	return writeFrame(w, r.data)
+}
+
+// readRequest returns io.EOF at the end of the stream.
+func readRequest(r *bufio.Reader) (request, error) {
+	var out request
+	head, err := readFrame(r)
+	if err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal(head, &out); err != nil {
+		return out, fmt.Errorf("decoding a request: %w", err)
+	}
+	if out.data, err = readFrame(r); err != nil {
+		return out, noEOF(err)
+	}
+	return out, nil
+}
+
+func writeReply(w io.Writer, r reply) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding a reply: %w", err)
+	}
+	return writeFrame(w, body)
+}
+
+func readReply(r *bufio.Reader) (reply, error) {
+	var out reply
+	body, err := readFrame(r)
+	if err != nil {
+		return out, noEOF(err)
+	}
+	if err := json.Unmarshal(body, &out); err != nil {
+		return out, fmt.Errorf("decoding a reply: %w", err)
+	}
+	return out, nil
+}
+
+func writeFrame(w io.Writer, body []byte) error {
+	var size [8]byte
+	binary.BigEndian.PutUint64(size[:], uint64(len(body)))
+	if _, err := w.Write(size[:]); err != nil {
+		return fmt.Errorf("writing a frame: %w", err)
+	}
+	if _, err := w.Write(body); err != nil {
+		return fmt.Errorf("writing a frame: %w", err)
+	}
+	return nil
+}
+
+func readFrame(r *bufio.Reader) ([]byte, error) {
+	var size [8]byte
+	if _, err := io.ReadFull(r, size[:]); err != nil {
+		return nil, err
+	}
+	n := binary.BigEndian.Uint64(size[:])
+	if n > maxFrame {
+		return nil, fmt.Errorf("a frame of %d bytes", n)
+	}
+	body := make([]byte, n)
+	if _, err := io.ReadFull(r, body); err != nil {
+		return nil, noEOF(err)
+	}
+	return body, nil
+}
+
+// noEOF makes an end of the stream inside a message an error.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

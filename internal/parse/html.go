@@ -1,0 +1,393 @@
+package parse
+
+// HTML: the main content of a page, or its whole body where telling them apart
+// fails.
+
+import (
+	"strings"
+
+	"codeberg.org/readeck/go-readability/v2"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+)
+
+// mainShare is the least share of the page's text that its main content must
+// have; below it, what was left out is likely to matter and the body is used.
+const mainShare = 0.4
+
+func parseHTML(d *document, s string) error {
+	root, err := html.Parse(strings.NewReader(s))
+	if err != nil {
+		// The parser's only error on a string is its bound on open elements.
+		return d.tooDeep().because(err)
+	}
+	if depth(root) > d.limits.Nesting {
+		return d.tooDeep()
+	}
+	title := squeeze(innerText(find(root, atom.Title)))
+	whole := &document{ctx: d.ctx, limits: d.limits}
+	body := find(root, atom.Body)
+	if body == nil {
+		body = root
+	}
+	walkHTML(whole, body)
+	if whole.err != nil {
+		return whole.err
+	}
+
+	// Readability rewrites the tree, so it gets the last look at it.
+	content := &document{ctx: d.ctx, limits: d.limits}
+	if article, err := readability.FromDocument(root, nil); err == nil && article.Node != nil {
+		walkHTML(content, article.Node)
+		if t := squeeze(article.Title()); t != "" {
+			title = t
+		}
+	}
+	chosen := whole
+	if content.err == nil && float64(content.size) >= mainShare*float64(whole.size) {
+		chosen = content
+		restoreHeading(chosen, whole, title)
+	}
+	d.out.Title = title
+	d.out.Blocks = chosen.out.Blocks
+	d.size = chosen.size
+	return d.err
+}
+
+// restoreHeading puts the page's own first heading back, which readability takes
+// for furniture when it repeats the title.
+func restoreHeading(content, whole *document, title string) {
+	blocks := content.out.Blocks
+	if title == "" || len(blocks) > 0 && blocks[0].Kind == schema.BlockHeading && strings.EqualFold(blocks[0].Text, title) {
+		return
+	}
+	for _, b := range whole.out.Blocks {
+		if b.Kind == schema.BlockHeading && b.Level == 1 && sameTitle(b.Text, title) {
+			for _, have := range blocks {
+				if have.Kind == schema.BlockHeading && have.Text == b.Text {
+					return
+				}
+			}
+			content.out.Blocks = append([]schema.Block{b}, blocks...)
+			return
+		}
+	}
+}
+
+// sameTitle ignores the site's name in a page's title ("Page - Site").
+func sameTitle(heading, title string) bool {
+	h, t := strings.ToLower(heading), strings.ToLower(title)
+	return strings.Contains(t, h) || strings.Contains(h, t)
+}
+
+// depth returns the nesting of the tree below n, without recursion.
+func depth(n *html.Node) int {
+	deepest, at := 0, 0
+	for c := n; c != nil; {
+		if c.FirstChild != nil {
+			c = c.FirstChild
+			if at++; at > deepest {
+				deepest = at
+			}
+			continue
+		}
+		for c != n && c.NextSibling == nil {
+			c = c.Parent
+			at--
+		}
+		if c == n {
+			break
+		}
+		c = c.NextSibling
+	}
+	return deepest
+}
+
+// find returns the first element of the kind below n, or nil.
+func find(n *html.Node, kind atom.Atom) *html.Node {
+	for c := range n.Descendants() {
+		if c.Type == html.ElementNode && c.DataAtom == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// htmlWalker turns a tree into blocks: inline text gathers until a block begins
+// or ends.
+type htmlWalker struct {
+	d      *document
+	inline strings.Builder
+}
+
+func walkHTML(d *document, n *html.Node) {
+	w := htmlWalker{d: d}
+	w.children(n)
+	w.flush()
+}
+
+func (w *htmlWalker) flush() {
+	s := squeeze(w.inline.String())
+	w.inline.Reset()
+	if s != "" {
+		w.d.paragraph(s)
+	}
+}
+
+func (w *htmlWalker) children(n *html.Node) {
+	for c := n.FirstChild; c != nil && w.d.err == nil; c = c.NextSibling {
+		w.node(c)
+	}
+}
+
+func (w *htmlWalker) node(n *html.Node) {
+	switch n.Type {
+	case html.TextNode:
+		w.inline.WriteString(n.Data)
+		return
+	case html.ElementNode:
+	default:
+		return
+	}
+	if hidden(n) {
+		return
+	}
+	switch n.DataAtom {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		w.flush()
+		w.d.heading(int(n.Data[1]-'0'), innerText(n))
+	case atom.Ul, atom.Ol, atom.Menu:
+		w.flush()
+		w.d.add(schema.BlockList, 0, strings.Join(listLines(n, 0), "\n"), 0)
+	case atom.Table:
+		w.flush()
+		w.table(n)
+	case atom.Pre, atom.Listing, atom.Xmp:
+		w.flush()
+		w.d.add(schema.BlockCode, 0, tidyLines(rawText(n)), 0)
+	case atom.Br, atom.Wbr:
+		w.inline.WriteByte(' ')
+	case atom.Hr:
+		w.flush()
+	case atom.Dt, atom.Dd:
+		w.flush()
+		w.children(n)
+		w.flush()
+	default:
+		if !block(n) {
+			w.children(n)
+			return
+		}
+		w.flush()
+		w.children(n)
+		w.flush()
+	}
+}
+
+// table adds a data table as rows, a layout table as its cells' content.
+func (w *htmlWalker) table(n *html.Node) {
+	var (
+		rows   [][]string
+		header []string
+		nested bool
+	)
+	for tr := range n.Descendants() {
+		if tr.Type == html.ElementNode && tr != n {
+			switch tr.DataAtom {
+			case atom.Table, atom.H1, atom.H2, atom.H3, atom.Ul, atom.Ol, atom.Pre:
+				nested = true
+			case atom.Caption:
+				w.d.paragraph(innerText(tr))
+			}
+		}
+	}
+	if nested {
+		for c := range n.Descendants() {
+			if c.Type == html.ElementNode && (c.DataAtom == atom.Td || c.DataAtom == atom.Th) && ancestor(c, atom.Table) == n {
+				w.children(c)
+				w.flush()
+			}
+		}
+		return
+	}
+	for tr := range n.Descendants() {
+		if tr.Type != html.ElementNode || tr.DataAtom != atom.Tr || hidden(tr) {
+			continue
+		}
+		var cells []string
+		heads := 0
+		for c := tr.FirstChild; c != nil; c = c.NextSibling {
+			if c.Type == html.ElementNode && (c.DataAtom == atom.Td || c.DataAtom == atom.Th) {
+				cells = append(cells, squeeze(innerText(c)))
+				if c.DataAtom == atom.Th {
+					heads++
+				}
+			}
+		}
+		if header == nil && len(rows) == 0 && (heads > 1 && heads == len(cells) || heads > 0 && ancestor(tr, atom.Thead) != nil) {
+			header = cells
+			continue
+		}
+		rows = append(rows, cells)
+	}
+	w.d.table(header, rows, 0)
+}
+
+func ancestor(n *html.Node, kind atom.Atom) *html.Node {
+	for p := n.Parent; p != nil; p = p.Parent {
+		if p.Type == html.ElementNode && p.DataAtom == kind {
+			return p
+		}
+	}
+	return nil
+}
+
+// listLines returns a list's items as lines, nested ones indented.
+func listLines(n *html.Node, level int) []string {
+	var lines []string
+	number := 1
+	for li := n.FirstChild; li != nil; li = li.NextSibling {
+		if li.Type != html.ElementNode || hidden(li) {
+			continue
+		}
+		if li.DataAtom == atom.Ul || li.DataAtom == atom.Ol {
+			lines = append(lines, listLines(li, level+1)...)
+			continue
+		}
+		var own strings.Builder
+		var below []string
+		var gather func(c *html.Node)
+		gather = func(c *html.Node) {
+			for ; c != nil; c = c.NextSibling {
+				switch {
+				case c.Type == html.TextNode:
+					own.WriteString(c.Data)
+				case c.Type != html.ElementNode || hidden(c):
+				case c.DataAtom == atom.Ul || c.DataAtom == atom.Ol:
+					below = append(below, listLines(c, level+1)...)
+				default:
+					if block(c) || c.DataAtom == atom.Br {
+						own.WriteByte(' ')
+					}
+					gather(c.FirstChild)
+					if block(c) {
+						own.WriteByte(' ')
+					}
+				}
+			}
+		}
+		gather(li.FirstChild)
+		marker := "- "
+		if n.DataAtom == atom.Ol {
+			marker = ordinal(number)
+			number++
+		}
+		if s := squeeze(own.String()); s != "" {
+			lines = append(lines, strings.Repeat("  ", level)+marker+s)
+		}
+		lines = append(lines, below...)
+	}
+	return lines
+}
+
+// innerText returns the visible text below n, with spaces between blocks.
+func innerText(n *html.Node) string {
+	if n == nil {
+		return ""
+	}
+	var b strings.Builder
+	var gather func(c *html.Node)
+	gather = func(c *html.Node) {
+		for ; c != nil; c = c.NextSibling {
+			switch {
+			case c.Type == html.TextNode:
+				b.WriteString(c.Data)
+			case c.Type != html.ElementNode || hidden(c):
+			default:
+				space := block(c) || c.DataAtom == atom.Br
+				if space {
+					b.WriteByte(' ')
+				}
+				gather(c.FirstChild)
+				if space {
+					b.WriteByte(' ')
+				}
+			}
+		}
+	}
+	gather(n.FirstChild)
+	return b.String()
+}
+
+// rawText returns all text below n as it is.
+func rawText(n *html.Node) string {
+	var b strings.Builder
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode {
+			b.WriteString(c.Data)
+		} else if c.Type == html.ElementNode && c.DataAtom == atom.Br {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// hidden reports elements that are not read: code, controls, navigation, and
+// what the page says is hidden.
+func hidden(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Canvas,
+		atom.Select, atom.Button, atom.Input, atom.Textarea, atom.Nav, atom.Footer, atom.Aside, atom.Head, atom.Audio, atom.Video:
+		return true
+	}
+	for _, a := range n.Attr {
+		switch a.Key {
+		case "hidden":
+			return true
+		case "aria-hidden":
+			return a.Val == "true"
+		case "role":
+			if a.Val == "navigation" || a.Val == "banner" || a.Val == "contentinfo" || a.Val == "search" {
+				return true
+			}
+		case "style":
+			style := strings.ReplaceAll(strings.ToLower(a.Val), " ", "")
+			if strings.Contains(style, "display:none") || strings.Contains(style, "visibility:hidden") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// block reports elements that begin a new line.
+func block(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.P, atom.Div, atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Nav, atom.Blockquote,
+		atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt, atom.Dd, atom.Table, atom.Tr, atom.Td, atom.Th, atom.Caption, atom.Thead, atom.Tbody,
+		atom.Figure, atom.Figcaption, atom.Pre, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Form, atom.Fieldset,
+		atom.Address, atom.Details, atom.Summary, atom.Center, atom.Body, atom.Html, atom.Hr, atom.Label, atom.Legend, atom.Hgroup:
+		return true
+	}
+	return false
+}
+
+// fragmentText returns the text of HTML inside another format.
+func fragmentText(s string) string {
+	var b strings.Builder
+	for t := html.NewTokenizer(strings.NewReader(s)); ; {
+		switch t.Next() {
+		case html.ErrorToken:
+			return text.Clean(b.String())
+		case html.TextToken:
+			b.WriteString(html.UnescapeString(string(t.Raw())))
+		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
+			name, _ := t.TagName()
+			if block(&html.Node{DataAtom: atom.Lookup(name)}) || string(name) == "br" {
+				b.WriteByte('\n')
+			}
+		}
+	}
+}

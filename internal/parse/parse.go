@@ -1,0 +1,208 @@
+// Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
+// with page numbers, DOCX, CSV and JSON Lines. The format is found from the
+// content; a name only decides between formats that have no mark of their own.
+//
+// Files come from strangers. Parse keeps to Limits and never panics on its own,
+// but a parser can still hang or eat memory: Pool runs it in child processes
+// that can be killed.
+package parse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Limits bounds what one file may cost. A zero field means its default.
+type Limits struct {
+	Bytes         int64         `json:"bytes"`          // of the file; 100 MB
+	Pages         int           `json:"pages"`          // of a PDF; 5,000
+	TextBytes     int           `json:"text_bytes"`     // of the text found; 20 MB
+	Nesting       int           `json:"nesting"`        // of elements, lists, quotes and JSON values; 200
+	Entries       int           `json:"entries"`        // in a zip container; 10,000
+	ExpandedBytes int64         `json:"expanded_bytes"` // of a container's contents; 500 MB
+	Expansion     int           `json:"expansion"`      // contents to container, from 10 MB of contents on; 200
+	Rows          int           `json:"rows"`           // of a CSV file or lines of a JSON Lines file; 1,000,000
+	Cells         int           `json:"cells"`          // of a CSV row; 2,000
+	LineBytes     int           `json:"line_bytes"`     // of a CSV cell or a JSON Lines line; 8 MB
+	Time          time.Duration `json:"time"`           // 60 s
+}
+
+// DefaultLimits returns the defaults.
+func DefaultLimits() Limits {
+	return Limits{
+		Bytes:         100 << 20,
+		Pages:         5000,
+		TextBytes:     20 << 20,
+		Nesting:       200,
+		Entries:       10_000,
+		ExpandedBytes: 500 << 20,
+		Expansion:     200,
+		Rows:          1_000_000,
+		Cells:         2000,
+		LineBytes:     8 << 20,
+		Time:          time.Minute,
+	}
+}
+
+// withDefaults fills the zero fields in.
+func (l Limits) withDefaults() Limits {
+	d := DefaultLimits()
+	or(&l.Bytes, d.Bytes)
+	or(&l.Pages, d.Pages)
+	or(&l.TextBytes, d.TextBytes)
+	or(&l.Nesting, d.Nesting)
+	or(&l.Entries, d.Entries)
+	or(&l.ExpandedBytes, d.ExpandedBytes)
+	or(&l.Expansion, d.Expansion)
+	or(&l.Rows, d.Rows)
+	or(&l.Cells, d.Cells)
+	or(&l.LineBytes, d.LineBytes)
+	or(&l.Time, d.Time)
+	return l
+}
+
+func or[T int | int64 | time.Duration](field *T, value T) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+// Validate returns an error that names the first limit out of range.
+func (l Limits) Validate() error {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"bytes", l.Bytes}, {"pages", int64(l.Pages)}, {"text_bytes", int64(l.TextBytes)}, {"nesting", int64(l.Nesting)},
+		{"entries", int64(l.Entries)}, {"expanded_bytes", l.ExpandedBytes}, {"expansion", int64(l.Expansion)},
+		{"rows", int64(l.Rows)}, {"cells", int64(l.Cells)}, {"line_bytes", int64(l.LineBytes)}, {"time", int64(l.Time)},
+	} {
+		if f.value < 0 {
+			return fmt.Errorf("parse limits: %s is %d: it must not be negative", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// Error is a file that could not be parsed, and why. It is final: the same file
+// fails again.
+type Error struct {
+	Reason schema.Reason
+	cause  error
+}
+
+// Error returns the reason's code and message.
+func (e *Error) Error() string {
+	if e.cause != nil {
+		return fmt.Sprintf("%s: %s: %v", e.Reason.Code, e.Reason.Message, e.cause)
+	}
+	return e.Reason.Code + ": " + e.Reason.Message
+}
+
+// Unwrap returns what caused it, if anything did.
+func (e *Error) Unwrap() error { return e.cause }
+
+// fail makes an *Error.
+func fail(code, format string, args ...any) *Error {
+	return &Error{Reason: schema.Reason{Code: code, Message: fmt.Sprintf(format, args...)}}
+}
+
+// because adds the cause to e.
+func (e *Error) because(cause error) *Error {
+	e.cause = cause
+	return e
+}
+
+// Parse parses one file. name is its path or URL and mediaHint the media type
+// its sender gave; both may be empty and neither is trusted. A file that can't be
+// parsed gives an *Error; any other error is ctx's.
+//
+// Parse looks at ctx between pages and rows only. Whoever parses what strangers
+// send uses a Pool.
+func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (parsed schema.Parsed, err error) {
+	limits = limits.withDefaults()
+	if err := limits.Validate(); err != nil {
+		return schema.Parsed{}, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limits.Time, timedOut(limits.Time))
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fail(schema.ReasonBroken, "The file is damaged in a way its reader could not handle.").
+				because(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+		}
+		if err != nil {
+			parsed = schema.Parsed{}
+		}
+	}()
+	return parse(ctx, name, mediaHint, data, limits)
+}
+
+func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error) {
+	if int64(len(data)) > limits.Bytes {
+		return schema.Parsed{}, tooLarge(int64(len(data)), limits)
+	}
+	file, err := detect(name, mediaHint, data, limits)
+	if err != nil {
+		return schema.Parsed{}, err
+	}
+	d := &document{ctx: ctx, limits: limits}
+	d.out.MediaType = file.format.mediaType()
+	d.out.Warnings = file.warnings
+	switch file.format {
+	case formatPDF:
+		err = parsePDF(d, data)
+	case formatDOCX:
+		err = parseDOCX(d, data)
+	case formatHTML:
+		err = parseHTML(d, file.text)
+	case formatMarkdown:
+		err = parseMarkdown(d, file.text)
+	case formatCSV:
+		err = parseCSV(d, file.text, file.delimiter)
+	case formatJSONL:
+		err = parseJSONL(d, file.text)
+	default:
+		err = parsePlain(d, file.text)
+	}
+	if err == nil {
+		err = d.err
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			if cause := context.Cause(ctx); cause != nil {
+				return schema.Parsed{}, cause
+			}
+		}
+		return schema.Parsed{}, err
+	}
+	if len(d.out.Blocks) == 0 {
+		if file.format == formatPDF && d.out.Pages > 0 {
+			return schema.Parsed{}, fail(schema.ReasonNoText, "None of the %d pages has text: it may be a scan. Run it through OCR and send it again.", d.out.Pages)
+		}
+		return schema.Parsed{}, fail(schema.ReasonEmpty, "The file has no text in it.")
+	}
+	return d.out, nil
+}
+
+func tooLarge(size int64, limits Limits) *Error {
+	return fail(schema.ReasonTooLarge, "The file has %s; the limit is %s. Split it, or raise the limit.", megabytes(size), megabytes(limits.Bytes))
+}
+
+func timedOut(d time.Duration) *Error {
+	return fail(schema.ReasonTimeout, "Parsing took longer than %v. Simplify or split the file, or raise the time limit.", d)
+}
+
+// megabytes says a size in bytes for people.
+func megabytes(n int64) string {
+	if n < 1<<20 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
+}

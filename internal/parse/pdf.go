@@ -1,0 +1,292 @@
+package parse
+
+// PDF, by pdfium compiled to WebAssembly: this file gets lines with their place
+// and size from it, pdflayout.go makes blocks of them. pdfium runs inside
+// wazero's sandbox with no file system, and each document in an instance of its
+// own, so what one file breaks ends with it.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf16"
+
+	"github.com/klippa-app/go-pdfium"
+	pdfiumerrors "github.com/klippa-app/go-pdfium/errors"
+	"github.com/klippa-app/go-pdfium/references"
+	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/webassembly"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/tetratelabs/wazero"
+)
+
+// pdfMemoryPages bounds one document's memory inside the sandbox: 16,384 pages
+// of 64 kB are 1 GB.
+const pdfMemoryPages = 16 << 10
+
+// pdfiumRuntime compiles pdfium once per process, on the first PDF: 1.5 s, or
+// 0.1 s from a cache directory.
+var pdfiumRuntime struct {
+	once     sync.Once
+	cacheDir string
+	pool     pdfium.Pool
+	err      error
+}
+
+func pdfiumInstance() (pdfium.Pdfium, error) {
+	r := &pdfiumRuntime
+	r.once.Do(func() {
+		config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
+		if r.cacheDir != "" {
+			cache, err := wazero.NewCompilationCacheWithDir(r.cacheDir)
+			if err != nil {
+				r.err = fmt.Errorf("opening the compilation cache %s: %w", r.cacheDir, err)
+				return
+			}
+			config = config.WithCompilationCache(cache)
+		}
+		r.pool, r.err = webassembly.Init(webassembly.Config{
+			MaxIdle: 1, MaxTotal: 64, FSConfig: wazero.NewFSConfig(), RuntimeConfig: config,
+			Stdout: io.Discard, Stderr: io.Discard,
+		})
+	})
+	if r.err != nil {
+		return nil, fmt.Errorf("starting pdfium: %w", r.err)
+	}
+	instance, err := r.pool.GetInstance(time.Minute)
+	if err != nil {
+		return nil, fmt.Errorf("starting pdfium: %w", err)
+	}
+	return instance, nil
+}
+
+// pdfLine is one line of a page. Lengths are in points from the lower left.
+type pdfLine struct {
+	text         string
+	left, right  float64
+	bottom       float64
+	size         float64 // height of the font
+	bold         bool
+	page         int
+	top, pageTop float64
+}
+
+func parsePDF(d *document, data []byte) error {
+	instance, err := pdfiumInstance()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = instance.Kill() }()
+
+	opened, err := instance.OpenDocument(&requests.OpenDocument{File: &data})
+	if err != nil {
+		return openError(err)
+	}
+	counted, err := instance.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: opened.Document})
+	if err != nil {
+		return damagedPDF(err)
+	}
+	if counted.PageCount > d.limits.Pages {
+		return fail(schema.ReasonTooLarge, "The PDF has %d pages; the limit is %d. Split it, or raise the limit.", counted.PageCount, d.limits.Pages)
+	}
+	d.out.Pages = counted.PageCount
+	if title, err := instance.FPDF_GetMetaText(&requests.FPDF_GetMetaText{Document: opened.Document, Tag: "Title"}); err == nil {
+		d.out.Title = pdfTitle(title.Value)
+	}
+
+	var lines []pdfLine
+	size, broken := 0, 0
+	for i := range counted.PageCount {
+		if !d.alive() {
+			return d.err
+		}
+		page, err := pageLines(instance, opened.Document, i)
+		if err != nil {
+			if !usable(instance, opened.Document) {
+				return damagedPDF(err)
+			}
+			broken++
+			d.warn(fmt.Sprintf("page %d could not be read", i+1))
+			continue
+		}
+		for _, l := range page {
+			size += len(l.text)
+		}
+		if size > 2*d.limits.TextBytes {
+			return fail(schema.ReasonTooLarge, "The PDF has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+		}
+		lines = append(lines, page...)
+	}
+	if broken > 0 && broken == counted.PageCount {
+		return damagedPDF(errors.New("no page could be read"))
+	}
+	layout(d, lines)
+	return d.err
+}
+
+func openError(err error) error {
+	switch {
+	case errors.Is(err, pdfiumerrors.ErrPassword), errors.Is(err, pdfiumerrors.ErrSecurity):
+		return fail(schema.ReasonEncrypted, "The PDF is encrypted. Remove its password and send it again.").because(err)
+	}
+	return damagedPDF(err)
+}
+
+func damagedPDF(err error) *Error {
+	return fail(schema.ReasonBroken, "The PDF is damaged. Open it in a PDF reader, save it again and send that.").because(err)
+}
+
+// usable reports whether the sandbox survived a failed page.
+func usable(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT) bool {
+	_, err := instance.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: doc})
+	return err == nil
+}
+
+// pdfTitle leaves out titles that only name the file or the program.
+func pdfTitle(s string) string {
+	s = squeeze(s)
+	lower := strings.ToLower(s)
+	for _, suffix := range []string{".doc", ".docx", ".pdf", ".indd", ".qxd", ".xls", ".xlsx", ".ppt", ".pptx", ".htm", ".html", ".txt", ".tex", ".dvi"} {
+		if strings.HasSuffix(lower, suffix) {
+			return ""
+		}
+	}
+	if strings.HasPrefix(lower, "microsoft word") || lower == "untitled" || lower == "document" {
+		return ""
+	}
+	return s
+}
+
+// pageLines returns the lines of page i in reading order.
+func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, error) {
+	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _, _ = instance.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) }()
+	page := requests.Page{ByReference: &loaded.Page}
+	height := 792.0
+	if h, err := instance.FPDF_GetPageHeight(&requests.FPDF_GetPageHeight{Page: page}); err == nil {
+		height = h.Height
+	}
+	opened, err := instance.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
+	if err != nil {
+		return nil, err
+	}
+	t := textPage{instance: instance, page: opened.TextPage}
+	defer func() { _, _ = instance.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: t.page}) }()
+	chars, err := t.chars()
+	if err != nil {
+		return nil, err
+	}
+	var lines []pdfLine
+	start := 0
+	for at := 0; at <= len(chars); at++ {
+		if at < len(chars) && chars[at] != '\n' && chars[at] != '\r' {
+			continue
+		}
+		if line, ok := t.line(chars, start, at); ok {
+			line.page, line.pageTop = i+1, height
+			lines = append(lines, line)
+		}
+		start = at + 1
+	}
+	return lines, nil
+}
+
+// textPage reads the characters of one page.
+type textPage struct {
+	instance pdfium.Pdfium
+	page     references.FPDF_TEXTPAGE
+}
+
+// chars returns the page's characters, so that chars[i] is pdfium's character i.
+// 0 stands for one that has no Unicode.
+func (t textPage) chars() ([]rune, error) {
+	counted, err := t.instance.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: t.page})
+	if err != nil || counted.Count <= 0 {
+		return nil, err
+	}
+	got, err := t.instance.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: t.page, Count: counted.Count})
+	if err == nil {
+		// The text leaves characters out now and then; then it can't be used.
+		runes := []rune(got.Text)
+		if n := len(utf16.Encode(runes)); n == counted.Count && len(runes) == n {
+			return runes, nil
+		}
+	}
+	out := make([]rune, counted.Count)
+	for i := range out {
+		c, err := t.instance.FPDFText_GetUnicode(&requests.FPDFText_GetUnicode{TextPage: t.page, Index: i})
+		if err != nil {
+			return nil, err
+		}
+		out[i] = rune(c.Unicode)
+	}
+	return out, nil
+}
+
+// line makes a line of the characters [start, end).
+func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
+	for start < end && blank(chars[start]) {
+		start++
+	}
+	for end > start && blank(chars[end-1]) {
+		end--
+	}
+	if start == end {
+		return pdfLine{}, false
+	}
+	var b strings.Builder
+	for _, r := range chars[start:end] {
+		switch r {
+		case 0:
+		case '\u0002', '\uFFFE':
+			b.WriteByte('-') // pdfium's mark for a hyphen at a line's end
+		default:
+			b.WriteRune(r)
+		}
+	}
+	line := pdfLine{text: squeeze(b.String())}
+	if line.text == "" {
+		return line, false
+	}
+	first, err1 := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: start})
+	last, err2 := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: end - 1})
+	if err1 == nil && err2 == nil {
+		line.left, line.right = float64(first.Rect.Left), float64(last.Rect.Right)
+		line.bottom, line.top = float64(first.Rect.Bottom), float64(first.Rect.Top)
+		line.size = line.top - line.bottom
+		// A superscript or a bullet at the beginning has a size of its own.
+		if mid, err := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: solid(chars, start, end)}); err == nil {
+			line.size = float64(mid.Rect.Top - mid.Rect.Bottom)
+		}
+	}
+	line.bold = t.bold(start) && t.bold(end-1)
+	return line, true
+}
+
+// solid returns the index of a letter in the middle of [start, end).
+func solid(chars []rune, start, end int) int {
+	for i := start + (end-start)/2; i < end; i++ {
+		if !blank(chars[i]) {
+			return i
+		}
+	}
+	return start
+}
+
+func blank(r rune) bool { return r == 0 || r == ' ' || r == '\t' || r == '\u00a0' }
+
+// bold asks for the font of character i.
+func (t textPage) bold(i int) bool {
+	font, err := t.instance.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: t.page, Index: i})
+	if err != nil {
+		return false
+	}
+	name := strings.ToLower(font.FontName)
+	return strings.Contains(name, "bold") || strings.Contains(name, "black") || strings.Contains(name, "heavy") || font.Flags&(1<<18) != 0
+}

@@ -1,0 +1,273 @@
+package parse
+
+// The parent's side: children that live on from file to file and are killed when
+// one takes too long, takes too much memory, or its caller gives up.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// ErrCrashed is returned when the child that parsed a file died by itself. The
+// file may be the cause or not: whoever sent it counts how often it happened.
+var ErrCrashed = errors.New("the parser died")
+
+// ErrStopped is returned by Parse of a pool that isn't running, or was stopped
+// before the file was done.
+var ErrStopped = errors.New("the parser pool is stopped")
+
+// killGrace is how much later than its own time limit a child is killed: a
+// parser that notices the limit itself can go on with the next file.
+const killGrace = 500 * time.Millisecond
+
+// PoolOptions says how a pool runs. Command is required.
+type PoolOptions struct {
+	// Command makes the command of one child, which must call RunChild. Its
+	// Env is added to a small environment of the pool's (search path, locale,
+	// temporary directory); nothing else is inherited.
+	Command func() *exec.Cmd
+	// Workers is how many children work at a time; 0 is one per processor.
+	Workers int
+	Limits  Limits
+	// MemoryLimit is the most resident memory of a child in bytes; 0 is 1.5 GB.
+	// It is watched on Linux; elsewhere only Go's soft limit holds.
+	MemoryLimit int64
+	// Recycle is after how many files a child is replaced; 0 is 500. One that
+	// keeps more than half of MemoryLimit after a file is replaced too.
+	Recycle int
+	// CacheDir keeps compiled code between runs; it must be writable by us
+	// alone. Empty is a temporary directory for the life of the pool.
+	CacheDir string
+}
+
+// Pool parses files in child processes. It is a lifecycle.Service.
+type Pool struct {
+	*lifecycle.Func
+	options PoolOptions
+
+	mu  sync.Mutex
+	run *poolRun // nil while stopped
+}
+
+// NewPool returns a pool that is yet to be started.
+func NewPool(o PoolOptions) (*Pool, error) {
+	switch {
+	case o.Command == nil:
+		return nil, errors.New("parser pool: command is missing")
+	case o.Workers < 0:
+		return nil, fmt.Errorf("parser pool: workers is %d: it must not be negative", o.Workers)
+	case o.MemoryLimit < 0:
+		return nil, fmt.Errorf("parser pool: memory_limit is %d: it must not be negative", o.MemoryLimit)
+	case o.Recycle < 0:
+		return nil, fmt.Errorf("parser pool: recycle is %d: it must not be negative", o.Recycle)
+	}
+	if err := o.Limits.Validate(); err != nil {
+		return nil, err
+	}
+	o.Limits = o.Limits.withDefaults()
+	if o.Workers == 0 {
+		o.Workers = runtime.NumCPU()
+	}
+	if o.MemoryLimit == 0 {
+		o.MemoryLimit = 3 << 29
+	}
+	if o.Recycle == 0 {
+		o.Recycle = 500
+	}
+	p := &Pool{options: o}
+	p.Func = lifecycle.NewResource("parser pool", p.open, p.shut)
+	return p, nil
+}
+
+// poolRun is what lives from Start to Stop.
+type poolRun struct {
+	options  PoolOptions
+	slots    chan *child   // a nil child is a slot without a process
+	stopping chan struct{} // closed first: no new work
+	killed   chan struct{} // closed when the work in hand must end
+	work     sync.WaitGroup
+	spawn    *spawner
+	tempDir  string
+}
+
+func (p *Pool) open(context.Context) error {
+	r := &poolRun{
+		options:  p.options,
+		slots:    make(chan *child, p.options.Workers),
+		stopping: make(chan struct{}),
+		killed:   make(chan struct{}),
+	}
+	if r.options.CacheDir == "" {
+		dir, err := os.MkdirTemp("", "sluice-parse-")
+		if err != nil {
+			return fmt.Errorf("making a directory for compiled code: %w", err)
+		}
+		r.options.CacheDir, r.tempDir = dir, dir
+	}
+	r.spawn = newSpawner()
+	for range p.options.Workers {
+		r.slots <- nil
+	}
+	p.mu.Lock()
+	p.run = r
+	p.mu.Unlock()
+	return nil
+}
+
+func (p *Pool) shut(ctx context.Context) error {
+	p.mu.Lock()
+	r := p.run
+	p.run = nil
+	close(r.stopping)
+	p.mu.Unlock()
+
+	done := make(chan struct{})
+	go func() {
+		r.work.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		close(r.killed)
+		<-done
+	}
+	for range p.options.Workers {
+		if c := <-r.slots; c != nil {
+			c.end()
+		}
+	}
+	r.spawn.stop()
+	if r.tempDir != "" {
+		if e := os.RemoveAll(r.tempDir); e != nil && err == nil {
+			err = fmt.Errorf("removing compiled code: %w", e)
+		}
+	}
+	return err
+}
+
+// enter registers a piece of work with the running pool; nil when stopped.
+func (p *Pool) enter() *poolRun {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run != nil {
+		p.run.work.Add(1)
+	}
+	return p.run
+}
+
+// Parse parses one file as the function Parse does, in a child. It waits for a
+// free one. A file that can't be parsed gives an *Error: with the reason timeout
+// when the child had to be killed for its time, too_large when for its memory. It
+// gives ErrCrashed when the child died, ErrStopped when the pool is not running,
+// and ctx's error when ctx ends; then the child is killed.
+func (p *Pool) Parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
+	if int64(len(data)) > p.options.Limits.Bytes {
+		return schema.Parsed{}, tooLarge(int64(len(data)), p.options.Limits)
+	}
+	r := p.enter()
+	if r == nil {
+		return schema.Parsed{}, fmt.Errorf("parsing %s: %w", name, ErrStopped)
+	}
+	defer r.work.Done()
+	parsed, err := r.parse(ctx, name, mediaHint, data)
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = fmt.Errorf("parsing %s: %w", name, err)
+	}
+	return parsed, err
+}
+
+func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
+	var c *child
+	select {
+	case <-ctx.Done():
+		return schema.Parsed{}, context.Cause(ctx)
+	case <-r.stopping:
+		return schema.Parsed{}, ErrStopped
+	case c = <-r.slots:
+	}
+	defer func() { r.slots <- c }()
+
+	req := request{Name: name, MediaHint: mediaHint, Limits: r.options.Limits, CacheDir: r.options.CacheDir, data: data}
+	for fresh := c == nil; ; fresh = true {
+		if c == nil {
+			var err error
+			if c, err = r.start(); err != nil {
+				return schema.Parsed{}, err
+			}
+		}
+		parsed, keep, err := r.ask(ctx, c, req)
+		if !keep {
+			c = nil
+		}
+		// A child that died while it was idle is not this file's doing.
+		if errors.Is(err, errNotTaken) && !fresh {
+			continue
+		}
+		return parsed, err
+	}
+}
+
+// errNotTaken says that a child died before it had read the request.
+var errNotTaken = fmt.Errorf("%w before it took the file", ErrCrashed)
+
+// ask has c parse one file. keep is false when c has ended.
+func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema.Parsed, keep bool, err error) {
+	type outcome struct {
+		reply reply
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		rep, err := c.exchange(req)
+		done <- outcome{rep, err}
+	}()
+	limit := time.NewTimer(r.options.Limits.Time + killGrace)
+	defer limit.Stop()
+	watch := time.NewTicker(50 * time.Millisecond)
+	defer watch.Stop()
+	// kill ends the child and waits for the exchange to notice.
+	kill := func(err error) (schema.Parsed, bool, error) {
+		c.kill()
+		<-done
+		return schema.Parsed{}, false, err
+	}
+	for {
+		select {
+		case out := <-done:
+			if out.err != nil {
+				return schema.Parsed{}, false, c.crash(out.err)
+			}
+			c.served++
+			if c.served >= r.options.Recycle || c.memory() > r.options.MemoryLimit/2 {
+				c.end()
+				c = nil
+			}
+			parsed, err := out.reply.result()
+			return parsed, c != nil, err
+		case <-watch.C:
+			if c.memory() > r.options.MemoryLimit {
+				return kill(fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
+					megabytes(r.options.MemoryLimit)))
+			}
+		case <-limit.C:
+			return kill(timedOut(r.options.Limits.Time))
+		case <-ctx.Done():
+			return kill(context.Cause(ctx))
+		case <-r.killed:
+			return kill(ErrStopped)
+		}
+	}
+}

@@ -1,0 +1,13 @@
+//go:build !unix
+
+package parse
+
+import "os/exec"
+
+// isolate does nothing: the child ends when its stdin does, should we die.
+func isolate(*exec.Cmd) {}
+
+func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
+
+// memory is not watched here.
+func (c *child) memory() int64 { return 0 }

@@ -1,0 +1,17 @@
+//go:build unix && !linux
+
+package parse
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// isolate gives the child a process group of its own. It ends when its stdin
+// does, should we die.
+func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+
+// memory is not watched here.
+func (c *child) memory() int64 { return 0 }
