@@ -4,6 +4,7 @@ package retrieval
 // validated parameters. What is wrong with one is told by the field's name.
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -115,7 +116,7 @@ func readParameters(field string, node *yaml.Node) (*parameters, error) {
 		return p, nil
 	}
 	if node.Kind != yaml.MappingNode {
-		return nil, schema.Invalid(p.at("plan"), "needs fields with values, found %q", node.Value)
+		return nil, schema.Invalid(cmp.Or(field, "plan"), "needs fields with values, found %q", node.Value)
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i].Value
@@ -128,6 +129,9 @@ func readParameters(field string, node *yaml.Node) (*parameters, error) {
 }
 
 func (p *parameters) at(name string) string {
+	if name == "" {
+		name = `""`
+	}
 	if p.field == "" {
 		return name
 	}

@@ -1,0 +1,97 @@
+package retrieval_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/plans"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+func TestParsePlanNamesTheWrongField(t *testing.T) {
+	for _, c := range []struct{ name, yaml, field, says string }{
+		{"empty", "", "plan", "empty"},
+		{"not yaml", "a: [", "plan", "YAML"},
+		{"a list", "- a", "plan", "fields"},
+		{"no name", "stages: [dense]", "name", "missing"},
+		{"name is a list", "name: [a]\nstages: [dense]", "name", "text"},
+		{"no stages", "name: p", "stages", "at least one"},
+		{"stages are none", "name: p\nstages: []", "stages", "at least one"},
+		{"unknown field", "name: p\nstagez: [dense]\nstages: [dense]", "stagez", "no such field"},
+		{"unknown stage", "name: p\nstages:\n- dense: {}\n- sparse: {k: 1}", "stages[1]", "dense"},
+		{"two stages in one", "name: p\nstages:\n- {dense: {}, other: {}}", "stages[0]", "one stage per item"},
+		{"unknown parameter", "name: p\nstages:\n- dense: {top: 1}", "stages[0].dense.top", "no such field"},
+		{"k is text", "name: p\nstages:\n- dense: {k: many}", "stages[0].dense.k", "whole number"},
+		{"k is too much", "name: p\nstages:\n- dense: {k: 101}", "stages[0].dense.k", "1 to 100"},
+		{"k is zero", "name: p\nstages:\n- dense: {k: 0}", "stages[0].dense.k", "1 to 100"},
+		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
+		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
+	} {
+		_, err := retrieval.ParsePlan([]byte(c.yaml))
+		var field *schema.FieldError
+		if !errors.As(err, &field) || field.Field != c.field || !strings.Contains(field.Problem, c.says) {
+			t.Errorf("%s: got %v, want field %q and %q", c.name, err, c.field, c.says)
+		}
+	}
+}
+
+func TestParsePlan(t *testing.T) {
+	for _, text := range []string{"name: p\nstages: [dense]", "name: p\nstages:\n- dense:", "name: p\ndescription: d\nstages:\n- dense: {k: 100}\n- dense: {}"} {
+		p, err := retrieval.ParsePlan([]byte(text))
+		if err != nil || p.Name != "p" || p.Stages()[0] != "dense" {
+			t.Errorf("%q: got %+v, %v", text, p, err)
+		}
+	}
+}
+
+func TestTheShippedPlansLoad(t *testing.T) {
+	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Names(), "naive") {
+		t.Errorf("plan naive is missing: %v", c.Names())
+	}
+	if p, err := c.Plan(""); err != nil || p.Name != plans.Default {
+		t.Errorf("the default plan is %q, %v", p.Name, err)
+	}
+	_, err = c.Plan("clever")
+	var field *schema.FieldError
+	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "naive") {
+		t.Errorf("an unknown plan gave %v, want a FieldError that lists the plans", err)
+	}
+}
+
+func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
+	good := &fstest.MapFile{Data: []byte("name: a\nstages: [dense]")}
+	for name, folder := range map[string]fstest.MapFS{
+		"a plan named unlike its file": {"b.yaml": good},
+		"a missing default":            {"a.yaml": good},
+		"a broken plan":                {"d.yaml": {Data: []byte("name: d")}},
+	} {
+		if _, err := retrieval.LoadCatalogue(folder, "d"); !errors.Is(err, schema.ErrInvalid) {
+			t.Errorf("%s: got %v, want ErrInvalid", name, err)
+		}
+	}
+}
+
+// FuzzParsePlan: whatever is read, the answer is a plan or an error that names
+// a field.
+func FuzzParsePlan(f *testing.F) {
+	f.Add("name: p\nstages:\n- dense: {k: 3}")
+	f.Add("name: &a p\nstages: *a")
+	f.Fuzz(func(t *testing.T, text string) {
+		p, err := retrieval.ParsePlan([]byte(text))
+		var field *schema.FieldError
+		if err != nil && (!errors.As(err, &field) || field.Field == "") {
+			t.Errorf("got %v, want a FieldError", err)
+		}
+		if err == nil && len(p.Stages()) == 0 {
+			t.Error("a plan without stages was taken")
+		}
+	})
+}
