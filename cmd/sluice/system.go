@@ -147,7 +147,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if err := store.Migrate(ctx, u.databaseURL); err != nil {
 		return err
 	}
-	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{Name: "sluice up", MaxConns: u.settings.DatabaseConnections}); err != nil {
+	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{Name: "sluice up", MaxConns: u.settings.DatabaseConnections, MaxDocumentBytes: u.settings.MaxUpload << 20}); err != nil {
 		return err
 	}
 	closing(u.store.Close)
@@ -189,7 +189,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams},
-		queryworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal, Model: models})
+		queryworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
 	if err != nil {
 		return nil, err
 	}

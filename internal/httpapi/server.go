@@ -18,9 +18,8 @@ import (
 
 // Options of the API.
 type Options struct {
-	Version   string
-	MaxUpload int64         // bytes of one file; 0: 100 MB
-	AskTime   time.Duration // of a search or a synchronous question; 0: 2 minutes
+	Version string
+	AskTime time.Duration // of a search or a synchronous question; 0: 2 minutes
 
 	Authenticator Authenticator
 	Collections   Collections
@@ -45,9 +44,6 @@ type server struct {
 
 // New returns the handler of the whole API.
 func New(o Options) http.Handler {
-	if o.MaxUpload <= 0 {
-		o.MaxUpload = 100 << 20
-	}
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
 	}

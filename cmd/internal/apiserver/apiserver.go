@@ -50,7 +50,6 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	keys := auth.New(d.Store)
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
-		MaxUpload:     c.MaxUpload << 20,
 		AskTime:       c.AskTimeout,
 		Authenticator: keys,
 		Collections:   d.Store,
