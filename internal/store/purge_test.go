@@ -1,0 +1,231 @@
+package store_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// purgeAll purges until nothing is left to do.
+func (f *fixture) purgeAll(t *testing.T) int {
+	t.Helper()
+	for total := 0; ; {
+		n, err := f.PurgeOnce(t.Context(), 7)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if total += n; n == 0 {
+			return total
+		}
+	}
+}
+
+// ask stores a question of p, its retrieval from a version's text, and an
+// answer that quotes it.
+func (f *fixture) ask(t *testing.T, p schema.Principal, collection uuid.UUID, version uuid.UUID, quote bool) uuid.UUID {
+	t.Helper()
+	id := schema.NewID()
+	span := fmt.Sprintf(`[{"text": "hello", "spans": [{"version": %q, "section": %q, "start": 0, "end": 5}]}]`, version, uuid.NewString())
+	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(`INSERT INTO questions (tenant_id, id, collection_id, question, plan, key_id, async, state) VALUES ($1, $2, $3, 'why?', 'naive', $4, false, 'answered')`, p.Tenant, id, collection, p.Key)
+		batch.Queue(`INSERT INTO retrievals (tenant_id, question_id, round, candidates, trace) VALUES ($1, $2, 0, $3, '[]')`, p.Tenant, id, span)
+		batch.Queue(`INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage) VALUES ($1, $2, 'hello', true, 'naive', '[{"stage": "dense"}]', '{}')`, p.Tenant, id)
+		if quote {
+			batch.Queue(`INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote)
+				SELECT $1, $2, 0, document_id, 'a', '', '', id, $4, 0, 5, 'hello' FROM versions WHERE id = $3`, p.Tenant, id, version, uuid.New())
+		}
+		batch.Queue(`INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply)
+			VALUES ($1, $2, 0, 'answer', 0, 'answer', 'extractive', 'x', 1, 1, 1, '\x01', '{"text": "hello"}')`, p.Tenant, id)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+const heldSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM sections WHERE version_id = $1), (SELECT count(*) FROM passages WHERE version_id = $1),
+	(SELECT count(*) FROM vectors_256 WHERE version_id = $1), (SELECT count(*) FROM artifacts WHERE version_id = $1),
+	(SELECT count(*) FROM version_labels WHERE version_id = $1), (SELECT count(*) FROM version_metadata WHERE version_id = $1))`
+
+const answerSQL = `SELECT concat_ws(' ', (SELECT answer FROM answers WHERE question_id = $1), (SELECT trace FROM answers WHERE question_id = $1),
+	(SELECT purged_at IS NOT NULL FROM answers WHERE question_id = $1), (SELECT count(*) FROM citations WHERE question_id = $1),
+	(SELECT count(*) FROM retrievals WHERE question_id = $1), (SELECT reply FROM llm_calls WHERE question_id = $1))`
+
+func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
+	f := setUp(t, store.Options{KeepSuperseded: -1})
+	labelled := func(id, content string) schema.Upload {
+		u := text(id, content)
+		u.Labels, u.Metadata = []string{"x"}, schema.Metadata{"k": "v"}
+		return u
+	}
+	gone := f.upload(t, f.a, f.collection, labelled("gone", "secret"))
+	f.goLive(t, f.a, gone.Document, gone.Version)
+	stays := f.upload(t, f.a, f.collection, labelled("stays", "public"))
+	f.goLive(t, f.a, stays.Document, stays.Version)
+	quoting := f.ask(t, f.a, f.collection, gone.Version, true)
+	reading := f.ask(t, f.a, f.collection, gone.Version, false)
+	other := f.ask(t, f.a, f.collection, stays.Version, true)
+	theirs := f.upload(t, f.b, f.foreign, text("theirs", "secret")) // the same bytes, another tenant
+	f.goLive(t, f.b, theirs.Document, theirs.Version)
+
+	if n := f.purgeAll(t); n != 0 {
+		t.Fatalf("purged %d living versions", n)
+	}
+	if err := f.DeleteDocument(t.Context(), f.a, gone.Document); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.purgeAll(t); n != 1 {
+		t.Errorf("purged %d versions, want 1", n)
+	}
+	for _, c := range []struct {
+		what, sql string
+		id        uuid.UUID
+		want      string
+	}{
+		{"the deleted one's rows", heldSQL, gone.Version, "0 0 0 0 0 0"},
+		{"the other's rows", heldSQL, stays.Version, "1 1 1 1 1 1"},
+		{"the answer that quotes it", answerSQL, quoting, " [] t 0 0 {}"},
+		{"the answer that read it", answerSQL, reading, " [] t 0 0 {}"},
+		{"the answer from another document", answerSQL, other, `hello [{"stage": "dense"}] f 1 1 {"text": "hello"}`},
+		{"its document", `SELECT count(*)::text FROM documents WHERE id = $1`, gone.Document, "0"},
+		{"its versions", `SELECT count(*)::text FROM versions WHERE document_id = $1`, gone.Document, "0"},
+	} {
+		if got := one[string](t, f, f.a, c.sql, c.id); got != c.want {
+			t.Errorf("%s: %q, want %q", c.what, got, c.want)
+		}
+	}
+	secret := sha256.Sum256([]byte("secret"))
+	if _, err := f.OpenBlob(t.Context(), f.a.Tenant, secret[:]); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("its bytes: %v", err)
+	}
+	if got := readBlob(t, f, f.b, secret[:]); string(got) != "secret" {
+		t.Errorf("another tenant's bytes: %q", got)
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM blob_chunks`); n != 1 {
+		t.Errorf("%d chunks", n)
+	}
+	// The name is free for a document that starts anew.
+	if up := f.upload(t, f.a, f.collection, text("gone", "secret")); up.Document == gone.Document {
+		t.Error("the purged document came back")
+	}
+}
+
+func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
+	f := setUp(t, store.Options{}) // superseded text stays 10 minutes
+	v1 := f.upload(t, f.a, f.collection, text("a", "shared"))
+	f.goLive(t, f.a, v1.Document, v1.Version)
+	f.upload(t, f.a, f.collection, text("b", "shared"))
+	failed := f.upload(t, f.a, f.collection, text("a", "broken"))
+	f.fail(t, f.a, failed.Version)
+	if n := f.purgeAll(t); n != 0 {
+		t.Fatalf("purged %d: a failed newest version can still be retried", n)
+	}
+	v3 := f.upload(t, f.a, f.collection, text("a", "three"))
+	f.goLive(t, f.a, v3.Document, v3.Version)
+	if n := f.purgeAll(t); n != 1 {
+		t.Errorf("purged %d, want the failed version, which a newer one has made pointless", n)
+	}
+	if got := one[string](t, f, f.a, heldSQL, v1.Version); got != "1 1 1 1 0 0" {
+		t.Errorf("a superseded version's text was purged at once: %s", got)
+	}
+	run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE id = $1`, v1.Version)
+	if n := f.purgeAll(t); n != 1 {
+		t.Errorf("purged %d", n)
+	}
+	if got := one[string](t, f, f.a, heldSQL, v1.Version); got != "0 0 0 0 0 0" {
+		t.Errorf("held: %s", got)
+	}
+	shared := sha256.Sum256([]byte("shared"))
+	if got := readBlob(t, f, f.a, shared[:]); string(got) != "shared" {
+		t.Error("bytes that another document has were purged")
+	}
+	versions, err := f.Versions(t.Context(), f.a, v1.Document)
+	if err != nil || len(versions) != 3 || versions[2].State != schema.StateSuperseded {
+		t.Errorf("the history is gone: %+v, %v", versions, err)
+	}
+	if f.purgeAll(t) != 0 {
+		t.Error("purged twice")
+	}
+}
+
+func TestPurgeOldReplies(t *testing.T) {
+	f := setUp(t, store.Options{})
+	for i, age := range []string{"1 hour", "25 hours", "3 days"} {
+		key := fmt.Sprint(i)
+		if _, err := f.BeginRequest(t.Context(), f.a, key, "POST /x", []byte("h")); err != nil {
+			t.Fatal(err)
+		}
+		run(t, f, f.a, `UPDATE idempotency SET created_at = now() - $2::interval WHERE key = $1`, key, age)
+	}
+	if n := f.purgeAll(t); n != 2 {
+		t.Errorf("purged %d", n)
+	}
+	if key := one[string](t, f, f.a, `SELECT key FROM idempotency`); key != "0" {
+		t.Error(key)
+	}
+}
+
+// Purging everywhere at once while the same bytes are uploaded again and again:
+// no version that may still be processed is without its bytes.
+func TestPurgeDuringUploads(t *testing.T) {
+	f := setUp(t, store.Options{KeepSuperseded: -1})
+	ctx := context.Background()
+	var uploaders, purgers sync.WaitGroup
+	done := make(chan struct{})
+	for u := range 4 {
+		uploaders.Go(func() {
+			for i := range 25 {
+				ups, err := f.Upload(ctx, f.a, f.collection, []schema.Upload{text(fmt.Sprintf("%d", u), fmt.Sprintf("content %d", i%3)), text(fmt.Sprintf("%d/2", u), "same")})
+				if err != nil {
+					t.Errorf("upload: %v", err)
+					return
+				}
+				for _, up := range ups {
+					if err := f.DeleteDocument(ctx, f.a, up.Document); err != nil {
+						t.Errorf("delete: %v", err)
+						return
+					}
+				}
+			}
+			if _, err := f.Upload(ctx, f.a, f.collection, []schema.Upload{text(fmt.Sprintf("%d", u), "content 0"), text(fmt.Sprintf("%d/2", u), "same")}); err != nil {
+				t.Errorf("last upload: %v", err)
+			}
+		})
+	}
+	for range 2 {
+		purgers.Go(func() {
+			for {
+				if _, err := f.PurgeOnce(ctx, 10); err != nil {
+					t.Errorf("purge: %v", err)
+					return
+				}
+				select {
+				case <-done:
+					return
+				default:
+				}
+			}
+		})
+	}
+	uploaders.Wait()
+	close(done)
+	purgers.Wait()
+	f.purgeAll(t)
+	got := one[string](t, f, f.a, `SELECT concat_ws(' ', (SELECT count(*) FROM documents), (SELECT count(*) FROM blobs),
+		(SELECT count(*) FROM blob_chunks),
+		(SELECT count(*) FROM versions v WHERE state = 'queued' AND NOT EXISTS (SELECT 1 FROM blob_chunks c WHERE c.sha256 = v.sha256)))`)
+	if got != "8 2 2 0" {
+		t.Errorf("documents, blobs, chunks, versions without bytes: %s, want 8 2 2 0", got)
+	}
+}
