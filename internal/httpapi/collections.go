@@ -10,13 +10,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// paging are the parameters of every list.
-type paging struct {
+// Paging are the parameters of every list. It and its likes are exported
+// because huma reads embedded structs only then.
+type Paging struct {
 	Cursor string `query:"cursor" maxLength:"512" doc:"The next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
 }
 
-func (p paging) query() schema.PageQuery { return schema.PageQuery{Cursor: p.Cursor, Limit: p.Limit} }
+func (p Paging) query() schema.PageQuery { return schema.PageQuery{Cursor: p.Cursor, Limit: p.Limit} }
 
 type reply[T any] struct{ Body T }
 
@@ -41,13 +42,14 @@ func replyTo[T any](body T, err error) (*reply[T], error) {
 	return &reply[T]{body}, nil
 }
 
-type inCollection struct {
+// InCollection is the parameter of routes under a collection.
+type InCollection struct {
 	Collection string `path:"collection" maxLength:"128" doc:"Name or id."`
 }
 
 func (s *server) routeCollections() {
 	route(s, huma.Operation{OperationID: "list-collections", Method: http.MethodGet, Path: "/v1/collections", Summary: "List collections", Tags: []string{"Collections"}},
-		"", func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[schema.Collection]], error) {
+		"", func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Collection]], error) {
 			items, next, err := s.Collections.Collections(ctx, p, in.query())
 			return list(items, next, err, same[schema.Collection])
 		})
@@ -56,12 +58,12 @@ func (s *server) routeCollections() {
 			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language}))
 		})
 	route(s, huma.Operation{OperationID: "get-collection", Method: http.MethodGet, Path: "/v1/collections/{collection}", Summary: "Show a collection", Tags: []string{"Collections"}},
-		"", func(ctx context.Context, p schema.Principal, in *inCollection) (*reply[schema.Collection], error) {
+		"", func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Collection], error) {
 			return replyTo(s.Collections.Collection(ctx, p, in.Collection))
 		})
 	route(s, huma.Operation{OperationID: "change-collection", Method: http.MethodPatch, Path: "/v1/collections/{collection}", Summary: "Change a collection", Tags: []string{"Collections"}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
-			inCollection
+			InCollection
 			Body api.CollectionChange
 		}) (*reply[schema.Collection], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
@@ -71,7 +73,7 @@ func (s *server) routeCollections() {
 			return replyTo(s.Collections.UpdateCollection(ctx, p, id, schema.CollectionChange{Description: in.Body.Description}))
 		})
 	route(s, huma.Operation{OperationID: "delete-collection", Method: http.MethodDelete, Path: "/v1/collections/{collection}", Summary: "Delete a collection and its documents", Tags: []string{"Collections"}, DefaultStatus: http.StatusNoContent},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *inCollection) (*struct{}, error) {
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
@@ -79,7 +81,7 @@ func (s *server) routeCollections() {
 			return nil, s.Collections.DeleteCollection(ctx, p, id)
 		})
 	route(s, huma.Operation{OperationID: "retry-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/retry", Summary: "Queue all failed documents again", Tags: []string{"Documents"}},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inCollection) (*reply[api.Retried], error) {
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.Retried], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err

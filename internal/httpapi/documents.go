@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-type inDocument struct {
+// InDocument is the parameter of routes under a document.
+type InDocument struct {
 	Document uuid.UUID `path:"document" format:"uuid"`
 }
 
@@ -21,8 +22,8 @@ func (s *server) routeDocuments() {
 	tags := []string{"Documents"}
 	route(s, huma.Operation{OperationID: "list-documents", Method: http.MethodGet, Path: "/v1/collections/{collection}/documents", Summary: "List documents", Tags: tags},
 		"", func(ctx context.Context, p schema.Principal, in *struct {
-			inCollection
-			paging
+			InCollection
+			Paging
 			State  schema.State `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
 			Prefix string       `query:"prefix" maxLength:"1024" doc:"Of the external id."`
 		}) (*reply[api.Page[schema.Document]], error) {
@@ -34,7 +35,7 @@ func (s *server) routeDocuments() {
 			return list(items, next, err, same[schema.Document])
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
-		"", func(ctx context.Context, p schema.Principal, in *inDocument) (*reply[api.DocumentDetail], error) {
+		"", func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[api.DocumentDetail], error) {
 			d, err := s.Documents.Document(ctx, p, in.Document)
 			if err != nil {
 				return nil, err
@@ -44,23 +45,23 @@ func (s *server) routeDocuments() {
 		})
 	route(s, huma.Operation{OperationID: "change-document", Method: http.MethodPatch, Path: "/v1/documents/{document}", Summary: "Change labels and metadata", Tags: tags},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
-			inDocument
+			InDocument
 			Body api.DocumentChange
 		}) (*reply[schema.Document], error) {
 			return replyTo(s.Documents.UpdateDocument(ctx, p, in.Document, schema.DocumentChange{Labels: in.Body.Labels, Metadata: in.Body.Metadata}))
 		})
 	route(s, huma.Operation{OperationID: "delete-document", Method: http.MethodDelete, Path: "/v1/documents/{document}", Summary: "Delete a document", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Description: "It is hidden at once; what was stored of it is purged soon after."},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inDocument) (*struct{}, error) {
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InDocument) (*struct{}, error) {
 			return nil, s.Documents.DeleteDocument(ctx, p, in.Document)
 		})
 	route(s, huma.Operation{OperationID: "retry-document", Method: http.MethodPost, Path: "/v1/documents/{document}/retry", Summary: "Queue a failed document again", Tags: tags},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *inDocument) (*reply[schema.Document], error) {
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[schema.Document], error) {
 			return replyTo(s.Documents.RetryDocument(ctx, p, in.Document))
 		})
 	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
 		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inDocument) (*huma.StreamResponse, error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InDocument) (*huma.StreamResponse, error) {
 			content, err := s.Documents.OpenContent(ctx, p, in.Document)
 			if err != nil {
 				return nil, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +26,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		Paths   map[string]map[string]struct {
 			OperationID string
 			Summary     string
+			Parameters  []struct{ Name, In string }
 			Responses   map[string]any
 		}
 	}
@@ -41,6 +43,12 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 		for verb, op := range verbs {
 			if op.Summary == "" || op.Responses["401"] == nil || op.Responses["422"] == nil && verb != "get" {
 				t.Errorf("%s %s is not described: %+v", verb, path, op)
+			}
+			for _, part := range strings.Split(path, "/") {
+				name := strings.Trim(part, "{}")
+				if name != part && !slices.Contains(op.Parameters, struct{ Name, In string }{name, "path"}) {
+					t.Errorf("%s %s does not read its parameter %s", verb, path, name)
+				}
 			}
 			// Every one asks for a key before anything else.
 			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(verb), strings.NewReplacer("{", "", "}", "").Replace(path), strings.NewReader("{}"))

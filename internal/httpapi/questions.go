@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-type inJob struct {
+// InJob is the parameter of routes under a job.
+type InJob struct {
 	Job uuid.UUID `path:"job" format:"uuid"`
 }
 
@@ -78,16 +79,16 @@ func (s *server) routeQuestions() {
 			return replyTo(s.Questions.StartJob(ctx, p, q))
 		})
 	route(s, huma.Operation{OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs", Summary: "List jobs, newest first", Tags: tags},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[schema.Job]], error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Job]], error) {
 			items, next, err := s.Questions.ListJobs(ctx, p, in.query())
 			return list(items, next, err, same[schema.Job])
 		})
 	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inJob) (*reply[schema.Job], error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.Job(ctx, p, in.Job))
 		})
 	route(s, huma.Operation{OperationID: "cancel-job", Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *inJob) (*reply[schema.Job], error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.CancelJob(ctx, p, in.Job))
 		})
 }

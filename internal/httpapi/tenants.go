@@ -18,7 +18,7 @@ func (s *server) routeTenants() {
 		})
 	tenants := []string{"Tenants"}
 	route(s, huma.Operation{OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Summary: "List tenants", Tags: tenants},
-		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Tenant]], error) {
+		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Tenant]], error) {
 			items, next, err := s.Tenants.Tenants(ctx, in.query())
 			return list(items, next, err, shownTenant)
 		})
@@ -41,7 +41,7 @@ func (s *server) routeTenants() {
 
 	keys := []string{"Keys"}
 	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.Key]], error) {
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
 			items, next, err := s.Tenants.Keys(ctx, p, in.query())
 			return list(items, next, err, shownKey)
 		})
@@ -58,7 +58,7 @@ func (s *server) routeTenants() {
 			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
 		})
 	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: []string{"Audit"}},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ paging }) (*reply[api.Page[api.AuditEntry]], error) {
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.AuditEntry]], error) {
 			items, next, err := s.Tenants.Audit(ctx, p, in.query())
 			return list(items, next, err, func(e schema.AuditEntry) api.AuditEntry { return api.AuditEntry(e) })
 		})

@@ -19,7 +19,7 @@ import (
 // rawUpload is one file as the body of a PUT. Its own fields are read from the
 // query: a header cannot carry every name.
 type rawUpload struct {
-	inCollection
+	InCollection
 	ExternalID string   `query:"external_id" required:"true" minLength:"1" maxLength:"1024" doc:"The user's own name of the document, unique in its collection."`
 	Title      string   `query:"title" maxLength:"1000"`
 	FileName   string   `query:"file_name" maxLength:"1024" doc:"A hint between formats that look alike."`
@@ -42,7 +42,7 @@ func (s *server) routeUploads() {
 		Description:  "All documents of one request are taken, or none. A document that is stored already, bytes and attributes alike, is left as it is.",
 		MaxBodyBytes: uploadBody, BodyReadTimeout: -1},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
-			inCollection
+			InCollection
 			Body api.Upload
 		}) (*reply[api.UploadResult], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
@@ -100,7 +100,7 @@ func (s *server) routeUploads() {
 	route(s, huma.Operation{OperationID: "compare-documents", Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
 		Description: "Fingerprints are held against the same document's newest version alone: knowing a hash never grants bytes.", MaxBodyBytes: 16 << 20},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
-			inCollection
+			InCollection
 			Body api.Compare
 		}) (*reply[api.CompareResult], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
