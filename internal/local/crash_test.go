@@ -104,3 +104,17 @@ func libraryName() string {
 	}
 	return "libonnxruntime.so"
 }
+
+func TestServerThatDiesSaysHow(t *testing.T) {
+	t.Parallel()
+	dir := localtest.Dir(t)
+	server, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: dir})
+	must(t, err)
+	text, err := os.ReadFile(filepath.Join(dir, "pid"))
+	must(t, err)
+	must(t, kill(string(text)))
+	<-server.Done()
+	if err := server.Err(); !contains(err, "killed") {
+		t.Errorf("Err: got %v, want that it was killed", err)
+	}
+}
