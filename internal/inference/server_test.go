@@ -116,8 +116,8 @@ func TestRequestsShareRuns(t *testing.T) {
 }
 
 func TestFullServerSaysOverloadedAtOnce(t *testing.T) {
-	nc, _ := serving(t, open(t), ServerOptions{MaxBytes: 1200, Wait: time.Hour})
-	long := strings.Repeat("word ", 120)
+	nc, _ := serving(t, open(t), ServerOptions{MaxBytes: 8000, Wait: time.Hour})
+	long := strings.Repeat("word ", 1000)
 	held := send(t, nc, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(2*time.Second), long))
 	refused := send(t, nc, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Time{}, long))
 	urgent := send(t, nc, wire.OpEncode, encodeRequest(wire.LaneInteractive, time.Time{}, "a question"))

@@ -26,12 +26,8 @@ const scope = "github.com/sluice-rag/sluice/internal/modelclient"
 var errNoServer = fmt.Errorf("no model server answers: start gpu-segmenter with this SLUICE_NATS_URL (`sluice up` starts one), "+
 	"or see in its log why it stopped: %w", schema.ErrUnavailable)
 
-// begin opens the client's span and bounds ctx; finish ends both.
+// begin opens the client's span; finish ends it.
 func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, more ...attribute.KeyValue) (_ context.Context, finish func(error)) {
-	cancel := context.CancelFunc(func() {})
-	if _, bounded := ctx.Deadline(); !bounded {
-		ctx, cancel = context.WithTimeout(ctx, c.options.Patience)
-	}
 	ctx, span := otel.Tracer(scope).Start(ctx, "model."+string(op), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(append(more, attribute.String("lane", string(lane)))...))
 	return ctx, func(err error) {
@@ -40,7 +36,6 @@ func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, mor
 			span.SetStatus(codes.Error, err.Error())
 		}
 		span.End()
-		cancel()
 	}
 }
 
@@ -51,12 +46,17 @@ func again(err error) bool {
 
 func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
 
-// call sends a request until it is answered or ctx ends. make gives the request for a deadline; failure finds the error
+// call sends a request until it is answered or ctx ends. request gives the request for a deadline; failure finds the error
 // in a reply.
 func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	limit := c.options.BulkTry
 	if lane == wire.LaneInteractive {
 		limit = c.options.InteractiveTry
+	}
+	if _, bounded := ctx.Deadline(); !bounded {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.options.Patience)
+		defer cancel()
 	}
 	var last error // what kept it from being answered, before ctx ended
 	_, err = c.retry.WithContext(ctx).Get(func() ([]byte, error) {

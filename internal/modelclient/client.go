@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// Parallel is how many parts of one call are under way at once; default 4.
 	Parallel int
-	// Patience bounds a call whose context has no deadline; default 2 minutes.
+	// Patience is how long a part is tried when the context has no deadline; default 2 minutes.
 	Patience time.Duration
 	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it costs no more than
 	// that; default 5 and 30 seconds.

@@ -1,0 +1,100 @@
+package inference
+
+// This file measures batching: the same texts one call at a time, and many callers at once.
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// BenchmarkEncode encodes passages of about 100 words over NATS. The batched callers are 64 at a time.
+func BenchmarkEncode(b *testing.B) {
+	nc, _ := serving(b, open(b), ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	texts := longTexts(1000)
+	for i, text := range texts {
+		texts[i] = text[:600]
+	}
+	one := func(b *testing.B, i int) {
+		if _, _, err := client.Encode(b.Context(), wire.LaneInteractive, texts[i%len(texts):i%len(texts)+1]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.Run("one caller", func(b *testing.B) {
+		for i := 0; b.Loop(); i++ {
+			one(b, i)
+		}
+		perSecond(b, 1)
+	})
+	b.Run("64 callers", func(b *testing.B) {
+		b.SetParallelism(32)
+		var next atomic.Int64
+		b.RunParallel(func(p *testing.PB) {
+			for p.Next() {
+				one(b, int(next.Add(1)))
+			}
+		})
+		perSecond(b, 1)
+	})
+	for _, n := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("%d texts a call", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, _, err := client.Encode(b.Context(), wire.LaneBulk, texts[:n]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perSecond(b, n)
+		})
+	}
+}
+
+// BenchmarkSegment scores runs of 40 sentences, as a section has; tokens are those of the sentences.
+func BenchmarkSegment(b *testing.B) {
+	model := open(b)
+	nc, _ := serving(b, model, ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	runs, tokens := make([][]string, 100), 0
+	for i := range runs {
+		for j := range 40 {
+			runs[i] = append(runs[i], fmt.Sprintf("%s It is clause %d of part %d.", topics[(i+j*j)%len(topics)], j, i))
+			_, n, _ := model.tokens(runs[i][j])
+			tokens += n
+		}
+	}
+	for b.Loop() {
+		if _, _, err := client.Segment(b.Context(), wire.LaneBulk, runs); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
+}
+
+// BenchmarkEncoderRun runs the graph alone, on 64 rows of one length.
+func BenchmarkEncoderRun(b *testing.B) {
+	model := open(b)
+	for _, length := range []int{8, 32, 128, 512} {
+		b.Run(fmt.Sprintf("%d tokens", length), func(b *testing.B) {
+			batch := make([]sequence, 64)
+			for i := range batch {
+				batch[i] = sequence{make([]int32, length), make([]float32, model.encoder.dimension)}
+				for j := range batch[i].ids {
+					batch[i].ids[j] = int32(5 + (i*31+j*17)%20000)
+				}
+			}
+			for b.Loop() {
+				if err := model.encoder.encode(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*64*length)/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}
+
+func perSecond(b *testing.B, texts int) {
+	b.ReportMetric(float64(b.N*texts)/b.Elapsed().Seconds(), "texts/s")
+}
