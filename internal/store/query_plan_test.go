@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// TestNearestReadsOneCollectionExactly: with several tenants and collections in
+// the table, a search reads the vectors of its own collection, or of the visible
+// versions alone, by an index, and sorts all of them: no approximate index.
+func TestNearestReadsOneCollectionExactly(t *testing.T) {
+	url := localtest.Database(t)
+	owner, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	tenants, collections := make([]uuid.UUID, 3), make([]uuid.UUID, 12)
+	for i := range collections {
+		if i < len(tenants) {
+			tenants[i] = schema.NewID()
+		}
+		collections[i] = schema.NewID()
+	}
+	tenant, collection := tenants[0], collections[0]
+	// Rows of all tenants: the owner is kept out by row-level security, too.
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	err = s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) SELECT id, 't' || n FROM unnest($1::uuid[]) WITH ORDINALITY AS x(id, n)`, tenants)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range collections {
+		own := tenants[i%len(tenants)]
+		err := s.AsTenant(t.Context(), own, func(ctx context.Context, tx pgx.Tx) error {
+			for _, sql := range []string{
+				`INSERT INTO spaces (name, dimension) VALUES ('s', 256) ON CONFLICT DO NOTHING`,
+				`INSERT INTO collections (tenant_id, id, name, space_id) VALUES ($1, $2::uuid, 'c' || $2::uuid::text, (SELECT id FROM spaces WHERE name = 's'))`,
+				`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id)
+				 SELECT $1, gen_random_uuid(), $2, n::text, gen_random_uuid() FROM generate_series(1, 50) n`,
+				`INSERT INTO vectors_256 SELECT $1, $2, (SELECT id FROM spaces WHERE name = 's'), gen_random_uuid(), d.live_version_id,
+				 (SELECT array_agg(random() - 0.5) FROM generate_series(1, 256) WHERE d.id IS NOT NULL)::real[]::vector::halfvec
+				 FROM documents d, generate_series(1, 10) n WHERE d.collection_id = $2`,
+			} {
+				args := []any{own, c}
+				if !strings.Contains(sql, "$1") {
+					args = nil
+				}
+				if _, err := tx.Exec(ctx, sql, args...); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, table := range []string{"vectors_256", "documents", "version_labels", "version_metadata"} {
+		if _, err := owner.Exec(t.Context(), "ANALYZE "+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vector := make([]float32, 256)
+	for i := range vector {
+		vector[i] = rand.Float32()
+	}
+	q := retrieval.NearestQuery{Principal: schema.Principal{Tenant: tenant}, Collection: collection, Space: "s", Vector: vector, K: 10,
+		Filter: schema.Filter{{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}}
+	for _, filter := range []schema.Filter{nil, q.Filter} {
+		q.Filter = filter
+		text, args, err := nearestQuery(q, 1, 256)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plan []string
+		err = s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+			rows, err := tx.Query(ctx, "EXPLAIN "+text, args...)
+			if err != nil {
+				return err
+			}
+			plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.Join(plan, "\n")
+		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "Sort Key: ((v.embedding <#>"} {
+			if !strings.Contains(whole, want) {
+				t.Errorf("the plan lacks %q:\n%s", want, whole)
+			}
+		}
+		if strings.Contains(whole, "Order By:") || strings.Contains(whole, "Seq Scan on vectors") {
+			t.Errorf("the plan reads more than the collection, or not exactly:\n%s", whole)
+		}
+	}
+}
