@@ -14,32 +14,6 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Names of AnswerQuestion, its activities and its query.
-const (
-	AnswerQuestionName = "AnswerQuestion"
-
-	ActivityUnderstand = "question.understand"
-	ActivityRetrieve   = "question.retrieve"
-	ActivityGenerate   = "question.generate"
-	ActivityFinish     = "question.finish"
-	ActivityFail       = "question.fail"
-	ActivityCancel     = "question.cancel"
-
-	// QueryStage returns the activity that runs, as text.
-	QueryStage = "stage"
-)
-
-// LostQuestion is the type of the error of an activity that found the question
-// ended or owned by another attempt. Its detail is the question's
-// schema.JobState.
-const LostQuestion = "lost"
-
-// FailedQuestion is the input of ActivityFail.
-type FailedQuestion struct {
-	wire.QuestionInput
-	Reason schema.Reason `json:"reason"`
-}
-
 // questionOptions of the steps: a worker that goes silent is noticed by its
 // heartbeat, what may pass is tried again for some minutes, then the question
 // fails with the last reason.
@@ -67,17 +41,17 @@ func endOptions() workflow.ActivityOptions {
 func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionResult, error) {
 	result := wire.QuestionResult{State: schema.JobAnswered, Rounds: 1}
 	stage := ""
-	if err := workflow.SetQueryHandler(ctx, QueryStage, func() (string, error) { return stage, nil }); err != nil {
+	if err := workflow.SetQueryHandler(ctx, wire.QueryQuestionStage, func() (string, error) { return stage, nil }); err != nil {
 		return result, err
 	}
 	for _, step := range []struct {
 		activity string
 		atMost   time.Duration
 	}{
-		{ActivityUnderstand, 30 * time.Second},
-		{ActivityRetrieve, time.Minute},
-		{ActivityGenerate, 3 * time.Minute},
-		{ActivityFinish, time.Minute},
+		{wire.ActivityQuestionUnderstand, 30 * time.Second},
+		{wire.ActivityQuestionRetrieve, time.Minute},
+		{wire.ActivityQuestionGenerate, 3 * time.Minute},
+		{wire.ActivityQuestionFinish, time.Minute},
 	} {
 		stage = step.activity
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, questionOptions(step.atMost)), step.activity, in).Get(ctx, nil)
@@ -100,15 +74,15 @@ func endQuestion(ctx workflow.Context, in wire.QuestionInput, step string, err e
 	switch {
 	case temporal.IsCanceledError(err):
 		result.State = schema.JobCancelled
-		if ending := workflow.ExecuteActivity(last, ActivityCancel, in).Get(last, nil); ending != nil {
+		if ending := workflow.ExecuteActivity(last, wire.ActivityQuestionCancel, in).Get(last, nil); ending != nil {
 			return result, ending
 		}
 		return result, err
-	case errors.As(err, &app) && app.Type() == LostQuestion:
+	case errors.As(err, &app) && app.Type() == wire.ErrorQuestionLost:
 		return result, app.Details(&result.State)
 	}
 	result.State = schema.JobFailed
-	return result, workflow.ExecuteActivity(last, ActivityFail, FailedQuestion{in, reasonOf(step, err)}).Get(last, nil)
+	return result, workflow.ExecuteActivity(last, wire.ActivityQuestionFail, wire.QuestionFailure{QuestionInput: in, Reason: reasonOf(step, err)}).Get(last, nil)
 }
 
 func reasonOf(step string, err error) schema.Reason {

@@ -104,3 +104,33 @@ type QuestionEvent struct {
 	Reason     *schema.Reason  `json:"reason,omitempty"`
 	At         time.Time       `json:"at"`
 }
+
+// Names of the AnswerQuestion workflow in Temporal.
+const (
+	// WorkflowAnswerQuestion takes a QuestionInput and returns a QuestionResult.
+	WorkflowAnswerQuestion = "AnswerQuestion"
+
+	// The steps take the QuestionInput and return nothing.
+	ActivityQuestionUnderstand = "question-understand"
+	ActivityQuestionRetrieve   = "question-retrieve"
+	ActivityQuestionGenerate   = "question-generate"
+	ActivityQuestionFinish     = "question-finish"
+	// ActivityQuestionFail takes a QuestionFailure, ActivityQuestionCancel the
+	// QuestionInput; both end the question.
+	ActivityQuestionFail   = "question-fail"
+	ActivityQuestionCancel = "question-cancel"
+
+	// QueryQuestionStage returns the name of the activity that runs, as text.
+	QueryQuestionStage = "stage"
+
+	// ErrorQuestionLost is the type of the error of a step that found the
+	// question ended or owned by another attempt. Its detail is the
+	// question's schema.JobState.
+	ErrorQuestionLost = "question-lost"
+)
+
+// QuestionFailure is the input of ActivityQuestionFail.
+type QuestionFailure struct {
+	QuestionInput
+	Reason schema.Reason `json:"reason"`
+}

@@ -78,13 +78,13 @@ func (w *worker) temporalWorker() lifecycle.Service {
 }
 
 func (w *worker) register(r temporalworker.Registry) {
-	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: workflows.AnswerQuestionName})
+	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
 	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
-		workflows.ActivityUnderstand: w.answerer.Understand,
-		workflows.ActivityRetrieve:   w.answerer.Retrieve,
-		workflows.ActivityGenerate:   w.answerer.Generate,
-		workflows.ActivityFinish:     w.answerer.Finish,
-		workflows.ActivityCancel: func(ctx context.Context, in wire.QuestionInput) error {
+		wire.ActivityQuestionUnderstand: w.answerer.Understand,
+		wire.ActivityQuestionRetrieve:   w.answerer.Retrieve,
+		wire.ActivityQuestionGenerate:   w.answerer.Generate,
+		wire.ActivityQuestionFinish:     w.answerer.Finish,
+		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
 			return unlessEnded(w.deps.Store.Questions().Cancel(ctx, in))
 		},
 	} {
@@ -92,11 +92,11 @@ func (w *worker) register(r temporalworker.Registry) {
 			return w.step(ctx, name, in, step)
 		}, activity.RegisterOptions{Name: name})
 	}
-	r.RegisterActivityWithOptions(func(ctx context.Context, in workflows.FailedQuestion) error {
-		return w.step(ctx, workflows.ActivityFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
+	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionFailure) error {
+		return w.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
 			return unlessEnded(w.answerer.Fail(ctx, q, in.Reason))
 		})
-	}, activity.RegisterOptions{Name: workflows.ActivityFail})
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
 }
 
 // unlessEnded forgives that a question has ended when it was to be ended.
@@ -139,7 +139,7 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 		if q, loading := w.deps.Store.Questions().Question(ctx, in); loading == nil {
 			state = q.State
 		}
-		return temporal.NewNonRetryableApplicationError(err.Error(), workflows.LostQuestion, nil, state)
+		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorQuestionLost, nil, state)
 	}
 	reason := answer.ReasonOf(err)
 	if final(err, reason) {

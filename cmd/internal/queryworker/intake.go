@@ -26,7 +26,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
-	"github.com/sluice-rag/sluice/workflows"
 )
 
 var tracer = otel.Tracer("github.com/sluice-rag/sluice/cmd/internal/queryworker")
@@ -162,7 +161,7 @@ func (w *worker) startWorkflow(ctx context.Context, in wire.QuestionInput) (clie
 		WorkflowExecutionTimeout: longestQuestion,
 		WorkflowIDReusePolicy:    enumspb.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		Priority:                 temporal.Priority{FairnessKey: in.Tenant.String()},
-	}, workflows.AnswerQuestionName, in)
+	}, wire.WorkflowAnswerQuestion, in)
 	if err != nil {
 		span.RecordError(err)
 		return nil, fmt.Errorf("start workflow: %w", err)

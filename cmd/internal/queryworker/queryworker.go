@@ -46,7 +46,8 @@ type worker struct {
 	deps     Deps
 	engine   *retrieval.Engine
 	answerer *answer.Answerer
-	holder   string // of leases
+	holder   string        // of leases
+	every    time.Duration // how often the reconciler looks
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -57,6 +58,14 @@ func Plans() (*retrieval.Catalogue, error) { return retrieval.LoadCatalogue(plan
 // asynchronous questions, the intake that starts their workflows, and the
 // reconciler that finds those that were lost.
 func New(settings Settings, deps Deps) (lifecycle.Service, error) {
+	w, err := newWorker(settings, deps)
+	if err != nil {
+		return nil, err
+	}
+	return w.service(), nil
+}
+
+func newWorker(settings Settings, deps Deps) (*worker, error) {
 	catalogue, err := Plans()
 	if err != nil {
 		return nil, err
@@ -69,19 +78,27 @@ func New(settings Settings, deps Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
-	w := &worker{settings: settings, deps: deps, engine: engine, holder: fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID())}
-	w.answerer = answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS})
+	return &worker{
+		settings: settings, deps: deps, engine: engine,
+		answerer: answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS}),
+		holder:   fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
+		every:    5 * time.Second,
+	}, nil
+}
+
+// service puts the parts together, in the order in which they start.
+func (w *worker) service() lifecycle.Service {
 	serve := func(subject string) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: settings.QueryConcurrency}
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency}
 	}
-	return lifecycle.NewGroup("query-worker", grace,
+	return lifecycle.NewGroup("query worker", grace,
 		w.temporalWorker(),
-		bus.Serve(deps.NATS, serve(wire.SearchSubject), w.search, searchFailure),
-		bus.Serve(deps.NATS, serve(wire.AskSubject), w.ask, askFailure),
+		bus.Serve(w.deps.NATS, serve(wire.SearchSubject), w.search, searchFailure),
+		bus.Serve(w.deps.NATS, serve(wire.AskSubject), w.ask, askFailure),
 		w.canceller(),
 		w.reconciler(),
 		w.intake(),
-	), nil
+	)
 }
 
 // retriever lets answering use the engine.

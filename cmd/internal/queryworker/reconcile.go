@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// reconcileEvery is how often the reconciler looks.
-	reconcileEvery = 5 * time.Second
 	// abandonedAfter is when a synchronous question has no one who waits.
 	abandonedAfter = 15 * time.Minute
 	// atOnce bounds what one look moves.
@@ -33,7 +31,7 @@ const (
 
 func (w *worker) reconciler() lifecycle.Service {
 	return lifecycle.NewLoop("question reconciler", nil, func(fetch, work context.Context) error {
-		ticker := time.NewTicker(reconcileEvery)
+		ticker := time.NewTicker(w.every)
 		defer ticker.Stop()
 		for {
 			if err := w.reconcile(work); err != nil {
