@@ -29,6 +29,10 @@ func serve(stdin io.Reader, stdout io.Writer, parse parseFunc) error {
 		if err != nil {
 			return err
 		}
+		// From here on a death of this process is the file's doing.
+		if err := writeFrame(stdout, nil); err != nil {
+			return err
+		}
 		if pdfiumRuntime.cacheDir == "" {
 			pdfiumRuntime.cacheDir = req.CacheDir
 		}

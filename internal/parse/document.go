@@ -40,6 +40,15 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	return d.alive()
 }
 
+// extend adds a line to the last block.
+func (d *document) extend(s string) bool {
+	b := &d.out.Blocks[len(d.out.Blocks)-1]
+	kind, level, page, before := b.Kind, b.Level, b.Page, b.Text
+	d.out.Blocks = d.out.Blocks[:len(d.out.Blocks)-1]
+	d.size -= len(before)
+	return d.add(kind, level, before+"\n"+s, page)
+}
+
 func (d *document) paragraph(s string) bool { return d.add(schema.BlockParagraph, 0, squeeze(s), 0) }
 
 func (d *document) heading(level int, s string) bool {

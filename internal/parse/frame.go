@@ -1,7 +1,8 @@
 package parse
 
 // What goes over the pipes between a pool and its children: a request is a JSON
-// head and the file's bytes, a reply is JSON.
+// head and the file's bytes; the child answers with an empty frame when it has read
+// them, and with a reply in JSON when it is done.
 
 import (
 	"bufio"

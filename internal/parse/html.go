@@ -105,10 +105,14 @@ func depth(n *html.Node) int {
 	return deepest
 }
 
+// tag returns an element's kind by its name: readability renames elements and
+// leaves their atoms as they were.
+func tag(n *html.Node) atom.Atom { return atom.Lookup([]byte(n.Data)) }
+
 // find returns the first element of the kind below n, or nil.
 func find(n *html.Node, kind atom.Atom) *html.Node {
 	for c := range n.Descendants() {
-		if c.Type == html.ElementNode && c.DataAtom == kind {
+		if c.Type == html.ElementNode && tag(c) == kind {
 			return c
 		}
 	}
@@ -154,7 +158,7 @@ func (w *htmlWalker) node(n *html.Node) {
 	if hidden(n) {
 		return
 	}
-	switch n.DataAtom {
+	switch tag(n) {
 	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
 		w.flush()
 		w.d.heading(int(n.Data[1]-'0'), innerText(n))
@@ -195,7 +199,7 @@ func (w *htmlWalker) table(n *html.Node) {
 	)
 	for tr := range n.Descendants() {
 		if tr.Type == html.ElementNode && tr != n {
-			switch tr.DataAtom {
+			switch tag(tr) {
 			case atom.Table, atom.H1, atom.H2, atom.H3, atom.Ul, atom.Ol, atom.Pre:
 				nested = true
 			case atom.Caption:
@@ -205,7 +209,7 @@ func (w *htmlWalker) table(n *html.Node) {
 	}
 	if nested {
 		for c := range n.Descendants() {
-			if c.Type == html.ElementNode && (c.DataAtom == atom.Td || c.DataAtom == atom.Th) && ancestor(c, atom.Table) == n {
+			if c.Type == html.ElementNode && (tag(c) == atom.Td || tag(c) == atom.Th) && ancestor(c, atom.Table) == n {
 				w.children(c)
 				w.flush()
 			}
@@ -213,15 +217,15 @@ func (w *htmlWalker) table(n *html.Node) {
 		return
 	}
 	for tr := range n.Descendants() {
-		if tr.Type != html.ElementNode || tr.DataAtom != atom.Tr || hidden(tr) {
+		if tr.Type != html.ElementNode || tag(tr) != atom.Tr || hidden(tr) {
 			continue
 		}
 		var cells []string
 		heads := 0
 		for c := tr.FirstChild; c != nil; c = c.NextSibling {
-			if c.Type == html.ElementNode && (c.DataAtom == atom.Td || c.DataAtom == atom.Th) {
+			if c.Type == html.ElementNode && (tag(c) == atom.Td || tag(c) == atom.Th) {
 				cells = append(cells, squeeze(innerText(c)))
-				if c.DataAtom == atom.Th {
+				if tag(c) == atom.Th {
 					heads++
 				}
 			}
@@ -237,7 +241,7 @@ func (w *htmlWalker) table(n *html.Node) {
 
 func ancestor(n *html.Node, kind atom.Atom) *html.Node {
 	for p := n.Parent; p != nil; p = p.Parent {
-		if p.Type == html.ElementNode && p.DataAtom == kind {
+		if p.Type == html.ElementNode && tag(p) == kind {
 			return p
 		}
 	}
@@ -252,7 +256,7 @@ func listLines(n *html.Node, level int) []string {
 		if li.Type != html.ElementNode || hidden(li) {
 			continue
 		}
-		if li.DataAtom == atom.Ul || li.DataAtom == atom.Ol {
+		if tag(li) == atom.Ul || tag(li) == atom.Ol {
 			lines = append(lines, listLines(li, level+1)...)
 			continue
 		}
@@ -265,10 +269,10 @@ func listLines(n *html.Node, level int) []string {
 				case c.Type == html.TextNode:
 					own.WriteString(c.Data)
 				case c.Type != html.ElementNode || hidden(c):
-				case c.DataAtom == atom.Ul || c.DataAtom == atom.Ol:
+				case tag(c) == atom.Ul || tag(c) == atom.Ol:
 					below = append(below, listLines(c, level+1)...)
 				default:
-					if block(c) || c.DataAtom == atom.Br {
+					if block(c) || tag(c) == atom.Br {
 						own.WriteByte(' ')
 					}
 					gather(c.FirstChild)
@@ -280,7 +284,7 @@ func listLines(n *html.Node, level int) []string {
 		}
 		gather(li.FirstChild)
 		marker := "- "
-		if n.DataAtom == atom.Ol {
+		if tag(n) == atom.Ol {
 			marker = ordinal(number)
 			number++
 		}
@@ -306,7 +310,7 @@ func innerText(n *html.Node) string {
 				b.WriteString(c.Data)
 			case c.Type != html.ElementNode || hidden(c):
 			default:
-				space := block(c) || c.DataAtom == atom.Br
+				space := block(c) || tag(c) == atom.Br
 				if space {
 					b.WriteByte(' ')
 				}
@@ -327,7 +331,7 @@ func rawText(n *html.Node) string {
 	for c := range n.Descendants() {
 		if c.Type == html.TextNode {
 			b.WriteString(c.Data)
-		} else if c.Type == html.ElementNode && c.DataAtom == atom.Br {
+		} else if c.Type == html.ElementNode && tag(c) == atom.Br {
 			b.WriteByte('\n')
 		}
 	}
@@ -337,7 +341,7 @@ func rawText(n *html.Node) string {
 // hidden reports elements that are not read: code, controls, navigation, and
 // what the page says is hidden.
 func hidden(n *html.Node) bool {
-	switch n.DataAtom {
+	switch tag(n) {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Canvas,
 		atom.Select, atom.Button, atom.Input, atom.Textarea, atom.Nav, atom.Footer, atom.Aside, atom.Head, atom.Audio, atom.Video:
 		return true
@@ -364,7 +368,7 @@ func hidden(n *html.Node) bool {
 
 // block reports elements that begin a new line.
 func block(n *html.Node) bool {
-	switch n.DataAtom {
+	switch tag(n) {
 	case atom.P, atom.Div, atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Nav, atom.Blockquote,
 		atom.Ul, atom.Ol, atom.Li, atom.Dl, atom.Dt, atom.Dd, atom.Table, atom.Tr, atom.Td, atom.Th, atom.Caption, atom.Thead, atom.Tbody,
 		atom.Figure, atom.Figcaption, atom.Pre, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Form, atom.Fieldset,
@@ -385,7 +389,7 @@ func fragmentText(s string) string {
 			b.WriteString(html.UnescapeString(string(t.Raw())))
 		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
 			name, _ := t.TagName()
-			if block(&html.Node{DataAtom: atom.Lookup(name)}) || string(name) == "br" {
+			if block(&html.Node{Data: string(name)}) || string(name) == "br" {
 				b.WriteByte('\n')
 			}
 		}

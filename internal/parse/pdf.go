@@ -12,12 +12,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf16"
 
 	"github.com/klippa-app/go-pdfium"
 	pdfiumerrors "github.com/klippa-app/go-pdfium/errors"
 	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
+	"github.com/klippa-app/go-pdfium/structs"
 	"github.com/klippa-app/go-pdfium/webassembly"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/tetratelabs/wazero"
@@ -70,6 +72,7 @@ type pdfLine struct {
 	bottom       float64
 	size         float64 // height of the font
 	bold         bool
+	cells        int // more than one in a line with wide gaps
 	page         int
 	top, pageTop float64
 }
@@ -154,7 +157,7 @@ func pdfTitle(s string) string {
 			return ""
 		}
 	}
-	if strings.HasPrefix(lower, "microsoft word") || lower == "untitled" || lower == "document" {
+	if strings.IndexFunc(s, unicode.IsLetter) < 0 || strings.HasPrefix(lower, "microsoft word") || lower == "untitled" || lower == "document" {
 		return ""
 	}
 	return s
@@ -188,7 +191,8 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 		if at < len(chars) && chars[at] != '\n' && chars[at] != '\r' {
 			continue
 		}
-		if line, ok := t.line(chars, start, at); ok {
+		row := len(lines) > 0 && lines[len(lines)-1].cells > 1
+		if line, ok := t.line(chars, start, at, row); ok {
 			line.page, line.pageTop = i+1, height
 			lines = append(lines, line)
 		}
@@ -229,8 +233,9 @@ func (t textPage) chars() ([]rune, error) {
 	return out, nil
 }
 
-// line makes a line of the characters [start, end).
-func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
+// line makes a line of the characters [start, end). row says that the line above
+// is a table's row.
+func (t textPage) line(chars []rune, start, end int, row bool) (pdfLine, bool) {
 	for start < end && blank(chars[start]) {
 		start++
 	}
@@ -240,33 +245,69 @@ func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
 	if start == end {
 		return pdfLine{}, false
 	}
+	line := pdfLine{cells: 1}
+	first, err1 := t.box(start)
+	last, err2 := t.box(end - 1)
+	if err1 == nil && err2 == nil {
+		line.left, line.right = float64(first.Left), float64(last.Right)
+		line.bottom, line.top = float64(first.Bottom), float64(first.Top)
+		line.size = line.top - line.bottom
+		// A superscript or a bullet at the beginning has a size of its own.
+		if mid, err := t.box(solid(chars, start, end)); err == nil {
+			line.size = float64(mid.Top - mid.Bottom)
+		}
+	}
+	// Letters are half as wide as they are high on average; a line that is much
+	// wider has gaps, and may be a row of cells.
+	gaps := line.size > 0 && (row || line.right-line.left > 0.5*line.size*float64(end-start))
 	var b strings.Builder
-	for _, r := range chars[start:end] {
-		switch r {
-		case 0:
-		case '\u0002', '\uFFFE':
-			b.WriteByte('-') // pdfium's mark for a hyphen at a line's end
+	for i := start; i < end; i++ {
+		switch r := chars[i]; {
+		case r == 0:
+		case r == '\u0002', r == '\uFFFE':
+			// pdfium's mark for a hyphen at a line's end; what follows may be
+			// the rest of the word.
+			if i == start || i+1 == end || !unicode.IsLower(chars[i-1]) || !unicode.IsLower(chars[i+1]) {
+				b.WriteByte('-')
+			}
+		case gaps && blank(r) && !blank(chars[i-1]) && t.gap(chars, i) > 1.3*line.size:
+			b.WriteString(" | ")
+			line.cells++
 		default:
 			b.WriteRune(r)
 		}
 	}
-	line := pdfLine{text: squeeze(b.String())}
-	if line.text == "" {
+	if line.text = squeeze(b.String()); line.text == "" {
 		return line, false
 	}
-	first, err1 := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: start})
-	last, err2 := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: end - 1})
-	if err1 == nil && err2 == nil {
-		line.left, line.right = float64(first.Rect.Left), float64(last.Rect.Right)
-		line.bottom, line.top = float64(first.Rect.Bottom), float64(first.Rect.Top)
-		line.size = line.top - line.bottom
-		// A superscript or a bullet at the beginning has a size of its own.
-		if mid, err := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: solid(chars, start, end)}); err == nil {
-			line.size = float64(mid.Rect.Top - mid.Rect.Bottom)
-		}
+	if line.cells == 2 && (bullet.MatchString(line.text) || strings.IndexByte(line.text, '|') < 5) {
+		// A bullet or number set apart from its text.
+		line.text, line.cells = strings.Replace(line.text, " | ", " ", 1), 1
 	}
 	line.bold = t.bold(start) && t.bold(end-1)
 	return line, true
+}
+
+func (t textPage) box(i int) (structs.FPDF_FS_RECTF, error) {
+	got, err := t.instance.FPDFText_GetLooseCharBox(&requests.FPDFText_GetLooseCharBox{TextPage: t.page, Index: i})
+	if err != nil {
+		return structs.FPDF_FS_RECTF{}, err
+	}
+	return got.Rect, nil
+}
+
+// gap returns the distance over the blank at i.
+func (t textPage) gap(chars []rune, i int) float64 {
+	next := i
+	for next < len(chars)-1 && blank(chars[next]) {
+		next++
+	}
+	before, err1 := t.box(i - 1)
+	after, err2 := t.box(next)
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return float64(after.Left - before.Right)
 }
 
 // solid returns the index of a letter in the middle of [start, end).

@@ -44,6 +44,9 @@ func addPDF(d *document, kind schema.BlockKind, level int, lines []pdfLine) bool
 	if kind == schema.BlockList {
 		s = bullet.ReplaceAllString(s, "- ")
 	}
+	if last := len(d.out.Blocks) - 1; kind == schema.BlockList && last >= 0 && d.out.Blocks[last].Kind == kind && d.out.Blocks[last].Page == lines[0].page {
+		return d.extend(s)
+	}
 	return d.add(kind, level, s, lines[0].page)
 }
 
@@ -51,6 +54,7 @@ var (
 	bullet  = regexp.MustCompile(`^[•·▪◦‣●○■□–]\s*`)
 	digits  = regexp.MustCompile(`\d+`)
 	rule    = regexp.MustCompile(`^[\s_=*–—.-]{4,}$`)
+	pageOf  = regexp.MustCompile(`(?i)\bpage \d{1,4} (of|/) \d{1,4}$`)
 	pageNum = regexp.MustCompile(`(?i)^(page\s+)?[-–(]?\s*(\d{1,4}|[ivxlc]{1,6})\s*[-–)]?(\s*(of|/)\s*\d{1,4})?$`)
 )
 
@@ -77,7 +81,7 @@ func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 	for _, l := range lines {
 		switch {
 		case rule.MatchString(l.text):
-		case edge(l) && pageNum.MatchString(l.text):
+		case edge(l) && (pageNum.MatchString(l.text) || pageOf.MatchString(l.text)):
 		case edge(l) && len(seen[key(l)]) >= least:
 		default:
 			out = append(out, l)
@@ -131,6 +135,20 @@ func headline(s string) bool {
 	return letters >= 3 && letters*2 >= utf8.RuneCountInString(s) && (unicode.IsUpper(r) || unicode.IsDigit(r) || !unicode.IsLower(r) && unicode.IsLetter(r))
 }
 
+// capitals reports whether a line of two words or more has no small letters.
+func capitals(s string) bool {
+	letters := 0
+	for _, r := range s {
+		if unicode.IsLower(r) {
+			return false
+		}
+		if unicode.IsLetter(r) {
+			letters++
+		}
+	}
+	return letters >= 8 && strings.Contains(s, " ")
+}
+
 var numbered = regexp.MustCompile(`^(\d+(\.\d+)*\.?|[A-Z]\.|Item \d+[\d.A-Z]*|Section \d+[\d.]*|Article [IVXLC\d]+\.?|Exhibit [\d.A-Z]+|Chapter \d+)\s*\S`)
 
 // kindOf says what a line begins.
@@ -138,12 +156,16 @@ func kindOf(l pdfLine, body float64, levels []float64) (schema.BlockKind, int) {
 	if bullet.MatchString(l.text) || listItem.MatchString(l.text) && !l.bold && l.size <= body*1.1 {
 		return schema.BlockList, 0
 	}
+	if l.cells > 1 {
+		return schema.BlockTable, 0
+	}
 	if headline(l.text) {
 		if i := slices.Index(levels, halfPoints(l.size)); i >= 0 {
 			return schema.BlockHeading, i + 1
 		}
-		// Bold text of body size heads what follows when it is short.
-		if l.bold && l.size >= body*0.9 && utf8.RuneCountInString(l.text) <= 90 {
+		// Text of body size heads what follows when it is short, and bold or
+		// in capitals.
+		if (l.bold || capitals(l.text)) && l.size >= body*0.9 && utf8.RuneCountInString(l.text) <= 90 {
 			return schema.BlockHeading, len(levels) + 1
 		}
 	}

@@ -23,24 +23,48 @@ func parsePlain(d *document, s string) error {
 			number = i + 1
 			d.out.Pages = len(pages)
 		}
-		var lines []string
-		flush := func() bool {
-			ok := plainParagraph(d, lines, number)
-			lines = lines[:0]
-			return ok
-		}
-		for line := range strings.SplitSeq(page, "\n") {
-			if strings.TrimSpace(line) != "" {
-				lines = append(lines, line)
-			} else if len(lines) > 0 && !flush() {
+		paragraphs := splitParagraphs(page)
+		for j, lines := range paragraphs {
+			if j+1 < len(paragraphs) && heads(lines, paragraphs[j+1]) {
+				d.add(schema.BlockHeading, 1, squeeze(lines[0]), number)
+			} else {
+				plainParagraph(d, lines, number)
+			}
+			if d.err != nil {
 				return d.err
 			}
 		}
-		if !flush() {
-			return d.err
-		}
 	}
 	return nil
+}
+
+// splitParagraphs groups the lines between empty ones.
+func splitParagraphs(page string) [][]string {
+	var out [][]string
+	open := false
+	for line := range strings.SplitSeq(page, "\n") {
+		switch {
+		case strings.TrimSpace(line) == "":
+			open = false
+		case open:
+			out[len(out)-1] = append(out[len(out)-1], line)
+		default:
+			out = append(out, []string{line})
+			open = true
+		}
+	}
+	return out
+}
+
+// heads guesses whether a paragraph is the heading of the next one: a short line
+// of its own that reads like one, over running text.
+func heads(lines, next []string) bool {
+	if len(lines) != 1 || utf8.RuneCountInString(lines[0]) > 80 || lines[0] != strings.TrimLeft(lines[0], " ") {
+		return false
+	}
+	s := strings.TrimSpace(lines[0])
+	body := strings.TrimSpace(next[len(next)-1])
+	return headline(s) && !strings.HasSuffix(s, ":") && len(strings.Join(next, " ")) > len(s) && endsSentence(body)
 }
 
 // tidyPages tidies lines and keeps form feeds.
@@ -70,6 +94,14 @@ func plainParagraph(d *document, lines []string, page int) bool {
 		return d.add(schema.BlockList, 0, strings.Join(joinItems(lines), "\n"), page)
 	case wrapped(lines):
 		return d.add(schema.BlockParagraph, 0, squeeze(joinWrapped(lines)), page)
+	case longLines(lines):
+		// One paragraph a line.
+		for _, line := range lines {
+			if !d.add(schema.BlockParagraph, 0, squeeze(line), page) {
+				return false
+			}
+		}
+		return d.alive()
 	}
 	return d.add(schema.BlockParagraph, 0, strings.Join(lines, "\n"), page)
 }
@@ -123,6 +155,19 @@ func wrapped(lines []string) bool {
 		}
 	}
 	return short*4 <= len(lines)-1
+}
+
+// longLines reports whether most of the text is in lines longer than anybody
+// wraps them.
+func longLines(lines []string) bool {
+	long, all := 0, 0
+	for _, line := range lines {
+		all += len(line)
+		if utf8.RuneCountInString(line) > 200 {
+			long += len(line)
+		}
+	}
+	return long*2 > all
 }
 
 // joinWrapped joins lines and takes back hyphenation.

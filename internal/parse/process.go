@@ -64,6 +64,9 @@ func (c *child) exchange(req request) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
 	}
+	if _, err := readFrame(c.out); err != nil {
+		return reply{}, errors.Join(errNotTaken, err)
+	}
 	return readReply(c.out)
 }
 
