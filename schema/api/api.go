@@ -4,6 +4,7 @@
 package api
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -203,6 +204,9 @@ func (p *Problem) Error() string {
 		text = p.Title
 	}
 	for _, e := range p.Errors {
+		if strings.Contains(text, e.Message) { // the detail says it already
+			continue
+		}
 		text += "; "
 		if e.Location != "" {
 			text += e.Location + ": "
