@@ -4,24 +4,29 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# What the scripts read.
+export DOCS ASK
+
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-# gpu-segmenter alone links a C library, ONNX Runtime.
+# gpu-segmenter alone links a C library, ONNX Runtime. Building, testing and checking all others without cgo lets the
+# three share what was compiled.
 PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
 MODULES := tools/temporal tools/examples
 
-# Tests that hold goroutines together run under the race detector as well.
+# The tests of concurrent code run under the race detector; all others without cgo.
 RACE := ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
 	./internal/auth/... ./internal/llm/... ./cmd/internal/...
+CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
 # Two test binaries at a time: each may run a Postgres and a Temporal.
 TEST := go test -p 2 -timeout 10m
 
-.PHONY: help setup build demo up test test-race lint bench clean
+.PHONY: help setup build demo up test lint bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,28 +35,26 @@ setup: ## install what is missing: Postgres with pgvector, ONNX Runtime, a Tempo
 	@tools/setup
 
 build: ## build all programs into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
-	CGO_ENABLED=1 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
+	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
+	CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
 
 demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"
-	@DOCS='$(DOCS)' ASK='$(value ASK)' tools/demo
+	@tools/demo
 
 up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where its data is
 	@exec bin/sluice up $(if $(DATA),--data '$(DATA)')
 
 test: setup build ## run every test
-	$(TEST) ./...
-	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && go test ./...); done
-	@$(MAKE) --no-print-directory test-race
-
-test-race: ## run the tests of concurrent code under the race detector
-	$(TEST) -race $(RACE)
+	CGO_ENABLED=0 $(TEST) $$(comm -23 <(go list ./... | sort) <(go list $(CGO_PACKAGES) $(RACE) | sort))
+	CGO_ENABLED=1 $(TEST) $(CGO_PACKAGES)
+	CGO_ENABLED=1 $(TEST) -race $(RACE)
+	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test ./...); done
 
 lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 	@tools/setup compose
 	@tools/lint/run
 
-bench: setup build ## measure ingestion
+bench: setup build ## measure ingestion of the examples, or of DOCS=/some/folder
 	@tools/bench
 
 clean: ## remove what was built here
