@@ -33,7 +33,7 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	}
 	d.size += len(s)
 	if d.size > d.limits.TextBytes {
-		d.err = fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+		d.err = d.tooMuchText()
 		return false
 	}
 	d.out.Blocks = append(d.out.Blocks, schema.Block{Kind: kind, Level: level, Text: s, Page: page})
@@ -67,6 +67,25 @@ func (d *document) warn(s string) {
 	if len(d.out.Warnings) < 20 {
 		d.out.Warnings = append(d.out.Warnings, s)
 	}
+}
+
+func (d *document) tooMuchText() *Error {
+	return fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+}
+
+// fits refuses text over the limit before anything is made of it. White space
+// doesn't count, since it is taken out.
+func (d *document) fits(s string) error {
+	n := 0
+	for _, c := range []byte(s) {
+		if c > ' ' {
+			n++
+		}
+	}
+	if n > d.limits.TextBytes {
+		return d.tooMuchText()
+	}
+	return nil
 }
 
 func (d *document) tooDeep() *Error {

@@ -162,13 +162,17 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 	case formatHTML:
 		err = parseHTML(d, file.text)
 	case formatMarkdown:
-		err = parseMarkdown(d, file.text)
+		if err = d.fits(file.text); err == nil {
+			err = parseMarkdown(d, file.text)
+		}
 	case formatCSV:
 		err = parseCSV(d, file.text, file.delimiter)
 	case formatJSONL:
 		err = parseJSONL(d, file.text)
 	default:
-		err = parsePlain(d, file.text)
+		if err = d.fits(file.text); err == nil {
+			err = parsePlain(d, file.text)
+		}
 	}
 	if err == nil {
 		err = d.err

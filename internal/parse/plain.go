@@ -4,6 +4,7 @@ package parse
 // were wrapped by hand becomes one line again; lists and aligned lines stay.
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 	"unicode"
@@ -23,37 +24,46 @@ func parsePlain(d *document, s string) error {
 			number = i + 1
 			d.out.Pages = len(pages)
 		}
-		paragraphs := splitParagraphs(page)
-		for j, lines := range paragraphs {
-			if j+1 < len(paragraphs) && heads(lines, paragraphs[j+1]) {
-				d.add(schema.BlockHeading, 1, squeeze(lines[0]), number)
-			} else {
-				plainParagraph(d, lines, number)
-			}
+		var open []string // the paragraph before, which may be a heading
+		for lines := range paragraphs(page) {
+			addPlain(d, open, lines, number)
 			if d.err != nil {
 				return d.err
 			}
+			open = lines
 		}
+		addPlain(d, open, nil, number)
 	}
-	return nil
+	return d.err
 }
 
-// splitParagraphs groups the lines between empty ones.
-func splitParagraphs(page string) [][]string {
-	var out [][]string
-	open := false
-	for line := range strings.SplitSeq(page, "\n") {
-		switch {
-		case strings.TrimSpace(line) == "":
-			open = false
-		case open:
-			out[len(out)-1] = append(out[len(out)-1], line)
-		default:
-			out = append(out, []string{line})
-			open = true
+// addPlain adds a paragraph that next follows.
+func addPlain(d *document, lines, next []string, page int) {
+	if len(next) > 0 && heads(lines, next) {
+		d.add(schema.BlockHeading, 1, squeeze(lines[0]), page)
+	} else {
+		plainParagraph(d, lines, page)
+	}
+}
+
+// paragraphs yields the lines between empty ones.
+func paragraphs(page string) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		var lines []string
+		for line := range strings.SplitSeq(page, "\n") {
+			if strings.TrimSpace(line) != "" {
+				lines = append(lines, line)
+			} else if len(lines) > 0 {
+				if !yield(lines) {
+					return
+				}
+				lines = nil
+			}
+		}
+		if len(lines) > 0 {
+			yield(lines)
 		}
 	}
-	return out
 }
 
 // heads guesses whether a paragraph is the heading of the next one: a short line
