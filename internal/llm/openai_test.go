@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { localtest.Main(m, localtest.Need{}) }
 
 var leave = []wire.LLMPassage{
 	{Title: "Handbook", Location: "Leave", Text: "Annual leave is 25 days. You may carry over up to five days of\nunused leave into the next year. It ends on 31 March."},

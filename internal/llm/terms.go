@@ -45,7 +45,7 @@ func hasLetterOrDigit(s string) bool {
 func stem(w string) string {
 	w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
 	for _, rule := range []struct{ ending, instead string }{
-		{"ies", "y"}, {"sses", "ss"}, {"ing", ""}, {"edly", ""}, {"ed", ""}, {"ly", ""}, {"es", ""}, {"ss", "ss"}, {"us", "us"}, {"is", "is"}, {"s", ""},
+		{"ies", "y"}, {"ied", "y"}, {"sses", "ss"}, {"ing", ""}, {"edly", ""}, {"ed", ""}, {"ly", ""}, {"es", ""}, {"ss", "ss"}, {"us", "us"}, {"is", "is"}, {"s", ""},
 	} {
 		if root, ok := strings.CutSuffix(w, rule.ending); ok && len(root) >= 3 {
 			w = root + rule.instead

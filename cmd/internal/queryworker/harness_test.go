@@ -1,0 +1,337 @@
+package queryworker
+
+// What every test here stands on: documents in a new database, a NATS server and
+// a Temporal namespace of its own, a real model server, the language model
+// gateway, the outbox relay, and a query worker between them.
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/pgvector/pgvector-go"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/inference"
+	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// recorded holds the spans of all tests.
+var recorded = tracetest.NewSpanRecorder()
+
+// model is the model pack, loaded once: the library behind it is one per process.
+var model = sync.OnceValues(func() (*inference.Model, error) {
+	library, err := local.FindONNXRuntime()
+	if err != nil {
+		return nil, err
+	}
+	return inference.Open(inference.Options{Pack: "../../../models/default", Library: library, Provider: "cpu", Threads: 1})
+})
+
+func TestMain(m *testing.M) {
+	if runIfWorkerChild() {
+		return
+	}
+	if os.Getenv("SLUICE_TEST_LOG") == "" {
+		slog.SetDefault(slog.New(slog.DiscardHandler))
+	}
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorded)))
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true, Migrate: store.Migrate})
+}
+
+// patience bounds everything that a test waits for.
+const patience = time.Minute
+
+type world struct {
+	t          *testing.T
+	url        string
+	bus        *local.NATS
+	temporal   localtest.TemporalNamespace
+	store      *store.Store
+	nats       *nats.Conn
+	client     client.Client
+	model      *modelclient.Client
+	principal  schema.Principal
+	collection uuid.UUID
+	settings   Settings
+	llm        config.LLM
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
+		Query:   config.Query{QueryConcurrency: 8, QueryTimeout: 20 * time.Second, QuestionLease: 30 * time.Second},
+		Streams: config.Streams{QueuePerTenant: 1000},
+	}}
+	ctx := w.context()
+	var err error
+	w.store, err = store.Open(ctx, w.url, store.Options{})
+	w.ok(err)
+	t.Cleanup(w.store.Close)
+	w.nats, err = bus.Connect(ctx, bus.Options{URL: w.bus.URL(), Name: t.Name()})
+	w.ok(err)
+	t.Cleanup(w.nats.Close)
+	w.client, err = durable.Dial(ctx, durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: t.Name()})
+	w.ok(err)
+	t.Cleanup(w.client.Close)
+	m, err := model()
+	w.ok(err)
+	w.run(inference.NewServer(w.nats, m, inference.ServerOptions{}))
+	w.model = modelclient.New(w.nats, modelclient.Options{})
+	created, err := w.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{
+		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_test", Hash: []byte("hash"),
+	})
+	w.ok(err)
+	w.principal = schema.Principal{Tenant: created.ID, Key: schema.NewID(), Scopes: []schema.Scope{schema.ScopeQuery}}
+	c, err := w.store.CreateCollection(ctx, w.principal, schema.NewCollection{Name: "handbook"})
+	w.ok(err)
+	w.collection = c.ID
+	return w
+}
+
+func (w *world) context() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	w.t.Cleanup(cancel)
+	return ctx
+}
+
+func (w *world) ok(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// run starts a service for the rest of the test and returns how to stop it.
+func (w *world) run(s lifecycle.Service) (stop func()) {
+	w.t.Helper()
+	w.ok(s.Start(w.context()))
+	stop = sync.OnceFunc(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Stop(ctx); err != nil {
+			w.t.Errorf("stop: %v", err)
+		}
+	})
+	w.t.Cleanup(stop)
+	return stop
+}
+
+// gateway runs a language model gateway.
+func (w *world) gateway() {
+	w.t.Helper()
+	g, err := llmgateway.New(w.llm, llmgateway.Deps{Store: w.store, NATS: w.nats})
+	w.ok(err)
+	w.run(g)
+}
+
+// relay publishes the outbox.
+func (w *world) relay() {
+	w.t.Helper()
+	js, err := jetstream.New(w.nats)
+	w.ok(err)
+	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: 1000}) }
+	w.ok(streams(w.context()))
+	r, err := ingest.NewRelay(w.store, w.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
+		return w.store.OpenSession(ctx, "relay of "+w.t.Name())
+	}, ingest.Defaults("relay"))
+	w.ok(err)
+	w.run(r)
+}
+
+// worker makes a query worker whose steps may be tampered with.
+func (w *world) worker(tamper func(*parts)) *worker {
+	w.t.Helper()
+	made, err := newWorker(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+	w.ok(err)
+	made.every = 200 * time.Millisecond
+	p := parts{made.deps.Store.Questions(), retriever{made.engine}, gateway{made.deps.NATS}}
+	if tamper != nil {
+		tamper(&p)
+	}
+	made.answerer = answer.New(p.store, p.retriever, p.generator)
+	return made
+}
+
+type parts struct {
+	store     answer.Store
+	retriever answer.Retriever
+	generator answer.Generator
+}
+
+// everything runs gateway, relay and worker.
+func (w *world) everything() {
+	w.t.Helper()
+	w.gateway()
+	w.relay()
+	w.run(w.worker(nil).service())
+}
+
+// add stores a document as ingestion would: sections, passages of three
+// sentences, their vectors.
+func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
+	w.t.Helper()
+	sentences := text.Sentences(body)
+	var passages []text.Range
+	for i := 0; i < len(sentences); i += 3 {
+		passages = append(passages, text.Range{Start: sentences[i].Start, End: sentences[min(i+3, len(sentences))-1].End})
+	}
+	texts := make([]string, len(passages))
+	for i, p := range passages {
+		texts[i] = p.Of(body)
+	}
+	ctx := w.context()
+	vectors, space, err := w.model.Encode(ctx, wire.LaneBulk, texts)
+	w.ok(err)
+	document, version, section := schema.NewID(), schema.NewID(), schema.NewID()
+	w.ok(w.store.AsTenant(ctx, w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tenant := w.principal.Tenant
+		b := &pgx.Batch{}
+		b.Queue(`INSERT INTO spaces (name, dimension) VALUES ($1, $2) ON CONFLICT DO NOTHING`, space, vectors.Dimension)
+		b.Queue(`UPDATE collections SET space_id = (SELECT id FROM spaces WHERE name = $2) WHERE id = $1`, w.collection, space)
+		b.Queue(`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id, last_version_id) VALUES ($1, $2, $3, $4, $5, $5)`,
+			tenant, document, w.collection, id, version)
+		b.Queue(`INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, title, sha256, bytes, fingerprint)
+			VALUES ($1, $2, $3, $4, 1, 'ready', $5, '\x00', 1, 'f')`, tenant, version, document, w.collection, heading)
+		for _, l := range labels {
+			b.Queue(`INSERT INTO version_labels VALUES ($1, $2, $3)`, tenant, version, l)
+		}
+		b.Queue(`INSERT INTO sections (tenant_id, id, version_id, document_id, collection_id, ordinal, heading_path, body, tokens)
+			VALUES ($1, $2, $3, $4, $5, 0, $6, $7, $8)`, tenant, section, version, document, w.collection, []string{heading}, body, text.CountTokens(body))
+		for i, p := range passages {
+			passage := schema.NewID()
+			b.Queue(`INSERT INTO passages VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`, tenant, passage, section, version, w.collection, i, p.Start, p.End, text.CountTokens(texts[i]))
+			b.Queue(`INSERT INTO vectors_256 VALUES ($1, $2, (SELECT id FROM spaces WHERE name = $3), $4, $5, $6)`,
+				tenant, w.collection, space, passage, version, pgvector.NewHalfVector(vectors.Row(i)))
+		}
+		return tx.SendBatch(ctx, b).Close()
+	}))
+	return document
+}
+
+// handbook adds a few documents.
+func (w *world) handbook() {
+	w.t.Helper()
+	w.add("leave.md", "Annual leave", "Every employee has 25 days of annual leave a year. Part-time employees have a proportionate share. "+
+		"Leave is requested from the line manager at least two weeks ahead. You may carry over up to five days of unused annual leave into the next year. "+
+		"What was carried over must be taken by 31 March. After that it is lost.")
+	w.add("travel.md", "Business travel", "Journeys under four hours are made by train in second class. Flights need the consent of the head of department. "+
+		"Receipts are handed in within one month. The daily allowance for meals is 28 euros. Private cars are paid 30 cents a kilometre.")
+	w.add("pumps.md", "Dosing pump KD-40", "The head bolts of a KD-40 with a plastic head are tightened to 4.5 Nm. Those of a steel head are tightened to 7 Nm. "+
+		"The pump is vented before it is started. The membrane is changed every 8,000 hours of operation.")
+	w.add("salaries.md", "Salaries of the board", "The chair of the board is paid 240,000 euros a year. The other members of the board are paid 180,000 euros a year. "+
+		"The bonus of the board is set by the supervisory council.", "board")
+}
+
+const carryOver = "How many days of unused annual leave can I carry over into the next year?"
+
+// ask stores a question.
+func (w *world) ask(ctx context.Context, question string, async bool) wire.QuestionInput {
+	w.t.Helper()
+	j, err := w.store.CreateQuestion(ctx, w.principal, store.NewQuestion{Collection: w.collection, Text: question, Plan: "naive", Async: async, Trace: bus.Traceparent(ctx)})
+	w.ok(err)
+	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
+}
+
+// await waits until a job is in one of the states.
+func (w *world) await(id uuid.UUID, states ...schema.JobState) schema.Job {
+	w.t.Helper()
+	ctx := w.context()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		j, err := w.store.Job(ctx, w.principal, id)
+		w.ok(err)
+		for _, s := range states {
+			if j.State == s {
+				return j
+			}
+		}
+		if j.State.Final() {
+			w.t.Fatalf("the job ended as %s (%+v), want %v", j.State, j.Reason, states)
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("the job is %s in stage %q, want %v", j.State, j.Stage, states)
+		case <-ticker.C:
+		}
+	}
+}
+
+// scalar runs a query for one value as the tenant.
+func scalar[T any](w *world, query string, args ...any) T {
+	w.t.Helper()
+	var out T
+	w.ok(w.store.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, query, args...).Scan(&out)
+	}))
+	return out
+}
+
+// checkCitations proves that every citation is verbatim stored text.
+func (w *world) checkCitations(a schema.Answer) {
+	w.t.Helper()
+	for _, c := range a.Citations {
+		stored := scalar[string](w, `SELECT convert_from(substring(convert_to(body, 'UTF8') FROM $2 FOR $3), 'UTF8') FROM sections WHERE id = $1 AND version_id = $4`,
+			c.Span.Section, c.Span.Start+1, c.Span.End-c.Span.Start, c.Span.Version)
+		if stored != c.Quote || c.Quote == "" {
+			w.t.Errorf("citation %q is not the stored text %q", c.Quote, stored)
+		}
+		if c.Document == "" || c.Location == "" || c.Title == "" || c.DocumentID == uuid.Nil {
+			w.t.Errorf("citation lacks its document: %+v", c)
+		}
+	}
+}
+
+// scriptedopenai is a server that speaks the chat completions API and always
+// quotes the same sentence; it counts what it is paid for.
+type scriptedopenai struct {
+	*httptest.Server
+	paid atomic.Int32
+}
+
+func (w *world) scriptedOpenAI(quote string) *scriptedopenai {
+	w.t.Helper()
+	s := &scriptedopenai{}
+	reply, err := json.Marshal(map[string]any{"answer": "Five days.", "citations": []any{map[string]any{"passage": 1, "quote": quote}}})
+	w.ok(err)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
+		s.paid.Add(1)
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "m",
+			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": string(reply)}}},
+			"usage":   map[string]any{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
+	}))
+	w.t.Cleanup(s.Close)
+	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: 10 * time.Second}
+	return s
+}

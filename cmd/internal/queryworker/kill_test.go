@@ -1,0 +1,3 @@
+package queryworker
+
+func runIfWorkerChild() bool { return false }

@@ -1,0 +1,161 @@
+package queryworker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+func (w *world) search(q wire.Query) wire.SearchReply {
+	w.t.Helper()
+	q.Principal = w.principal
+	if q.Collection == uuid.Nil {
+		q.Collection = w.collection
+	}
+	reply, err := bus.Request[wire.SearchReply](w.context(), w.nats, wire.SearchSubject, wire.SearchRequest{Envelope: wire.Header(), Query: q})
+	w.ok(err)
+	return reply
+}
+
+func TestSearchFindsAndExplains(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.run(w.worker(nil).service())
+	reply := w.search(wire.Query{Text: carryOver, K: 3})
+	if reply.Error != nil || len(reply.Candidates) != 3 || reply.Plan != "naive" {
+		t.Fatalf("got %+v", reply)
+	}
+	best := reply.Candidates[0]
+	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["dense"] != best.Score {
+		t.Errorf("the best is %+v", best)
+	}
+	stored := scalar[string](w, `SELECT body FROM sections WHERE id = $1`, best.Spans[0].Section)
+	if stored[best.Spans[0].Start:best.Spans[0].End] != best.Text {
+		t.Error("the text is not its span's")
+	}
+	if len(reply.Trace) != 1 || reply.Trace[0].Stage != "dense" || reply.Trace[0].Out != 3 || !strings.Contains(reply.Trace[0].Why, "similarity") {
+		t.Errorf("the trace is %+v", reply.Trace)
+	}
+	if all := w.search(wire.Query{Text: "What is the chair of the board paid?"}); strings.Contains(all.Candidates[0].Text, "240,000") {
+		t.Error("a labelled document was found without its group")
+	}
+	w.principal.Groups = []string{"board"}
+	if all := w.search(wire.Query{Text: "What is the chair of the board paid?"}); !strings.Contains(all.Candidates[0].Text, "240,000") {
+		t.Error("a labelled document was not found with its group")
+	}
+}
+
+func TestSearchRefusesWhatIsWrong(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.run(w.worker(nil).service())
+	for _, c := range []struct {
+		query wire.Query
+		code  schema.Code
+		field string
+	}{
+		{wire.Query{Text: " "}, schema.CodeInvalid, "text"},
+		{wire.Query{Text: strings.Repeat("x", 4001)}, schema.CodeInvalid, "text"},
+		{wire.Query{Text: "x", Plan: "clever"}, schema.CodeInvalid, "plan"},
+		{wire.Query{Text: "x", K: 101}, schema.CodeInvalid, "k"},
+		{wire.Query{Text: "x", Filter: schema.Filter{{Key: "k", Op: "~", Values: []string{"1"}}}}, schema.CodeInvalid, "filter[0]"},
+		{wire.Query{Text: "leave", Filter: schema.Filter{{Key: "k", Op: "<", Values: []string{"1.5"}}}}, schema.CodeInvalid, "filter[0]"},
+		{wire.Query{Text: "leave", Collection: uuid.New()}, schema.CodeNotFound, ""},
+	} {
+		reply := w.search(c.query)
+		if reply.Error == nil || reply.Error.Code != c.code || reply.Error.Field != c.field {
+			t.Errorf("%+v gave %+v, want %s on %q", c.query, reply.Error, c.code, c.field)
+		}
+	}
+	if reply := w.search(wire.Query{Text: "zzqxv"}); reply.Error != nil {
+		t.Errorf("words that nobody knows gave %+v", reply.Error)
+	}
+}
+
+func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *schema.RemoteError) {
+	w.t.Helper()
+	in := w.ask(ctx, question, false)
+	reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
+		Query: wire.Query{Principal: w.principal}, Question: in.Question})
+	w.ok(err)
+	if reply.Error != nil {
+		return schema.Answer{}, reply.Error
+	}
+	w.checkCitations(*reply.Answer)
+	return *reply.Answer, nil
+}
+
+func TestAskAnswersWithVerbatimCitations(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.everything()
+	for question, want := range map[string][2]string{
+		carryOver: {"leave.md", "five days"},
+		"To what torque are the head bolts of a KD-40 with a plastic head tightened?": {"pumps.md", "4.5 Nm"},
+		"What is the daily allowance for meals?":                                      {"travel.md", "28 euros"},
+	} {
+		a, failure := w.askNow(w.context(), question)
+		if failure != nil || !a.Supported || len(a.Citations) == 0 {
+			t.Fatalf("%s: got %+v, %v", question, a, failure)
+		}
+		if a.Citations[0].Document != want[0] || !strings.Contains(a.Answer, want[1]) || a.Question != question || a.Plan != "naive" {
+			t.Errorf("%s: got %+v", question, a)
+		}
+		if a.Usage.Provider != "extractive" || a.Usage.InputTokens == 0 || a.Usage.OutputTokens == 0 {
+			t.Errorf("%s: usage is %+v", question, a.Usage)
+		}
+		if len(a.Trace) != 2 || a.Trace[1].Stage != "generate" || a.Trace[1].Out != len(a.Citations) {
+			t.Errorf("%s: trace is %+v", question, a.Trace)
+		}
+	}
+	a, failure := w.askNow(w.context(), "How do I bake a sourdough loaf with rye flour?")
+	if failure != nil || a.Supported || a.Answer != schema.NoAnswer || len(a.Citations) != 0 {
+		t.Errorf("what nothing fits gave %+v, %v", a, failure)
+	}
+}
+
+func TestAskThatFailsLeavesItsReason(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.run(w.worker(nil).service()) // no gateway answers
+	ctx := w.context()
+	_, failure := w.askNow(ctx, carryOver)
+	if failure == nil || failure.Code != schema.CodeUnavailable || !strings.Contains(failure.Message, "sluice.llm.complete") {
+		t.Fatalf("got %+v", failure)
+	}
+	if state := scalar[string](w, `SELECT state || ' ' || reason_code FROM questions`); state != "failed unavailable" {
+		t.Errorf("the question is %q", state)
+	}
+}
+
+func TestAskedAgainGivesTheStoredAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
+	w.everything()
+	ctx := w.context()
+	in := w.ask(ctx, carryOver, false)
+	for range 2 {
+		reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(), Query: wire.Query{Principal: w.principal}, Question: in.Question})
+		w.ok(err)
+		if reply.Error != nil || reply.Answer.Answer != "Five days." || reply.Answer.Usage.InputTokens != 11 {
+			t.Fatalf("got %+v", reply)
+		}
+		w.checkCitations(*reply.Answer)
+	}
+	if n := paid.paid.Load(); n != 1 {
+		t.Errorf("paid %d times", n)
+	}
+	reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
+		Query: wire.Query{Principal: schema.Principal{Tenant: uuid.New()}}, Question: in.Question})
+	if err != nil || reply.Error == nil || !errors.Is(reply.Error, schema.ErrNotFound) {
+		t.Errorf("another tenant got %+v, %v", reply, err)
+	}
+}
