@@ -103,7 +103,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	case err == nil:
 		for _, o := range out {
 			if o.Reason != nil {
-				log.InfoContext(ctx, "version fails", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
+				log.DebugContext(ctx, "version fails", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
 			}
 		}
 		return out, nil
@@ -162,6 +162,7 @@ func (a *Activities) take(ctx context.Context, in wire.IngestBatch) (current wir
 
 // keep shows Temporal that the stage lives and extends the leases until stop.
 func (a *Activities) keep(ctx context.Context, in wire.IngestBatch) (context.Context, func()) {
+	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -174,7 +175,7 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch) (context.Con
 				return
 			case <-tick.C:
 			}
-			activity.RecordHeartbeat(ctx)
+			activity.RecordHeartbeat(whole) // one under way may end: cutting it would look like a fault
 			if time.Since(extended) < a.options.Lease/4 {
 				continue
 			}
