@@ -7,8 +7,13 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -58,5 +63,28 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 		if c.says == "" || !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("after %s: %v", c.change, err)
 		}
+	}
+}
+
+func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+	url := localtest.Database(t)
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDB(*config)
+	defer db.Close() //nolint:errcheck // a test's
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := provider.DownTo(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	if err := open(t, url, store.Options{}).CheckSchema(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
