@@ -1,0 +1,157 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
+)
+
+// TestAnswerQuestionReplays runs today's code over the histories of questions
+// that ran once: a question that runs while a worker is updated must go on. How
+// to record more: cmd/internal/queryworker/jobs_test.go.
+func TestAnswerQuestionReplays(t *testing.T) {
+	files, err := filepath.Glob("testdata/answer_question_*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 6 {
+		t.Fatalf("only %d recorded histories", len(files))
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			replayer := worker.NewWorkflowReplayer()
+			replayer.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
+			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+var questionSteps = []string{wire.ActivityQuestionUnderstand, wire.ActivityQuestionRetrieve, wire.ActivityQuestionGenerate, wire.ActivityQuestionFinish}
+
+// steps runs AnswerQuestion with scripted steps, and notes what ran.
+type steps struct {
+	env     *testsuite.TestWorkflowEnvironment
+	ran     []string
+	failure *wire.QuestionFailure
+}
+
+func newSteps(script map[string]func(run int) error) *steps {
+	var suite testsuite.WorkflowTestSuite
+	s := &steps{env: suite.NewTestWorkflowEnvironment()}
+	runs := map[string]int{}
+	for _, name := range append(slices.Clone(questionSteps), wire.ActivityQuestionCancel) {
+		s.env.RegisterActivityWithOptions(func(context.Context, wire.QuestionInput) error {
+			s.ran = append(s.ran, name)
+			runs[name]++
+			if do := script[name]; do != nil {
+				return do(runs[name])
+			}
+			return nil
+		}, activity.RegisterOptions{Name: name})
+	}
+	s.env.RegisterActivityWithOptions(func(_ context.Context, f wire.QuestionFailure) error {
+		s.ran, s.failure = append(s.ran, wire.ActivityQuestionFail), &f
+		return nil
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
+	return s
+}
+
+func (s *steps) run(t *testing.T) (wire.QuestionResult, error) {
+	t.Helper()
+	s.env.ExecuteWorkflow(workflows.AnswerQuestion, wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1})
+	if !s.env.IsWorkflowCompleted() {
+		t.Fatal("the workflow did not end")
+	}
+	var result wire.QuestionResult
+	if err := s.env.GetWorkflowError(); err != nil {
+		return result, err
+	}
+	return result, s.env.GetWorkflowResult(&result)
+}
+
+func TestAnswerQuestionRunsTheSteps(t *testing.T) {
+	s := newSteps(map[string]func(int) error{wire.ActivityQuestionGenerate: func(run int) error {
+		if run < 4 {
+			return temporal.NewApplicationError("down", string(schema.CodeUnavailable))
+		}
+		return nil
+	}})
+	result, err := s.run(t)
+	if err != nil || result.State != schema.JobAnswered || result.Rounds != 1 {
+		t.Fatalf("got %+v, %v", result, err)
+	}
+	if want := []string{questionSteps[0], questionSteps[1], questionSteps[2], questionSteps[2], questionSteps[2], questionSteps[2], questionSteps[3]}; !slices.Equal(s.ran, want) {
+		t.Errorf("ran %v, want %v", s.ran, want)
+	}
+	value, err := s.env.QueryWorkflow(wire.QueryQuestionStage)
+	var stage string
+	if err != nil || value.Get(&stage) != nil || stage != "" {
+		t.Errorf("the stage after the end is %q, %v", stage, err)
+	}
+}
+
+func TestAnswerQuestionLeavesAReason(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		fail   error
+		reason schema.Reason
+		runs   int
+	}{
+		{"what trying again cannot help", temporal.NewNonRetryableApplicationError("no such plan", string(schema.CodeInvalid), nil),
+			schema.Reason{Code: "invalid", Message: "no such plan"}, 1},
+		{"what never recovers", temporal.NewApplicationError("down", string(schema.CodeUnavailable)), schema.Reason{Code: "unavailable", Message: "down"}, 10},
+	} {
+		s := newSteps(map[string]func(int) error{wire.ActivityQuestionRetrieve: func(int) error { return c.fail }})
+		result, err := s.run(t)
+		if err != nil || result.State != schema.JobFailed || s.failure == nil || s.failure.Reason != c.reason {
+			t.Errorf("%s: got %+v, %v, reason %+v", c.name, result, err, s.failure)
+		}
+		n := 0
+		for _, r := range s.ran {
+			if r == wire.ActivityQuestionRetrieve {
+				n++
+			}
+		}
+		if n != c.runs {
+			t.Errorf("%s: tried %d times, want %d", c.name, n, c.runs)
+		}
+	}
+}
+
+func TestAnswerQuestionThatIsLostTouchesNothing(t *testing.T) {
+	s := newSteps(map[string]func(int) error{wire.ActivityQuestionGenerate: func(int) error {
+		return temporal.NewNonRetryableApplicationError("ended", wire.ErrorQuestionLost, nil, schema.JobCancelled)
+	}})
+	result, err := s.run(t)
+	if err != nil || result.State != schema.JobCancelled || len(s.ran) != 3 {
+		t.Errorf("got %+v, %v after %v", result, err, s.ran)
+	}
+}
+
+func TestAnswerQuestionIsCancelledBetweenTries(t *testing.T) {
+	s := newSteps(map[string]func(int) error{wire.ActivityQuestionGenerate: func(int) error {
+		return temporal.NewApplicationError("down", string(schema.CodeUnavailable))
+	}})
+	s.env.RegisterDelayedCallback(s.env.CancelWorkflow, 10*time.Second)
+	_, err := s.run(t)
+	var cancelled *temporal.CanceledError
+	if !errors.As(err, &cancelled) || s.ran[len(s.ran)-1] != wire.ActivityQuestionCancel || s.failure != nil {
+		t.Errorf("got %v after %v", err, s.ran)
+	}
+}
