@@ -59,7 +59,20 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 func (s *server) refuse(ctx huma.Context, err error) {
 	status := huma.Error500InternalServerError("internal error")
 	errors.As(err, &status)
-	_ = huma.WriteErr(s.api, ctx, status.GetStatus(), status.Error())
+	var headers huma.HeadersError
+	if errors.As(err, &headers) {
+		for name, values := range headers.GetHeaders() {
+			ctx.SetHeader(name, values[0])
+		}
+	}
+	var details []error // the fields that are wrong
+	var model *huma.ErrorModel
+	if errors.As(err, &model) {
+		for _, d := range model.Errors {
+			details = append(details, d)
+		}
+	}
+	_ = huma.WriteErr(s.api, ctx, status.GetStatus(), status.Error(), details...)
 }
 
 // idempotent answers a repeated POST with the first one's reply. Replies over

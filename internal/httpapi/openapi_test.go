@@ -76,6 +76,11 @@ func TestUnknownPathIsAProblem(t *testing.T) {
 	if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "/v2/nothing") {
 		t.Errorf("got %d %s", w.Code, w.Body)
 	}
+	wrong := httptest.NewRecorder()
+	httpapi.New(httpapi.Options{}).ServeHTTP(wrong, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/collections", nil))
+	if wrong.Code != http.StatusMethodNotAllowed || wrong.Header().Get("Allow") != "GET, POST" {
+		t.Errorf("a method that no route takes gave %d, Allow %q", wrong.Code, wrong.Header().Get("Allow"))
+	}
 	if w := get(t, httpapi.New(httpapi.Options{}), "/healthz"); w.Code != http.StatusOK {
 		t.Errorf("/healthz gave %d", w.Code)
 	}

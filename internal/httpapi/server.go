@@ -7,6 +7,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -75,9 +76,7 @@ func New(o Options) http.Handler {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+"; /docs lists what there is")
-	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
 	return otelhttp.NewHandler(recovered(logged(mux)), "http",
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 			if r.Pattern != "" {
@@ -88,6 +87,25 @@ func New(o Options) http.Handler {
 		otelhttp.WithFilter(func(r *http.Request) bool {
 			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
 		}))
+}
+
+// notServed answers what no route takes: the path is unknown, or takes other methods.
+func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+	var methods []string
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = method
+		if _, pattern := mux.Handler(&other); pattern != "/" {
+			methods = append(methods, method)
+		}
+	}
+	if len(methods) == 0 {
+		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+"; /docs lists what there is")
+		return
+	}
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	writeProblem(w, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allowed)
 }
 
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
