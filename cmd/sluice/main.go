@@ -86,6 +86,7 @@ func run(args []string) error {
 		kong.Description("Ingest documents, search them, and get answers with citations."),
 		kong.Vars{"data": filepath.Join(home, "data")},
 		kong.UsageOnError(),
+		kong.Exit(func(code int) { os.Exit(min(code, 1)) }), // whatever is wrong is 1
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		return err
