@@ -52,7 +52,9 @@ UNION
 SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id = ANY ($2)
 ORDER BY question_id`
 	purgeAnswersSQL = `
-UPDATE answers SET answer = '', trace = '[]', purged_at = now() WHERE tenant_id = $1 AND question_id = ANY ($2)`
+UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted or replaced.', supported = false,
+       trace = '[]', purged_at = now()
+WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`

@@ -58,7 +58,8 @@ const heldSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM sections WHERE vers
 	(SELECT count(*) FROM vectors_256 WHERE version_id = $1), (SELECT count(*) FROM artifacts WHERE version_id = $1),
 	(SELECT count(*) FROM version_labels WHERE version_id = $1), (SELECT count(*) FROM version_metadata WHERE version_id = $1))`
 
-const answerSQL = `SELECT concat_ws(' ', (SELECT answer FROM answers WHERE question_id = $1), (SELECT trace FROM answers WHERE question_id = $1),
+const answerSQL = `SELECT concat_ws(' ', (SELECT answer FROM answers WHERE question_id = $1),
+	(SELECT supported FROM answers WHERE question_id = $1), (SELECT trace FROM answers WHERE question_id = $1),
 	(SELECT purged_at IS NOT NULL FROM answers WHERE question_id = $1), (SELECT count(*) FROM citations WHERE question_id = $1),
 	(SELECT count(*) FROM retrievals WHERE question_id = $1), (SELECT reply FROM llm_calls WHERE question_id = $1))`
 
@@ -88,6 +89,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	if n := f.purgeAll(t); n != 1 {
 		t.Errorf("purged %d versions, want 1", n)
 	}
+	const removed = "Removed: a document that this answer was built on was deleted or replaced. f [] t 0 0 {}"
 	for _, c := range []struct {
 		what, sql string
 		id        uuid.UUID
@@ -95,9 +97,9 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	}{
 		{"the deleted one's rows", heldSQL, gone.Version, "0 0 0 0 0 0"},
 		{"the other's rows", heldSQL, stays.Version, "1 1 1 1 1 1"},
-		{"the answer that quotes it", answerSQL, quoting, " [] t 0 0 {}"},
-		{"the answer that read it", answerSQL, reading, " [] t 0 0 {}"},
-		{"the answer from another document", answerSQL, other, `hello [{"stage": "dense"}] f 1 1 {"text": "hello"}`},
+		{"the answer that quotes it", answerSQL, quoting, removed},
+		{"the answer that read it", answerSQL, reading, removed},
+		{"the answer from another document", answerSQL, other, `hello t [{"stage": "dense"}] f 1 1 {"text": "hello"}`},
 		{"its document", `SELECT count(*)::text FROM documents WHERE id = $1`, gone.Document, "0"},
 		{"its versions", `SELECT count(*)::text FROM versions WHERE document_id = $1`, gone.Document, "0"},
 	} {

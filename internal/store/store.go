@@ -121,7 +121,6 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	// A process that vanished behind a dead network must not keep its locks.
 	params["idle_in_transaction_session_timeout"] = "300000"
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
-		otelpgx.WithTrimSQLInSpanName(),
 		otelpgx.WithDisableAcquireTracer(),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 	)
