@@ -17,7 +17,7 @@ func parseDOCX(d *document, data []byte) error {
 	if err != nil {
 		return err
 	}
-	w := docxWalker{d: d, notes: map[string]*element{}}
+	w := docxWalker{d: d, notes: map[string]*element{}, marks: map[string]int{}}
 	if w.styles, err = readStyles(d, c); err != nil {
 		return err
 	}
@@ -70,6 +70,7 @@ type docxWalker struct {
 	numbering *numbering
 	notes     map[string]*element // "footnote2" -> its element
 	cited     []string            // keys of notes in the order of their marks
+	marks     map[string]int      // and their marks
 	list      []string            // lines of the list in the making
 	title     string
 }
@@ -169,10 +170,14 @@ func (w *docxWalker) text(e *element, t *runText) {
 			}
 		case "footnoteReference", "endnoteReference":
 			key := strings.TrimSuffix(c.name, "Reference") + c.attr("id")
-			if w.notes[key] != nil {
-				w.cited = append(w.cited, key)
-				fmt.Fprintf(&t.b, "[%d]", len(w.cited))
+			if w.notes[key] == nil {
+				continue
 			}
+			if w.marks[key] == 0 {
+				w.cited = append(w.cited, key)
+				w.marks[key] = len(w.cited)
+			}
+			fmt.Fprintf(&t.b, "[%d]", w.marks[key])
 		case "r":
 			if c.on("rPr", "vanish") {
 				continue
@@ -281,10 +286,7 @@ func (w *docxWalker) cell(tc *element) string {
 // A note may cite another one.
 func (w *docxWalker) addNotes() {
 	for i := 0; i < len(w.cited) && w.d.err == nil; i++ {
-		s := w.cell(w.notes[w.cited[i]])
-		// Each once: a note that cites itself would never end.
-		delete(w.notes, w.cited[i])
-		if s != "" {
+		if s := w.cell(w.notes[w.cited[i]]); s != "" {
 			w.d.paragraph(fmt.Sprintf("[%d] %s", i+1, s))
 		}
 	}

@@ -196,7 +196,7 @@ func stripReferences(s string) string {
 	for range 8 {
 		tail := s[max(len(s)-8, 0):]
 		i := strings.LastIndexByte(tail, '[')
-		if i < 0 || !strings.HasSuffix(tail, "]") || strings.Trim(tail[i+1:len(tail)-1], "0123456789abcdefghijklmnote ") != "" {
+		if i < 0 || !strings.HasSuffix(tail, "]") || strings.Trim(tail[i+1:len(tail)-1], "0123456789abcdefghijklmnot ") != "" {
 			break
 		}
 		s = s[:len(s)-len(tail)+i]
