@@ -1,3 +1,116 @@
 package queryworker
 
-func runIfWorkerChild() bool { return false }
+// A worker that is killed between a reply that was paid for and the end of the
+// step that asked for it.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// workerVariable holds the childSettings of a test binary that is to be a worker.
+const workerVariable = "SLUICE_TEST_WORKER"
+
+type childSettings struct {
+	Database, NATS, Temporal, Namespace string
+	Settings                            Settings
+}
+
+// runIfWorkerChild makes this process a worker if a test started it as one.
+func runIfWorkerChild() bool {
+	encoded := os.Getenv(workerVariable)
+	if encoded == "" {
+		return false
+	}
+	if err := runWorkerChild([]byte(encoded)); err != nil {
+		fmt.Fprintln(os.Stderr, "worker:", err)
+		os.Exit(1)
+	}
+	return true
+}
+
+func runWorkerChild(encoded []byte) error {
+	var c childSettings
+	if err := json.Unmarshal(encoded, &c); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	db, err := store.Open(ctx, c.Database, store.Options{})
+	if err != nil {
+		return err
+	}
+	nc, err := bus.Connect(ctx, bus.Options{URL: c.NATS, Name: "child"})
+	if err != nil {
+		return err
+	}
+	tc, err := durable.Dial(ctx, durable.Options{Address: c.Temporal, Namespace: c.Namespace, Name: "child"})
+	if err != nil {
+		return err
+	}
+	w, err := newWorker(c.Settings, Deps{Store: db, NATS: nc, Temporal: tc})
+	if err != nil {
+		return err
+	}
+	w.answerer = answer.New(db.Questions(), retriever{w.engine}, suicidal{gateway{nc}})
+	if err := w.service().Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// suicidal kills its process when the gateway has answered.
+type suicidal struct{ answer.Generator }
+
+func (s suicidal) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	reply, err := s.Generator.Complete(ctx, r)
+	if err == nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		<-ctx.Done()
+	}
+	return reply, err
+}
+
+func TestAnswerIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
+	w.gateway()
+	w.relay()
+	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings})
+	w.ok(err)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	child.Stderr = os.Stderr
+	w.ok(child.Start())
+	in := w.ask(w.context(), carryOver, true)
+	err = child.Wait()
+	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		t.Fatalf("the worker ended as %v, not killed", err)
+	}
+	if n := paid.paid.Load(); n != 1 {
+		t.Fatalf("paid %d times before the kill", n)
+	}
+	start := time.Now()
+	w.run(w.worker(nil).service())
+	j := w.await(in.Question, schema.JobAnswered)
+	t.Logf("answered %s after the next worker started", time.Since(start).Round(time.Millisecond))
+	w.checkCitations(*j.Result)
+	if n, calls := paid.paid.Load(), scalar[int](w, `SELECT count(*) FROM llm_calls`); n != 1 || calls != 1 {
+		t.Errorf("paid %d times, %d calls in the ledger", n, calls)
+	}
+}

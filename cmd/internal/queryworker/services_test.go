@@ -81,7 +81,11 @@ func TestSearchRefusesWhatIsWrong(t *testing.T) {
 
 func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *schema.RemoteError) {
 	w.t.Helper()
-	in := w.ask(ctx, question, false)
+	return w.requestAnswer(ctx, w.ask(ctx, question, false))
+}
+
+func (w *world) requestAnswer(ctx context.Context, in wire.QuestionInput) (schema.Answer, *schema.RemoteError) {
+	w.t.Helper()
 	reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
 		Query: wire.Query{Principal: w.principal}, Question: in.Question})
 	w.ok(err)

@@ -1,0 +1,18 @@
+package queryworker
+
+import (
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
+)
+
+func TestTheWorkerKeepsTheLifecycleContract(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.worker(nil).service())() // streams and consumer, whose goroutines are the NATS server's
+	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
+		s, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+		w.ok(err)
+		return s
+	})
+}
