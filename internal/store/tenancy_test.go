@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -253,5 +254,38 @@ func TestListenHears(t *testing.T) {
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// After a restart of the server the pool is full of dead connections; callers
+// notice nothing.
+func TestDeadConnectionsAreReplaced(t *testing.T) {
+	f := setUp(t, store.Options{})
+	database, err := pgx.ParseConfig(f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Several connections, all in use at once, then all killed.
+	var wg, all sync.WaitGroup
+	all.Add(12) // more than a transaction's tries
+	for range 12 {
+		wg.Go(func() {
+			err := f.AsTenant(context.Background(), f.a.Tenant, func(context.Context, pgx.Tx) error {
+				all.Done()
+				all.Wait()
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	execute(t, localtest.Postgres(t).AdminURL(database.Database),
+		`SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)
+	for range 5 {
+		if _, err := f.Tenant(t.Context(), f.a.Tenant); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -64,6 +64,9 @@ func (s *Store) in(ctx context.Context, r role, tenant string, fn func(ctx conte
 		if err == nil || try == maxTries || !repeatable(err) {
 			return translate(err)
 		}
+		if early := (*notBegun)(nil); errors.As(err, &early) {
+			s.pool.Reset() // one connection was dead: the others are as old
+		}
 		// Losers come back apart from each other.
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try+1, 8)))
 		timer := time.NewTimer(pause)
@@ -77,19 +80,43 @@ func (s *Store) in(ctx context.Context, r role, tenant string, fn func(ctx conte
 }
 
 func (s *Store) once(ctx context.Context, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, enterSQL, string(r), tenant); err != nil {
-			return fmt.Errorf("enter as %s: %w", r, err)
-		}
-		return fn(ctx, tx)
-	})
+	tx, err := s.pool.Begin(ctx)
+	if err != nil {
+		return &notBegun{fmt.Errorf("begin: %w", err)}
+	}
+	if _, err := tx.Exec(ctx, enterSQL, string(r), tenant); err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx)) // nothing was done
+		return &notBegun{fmt.Errorf("enter as %s: %w", r, err)}
+	}
+	return finish(ctx, tx, fn)
 }
+
+// finish runs fn and commits, or rolls back when it fails or panics.
+func finish(ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing; else fn's error counts
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	return tx.Commit(ctx)
+}
+
+// notBegun is an error from before fn ran.
+type notBegun struct{ error }
+
+func (e *notBegun) Unwrap() error { return e.error }
 
 // repeatable reports whether err undid the whole transaction for a reason that
 // may be gone next time.
 func repeatable(err error) bool {
 	if errors.Is(err, errRepeat) {
 		return true
+	}
+	var early *notBegun
+	if errors.As(err, &early) {
+		// A connection of the pool that died meanwhile, as after a restart of
+		// the server. One that cannot be made is no use trying at once.
+		var connect *pgconn.ConnectError
+		return !errors.As(err, &connect) && meaningOf(err) == schema.ErrUnavailable
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
