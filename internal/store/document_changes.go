@@ -33,7 +33,7 @@ UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = N
 	lockFailedSQL = `
 SELECT d.id FROM documents d
 JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed'
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed' AND d.id > $4
   AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 	lockVersionsOfSQL = `
@@ -161,21 +161,24 @@ func (s *Store) RetryDocument(ctx context.Context, p schema.Principal, id uuid.U
 
 const retryBatch = 500
 
-// RetryFailed queues all failed documents of a collection again, but those
-// whose bytes were not kept, and tells how many.
+// RetryFailed queues all failed documents of a collection again, each once, but
+// those whose bytes were not kept, and tells how many.
 func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error) {
+	// In the order of ids: one that fails again meanwhile is not met twice.
+	var after uuid.UUID
 	for total := 0; ; {
+		var documents []uuid.UUID
 		var n int
 		err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 			n = 0
 			if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, retryBatch)
+			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, retryBatch, after)
 			if err != nil {
 				return err
 			}
-			documents, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			documents, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 			if err != nil || len(documents) == 0 {
 				return err
 			}
@@ -187,9 +190,11 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 		if err != nil {
 			return total, fmt.Errorf("retry failed documents: %w", err)
 		}
-		if total += n; n == 0 {
+		total += n
+		if len(documents) < retryBatch {
 			return total, nil
 		}
+		after = documents[len(documents)-1]
 	}
 }
 
