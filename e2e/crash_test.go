@@ -1,0 +1,225 @@
+package e2e
+
+// This file kills processes in the middle of an ingestion, and wipes what may be wiped.
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// crowd is how many documents are under way when something dies.
+const crowd = 120
+
+// impatient are the settings of a system that soon gives up on the dead. A real one has more time.
+var impatient = []string{"SLUICE_INGEST_LEASE=5s", "SLUICE_INGEST_REQUEUE=3s", "SLUICE_INGEST_RECONCILE=500ms", "SLUICE_INGEST_BATCH_SIZE=8", "SLUICE_QUESTION_LEASE=5s"}
+
+func testCrash(t *testing.T, p programs) {
+	data := localtest.Dir(t)
+	s := p.up(t, data, impatient...)
+	t.Run("ModelServer", func(t *testing.T) {
+		s.sluice(t, "ingest", writeCrowd(t, "model"), "-c", "model").ok(t)
+		awaitMiddle(t, s, "model")
+		if err := syscall.Kill(s.child(t, "gpu-segmenter"), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		demandUnfinished(t, s, "model")
+		awaitReady(t, s, "model")
+		s.checkStored(t)
+	})
+
+	// Stopped in the middle, it goes on where it was.
+	s.sluice(t, "ingest", writeCrowd(t, "stop"), "-c", "stop").ok(t)
+	awaitMiddle(t, s, "stop")
+	s.stop(t)
+	s = p.up(t, data, impatient...)
+	t.Run("Stop", func(t *testing.T) {
+		awaitReady(t, s, "stop")
+		s.checkStored(t)
+	})
+
+	// Everything dies, and NATS and Temporal forget everything.
+	folder := writeCrowd(t, "all")
+	s.sluice(t, "ingest", folder, "-c", "all").ok(t)
+	job := startJob(t, s, "model", "What is the number of parcel model-007?")
+	awaitMiddle(t, s, "all")
+	demandUnfinished(t, s, "all")
+	s.kill()
+	for _, name := range []string{"nats", "temporal"} {
+		if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = p.up(t, data, impatient...)
+	t.Run("EverythingAndWipe", func(t *testing.T) {
+		awaitReady(t, s, "all")
+		s.checkStored(t)
+		if again := into[ingested](t, s.sluice(t, "ingest", folder, "-c", "all", "--wait", "--json").ok(t)); again.Uploaded != 0 || again.Ready != crowd {
+			t.Errorf("after the crash: %+v", again)
+		}
+		if job := awaitJob(t, s, job); job.State != schema.JobAnswered {
+			t.Errorf("the job from before the crash ended as %+v", job)
+		}
+		checkCrowd(t, s, "all")
+	})
+	s.stop(t)
+}
+
+// writeCrowd writes documents of a few passages each.
+func writeCrowd(t *testing.T, name string) string {
+	t.Helper()
+	files := map[string]string{}
+	for i := range crowd {
+		id := fmt.Sprintf("%s-%03d", name, i)
+		var text strings.Builder
+		fmt.Fprintf(&text, "# Parcel %s\n\nParcel %s has the number %d. It lies north of the canal.\n\n", id, id, 4000+i)
+		for j := range 6 {
+			fmt.Fprintf(&text, "## Field %d\n\nField %d of parcel %s was measured by surveyor %d. It grows barley in odd years and clover in even ones. "+
+				"The drains were laid at a depth of %d centimetres. A hedge of hawthorn keeps the wind away.\n\n", j, j, id, i*7+j, 60+j)
+		}
+		files[id+".md"] = text.String()
+	}
+	return write(t, files)
+}
+
+// awaitMiddle waits until some documents of a collection are being worked on, or done.
+func awaitMiddle(t *testing.T, s *server, collection string) {
+	t.Helper()
+	eventually(t, func() string {
+		c := counts(t, s, collection)
+		if c[schema.StateProcessing]+c[schema.StateReady] == 0 {
+			return fmt.Sprintf("nothing begins: %v", c)
+		}
+		return ""
+	})
+}
+
+// demandUnfinished fails when the moment was missed: then the crowd is too small.
+func demandUnfinished(t *testing.T, s *server, collection string) {
+	t.Helper()
+	if c := counts(t, s, collection); unfinished(c) == 0 {
+		t.Fatalf("nothing was under way any more: %v", c)
+	}
+}
+
+func awaitReady(t *testing.T, s *server, collection string) {
+	t.Helper()
+	eventually(t, func() string {
+		c := counts(t, s, collection)
+		if c[schema.StateReady] != crowd {
+			return fmt.Sprintf("not all of %d documents are ready: %v", crowd, c)
+		}
+		return ""
+	})
+	for name, d := range documents(t, s, collection) {
+		if d.State != schema.StateReady || !d.Live || d.Version != 1 {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}
+
+// checkCrowd asks after a few documents.
+func checkCrowd(t *testing.T, s *server, collection string) {
+	t.Helper()
+	for _, i := range []int{0, 59, crowd - 1} {
+		id := fmt.Sprintf("%s-%03d", collection, i)
+		found := search(t, s, collection, "What is the number of parcel "+id+"?", "-k", "100")
+		seen := map[string]int{}
+		for _, p := range found {
+			if strings.HasPrefix(p.Text, "Parcel "+id) || strings.Contains(p.Text, fmt.Sprintf("Parcel %s has the number %d", id, 4000+i)) {
+				seen[p.ExternalID]++
+			}
+		}
+		if seen[id+".md"] != 1 || len(seen) != 1 {
+			t.Errorf("parcel %s is found in %v", id, seen)
+		}
+	}
+}
+
+// testWorkers runs every program as a process of its own, as a deployment does, and kills one.
+func testWorkers(t *testing.T, p programs) {
+	databaseURL := localtest.Database(t)
+	nats, temporal := localtest.NATS(t), localtest.Temporal(t)
+	env := append([]string{
+		"SLUICE_DATABASE_URL=" + databaseURL, "SLUICE_NATS_URL=" + nats.URL(),
+		"SLUICE_TEMPORAL_ADDRESS=" + temporal.Address, "SLUICE_TEMPORAL_NAMESPACE=" + temporal.Namespace,
+		"SLUICE_HEALTH_LISTEN=off", "SLUICE_LISTEN=127.0.0.1:0",
+	}, impatient...)
+	migrated := p.run(t, env, "sluice", "migrate", "--bootstrap", "default", "--json").ok(t)
+	var made struct {
+		APIKey string `json:"api_key"`
+	}
+	if err := json.Unmarshal([]byte(migrated.out), &made); err != nil || made.APIKey == "" {
+		t.Fatalf("no key: %v", migrated)
+	}
+	p.run(t, env, "sluice", "migrate").ok(t)
+
+	api := p.start(t, append(env, "SLUICE_LOG_LEVEL=info", "SLUICE_LOG_FORMAT=json"), "sluice", "serve")
+	s := &server{programs: p, process: api, key: made.APIKey}
+	s.url = servedAt(t, api)
+	others := map[string]*process{}
+	for _, name := range []string{"gpu-segmenter", "query-worker", "llm-gateway"} {
+		others[name] = p.start(t, env, name)
+	}
+	worker := p.start(t, env, "ingest-worker")
+	s.sluice(t, "ingest", writeCrowd(t, "workers"), "-c", "workers").ok(t)
+	awaitMiddle(t, s, "workers")
+	worker.kill()
+	demandUnfinished(t, s, "workers")
+	others["ingest-worker"] = p.start(t, env, "ingest-worker")
+	awaitReady(t, s, "workers")
+	checkStored(t, superuser(t, databaseURL))
+	checkCrowd(t, s, "workers")
+	if job := awaitJob(t, s, startJob(t, s, "workers", "What is the number of parcel workers-042?")); job.State != schema.JobAnswered {
+		t.Errorf("the job ended as %+v", job)
+	}
+	for name, other := range others {
+		t.Run("Stop/"+name, func(t *testing.T) { other.stop(t, syscall.SIGTERM) })
+	}
+	// The API still serves what needs no worker, and says what is missing for the rest.
+	s.call(t, http.MethodGet, "/v1/collections", nil).want(t, http.StatusOK)
+	s.call(t, http.MethodPost, "/v1/search", map[string]any{"collection": "workers", "query": "parcel"}).problem(t, http.StatusServiceUnavailable, "")
+	api.stop(t, syscall.SIGTERM)
+}
+
+// servedAt reads from the log of `sluice serve` where it listens.
+func servedAt(t *testing.T, r *process) string {
+	t.Helper()
+	address := ""
+	eventually(t, func() string {
+		for line := range strings.Lines(r.log.tail()) {
+			var entry struct{ URL string }
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.URL != "" {
+				address = entry.URL
+				return ""
+			}
+		}
+		select {
+		case <-r.done:
+			return fmt.Sprintf("it has ended: %v", r.err)
+		default:
+			return "sluice serve does not say where it listens:\n" + r.log.tail()
+		}
+	})
+	return address
+}
+
+// superuser is the URL of a test's database for the superuser.
+func superuser(t *testing.T, databaseURL string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return localtest.Postgres(t).AdminURL(config.Database)
+}

@@ -1,0 +1,70 @@
+// Package e2e tests the whole system from outside: it builds the programs, runs them as processes, and speaks to them
+// through the command line and the HTTP API. The database is looked into only where a promise about it can't be seen
+// from outside.
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+)
+
+func TestMain(m *testing.M) {
+	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true})
+}
+
+// TestSluice holds everything, because everything runs the programs that it builds.
+func TestSluice(t *testing.T) {
+	p := build(t)
+	t.Run("Up", func(t *testing.T) { testUp(t, p) })
+	t.Run("Crash", func(t *testing.T) { testCrash(t, p) })
+	t.Run("Workers", func(t *testing.T) { testWorkers(t, p) })
+}
+
+// testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
+func testUp(t *testing.T, p programs) {
+	data := localtest.Dir(t)
+	s := p.up(t, data)
+	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
+	t.Run("Changes", func(t *testing.T) { testChanges(t, s) })
+	t.Run("Races", func(t *testing.T) { testRaces(t, s) })
+	t.Run("Filter", func(t *testing.T) { testFilter(t, s) })
+	t.Run("Labels", func(t *testing.T) { testLabels(t, s) })
+	t.Run("Hostile", func(t *testing.T) { testHostile(t, s) })
+	t.Run("Encodings", func(t *testing.T) { testEncodings(t, s) })
+	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
+	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
+	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
+	t.Run("Scopes", func(t *testing.T) { testScopes(t, s) })
+	t.Run("Idempotency", func(t *testing.T) { testIdempotency(t, s) })
+	t.Run("Problems", func(t *testing.T) { testProblems(t, s) })
+	t.Run("Usage", func(t *testing.T) { testUsage(t, s) })
+	t.Run("Restart", func(t *testing.T) { testRestart(t, p, s) })
+}
+
+// testRestart stops the server and starts it on the same data.
+func testRestart(t *testing.T, p programs, before *server) {
+	before.sluice(t, "ingest", write(t, map[string]string{"kept.txt": "The lighthouse keeper's logbook is bound in sealskin."}),
+		"-c", "restart", "--wait").ok(t)
+	before.stop(t)
+	after := p.up(t, before.data)
+	if after.key != before.key {
+		t.Error("the API key is another one after a restart")
+	}
+	found := search(t, after, "restart", "What is the logbook bound in?")
+	if len(found) == 0 || found[0].ExternalID != "kept.txt" {
+		t.Errorf("after a restart the search finds %v", names(found))
+	}
+	// The tool finds the server by what it left in its data directory, for its owner alone.
+	if info, err := os.Stat(filepath.Join(after.data, "client.json")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file with the key: %v %v", info, err)
+	}
+	bare := after.withKey("")
+	bare.url = ""
+	result := bare.sluice(t, "collections", "list", "--data", after.data)
+	result.ok(t).has(t, "restart")
+	after.checkStored(t)
+	after.stop(t)
+}

@@ -1,0 +1,319 @@
+package e2e
+
+// This file proves that tenants are apart. It reads from the server's own description which routes there are, so that
+// a new one is tested without being named here.
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func testTenants(t *testing.T, s *server) {
+	s.sluice(t, "ingest", write(t, map[string]string{"first.txt": "The first tenant keeps bees on the roof."}), "-c", "bees", "--wait").ok(t)
+	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "second", "--json").ok(t))
+	second := s.withKey(made.APIKey)
+	s.sluice(t, "tenants", "list").ok(t).has(t, "second", made.ID.String())
+	s.sluice(t, "tenants", "create", "second").fails(t, "second")
+	s.sluice(t, "tenants", "create", "Not A Name").fails(t, "name")
+
+	for _, list := range [][]string{{"collections", "list"}, {"jobs", "list"}} {
+		if got := into[[]any](t, second.sluice(t, append(list, "--json")...).ok(t)); len(got) != 0 {
+			t.Errorf("%v of a new tenant: %v", list, got)
+		}
+	}
+	if got := into[[]api.Key](t, second.sluice(t, "keys", "list", "--json").ok(t)); len(got) != 1 {
+		t.Errorf("a new tenant has %d keys", len(got))
+	}
+	second.sluice(t, "documents", "list", "-c", "bees").fails(t, "not found")
+	second.sluice(t, "ask", "Who keeps bees?", "-c", "bees").fails(t, "not found")
+	second.sluice(t, "tenants", "list").fails(t, "operator")
+	second.sluice(t, "tenants", "create", "third").fails(t, "operator")
+
+	// The same name is another collection.
+	second.sluice(t, "ingest", write(t, map[string]string{"second.txt": "The second tenant keeps goats in the yard."}), "-c", "bees", "--wait").ok(t)
+	if got := names(search(t, second, "bees", "Who keeps animals?")); !slices.Equal(got, []string{"second.txt"}) {
+		t.Errorf("the second tenant finds %v", got)
+	}
+	if got := names(search(t, s, "bees", "Who keeps animals?")); !slices.Equal(got, []string{"first.txt"}) {
+		t.Errorf("the first tenant finds %v", got)
+	}
+}
+
+// operation is a route as the server describes it.
+type operation struct {
+	method, path string
+
+	ID          string `json:"operationId"`
+	Description string
+	Parameters  []struct {
+		Name, In string
+		Required bool
+		Schema   *jsonSchema
+	}
+	RequestBody *struct {
+		Content map[string]struct{ Schema *jsonSchema }
+	}
+}
+
+// jsonSchema is as much of JSON Schema as the API's description uses.
+type jsonSchema struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Format     string
+	Enum       []any
+	Required   []string
+	Properties map[string]*jsonSchema
+	Items      *jsonSchema
+	MinLength  int
+	Minimum    float64
+}
+
+type description struct {
+	operations []operation
+	schemas    map[string]*jsonSchema
+}
+
+func describe(t *testing.T, s *server) description {
+	t.Helper()
+	var spec struct {
+		Paths      map[string]map[string]operation
+		Components struct{ Schemas map[string]*jsonSchema }
+	}
+	if err := json.Unmarshal(s.withKey("").call(t, http.MethodGet, "/openapi.json", nil).want(t, http.StatusOK).body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	d := description{schemas: spec.Components.Schemas}
+	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {
+		for _, method := range slices.Sorted(maps.Keys(spec.Paths[path])) {
+			o := spec.Paths[path][method]
+			o.method, o.path = strings.ToUpper(method), path
+			d.operations = append(d.operations, o)
+		}
+	}
+	if len(d.operations) < 20 {
+		t.Fatalf("the description has only %d operations", len(d.operations))
+	}
+	return d
+}
+
+// fixtures are one tenant's things, by the name of the parameter that takes them.
+type fixtures map[string][]string
+
+var parameter = regexp.MustCompile(`\{([^}]+)\}`)
+
+// requests are the ways of calling an operation on the fixtures: one for each thing that fits.
+func (d description) requests(t *testing.T, o operation, f fixtures) (paths []string, body any) {
+	t.Helper()
+	paths = []string{o.path}
+	for _, m := range parameter.FindAllStringSubmatch(o.path, -1) {
+		things, ok := f[m[1]]
+		if !ok {
+			t.Errorf("%s %s: there is no fixture for {%s}: add one to newFixtures in tenants_test.go", o.method, o.path, m[1])
+			return nil, nil
+		}
+		var more []string
+		for _, path := range paths {
+			for _, thing := range things {
+				more = append(more, strings.Replace(path, m[0], thing, 1))
+			}
+		}
+		paths = more
+	}
+	query := url.Values{}
+	for _, p := range o.Parameters {
+		if p.In == "query" && p.Required {
+			query.Set(p.Name, fmt.Sprint(d.sample(p.Name, p.Schema, f)))
+		}
+	}
+	if len(query) > 0 {
+		for i := range paths {
+			paths[i] += "?" + query.Encode()
+		}
+	}
+	if o.RequestBody == nil {
+		return paths, nil
+	}
+	content, ok := o.RequestBody.Content["application/json"]
+	if !ok {
+		return paths, []byte("Some bytes of text.")
+	}
+	return paths, d.sample("", content.Schema, f)
+}
+
+// sample makes a value that the schema allows. A member that is named like a fixture is one.
+func (d description) sample(name string, s *jsonSchema, f fixtures) any {
+	if things, ok := f[name]; ok {
+		return things[0]
+	}
+	if s == nil {
+		return "sample"
+	}
+	if s.Ref != "" {
+		return d.sample(name, d.schemas[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]], f)
+	}
+	if len(s.Enum) > 0 {
+		return s.Enum[0]
+	}
+	kind := fmt.Sprint(s.Type)
+	switch {
+	case strings.Contains(kind, "object"):
+		object := map[string]any{}
+		for _, member := range s.Required {
+			if member != "$schema" {
+				object[member] = d.sample(member, s.Properties[member], f)
+			}
+		}
+		return object
+	case strings.Contains(kind, "array"):
+		return []any{d.sample("", s.Items, f)}
+	case strings.Contains(kind, "integer"), strings.Contains(kind, "number"):
+		return s.Minimum
+	case strings.Contains(kind, "boolean"):
+		return false
+	case s.Format == "uuid":
+		return uuid.NewString()
+	case s.Format == "date-time":
+		return "2100-01-01T00:00:00Z"
+	}
+	return strings.Repeat("a", max(s.MinLength, 1))
+}
+
+// names reports whether a request names one of the fixtures, in its path or its body.
+func (o operation) names(body any, f fixtures) bool {
+	if parameter.MatchString(o.path) {
+		return true
+	}
+	object, _ := body.(map[string]any)
+	for name := range f {
+		if _, ok := object[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// newFixtures fills a new tenant with one of everything that a parameter can name.
+func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures) {
+	t.Helper()
+	made := into[api.TenantCreated](t, operator.sluice(t, "tenants", "create", name, "--json").ok(t))
+	s := operator.withKey(made.APIKey)
+	collection, document := name+"-collection", name+"-document.txt"
+	s.sluice(t, "ingest", write(t, map[string]string{document: "The secret of " + name + " is hidden under the third step."}), "-c", collection, "--wait").ok(t)
+	c := as[schema.Collection](t, s.call(t, http.MethodGet, "/v1/collections/"+collection, nil).want(t, http.StatusOK))
+	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
+	job := awaitJob(t, s, startJob(t, s, collection, "Where is the secret of "+name+" hidden?"))
+	return s, fixtures{
+		"collection": {c.ID.String(), collection},
+		"document":   {documents(t, s, collection)[document].ID.String()},
+		"job":        {job.ID.String()},
+		"key":        {key.ID.String()},
+		"tenant":     {made.ID.String()},
+	}
+}
+
+func testIsolation(t *testing.T, operator *server) {
+	d := describe(t, operator)
+	owner, things := newFixtures(t, operator, "isolation-a")
+	other, _ := newFixtures(t, operator, "isolation-b")
+
+	// The fixtures are what the routes take: their owner gets them all.
+	before := d.read(t, owner, things)
+
+	for _, o := range d.operations {
+		paths, body := d.requests(t, o, things)
+		for _, path := range paths {
+			r := other.call(t, o.method, path, body)
+			if o.names(body, things) {
+				r.problem(t, http.StatusNotFound, "")
+				continue
+			}
+			if r.status >= 500 {
+				t.Errorf("%s: status %d: %.600s", r.request, r.status, r.body)
+			}
+			if strings.Contains(string(r.body), "isolation-a") {
+				t.Errorf("%s shows another tenant's: %.600s", r.request, r.body)
+			}
+			for name, ids := range things {
+				if strings.Contains(string(r.body), ids[0]) {
+					t.Errorf("%s shows another tenant's %s: %.600s", r.request, name, r.body)
+				}
+			}
+		}
+	}
+
+	// And nothing has changed.
+	after := d.read(t, owner, things)
+	for request, body := range before {
+		if after[request] != body {
+			t.Errorf("%s gave %.600s and gives, after another tenant's calls, %.600s", request, body, after[request])
+		}
+	}
+	if found := search(t, owner, "isolation-a-collection", "Where is the secret hidden?"); len(found) != 1 {
+		t.Errorf("the owner finds %d passages", len(found))
+	}
+}
+
+// read calls every GET that names a fixture, as its owner.
+func (d description) read(t *testing.T, owner *server, things fixtures) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	for _, o := range d.operations {
+		if o.method != http.MethodGet || !parameter.MatchString(o.path) {
+			continue
+		}
+		paths, _ := d.requests(t, o, things)
+		for _, path := range paths {
+			out[path] = string(owner.call(t, o.method, path, nil).want(t, http.StatusOK).body)
+		}
+	}
+	return out
+}
+
+var neededScope = regexp.MustCompile("Needs the `([a-z]+)` scope")
+
+// testScopes calls every route without a key, and with keys that may too little.
+func testScopes(t *testing.T, operator *server) {
+	d := describe(t, operator)
+	admin, things := newFixtures(t, operator, "scopes")
+	narrow := map[string]*server{"operator": admin}
+	for _, scope := range []string{"query", "ingest"} {
+		made := into[api.KeyCreated](t, admin.sluice(t, "keys", "create", "only-"+scope, "--scope", scope, "--json").ok(t))
+		narrow[scope] = admin.withKey(made.APIKey)
+	}
+	// For each scope that a route needs, a key that lacks it.
+	lacking := map[string]*server{"operator": narrow["operator"], "admin": narrow["ingest"], "ingest": narrow["query"], "query": narrow["ingest"]}
+	refused := 0
+	for _, o := range d.operations {
+		paths, body := d.requests(t, o, things)
+		for _, path := range paths {
+			admin.withKey("").call(t, o.method, path, body).problem(t, http.StatusUnauthorized, "")
+			admin.withKey("no-key").call(t, o.method, path, body).problem(t, http.StatusUnauthorized, "")
+			m := neededScope.FindStringSubmatch(o.Description)
+			if m == nil {
+				continue
+			}
+			key, ok := lacking[m[1]]
+			if !ok {
+				t.Errorf("%s %s needs the scope %s, for which this test has no key that lacks it", o.method, o.path, m[1])
+				continue
+			}
+			key.call(t, o.method, path, body).problem(t, http.StatusForbidden, "")
+			refused++
+		}
+	}
+	if refused < 10 {
+		t.Errorf("only %d requests were refused for their scope", refused)
+	}
+}

@@ -1,0 +1,70 @@
+package house
+
+// This file looks at the text of the repository's files.
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxLines is the length from which a file has more than one subject.
+const maxLines = 500
+
+func TestNoFileIsTooLong(t *testing.T) {
+	for name, text := range files(t) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		if lines := bytes.Count(text, []byte("\n")); lines > maxLines {
+			t.Errorf("%s has %d lines; %d are the most: divide it by subject", name, lines, maxLines)
+		}
+	}
+}
+
+// Where packages come from is the business of the machine that builds; a name in a file would override it.
+func TestNoRegistryIsNamed(t *testing.T) {
+	registries := []string{
+		host("proxy", "golang", "org"), host("sum", "golang", "org"), host("goproxy", "io"),
+		host("deb", "debian", "org"), host("security", "debian", "org"), host("archive", "ubuntu", "com"), host("snapshot", "debian", "org"),
+		host("registry", "npmjs", "org"), host("registry", "yarnpkg", "com"), host("npmjs", "com"),
+		host("pypi", "org"), host("files", "pythonhosted", "org"), host("static", "crates", "io"), host("rubygems", "org"),
+	}
+	for name, text := range files(t) {
+		for _, registry := range registries {
+			if at := bytes.Index(text, []byte(registry)); at >= 0 {
+				t.Errorf("%s:%d names the registry %s", name, 1+bytes.Count(text[:at], []byte("\n")), registry)
+			}
+		}
+	}
+}
+
+// host keeps the name that is looked for out of this file.
+func host(labels ...string) string { return strings.Join(labels, ".") }
+
+// files are the repository's files, by name: those in version control, and new ones that are not ignored.
+func files(t *testing.T) map[string][]byte {
+	t.Helper()
+	root := root(t)
+	out, err := command(root, nil, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+	if err != nil {
+		t.Fatalf("git ls-files: %v\n%s", err, out)
+	}
+	all := map[string][]byte{}
+	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if os.IsNotExist(err) {
+			continue // deleted, and not yet in version control
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = text
+	}
+	if len(all) == 0 {
+		t.Fatal("git lists no files")
+	}
+	return all
+}
