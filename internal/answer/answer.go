@@ -122,7 +122,15 @@ func (a *Answerer) Ask(ctx context.Context, in wire.QuestionInput) (schema.Answe
 		return a.store.Answer(ctx, in)
 	}
 	answer, err := a.ask(ctx, in)
-	if err != nil && !errors.Is(err, schema.ErrLostLease) {
+	if errors.Is(err, schema.ErrLostLease) { // asked twice at once, or cancelled
+		if q, err = a.store.Question(ctx, in); err == nil && q.State == schema.JobAnswered {
+			return a.store.Answer(ctx, in)
+		} else if err == nil {
+			err = fmt.Errorf("question %s is %s already: %w", in.Question, q.State, schema.ErrConflict)
+		}
+		return schema.Answer{}, err
+	}
+	if err != nil {
 		// Also when the caller's time is over: the question must not stay open.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -28,7 +29,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-var tracer = otel.Tracer("github.com/sluice-rag/sluice/cmd/internal/queryworker")
+const scope = "github.com/sluice-rag/sluice/cmd/internal/queryworker"
+
+var tracer = otel.Tracer(scope)
 
 const (
 	// openWorkflows bounds how many questions of one worker's intake run.
@@ -41,7 +44,13 @@ const (
 
 func (w *worker) intake() lifecycle.Service {
 	var js jetstream.JetStream
+	var open metric.Int64UpDownCounter
 	prepare := func(ctx context.Context) (err error) {
+		open, err = otel.Meter(scope).Int64UpDownCounter("sluice.questions.open", metric.WithUnit("{question}"),
+			metric.WithDescription("asynchronous questions that this worker's intake started and that have not ended"))
+		if err != nil {
+			return fmt.Errorf("make question metrics: %w", err)
+		}
 		if js, err = jetstream.New(w.deps.NATS); err != nil {
 			return fmt.Errorf("use jetstream: %w", err)
 		}
@@ -53,7 +62,7 @@ func (w *worker) intake() lifecycle.Service {
 		defer running.Wait()
 		slots := make(chan struct{}, openWorkflows)
 		for fetch.Err() == nil {
-			if err := w.take(fetch, work, js, slots, &running); err != nil && fetch.Err() == nil {
+			if err := w.take(fetch, work, js, slots, &running, open); err != nil && fetch.Err() == nil {
 				slog.Warn("could not take questions from jetstream; trying again", "error", err)
 				pause(fetch, time.Second)
 			}
@@ -79,7 +88,7 @@ func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstrea
 }
 
 // take starts workflows until something goes wrong with NATS.
-func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup) error {
+func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup, open metric.Int64UpDownCounter) error {
 	consumer, err := w.consumer(fetch, js)
 	if err != nil {
 		return err
@@ -101,6 +110,8 @@ func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots
 			slots <- struct{}{}
 			running.Go(func() {
 				defer func() { <-slots }()
+				open.Add(work, 1)
+				defer open.Add(work, -1)
 				w.begin(fetch, work, msg)
 			})
 		}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/schema"
@@ -161,5 +163,51 @@ func TestAskedAgainGivesTheStoredAnswer(t *testing.T) {
 		Query: wire.Query{Principal: schema.Principal{Tenant: uuid.New()}}, Question: in.Question})
 	if err != nil || reply.Error == nil || !errors.Is(reply.Error, schema.ErrNotFound) {
 		t.Errorf("another tenant got %+v, %v", reply, err)
+	}
+}
+
+// TestAskedTwiceAtOnce: both callers get the one answer, which is paid for once.
+func TestAskedTwiceAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
+	w.everything()
+	in := w.ask(w.context(), carryOver, false)
+	var callers sync.WaitGroup
+	for range 4 {
+		callers.Go(func() {
+			if a, failure := w.requestAnswer(w.context(), in); failure != nil || a.Answer != "Five days." {
+				t.Errorf("got %+v, %+v", a, failure)
+			}
+		})
+	}
+	callers.Wait()
+	if n := paid.paid.Load(); n != 1 {
+		t.Errorf("paid %d times", n)
+	}
+}
+
+// TestWhatWasDeletedMeanwhileIsNotCited: a document that goes while its answer
+// is written is neither quoted nor told.
+func TestWhatWasDeletedMeanwhileIsNotCited(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.gateway()
+	g := newGate()
+	w.run(w.worker(func(p *parts) { p.generator = gatedGenerator{p.generator, g} }).service())
+	in := w.ask(w.context(), carryOver, false)
+	answered := make(chan schema.Answer, 1)
+	go func() {
+		a, _ := w.requestAnswer(w.context(), in)
+		answered <- a
+	}()
+	<-g.reached
+	w.ok(w.store.AsTenant(w.context(), in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE documents SET deleted_at = now()`)
+		return err
+	}))
+	close(g.open)
+	if a := <-answered; a.Supported || a.Answer != schema.NoAnswer || len(a.Citations) != 0 {
+		t.Errorf("got %+v", a)
 	}
 }
