@@ -1,21 +1,16 @@
 """Cuts token runs out of the prepared corpus and packs them into the flat form the model takes."""
 
-import sys
-
 import numpy as np
 import torch
 
 import corpora
-import prepare
 
 
 class Corpus:
     """The prepared arrays, with all tokens in one array: passages, then questions, then titles."""
 
-    def __init__(self):
-        if not prepare.CORPUS.exists():
-            sys.exit(f"{prepare.CORPUS} is missing: run `make prepare` first")
-        data = np.load(prepare.CORPUS)
+    def __init__(self, work):
+        data = np.load(corpora.intermediate(work, "corpus.npz", "prepare"))
         self.vocabulary = int(data["vocabulary"])
         self.flat = np.concatenate([data["tokens"], data["questions"], data["titles"]])
         self.sentences = data["sentences"]  # token offsets of sentences

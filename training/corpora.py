@@ -4,6 +4,7 @@ Only files whose README entry allows training are opened here; evaluate.py
 reads the evaluation sets, and nothing else does.
 """
 
+import argparse
 import csv
 import json
 import random
@@ -14,7 +15,6 @@ from pathlib import Path
 
 TRAINING = Path(__file__).resolve().parent
 DATASETS = TRAINING.parent.parent / "shared" / "datasets"
-WORK = TRAINING / "work"
 
 HELD_OUT_ARTICLES = 42
 HELD_OUT_SEED = 7
@@ -29,6 +29,22 @@ class Passage:
     # Character spans (start, end) of answers, parallel to the questions.
     questions: list = field(default_factory=list)
     answers: list = field(default_factory=list)
+
+
+def arguments(description):
+    """A parser with the options that every script has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--work", type=Path, default=TRAINING / "work", help="folder of intermediate files and checkpoints")
+    parser.add_argument("--threads", type=int, default=2)
+    return parser
+
+
+def intermediate(work, name, maker):
+    """The path of an intermediate file; ends the program when it is not there."""
+    path = work / name
+    if not path.exists():
+        sys.exit(f"{path} is missing: run `make {maker}` first")
+    return path
 
 
 def dataset(*parts):

@@ -1,12 +1,12 @@
 """Trains the static text encoder: a vector and a weight per token, summed and brought to unit length.
 
 Questions and passages share the encoder. The loss is InfoNCE over the batch's passages
-plus one mined hard negative per question; the checkpoint after each epoch is in
+plus, in the last epochs, one mined hard negative per question. Beside the real questions
+there are made-up ones (part of a sentence asks for its passage), so that every token
+of the text is learnt from, not only those that questions have. The checkpoint after each epoch is in
 work/encoder.pt and training resumes from it.
 """
 
-import argparse
-import sys
 import time
 
 import numpy as np
@@ -15,8 +15,6 @@ import torch.nn.functional as F
 
 import batches
 import corpora
-
-CHECKPOINT = corpora.WORK / "encoder.pt"
 
 
 class Encoder(torch.nn.Module):
@@ -30,28 +28,20 @@ class Encoder(torch.nn.Module):
         """Token vectors with their weights multiplied in: what the exported graph holds."""
         return self.vectors * self.weights.exp().unsqueeze(1)
 
-    def forward(self, bags, table=None):
-        ids, offsets, weights = (t.to(self.vectors.device) for t in bags)
-        table = self.table() if table is None else table
-        return F.normalize(
-            F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights), dim=1
-        )
+
+def embed(bags, table):
+    """Unit vectors of packed texts; a text without tokens has the zero vector."""
+    ids, offsets, weights = (t.to(table.device) for t in bags)
+    return F.normalize(F.embedding_bag(ids, table, offsets, mode="sum", per_sample_weights=weights), dim=1)
 
 
-def load(vocabulary):
-    """The last checkpoint's model and the arguments it was trained with."""
-    if not CHECKPOINT.exists():
-        sys.exit(f"{CHECKPOINT} is missing: run `make encoder` first")
-    state = torch.load(CHECKPOINT, map_location="cpu")
-    model = Encoder(vocabulary, state["args"]["dimension"], np.ones(vocabulary))
-    model.load_state_dict(state["model"])
-    # Later steps use the shipped precision, so that thresholds fit the pack.
-    with torch.no_grad():
-        table = model.table()
-        table[:2] = 0  # [PAD] and [UNK] say nothing
-        model.vectors.copy_(table.half().float())
-        model.weights.zero_()
-    return model, state["args"]
+def load(work):
+    """The last checkpoint's token vectors, weights multiplied in, and the power of repeated tokens."""
+    state = torch.load(corpora.intermediate(work, "encoder.pt", "encoder"), map_location="cpu")
+    vectors, weights = state["model"]["vectors"], state["model"]["weights"]
+    table = vectors * weights.exp().unsqueeze(1)
+    table[:2] = 0  # [PAD] and [UNK] say nothing
+    return table, state["args"]["power"]
 
 
 def initial_weights(corpus):
@@ -65,24 +55,19 @@ def initial_weights(corpus):
     return np.maximum(idf / idf.max(), 0.02)
 
 
-def encode_all(model, corpus, starts, ends, power, step=4096):
-    with torch.no_grad():
-        table = model.table()
-        return torch.cat(
-            [
-                model(batches.runs(corpus, starts[i : i + step], ends[i : i + step], power), table)
-                for i in range(0, len(starts), step)
-            ]
-        )
+@torch.no_grad()
+def encode_all(table, corpus, starts, ends, power, step=4096):
+    parts = range(0, len(starts), step)
+    return torch.cat([embed(batches.runs(corpus, starts[i : i + step], ends[i : i + step], power), table) for i in parts])
 
 
-def validate(model, corpus, power):
+def validate(table, corpus, power):
     """hit@1 and nDCG@10 of the held-out articles' questions over all SQuAD train paragraphs."""
     pool = np.flatnonzero(corpus.source == "squad")
     asked = np.flatnonzero(corpus.is_held_out[corpus.question_passage])
     gold = torch.from_numpy(np.searchsorted(pool, corpus.question_passage[asked]))
-    found = encode_all(model, corpus, *corpus.passage(pool), power).cpu()
-    vectors = encode_all(model, corpus, *corpus.question(asked), power).cpu()
+    found = encode_all(table, corpus, *corpus.passage(pool), power).cpu()
+    vectors = encode_all(table, corpus, *corpus.question(asked), power).cpu()
     return ranking(vectors, found, gold)
 
 
@@ -98,15 +83,15 @@ def ranking(questions, passages, gold):
     return (rank == 0).double().mean().item(), gain.mean().item()
 
 
-def mine(model, corpus, asked, power, depth):
+def mine(table, corpus, asked, power, depth):
     """For each question, its `depth` nearest training passages other than the right one."""
     pool = np.flatnonzero(~corpus.is_held_out)
-    passages = encode_all(model, corpus, *corpus.passage(pool), power)
+    passages = encode_all(table, corpus, *corpus.passage(pool), power)
     gold = np.searchsorted(pool, corpus.question_passage[asked])
     out = np.empty((len(asked), depth), np.int64)
     for i in range(0, len(asked), 2048):
         part = asked[i : i + 2048]
-        scores = encode_all(model, corpus, *corpus.question(part), power) @ passages.T
+        scores = encode_all(table, corpus, *corpus.question(part), power) @ passages.T
         scores[torch.arange(len(part)), torch.from_numpy(gold[i : i + 2048])] = -2
         out[i : i + 2048] = pool[scores.topk(depth).indices.cpu().numpy()]
     return out
@@ -152,44 +137,47 @@ def train(args):
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    corpus = batches.Corpus()
+    corpus = batches.Corpus(args.work)
+    checkpoint = args.work / "encoder.pt"
     model = Encoder(corpus.vocabulary, args.dimension, initial_weights(corpus)).to(device)
     groups = [
         {"params": [model.vectors], "lr": args.rate},
         {"params": [model.weights, model.scale], "lr": args.rate * args.weight_rate},
     ]
     optimizer = torch.optim.Adam(groups, betas=(0.9, 0.98), foreach=True)
+    rates = [group["lr"] for group in groups]
 
     allowed = ~corpus.is_held_out[corpus.question_passage]
     rng = np.random.default_rng(args.seed)
     medical = corpus.source[corpus.question_passage] == "medquad"
     allowed &= ~medical | (rng.random(len(allowed)) < args.medical)
     asked = np.flatnonzero(allowed)
+    pool = np.flatnonzero(~corpus.is_held_out & (corpus.passages[1:] > corpus.passages[:-1]))
     if args.smoke:
         asked = asked[:: len(asked) // 8000]
     steps = -(-len(asked) // args.batch) * args.epochs
 
     begin, step = 0, 0
-    if args.resume and CHECKPOINT.exists():
-        state = torch.load(CHECKPOINT)
+    if args.resume and checkpoint.exists():
+        state = torch.load(checkpoint)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         begin, step = state["epoch"], state["step"]
-    print("hit@1 %.4f nDCG@10 %.4f at the start" % validate(model, corpus, args.power), flush=True)
+    print("hit@1 %.4f nDCG@10 %.4f at the start" % validate(model.table().detach(), corpus, args.power), flush=True)
 
     for epoch in range(begin, args.epochs):
         started, losses = time.time(), []
         rng = np.random.default_rng([args.seed, epoch])
         negatives = None
         if epoch >= args.mine_from:
-            negatives = mine(model, corpus, asked, args.power, args.depth)
+            negatives = mine(model.table().detach(), corpus, asked, args.power, args.depth)
         mined = time.time() - started
         order = order_of(corpus, asked, rng, args.mixed)
         for i in range(0, len(order), args.batch):
             picked = order[i : i + args.batch]
             rate = min(1, (step + 1) / args.warm) * max(0.02, 1 - step / steps)
-            for group, base in zip(optimizer.param_groups, groups):
-                group["lr"] = rate * (args.rate if base is groups[0] else args.rate * args.weight_rate)
+            for group, base in zip(optimizer.param_groups, rates):
+                group["lr"] = rate * base
             passages = corpus.question_passage[asked[picked]]
             evidence = corpus.question_sentence[asked[picked]]
             if negatives is not None:
@@ -197,70 +185,75 @@ def train(args):
                 passages = np.concatenate([passages, extra])
                 evidence = np.concatenate([evidence, np.full(len(extra), -1)])
             starts, ends = corpus.question(asked[picked])
-            tokens, rows = batches.gather(corpus.flat, starts, ends, np.arange(len(picked)))
-            keep = rng.random(len(tokens)) >= args.drop
-            questions = batches.pack(tokens[keep], rows[keep], len(picked), corpus.vocabulary, args.power)
+            drop = np.full(len(picked), args.drop)
+            more = int(len(picked) * args.pseudo)
+            if more:
+                about = rng.choice(pool, more)
+                first, last = corpus.passages[about], corpus.passages[about + 1]
+                taken = rng.integers(first, last)
+                starts = np.concatenate([starts, corpus.sentences[taken]])
+                ends = np.concatenate([ends, corpus.sentences[taken + 1]])
+                drop = np.concatenate([drop, rng.uniform(0.3, 0.8, more)])
+                passages = np.insert(passages, len(picked), about)
+                evidence = np.insert(evidence, len(picked), taken - first)
+            asking = len(starts)
+            tokens, rows = batches.gather(corpus.flat, starts, ends, np.arange(asking))
+            keep = rng.random(len(tokens)) >= drop[rows]
+            questions = batches.pack(tokens[keep], rows[keep], asking, corpus.vocabulary, args.power)
             table = model.table()
-            q = model(questions, table)
-            p = model(passage_bags(corpus, passages, evidence, rng, args), table)
+            q = embed(questions, table)
+            p = embed(passage_bags(corpus, passages, evidence, rng, args), table)
             logits = (q @ p.T) * model.scale.exp().clamp(max=args.max_scale)
             # Another question's passage is no negative when it is the same passage.
             numbers = torch.from_numpy(passages).to(device)
-            same = numbers[: len(picked)].unsqueeze(1) == numbers.unsqueeze(0)
-            same[torch.arange(len(picked)), torch.arange(len(picked))] = False
+            same = numbers[:asking].unsqueeze(1) == numbers.unsqueeze(0)
+            same[torch.arange(asking), torch.arange(asking)] = False
             logits = logits.masked_fill(same, -1e4)
-            target = torch.arange(len(picked), device=device)
-            loss = F.cross_entropy(logits, target, label_smoothing=args.smoothing)
-            if args.backward_loss:
-                square = logits[:, : len(picked)]
-                loss = loss + args.backward_loss * F.cross_entropy(square.T, target)
+            target = torch.arange(asking, device=device)
+            loss = F.cross_entropy(logits, target)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
             step += 1
-        score = validate(model, corpus, args.power)
+        score = validate(model.table().detach(), corpus, args.power)
         print(
             f"epoch {epoch + 1}: loss {np.mean(losses):.4f}, hit@1 {score[0]:.4f}, nDCG@10 {score[1]:.4f}, "
             f"scale {model.scale.exp().item():.1f}, mining {mined:.0f} s, {time.time() - started:.0f} s",
             flush=True,
         )
-        if not args.scratch:
-            torch.save(
-                {
-                    "model": model.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "epoch": epoch + 1,
-                    "step": step,
-                    "args": vars(args),
-                },
-                CHECKPOINT,
-            )
+        state = {
+            "model": model.state_dict(),
+            "optimizer": optimizer.state_dict(),
+            "epoch": epoch + 1,
+            "step": step,
+            "args": {"dimension": args.dimension, "power": args.power},
+        }
+        # Renamed into place, so that a kill leaves the old checkpoint whole.
+        torch.save(state, checkpoint.with_suffix(".new"))
+        checkpoint.with_suffix(".new").replace(checkpoint)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = corpora.arguments(__doc__)
     parser.add_argument("--dimension", type=int, default=256)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rate", type=float, default=0.003)
     parser.add_argument("--weight-rate", type=float, default=1.0, help="rate of token weights, relative to --rate")
+    parser.add_argument("--pseudo", type=float, default=0.5, help="made-up questions (half of a random sentence) per real one")
     parser.add_argument("--warm", type=int, default=50, help="warm-up steps")
-    parser.add_argument("--power", type=float, default=1.0, help="weight of a token seen n times in a text: n ** power")
-    parser.add_argument("--drop", type=float, default=0.1, help="share of tokens left out, anew each time")
+    parser.add_argument("--power", type=float, default=0.5, help="weight of a token seen n times in a text: n ** power")
+    parser.add_argument("--drop", type=float, default=0.2, help="share of tokens left out, anew each time")
     parser.add_argument("--windows", type=float, default=0.25, help="share of passages cut to a few sentences")
     parser.add_argument("--titles", type=float, default=0.3, help="share of passages given with their title")
     parser.add_argument("--mixed", type=float, default=0.5, help="share of questions not kept with their article")
     parser.add_argument("--medical", type=float, default=0.5, help="share of the medical pairs used")
-    parser.add_argument("--mine-from", type=int, default=2, help="first epoch with mined negatives")
+    parser.add_argument("--mine-from", type=int, default=6, help="first epoch with mined negatives")
     parser.add_argument("--depth", type=int, default=30, help="nearest passages that negatives are drawn from")
     parser.add_argument("--max-scale", type=float, default=60.0)
-    parser.add_argument("--smoothing", type=float, default=0.0)
-    parser.add_argument("--backward-loss", type=float, default=0.0)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--smoke", action="store_true", help="a fifteenth of the questions, to see that it runs")
-    parser.add_argument("--scratch", action="store_true", help="an experiment: keep no checkpoint")
     parser.add_argument("--resume", action="store_true")
     train(parser.parse_args())
 

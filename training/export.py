@@ -4,7 +4,6 @@ Goldens are computed here by PyTorch in fp32 from the shipped (fp16-rounded) wei
 the training code's own path and not by the exported graph. verify.mjs runs the graphs.
 """
 
-import argparse
 import hashlib
 import json
 import shutil
@@ -72,13 +71,12 @@ def write_graphs(folder, table, power, head):
     )
 
 
-def make_goldens(tokenizer, model, power, head, threshold):
+def make_goldens(tokenizer, table, power, head, threshold):
     def embed(texts):
         rows = [tokenizer.encode(text)[:MAX_TOKENS] for text in texts]
         owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         flat = np.array([i for r in rows for i in r], np.int64)
-        with torch.no_grad():
-            return model(batches.pack(flat, owner, len(rows), len(tokenizer), power))
+        return encoder.embed(batches.pack(flat, owner, len(rows), len(tokenizer), power), table)
 
     def floats(tensor):
         return [float(np.float32(x)) for x in tensor]
@@ -143,21 +141,20 @@ segmenter:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = corpora.arguments(__doc__)
     parser.add_argument("--pack", type=corpora.Path, default=corpora.TRAINING.parent / "models" / "default")
     parser.add_argument("--version", default="1.0.0")
     args = parser.parse_args()
-    torch.set_num_threads(1)
+    torch.set_num_threads(args.threads)
 
-    tokenizer = wordpiece.Tokenizer.load(corpora.WORK / "tokenizer.json")
-    model, settings = encoder.load(len(tokenizer))
-    head, threshold = segmenter.load()
-    power = settings["power"]
+    vocabulary = corpora.intermediate(args.work, "tokenizer.json", "tokenizer")
+    tokenizer = wordpiece.Tokenizer.load(vocabulary)
+    table, power, head, threshold = segmenter.load(args.work)
 
     args.pack.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(corpora.WORK / "tokenizer.json", args.pack / "tokenizer.json")
-    write_graphs(args.pack, model.table().detach(), power, head)
-    document = make_goldens(tokenizer, model, power, head, threshold)
+    shutil.copyfile(vocabulary, args.pack / "tokenizer.json")
+    write_graphs(args.pack, table, power, head)
+    document = make_goldens(tokenizer, table, power, head, threshold)
     text = "{\n" + ",\n".join(
         f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows) + "\n]"
         for name, rows in document.items()

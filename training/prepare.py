@@ -13,8 +13,6 @@ import corpora
 import sentences
 import wordpiece
 
-CORPUS = corpora.WORK / "corpus.npz"
-
 
 class Runs:
     """A list of integer runs kept as one flat array and offsets."""
@@ -42,8 +40,9 @@ def answer_sentence(bounds, answer):
 
 
 def main():
+    args = corpora.arguments(__doc__).parse_args()
     started = time.time()
-    tokenizer = wordpiece.Tokenizer.load(corpora.WORK / "tokenizer.json")
+    tokenizer = wordpiece.Tokenizer.load(corpora.intermediate(args.work, "tokenizer.json", "tokenizer"))
     passages = corpora.all_passages()
     sources = sorted({p.source for p in passages})
     tokens, questions, titles = Runs(), Runs(), Runs()
@@ -64,8 +63,9 @@ def main():
     token_flat, token_offsets = tokens.arrays()
     question_flat, question_offsets = questions.arrays()
     title_flat, title_offsets = titles.arrays()
+    path = args.work / "corpus.npz"
     np.savez(
-        CORPUS,
+        path,
         sources=np.array(sources),
         tokens=token_flat,
         sentences=token_offsets,
@@ -82,7 +82,7 @@ def main():
     )
     print(
         f"{len(passages)} passages, {len(token_offsets) - 1} sentences, {len(token_flat)} tokens, "
-        f"{len(question_passage)} questions, {time.time() - started:.0f} s -> {CORPUS}"
+        f"{len(question_passage)} questions, {time.time() - started:.0f} s -> {path}"
     )
 
 

@@ -1,162 +1,164 @@
-"""Trains SAGE's segmentation head (algorithm 1) on sentence vectors of the finished encoder.
+"""Trains SAGE's segmentation model (algorithm 1) and gives it its share of the sentence vector.
 
 Label 1: consecutive sentences of one paragraph; 0: the last and first sentence of
-adjacent paragraphs of one article. Loss: mean squared error. The retrieval encoder stays
-as it is; a learnt projection in front of the features does what end-to-end training of
-the embedder does in the paper.
+paragraphs of one article. Loss: mean squared error. The paper trains its embedder end to
+end; here sentence vectors also serve retrieval, so that is done on a few entries of the
+vector only. The encoder's vectors are turned so that the directions that texts use most
+come first; the last few (CUES) make room for sums over frequent tokens (words such as
+"he", "also", "after"), which are trained end to end with the head.
 """
 
-import argparse
-import sys
 import time
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 import batches
 import corpora
 import encoder
+from head import CUES, FEATURES, Sampler, Segmenter
 
-CHECKPOINT = corpora.WORK / "segmenter.pt"
-FEATURES = {"x1,x2": (1, 0, 0), "x1,x2,x1-x2": (1, 1, 0), "x1,x2,x1*x2": (1, 0, 1), "all": (1, 1, 1)}
 SS = 0.55  # the paper's threshold on the paper's own model
 
 
-class Segmenter(torch.nn.Module):
-    """Scores in [0, 1] from pairs of sentence vectors; near 1 means keep together."""
-
-    def __init__(self, dimension=256, projected=256, hidden=256, features="all"):
-        super().__init__()
-        self.sides, self.difference, self.product = FEATURES[features]
-        width = projected * (2 * self.sides + self.difference + self.product)
-        self.projection = torch.nn.Linear(dimension, projected)
-        self.drop = torch.nn.Dropout(0.2)
-        self.first = torch.nn.Linear(width, hidden)
-        self.second = torch.nn.Linear(hidden, 64)
-        self.last = torch.nn.Linear(64, 1)
-        # Unit vectors have entries near 1/16; the layers learn better from entries near 1.
-        self.gain = dimension**0.5
-
-    def forward(self, left, right):
-        x1 = torch.tanh(self.projection(left * self.gain))
-        x2 = torch.tanh(self.projection(right * self.gain))
-        parts = [x1, x2]
-        if self.difference:
-            parts.append(x1 - x2)
-        if self.product:
-            parts.append(x1 * x2)
-        hidden = torch.relu(self.first(self.drop(torch.cat(parts, dim=1))))
-        hidden = torch.relu(self.second(self.drop(hidden)))
-        return torch.sigmoid(self.last(hidden)).squeeze(1)
-
-
-def load():
-    """The trained head and its threshold."""
-    if not CHECKPOINT.exists():
-        sys.exit(f"{CHECKPOINT} is missing: run `make segmenter` first")
-    state = torch.load(CHECKPOINT, map_location="cpu")
+def load(work):
+    """The final token table, the power of repeated tokens, the head and its threshold."""
+    state = torch.load(corpora.intermediate(work, "segmenter.pt", "segmenter"), map_location="cpu")
     model = Segmenter()
-    model.load_state_dict(state["model"])
-    return model.eval(), round(state["threshold"], 4)
+    model.load_state_dict(state["head"])
+    return state["table"].float(), state["power"], model.eval(), round(state["threshold"], 4)
 
 
-def pairs(corpus):
-    """(left sentence, right sentence, label, held out) for every neighbouring pair of SQuAD train."""
-    left, right, label, held = [], [], [], []
-    passages = np.flatnonzero(corpus.source == "squad")
-    for number in passages:
-        first, last = corpus.passages[number], corpus.passages[number + 1]
-        for i in range(first, last - 1):
-            left.append(i)
-            right.append(i + 1)
-            label.append(1)
-            held.append(corpus.is_held_out[number])
-        follows = number + 1 < len(corpus.article) and corpus.article[number + 1] == corpus.article[number]
-        if follows and last > first:
-            left.append(last - 1)
-            right.append(last)
-            label.append(0)
-            held.append(corpus.is_held_out[number])
-    return np.array(left), np.array(right), np.array(label, np.float32), np.array(held)
+def sentence_runs(corpus, numbers):
+    starts = corpus.sentences[numbers]
+    return starts, np.minimum(corpus.sentences[numbers + 1], starts + 512)
 
 
-def balanced(numbers, labels, rng):
-    """As many pairs of either label: the rarer label's pairs and a fresh draw of the other's."""
-    ones, zeros = numbers[labels[numbers] == 1], numbers[labels[numbers] == 0]
-    size = min(len(ones), len(zeros))
-    return rng.permutation(np.concatenate([rng.permutation(ones)[:size], rng.permutation(zeros)[:size]]))
+def make_room(table, vectors):
+    """The table in the basis of the texts' principal directions, without the weakest CUES of them."""
+    _, directions = torch.linalg.eigh(vectors.T @ vectors)  # ascending
+    return table @ directions.flip(1)[:, : table.shape[1] - CUES]
 
 
-def scores(model, vectors, left, right):
-    model.eval()
-    with torch.no_grad():
-        return torch.cat(
-            [model(vectors[left[i : i + 8192]], vectors[right[i : i + 8192]]) for i in range(0, len(left), 8192)]
-        ).cpu()
+class CueTable(torch.nn.Module):
+    """The cue vectors of the frequent tokens of SQuAD's sentences."""
+
+    def __init__(self, corpus, minimum):
+        super().__init__()
+        first, last = corpus.passage_tokens[:-1], corpus.passage_tokens[1:]
+        kept = (corpus.source == "squad") & ~corpus.is_held_out
+        tokens, _ = batches.gather(corpus.flat, first[kept], last[kept], np.zeros(kept.sum(), np.int64))
+        self.frequent = np.bincount(tokens, minlength=corpus.vocabulary) >= minimum
+        self.frequent[:2] = False
+        self.vectors = torch.nn.Parameter(torch.randn(corpus.vocabulary, CUES) * 0.1)
+
+    def table(self):
+        keep = torch.from_numpy(self.frequent).to(self.vectors.device)
+        return self.vectors.detach() * keep.unsqueeze(1)
+
+    def forward(self, corpus, sentences, power, drop=0.0, rng=None):
+        starts, ends = sentence_runs(corpus, sentences)
+        tokens, rows = batches.gather(corpus.flat, starts, ends, np.arange(len(sentences)))
+        keep = self.frequent[tokens]
+        if drop:
+            keep &= rng.random(len(tokens)) >= drop
+        bags = batches.pack(tokens[keep], rows[keep], len(sentences), corpus.vocabulary, power)
+        return encoder.embed(bags, self.vectors)
 
 
-def fit(vectors, data, features, args, report=print):
-    left, right, label, held = data
+def accuracy(score, label, threshold=0.5):
+    return ((score >= threshold) == (label == 1)).mean()
+
+
+def area(score, label):
+    """The chance that a pair of label 1 scores above one of label 0 (area under the ROC curve)."""
+    rank = np.argsort(np.argsort(score))
+    return (rank[label == 1].mean() - rank[label == 0].mean()) / len(score) + 0.5
+
+
+def fit(corpus, content, power, features, args):
+    """Trains cues and head together on frozen content vectors of all sentences."""
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
-    model = Segmenter(vectors.shape[1], features=features).to(vectors.device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.rate, weight_decay=args.decay)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda e: 1 - e / args.epochs)
-    train = np.flatnonzero(~held)
-    test = balanced(np.flatnonzero(held), label, np.random.default_rng(0))
-    target = torch.from_numpy(label).to(vectors.device)
+    train, test = Sampler(corpus, False), Sampler(corpus, True)
+    cues = CueTable(corpus, args.frequent).to(content.device)
+    head = Segmenter(content.shape[1] + CUES, features=features).to(content.device)
+    rates = [args.cue_rate, args.rate]
+    groups = [{"params": cues.parameters(), "weight_decay": 0}, {"params": head.parameters()}]
+    optimizer = torch.optim.AdamW(groups, lr=args.rate, weight_decay=args.decay)
+    left, right, label = test.neighbours(np.random.default_rng(0))
     for epoch in range(args.epochs):
-        model.train()
-        started, order, losses = time.time(), balanced(train, label, rng), []
-        for i in range(0, len(order), args.batch):
-            picked = order[i : i + args.batch]
-            loss = torch.nn.functional.mse_loss(model(vectors[left[picked]], vectors[right[picked]]), target[picked])
+        head.train()
+        started, losses = time.time(), []
+        lefts, rights, labels = train.epoch(rng)
+        for i in range(0, len(lefts), args.batch):
+            for group, rate in zip(optimizer.param_groups, rates):
+                group["lr"] = rate * (1 - (epoch + i / len(lefts)) / args.epochs)
+            x = [
+                head.project(content[picked], cues(corpus, picked, power, args.drop, rng))
+                for picked in (lefts[i : i + args.batch], rights[i : i + args.batch])
+            ]
+            target = torch.from_numpy(labels[i : i + args.batch]).to(content.device)
+            loss = F.mse_loss(head.judge(*x), target)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        schedule.step()
-        score = scores(model, vectors, left[test], right[test]).numpy()
-        accuracy = ((score >= 0.5) == (label[test] == 1)).mean()
-        report(
-            f"{features}: epoch {epoch + 1}, {len(order)} pairs, loss {np.mean(losses):.4f}, "
-            f"pair accuracy {accuracy:.4f} on {len(test)} held-out pairs, {time.time() - started:.0f} s"
+        head.eval()
+        with torch.no_grad():
+            x = [head.project(content[picked], cues(corpus, picked, power)) for picked in (left, right)]
+            score = head.judge(*x).cpu().numpy()
+        print(
+            f"{features}: epoch {epoch + 1}, {len(lefts)} pairs, loss {np.mean(losses):.4f}, pair accuracy "
+            f"{accuracy(score, label):.4f}, area {area(score, label):.4f} on {len(score)} held-out pairs, "
+            f"{time.time() - started:.0f} s",
+            flush=True,
         )
-    return model, score, label[test], accuracy
+    return cues.table(), head
+
+
+def join(content, cues, corpus, power, share):
+    """One table: content beside cues, scaled so that cues are `share` of a sentence vector's length."""
+    numbers = np.arange(0, len(corpus.sentences) - 1, 40)
+    tokens, rows = batches.gather(corpus.flat, *sentence_runs(corpus, numbers), np.arange(len(numbers)))
+    ids, offsets, weights = batches.pack(tokens, rows, len(numbers), corpus.vocabulary, power)
+
+    def length(table):
+        sums = F.embedding_bag(ids, table.cpu(), offsets, mode="sum", per_sample_weights=weights)
+        return sums.norm(dim=1).mean()
+
+    return torch.cat([content, cues * (share * length(content) / length(cues))], dim=1)
 
 
 def calibrate(score, label):
-    """The score at which keeping and cutting are equally likely to be right as at ss on a calibrated score.
+    """The score at which, on balanced held-out pairs, the chance of belonging together is SS.
 
-    Isotonic regression of label on score (pool adjacent violators) gives the share of
-    pairs that belong together at each score; the threshold is where it passes SS.
+    Fits chance = sigmoid(a * logit(score) + b) by Newton's method (Platt scaling).
     """
-    order = np.argsort(score)
-    blocks = []
-    for value in label[order]:
-        blocks.append([float(value), 1])
-        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] >= blocks[-1][0] / blocks[-1][1]:
-            total, size = blocks.pop()
-            blocks[-1][0] += total
-            blocks[-1][1] += size
-    at = 0
-    for total, size in blocks:
-        if total / size >= SS:
-            break
-        at += size
-    ranked = score[order]
-    return float((ranked[max(at - 1, 0)] + ranked[min(at, len(ranked) - 1)]) / 2)
+    score = np.clip(score.astype(np.float64), 1e-6, 1 - 1e-6)
+    inputs = np.stack([np.log(score / (1 - score)), np.ones_like(score)], axis=1)
+    line = np.array([1.0, 0.0])
+    for _ in range(25):
+        chance = 1 / (1 + np.exp(-inputs @ line))
+        slope = inputs.T @ (inputs * (chance * (1 - chance))[:, None])
+        line += np.linalg.solve(slope, inputs.T @ (label - chance))
+    a, b = line
+    return float(1 / (1 + np.exp(-(np.log(SS / (1 - SS)) - b) / a)))
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=15)
-    parser.add_argument("--batch", type=int, default=512)
+    parser = corpora.arguments(__doc__)
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rate", type=float, default=0.001)
+    parser.add_argument("--cue-rate", type=float, default=0.003)
     parser.add_argument("--decay", type=float, default=0.05)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--drop", type=float, default=0.1, help="share of tokens left out of the cues")
+    parser.add_argument("--frequent", type=int, default=200, help="how often a token occurs that gets a cue vector")
+    parser.add_argument("--share", type=float, default=0.04, help="length of the cues in a sentence vector")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ablation", action="store_true", help="also train with fewer features (SAGE, table X); changes nothing")
+    parser.add_argument("--ablation", action="store_true", help="train with fewer features too (SAGE, table X) and keep nothing")
     parser.add_argument("--smoke", action="store_true", help="one epoch")
     args = parser.parse_args()
     if args.smoke:
@@ -164,25 +166,42 @@ def main():
     torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
-    corpus = batches.Corpus()
-    embedder, settings = encoder.load(corpus.vocabulary)
-    data = pairs(corpus)
-    starts = corpus.sentences[:-1]
-    ends = np.minimum(corpus.sentences[1:], starts + 512)
-    vectors = encoder.encode_all(embedder.to(device), corpus, starts, ends, settings["power"])
+    corpus = batches.Corpus(args.work)
+    full, power = encoder.load(args.work)
+    full = full.to(device)
+    everything = sentence_runs(corpus, np.arange(len(corpus.sentences) - 1))
+    table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
+    content = encoder.encode_all(table, corpus, *everything, power)
     if args.ablation:
         for features in FEATURES:
-            accuracy = fit(vectors, data, features, args, report=lambda line: None)[3]
-            print(f"{features}: pair accuracy {accuracy:.4f}", flush=True)
+            fit(corpus, content, power, features, args)
         return
-    model, score, label, accuracy = fit(vectors, data, "all", args, report=lambda line: print(line, flush=True))
+
+    cues, head = fit(corpus, content, power, "all", args)
+    # What ships is fp16: measured and calibrated with that.
+    table = join(table.cpu(), cues.cpu(), corpus, power, args.share).half()
+    head = head.cpu().eval()
+    print("hit@1 %.4f nDCG@10 %.4f before" % encoder.validate(full.cpu(), corpus, power))
+    print("hit@1 %.4f nDCG@10 %.4f with cues" % encoder.validate(table.float(), corpus, power))
+    vectors = encoder.encode_all(table.float(), corpus, *everything, power)
+
+    def scores(left, right):
+        with torch.no_grad():
+            return head(vectors[left], vectors[right]).numpy()
+
+    test = Sampler(corpus, True)
+    left, right, label = test.neighbours(np.random.default_rng(0))
+    score = scores(left, right)
     threshold = calibrate(score, label)
-    kept = score >= threshold
+    inside = scores(test.left[test.together], test.right[test.together])
+    between = scores(test.left[test.apart], test.right[test.apart])
     print(
-        f"threshold {threshold:.4f} stands for ss = {SS}: accuracy there {(kept == (label == 1)).mean():.4f}, "
-        f"{100 * kept.mean():.1f} % kept together"
+        f"threshold {threshold:.4f} stands for ss = {SS}: pair accuracy {accuracy(score, label, threshold):.4f} "
+        f"({accuracy(score, label):.4f} at 0.5), area {area(score, label):.4f}, keeps {100 * (inside >= threshold).mean():.1f} % "
+        f"of the pairs inside paragraphs, cuts {100 * (between < threshold).mean():.1f} % of those between"
     )
-    torch.save({"model": model.state_dict(), "threshold": threshold, "accuracy": float(accuracy)}, CHECKPOINT)
+    state = {"table": table, "power": power, "head": head.state_dict(), "threshold": threshold}
+    torch.save(state, args.work / "segmenter.pt")
 
 
 if __name__ == "__main__":

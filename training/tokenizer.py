@@ -1,6 +1,5 @@
 """Learns the WordPiece vocabulary from the training text and writes work/tokenizer.json."""
 
-import argparse
 import json
 import time
 from collections import Counter
@@ -48,7 +47,7 @@ def alphabet(counts, minimum):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = corpora.arguments(__doc__)
     parser.add_argument("--size", type=int, default=30000, help="entries in the vocabulary")
     parser.add_argument("--alphabet-minimum", type=int, default=40, help="weighted count that earns a character its entry")
     args = parser.parse_args()
@@ -67,8 +66,8 @@ def main():
     print(f"{len(passages)} passages, {len(counts)} distinct words, {time.time() - started:.0f} s")
 
     vocabulary = wordpiece.learn(counts, args.size, alphabet(counts, args.alphabet_minimum))
-    corpora.WORK.mkdir(exist_ok=True)
-    path = corpora.WORK / "tokenizer.json"
+    args.work.mkdir(parents=True, exist_ok=True)
+    path = args.work / "tokenizer.json"
     document = json.dumps(wordpiece.tokenizer_json(vocabulary), ensure_ascii=False, indent=0)
     path.write_text(document + "\n", encoding="utf-8")
 
