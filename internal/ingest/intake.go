@@ -38,7 +38,7 @@ type Workflows interface {
 }
 
 const (
-	deliveryWait = 30 * time.Second // until JetStream delivers an unconfirmed message again
+	deliveryWait = 10 * time.Second // until JetStream delivers an unconfirmed message again
 	pullWait     = 5 * time.Second  // of one pull request
 	oddWait      = time.Minute      // until a message that can't be read is tried again
 )

@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluice-rag/sluice/internal/bus"
@@ -92,7 +93,7 @@ func newWorld(t *testing.T) *world {
 	t.Cleanup(w.nats.Close)
 	w.client, err = durable.Dial(ctx, durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: t.Name()})
 	w.ok(err)
-	t.Cleanup(w.client.Close)
+	t.Cleanup(func() { w.client.Close() })
 	w.addTenant()
 	w.session, err = w.store.OpenSession(ctx, "test")
 	w.ok(err)
@@ -240,7 +241,7 @@ func (w *world) await(what string, done func() bool) {
 	ctx := w.context()
 	for !done() {
 		if err := w.session.Wait(ctx); err != nil {
-			w.t.Fatalf("waiting for %s: %v; states: %v; %s", what, err, w.states(), w.reasons())
+			w.t.Fatalf("waiting for %s: %v; states: %v; %s; open workflows: %s", what, err, w.states(), w.reasons(), w.openWorkflows())
 		}
 	}
 }
@@ -269,6 +270,24 @@ func (w *world) reasons() string {
 		return err
 	})
 	w.ok(err)
+	return strings.Join(all, "; ")
+}
+
+// openWorkflows tells what Temporal is waiting for.
+func (w *world) openWorkflows() string {
+	list, err := w.client.ListWorkflow(w.context(), &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: w.temporal.Namespace, Query: `ExecutionStatus = "Running"`})
+	if err != nil {
+		return err.Error()
+	}
+	var all []string
+	for _, e := range list.Executions {
+		d, err := w.client.DescribeWorkflowExecution(w.context(), e.Execution.WorkflowId, e.Execution.RunId)
+		if err != nil {
+			return err.Error()
+		}
+		all = append(all, fmt.Sprintf("%s: activities %v, task %v", e.Execution.WorkflowId, d.PendingActivities, d.PendingWorkflowTask))
+	}
 	return strings.Join(all, "; ")
 }
 
