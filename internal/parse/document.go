@@ -96,7 +96,7 @@ func (d *document) tooDeep() *Error {
 // every row.
 const (
 	tableTokens  = 200 // of the rows of one block
-	recordTokens = 40  // of a cell that makes its row a record of its own
+	recordTokens = 80  // of a cell that makes its row a record of its own
 )
 
 // table adds rows as blocks of "a | b | c" lines, each block beginning with the

@@ -162,7 +162,7 @@ func TestCSV(t *testing.T) {
 		}
 	}
 	// Long cells make records.
-	long := strings.TrimSpace(strings.Repeat("word ", 60))
+	long := strings.TrimSpace(strings.Repeat("word ", 100))
 	expect(t, parsed(t, "a.csv", "id,text\n1,"+long+"\n"), "table: id: 1\ntext: "+long)
 }
 
