@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds everything that a test waits for.
-const patience = 30 * time.Second
+const patience = 60 * time.Second
 
 type world struct {
 	t          *testing.T

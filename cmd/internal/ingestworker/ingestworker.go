@@ -6,6 +6,7 @@ package ingestworker
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -74,6 +75,10 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		return nil, fmt.Errorf("use jetstream: %w", err)
 	}
 	streams := func(ctx context.Context) error {
+		// A request that a breaking connection swallowed must not be waited for
+		// as long as ctx lives.
+		ctx, cancel := context.WithTimeout(ctx, streamsLimit)
+		defer cancel()
 		return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
 	}
 	activities, err := ingest.NewActivities(d.Store, parser, models, o)
@@ -95,13 +100,36 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		return nil, err
 	}
 	return []lifecycle.Service{
-		lifecycle.NewResource("streams", streams, nil),
+		lifecycle.NewResource("streams", func(ctx context.Context) error { return insist(ctx, streams) }, nil),
 		stages(d.Temporal, activities, o),
 		relay,
 		intake,
 		reconciler,
 		purger(d.Store, s.IngestPurge),
 	}, nil
+}
+
+const (
+	streamsLimit = 5 * time.Second        // to make or check the streams
+	streamsPause = 250 * time.Millisecond // until it is tried again
+)
+
+// insist tries until it works or ctx ends.
+func insist(ctx context.Context, try func(context.Context) error) error {
+	for {
+		err := try(ctx)
+		if err == nil {
+			return nil
+		}
+		slog.WarnContext(ctx, "cannot make the streams; trying again", "error", err)
+		timer := time.NewTimer(streamsPause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
 }
 
 // holder names this process in leases. No two processes, and no two runs of
