@@ -54,9 +54,9 @@ lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 	@tools/setup compose
 	@tools/lint/run
 
-bench: setup build ## measure ingestion of documents made for it, or of DOCS=/some/folder
+bench: setup build ## measure ingestion (PART=ingest) of documents made for it, or of DOCS=/some/folder
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/bench
-	@bin/bench ingest $(if $(DOCS),--docs '$(DOCS)')
+	@bin/bench $(or $(PART),ingest) $(if $(DOCS),--docs '$(DOCS)')
 
 clean: ## remove what was built here
 	rm -rf bin dist

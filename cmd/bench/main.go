@@ -1,0 +1,51 @@
+// Command bench measures Sluice on this machine against the ratios that it is meant to reach, and says what holds it up.
+// Each part is a subcommand: `bench ingest` measures ingestion.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+type commands struct {
+	Ingest ingestCommand `cmd:"" help:"Measure ingestion."`
+	NATS   natsCommand   `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
+}
+
+// errSystem says where measuring works.
+var errSystem = errors.New("CPU seconds are read from /proc, which only Linux has: run this on Linux (Sluice itself runs here)")
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "bench: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	if runtime.GOOS != "linux" {
+		return errSystem
+	}
+	parser, err := kong.New(&commands{},
+		kong.Name("bench"),
+		kong.Description("Measure Sluice on this machine."),
+		kong.UsageOnError())
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		parser.FatalIfErrorf(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	command.BindTo(ctx, (*context.Context)(nil))
+	return command.Run()
+}

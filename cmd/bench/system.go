@@ -1,0 +1,234 @@
+package main
+
+// This file starts and stops what is measured: `sluice up` from bin/, on a data directory of its own, with NATS in a
+// process of its own, so that its CPU time can be told from the workers'.
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/local"
+)
+
+// Times that starting and stopping may take.
+const (
+	startTime = 3 * time.Minute
+	stopTime  = time.Minute
+)
+
+// natsCommand is the NATS server that `sluice up` has within, as a process. It ends when its standard input does.
+type natsCommand struct {
+	Dir string `arg:"" help:"Where its streams are kept."`
+}
+
+func (c natsCommand) Run(ctx context.Context) error {
+	server, err := local.StartNATS(ctx, local.NATSOptions{Dir: c.Dir, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	if err != nil {
+		return err
+	}
+	fmt.Println(server.URL())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = io.Copy(io.Discard, os.Stdin)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+	return server.Stop(context.WithoutCancel(ctx))
+}
+
+// bed is a running Sluice on a directory that goes with it.
+type bed struct {
+	program string // sluice
+	dir     string
+	nats    *server
+	sluice  *server
+	access  apiclient.Credentials
+}
+
+// server is a child process that says that it is ready by a line on its standard output.
+type server struct {
+	cmd    *exec.Cmd
+	stdin  io.WriteCloser
+	output *bufio.Reader
+	said   chan struct{} // closed when the line was read, or never will be
+	log    string
+}
+
+// newBed starts everything. When it fails nothing is left.
+func newBed(ctx context.Context, program string) (_ *bed, err error) {
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("%w; `make build` makes it", err)
+	}
+	home, err := local.Home()
+	if err != nil {
+		return nil, err
+	}
+	// Not below /tmp, which may be memory. PostgreSQL's own user, when this is root's, passes through.
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	dir, err := os.MkdirTemp(home, "bench.")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	b := &bed{program: program, dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make a directory: %w", err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	var line string
+	if b.nats, line, err = start(ctx, b.dir, "nats", nil, self, "nats", filepath.Join(dir, "nats")); err != nil {
+		return nil, err
+	}
+	env := []string{"SLUICE_NATS_URL=" + line}
+	if b.sluice, line, err = start(ctx, b.dir, "sluice", env, program,
+		"up", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--json"); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal([]byte(line), &b.access); err != nil {
+		return nil, fmt.Errorf("sluice up said %q: %w", line, err)
+	}
+	return b, nil
+}
+
+// foreign are the settings that would have `sluice up` use a server whose CPU time is not seen here.
+var foreign = []string{"SLUICE_DATABASE_URL", "SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_DATA"}
+
+// environment is this process's without the settings that are the measurement's own.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(foreign, name)
+	})
+}
+
+// start runs a child until it has printed a line, which is returned.
+func start(ctx context.Context, dir, name string, env []string, program string, args ...string) (*server, string, error) {
+	s := &server{cmd: exec.Command(program, args...), said: make(chan struct{}), log: filepath.Join(dir, name+".log")}
+	s.cmd.Dir = dir // a sluice.yaml of the user's would change what is measured
+	s.cmd.Env = append(environment(), env...)
+	// A terminal's Ctrl-C comes here first; the children are then stopped in order.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, "", fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = log.Close() }()
+	s.cmd.Stderr = log
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, "", fmt.Errorf("start %s: %w", name, err)
+	}
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return nil, "", fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, "", fmt.Errorf("start %s: %w", name, err)
+	}
+	s.output = bufio.NewReader(out)
+	var line string
+	var reading error
+	go func() {
+		defer close(s.said)
+		line, reading = s.output.ReadString('\n')
+	}()
+	limit := time.NewTimer(startTime)
+	defer limit.Stop()
+	select {
+	case <-s.said:
+		if reading == nil {
+			return s, strings.TrimSpace(line), nil
+		}
+		err = errors.New("it ended before it was ready")
+	case <-limit.C:
+		err = fmt.Errorf("it is not ready after %s", startTime)
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	_ = s.stop() // what it says is in the log, too
+	return nil, "", fmt.Errorf("start %s: %w\n%s", name, err, s.lastWords())
+}
+
+// stop ends a child as Ctrl-C would, and kills it when it takes too long.
+func (s *server) stop() error {
+	_ = s.cmd.Process.Signal(os.Interrupt)
+	_ = s.stdin.Close()
+	kill := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
+	defer kill.Stop()
+	<-s.said
+	_, _ = io.Copy(io.Discard, s.output)
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("stop %s: %w\n%s", filepath.Base(s.cmd.Path), err, s.lastWords())
+	}
+	return nil
+}
+
+// lastWords is the end of a child's log.
+func (s *server) lastWords() string {
+	const most = 4000
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text[max(0, len(text)-most):]))
+}
+
+// close stops everything and removes its directory.
+func (b *bed) close() error {
+	var errs []error
+	for _, s := range []*server{b.sluice, b.nats} {
+		if s != nil {
+			errs = append(errs, s.stop())
+		}
+	}
+	if err := os.RemoveAll(b.dir); err != nil {
+		errs = append(errs, fmt.Errorf("remove what was measured: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// client calls the running Sluice's API.
+func (b *bed) client() (*apiclient.Client, error) {
+	return apiclient.New(b.access.URL, b.access.APIKey)
+}
+
+// run runs a command of `sluice` to its end and returns what it printed, also when it failed, and the CPU seconds it took.
+func (b *bed) run(ctx context.Context, args ...string) (output []byte, seconds float64, err error) {
+	cmd := exec.CommandContext(ctx, b.program, args...)
+	cmd.Dir = b.dir
+	cmd.Env = append(environment(), "SLUICE_URL="+b.access.URL, "SLUICE_API_KEY="+b.access.APIKey)
+	var words strings.Builder
+	cmd.Stderr = &words
+	output, err = cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("sluice %s: %w\n%s", args[0], err, strings.TrimSpace(words.String()))
+	}
+	if cmd.ProcessState != nil {
+		seconds = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
+	}
+	return output, seconds, err
+}
