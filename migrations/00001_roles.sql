@@ -11,6 +11,13 @@ DECLARE
     name text;
 BEGIN
     FOREACH name IN ARRAY ARRAY['sluice_app', 'sluice_auth', 'sluice_system'] LOOP
+        -- Where an administrator made the roles, the owner need not be able to.
+        IF to_regrole(name) IS NOT NULL THEN
+            IF NOT pg_has_role(current_user, name, 'MEMBER') THEN
+                EXECUTE format('GRANT %I TO CURRENT_USER', name);
+            END IF;
+            CONTINUE;
+        END IF;
         BEGIN
             EXECUTE format('CREATE ROLE %I NOLOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT', name);
         EXCEPTION WHEN duplicate_object OR unique_violation THEN

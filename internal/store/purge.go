@@ -45,14 +45,19 @@ WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 
 UPDATE versions SET purged_at = now(), title = '', given_title = '', file_name = '', metadata = NULL, warnings = NULL
 WHERE tenant_id = $1 AND id = ANY ($2)`
 
-	// The questions whose answers were made from a version's text.
+	// The questions whose answers were made from a deleted document's text, of
+	// whichever version. An answer made from a version that was merely replaced
+	// is a record of what was said then, and stays.
 	builtOnSQL = `
-SELECT question_id FROM citations WHERE tenant_id = $1 AND version_id = ANY ($2)
+WITH gone AS (
+    SELECT v.id FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id
+    WHERE d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL)
+SELECT question_id FROM citations WHERE tenant_id = $1 AND version_id IN (SELECT id FROM gone)
 UNION
-SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id = ANY ($2)
+SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id IN (SELECT id FROM gone)
 ORDER BY question_id`
 	purgeAnswersSQL = `
-UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted or replaced.', supported = false,
+UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted.', supported = false,
        trace = '[]', purged_at = now()
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
@@ -156,7 +161,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if len(versions) == 0 {
 			return nil // another process did it
 		}
-		questions, err := ids(tx.Query(ctx, builtOnSQL, tenant, versions))
+		questions, err := ids(tx.Query(ctx, builtOnSQL, tenant, documents))
 		if err != nil {
 			return fmt.Errorf("find answers built on them: %w", err)
 		}

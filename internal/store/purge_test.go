@@ -89,7 +89,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	if n := f.purgeAll(t); n != 1 {
 		t.Errorf("purged %d versions, want 1", n)
 	}
-	const removed = "Removed: a document that this answer was built on was deleted or replaced. f [] t 0 0 {}"
+	const removed = "Removed: a document that this answer was built on was deleted. f [] t 0 0 {}"
 	for _, c := range []struct {
 		what, sql string
 		id        uuid.UUID
@@ -127,6 +127,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	f := setUp(t, store.Options{}) // superseded text stays 10 minutes
 	v1 := f.upload(t, f.a, f.collection, text("a", "shared"))
 	f.goLive(t, f.a, v1.Document, v1.Version)
+	said := f.ask(t, f.a, f.collection, v1.Version, true)
 	f.upload(t, f.a, f.collection, text("b", "shared"))
 	failed := f.upload(t, f.a, f.collection, text("a", "broken"))
 	f.fail(t, f.a, failed.Version)
@@ -148,6 +149,10 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	if got := one[string](t, f, f.a, heldSQL, v1.Version); got != "0 0 0 0 0 0" {
 		t.Errorf("held: %s", got)
 	}
+	const record = `hello t [{"stage": "dense"}] f 1 1 {"text": "hello"}`
+	if got := one[string](t, f, f.a, answerSQL, said); got != record {
+		t.Errorf("an answer from a replaced version: %s", got)
+	}
 	shared := sha256.Sum256([]byte("shared"))
 	if got := readBlob(t, f, f.a, shared[:]); string(got) != "shared" {
 		t.Error("bytes that another document has were purged")
@@ -158,6 +163,14 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	}
 	if f.purgeAll(t) != 0 {
 		t.Error("purged twice")
+	}
+	if err := f.DeleteDocument(t.Context(), f.a, v1.Document); err != nil {
+		t.Fatal(err)
+	}
+	run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE document_id = $1`, v1.Document)
+	f.purgeAll(t)
+	if got := one[string](t, f, f.a, answerSQL, said); got == record {
+		t.Error("an answer from an older version of a deleted document stays")
 	}
 }
 
