@@ -101,7 +101,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := strings.Join(plan, "\n")
-		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "Sort Key: ((v.embedding <#>"} {
+		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "hashed SubPlan", "Sort Key: ((v.embedding <#>"} {
 			if !strings.Contains(whole, want) {
 				t.Errorf("the plan lacks %q:\n%s", want, whole)
 			}
