@@ -67,10 +67,12 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		var guarded []lifecycle.Service
 		for _, s := range servers {
-			running = append(running, s.Stop)
+			s = kept(s, u.log)
+			guarded, running = append(guarded, s), append(running, s.Stop)
 		}
-		if err := together(ctx, servers); err != nil {
+		if err := together(ctx, guarded); err != nil {
 			return nil, err
 		}
 		starting, cancel := context.WithTimeout(ctx, connecting)
