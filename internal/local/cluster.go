@@ -136,3 +136,12 @@ func writeSecret(path, secret string) error {
 	}
 	return os.Rename(fresh, path)
 }
+
+// exists reports whether there is something at path.
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}

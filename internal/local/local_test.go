@@ -3,8 +3,10 @@ package local_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -140,6 +142,32 @@ func TestPostgresSaysWhichDirectoryItsUserCannotEnter(t *testing.T) {
 	_, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: filepath.Join(closed, "data")})
 	if !errors.Is(err, os.ErrPermission) || !contains(err, closed+" (mode 0700)") {
 		t.Errorf("got %v, want an error that names %s", err, closed)
+	}
+}
+
+func TestPortThatIsTakenIsNamed(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", net.JoinHostPort(local.Host, "0"))
+	must(t, err)
+	defer func() { must(t, taken.Close()) }()
+	port := taken.Addr().(*net.TCPAddr).Port
+	for name, start := range map[string]func() error{
+		"postgres": func() error {
+			_, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: localtest.Dir(t), Port: port, Throwaway: true})
+			return err
+		},
+		"nats": func() error {
+			_, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: localtest.Dir(t), Port: port})
+			return err
+		},
+		"temporal": func() error {
+			_, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: localtest.Dir(t), Port: port})
+			return err
+		},
+	} {
+		if err := start(); !contains(err, name) || !contains(err, strconv.Itoa(port)) {
+			t.Errorf("%s: got %v, want an error that names it and port %d", name, err, port)
+		}
 	}
 }
 

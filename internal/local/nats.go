@@ -93,6 +93,7 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
+	log := natsLog{log: n.opts.Log, fatal: make(chan error, 1)}
 	srv, err := server.NewServer(&server.Options{
 		ServerName:             "sluice-local",
 		Host:                   Host,
@@ -107,13 +108,13 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	if err != nil {
 		return lifecycle.Run{}, err
 	}
-	srv.SetLoggerV2(natsLog{n.opts.Log}, false, false, false)
+	srv.SetLoggerV2(log, false, false, false)
 	end := func() {
 		srv.Shutdown()
 		srv.WaitForShutdown()
 	}
 	srv.Start()
-	if err := awaitNATS(ctx, srv); err != nil {
+	if err := awaitNATS(ctx, srv, log.fatal); err != nil {
 		end()
 		return lifecycle.Run{}, err
 	}
@@ -135,27 +136,38 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}}, nil
 }
 
-func awaitNATS(ctx context.Context, srv *server.Server) error {
+func awaitNATS(ctx context.Context, srv *server.Server, fatal <-chan error) error {
 	for !srv.ReadyForConnections(20 * time.Millisecond) {
-		if ctx.Err() != nil {
+		select {
+		case err := <-fatal:
+			return err
+		case <-ctx.Done():
 			return context.Cause(ctx)
-		}
-		if !srv.Running() {
-			return errors.New("the server stopped while starting; see the log")
+		default:
 		}
 	}
 	return nil
 }
 
 // natsLog gives the server's messages to slog. The server's notices are of no use to our users: they go to debug.
-type natsLog struct{ log *slog.Logger }
+type natsLog struct {
+	log   *slog.Logger
+	fatal chan error // gets the first error that the server can't go on after: it tells nobody else
+}
 
 func (l natsLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }
 func (l natsLog) Warnf(format string, v ...any)   { l.write(slog.LevelWarn, format, v) }
 func (l natsLog) Errorf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
-func (l natsLog) Fatalf(format string, v ...any)  { l.write(slog.LevelError, format, v) }
 func (l natsLog) Debugf(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
 func (l natsLog) Tracef(format string, v ...any)  { l.write(slog.LevelDebug, format, v) }
+
+func (l natsLog) Fatalf(format string, v ...any) {
+	l.write(slog.LevelError, format, v)
+	select {
+	case l.fatal <- fmt.Errorf(format, v...):
+	default:
+	}
+}
 
 func (l natsLog) write(level slog.Level, format string, v []any) {
 	ctx := context.Background()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -234,12 +233,9 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		port := p.port
-		if port == 0 {
-			var err error
-			if port, err = freePort(); err != nil {
-				return nil, err
-			}
+		port, err := choosePort(p.port)
+		if err != nil {
+			return nil, err
 		}
 		c, err := command{
 			path: filepath.Join(install.Bin, "postgres"),
@@ -261,11 +257,9 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		printed := c.tail()
 		// Two things pass by themselves: somebody else was faster to take the free port, and processes of a killed
 		// server that have not noticed yet.
-		again := strings.Contains(printed, "Address already in use") && p.port == 0 ||
-			strings.Contains(printed, "is still in use")
+		again := p.port == 0 && taken(port) || strings.Contains(c.tail(), "is still in use")
 		if !again {
 			return nil, err
 		}
@@ -345,23 +339,4 @@ func (p *Postgres) prepareOne(ctx context.Context, database string) (err error) 
 		}
 	}
 	return nil
-}
-
-// freePort returns a port that nobody listens on now.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(Host, "0"))
-	if err != nil {
-		return 0, fmt.Errorf("finding a free port: %w", err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// exists reports whether there is something at path.
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
 }

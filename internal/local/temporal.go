@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -121,11 +120,9 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		return lifecycle.Run{}, err
 	}
 	for {
-		port := t.port
-		if port == 0 {
-			if port, err = freePort(); err != nil {
-				return lifecycle.Run{}, err
-			}
+		port, err := choosePort(t.port)
+		if err != nil {
+			return lifecycle.Run{}, err
 		}
 		c, err := t.command(program, store, port).start()
 		if err != nil {
@@ -137,7 +134,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		}
 		if err != nil {
 			c.kill()
-			if t.port == 0 && ctx.Err() == nil && strings.Contains(c.tail(), "address already in use") {
+			if t.port == 0 && ctx.Err() == nil && taken(port) {
 				continue // somebody else was faster to take the free port
 			}
 			return lifecycle.Run{}, err
