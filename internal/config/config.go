@@ -13,7 +13,7 @@ import (
 // Database is where the store is.
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database."`
-	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"16" help:"Connections that one process opens at most."`
+	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most."`
 }
 
 // NATS is where messages go.
