@@ -38,6 +38,19 @@ func testCrash(t *testing.T, p programs) {
 		s.checkStored(t)
 	})
 
+	for _, server := range []string{"postgres", "temporal-server"} {
+		t.Run(server, func(t *testing.T) {
+			s.sluice(t, "ingest", writeCrowd(t, server), "-c", server).ok(t)
+			awaitMiddle(t, s, server)
+			demandUnfinished(t, s, server)
+			if err := syscall.Kill(s.child(t, server), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			awaitReady(t, s, server)
+			s.checkStored(t)
+		})
+	}
+
 	// Stopped in the middle, it goes on where it was.
 	s.sluice(t, "ingest", writeCrowd(t, "stop"), "-c", "stop").ok(t)
 	awaitMiddle(t, s, "stop")
@@ -115,8 +128,11 @@ func demandUnfinished(t *testing.T, s *server, collection string) {
 func awaitReady(t *testing.T, s *server, collection string) {
 	t.Helper()
 	eventually(t, func() string {
-		c := counts(t, s, collection)
-		if c[schema.StateReady] != crowd {
+		r := s.call(t, http.MethodGet, "/v1/collections/"+collection, nil)
+		if r.status == http.StatusServiceUnavailable { // the database is coming back
+			return fmt.Sprintf("not serving: %s", r.body)
+		}
+		if c := as[schema.Collection](t, r.want(t, http.StatusOK)).Counts; c[schema.StateReady] != crowd {
 			return fmt.Sprintf("not all of %d documents are ready: %v", crowd, c)
 		}
 		return ""
