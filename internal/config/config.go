@@ -69,7 +69,7 @@ type Ingest struct {
 	IngestBatchBytes int64         `env:"SLUICE_INGEST_BATCH_BYTES" default:"1048576" help:"Bytes in a batch at most; a larger document is a batch of its own."`
 	IngestBatchWait  time.Duration `env:"SLUICE_INGEST_BATCH_WAIT" default:"200ms" help:"How long a batch waits to fill."`
 	IngestLease      time.Duration `env:"SLUICE_INGEST_LEASE" default:"60s" help:"How long a version stays with a worker that has gone silent."`
-	IngestRequeue    time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"2m" help:"How long a version may wait in the queue before it is queued again."`
+	IngestRequeue    time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"30s" help:"How much older than its tenant's oldest message a queued version must be to be queued again."`
 	IngestReconcile  time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for."`
 	IngestPurge      time.Duration `env:"SLUICE_INGEST_PURGE" default:"30s" help:"How often what was deleted or replaced is purged."`
 }
