@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,29 @@ func TestDecodeTellsVersionsFromNonsense(t *testing.T) {
 	}
 	if _, err := wire.Decode[wire.IngestMessage]([]byte(`{"v":1,"added_later":true}`)); err != nil {
 		t.Errorf("a new field gave %v", err)
+	}
+}
+
+func TestVectorsInAnyForm(t *testing.T) {
+	want := wire.Vectors{Dimension: 2, Data: wire.Floats{1, 0, 0.5, -0.5}}
+	written, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text string
+	if err := json.Unmarshal(written[len(`{"dimension":2,"data":`):len(written)-1], &text); err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []string{
+		string(written),
+		`{ "data" : "` + text + `", "dimension" : 2 }`,
+		`{"dimension":2,"data":"\u0041` + text[1:] + `"}`,
+		`{"dimension":2,"data":"` + text + `","more":"x"}`,
+	} {
+		var got wire.Vectors
+		if err := json.Unmarshal([]byte(form), &got); err != nil || got.Dimension != 2 || !slices.Equal(got.Data, want.Data) {
+			t.Errorf("%s: %+v, %v", form, got, err)
+		}
 	}
 }
 
