@@ -50,8 +50,19 @@ func Clean(s string) string {
 
 // clean reports whether Clean has nothing to do.
 func clean(s string) bool {
-	if !utf8.ValidString(s) {
-		return false
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			if c == 0 || c == '\r' {
+				return false
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && n == 1 || r == '\u0085' || r == '\u2028' || r == '\u2029' || r == '\uFEFF' {
+			return false
+		}
+		i += n
 	}
-	return !strings.ContainsAny(s, "\x00\r\u0085\u2028\u2029\uFEFF")
+	return true
 }
