@@ -1,6 +1,6 @@
 package batch
 
-// Artifacts as bytes: JSON under zstd for text; for vectors a JSON header line
+// Artifacts as bytes: JSON under S2 for text; for vectors a JSON header line
 // and then half-precision rows, little-endian.
 
 import (
@@ -8,9 +8,8 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
-	"sync"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 	"github.com/x448/float16"
 )
 
@@ -89,35 +88,30 @@ func DecodeVectors(data []byte) (Vectors, error) {
 // maxArtifact bounds what one artifact may expand to, in bytes.
 const maxArtifact = 1 << 30
 
-// The coders are stateless in the way they are used here and safe for
-// concurrent use. They hold no goroutine.
-var coders = sync.OnceValues(func() (*zstd.Encoder, *zstd.Decoder) {
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(4))
-	if err != nil {
-		panic(fmt.Sprintf("batch: zstd encoder: %v", err))
-	}
-	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(4), zstd.WithDecoderMaxMemory(maxArtifact))
-	if err != nil {
-		panic(fmt.Sprintf("batch: zstd decoder: %v", err))
-	}
-	return enc, dec
-})
-
-// Pack encodes a value as JSON under zstd.
+// Pack encodes a value as JSON under S2: an artifact lives for seconds, and is
+// to cost little.
 func Pack(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("pack %T: %w", value, err)
 	}
-	enc, _ := coders()
-	return enc.EncodeAll(raw, make([]byte, 0, len(raw)/3)), nil
+	if len(raw) > maxArtifact {
+		return nil, fmt.Errorf("pack %T: %d bytes are over the limit of %d", value, len(raw), maxArtifact)
+	}
+	return s2.Encode(nil, raw), nil
 }
 
 // Unpack reads what Pack wrote.
 func Unpack[T any](data []byte) (T, error) {
 	var value T
-	_, dec := coders()
-	raw, err := dec.DecodeAll(data, nil)
+	size, err := s2.DecodedLen(data)
+	if err == nil && size > maxArtifact {
+		err = fmt.Errorf("it expands to %d bytes; the limit is %d", size, maxArtifact)
+	}
+	if err != nil {
+		return value, fmt.Errorf("unpack %T: %w", value, err)
+	}
+	raw, err := s2.Decode(nil, data)
 	if err != nil {
 		return value, fmt.Errorf("unpack %T: %w", value, err)
 	}
