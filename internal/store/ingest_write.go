@@ -280,6 +280,9 @@ func (w *writer) refuse(docs []batch.Document, why string) (bool, error) {
 	return false, nil
 }
 
+// Text is compressed on its way into the temporary table and goes on as it is.
+// LZ4 takes a quarter of the time of Postgres' own method and little more space;
+// a server may be built without it.
 const tempSQL = `
 CREATE TEMP TABLE ingest_sections (
     id uuid, version_id uuid, document_id uuid, ordinal int, heading_path text[], body text, tokens int,
@@ -287,7 +290,14 @@ CREATE TEMP TABLE ingest_sections (
 ) ON COMMIT DELETE ROWS;
 CREATE TEMP TABLE ingest_passages (
     id uuid, section_id uuid, version_id uuid, ordinal int, start_byte int, end_byte int, tokens int, embedding halfvec
-) ON COMMIT DELETE ROWS;`
+) ON COMMIT DELETE ROWS;
+DO $$
+BEGIN
+    ALTER TABLE pg_temp.ingest_sections ALTER COLUMN body SET COMPRESSION lz4;
+EXCEPTION WHEN feature_not_supported THEN
+    NULL;
+END
+$$;`
 
 // fill writes sections, passages and vectors.
 func (w *writer) fill(ctx context.Context, targets []*target) error {
