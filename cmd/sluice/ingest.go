@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
 
@@ -260,7 +261,13 @@ func (r *ingestion) sendGroup(ctx context.Context, group []source) ([]api.Upload
 			return nil, fmt.Errorf("read %s: %w", d.fileName, err)
 		}
 		documents[i] = api.NewDocument{ExternalID: d.externalID, Title: d.attributes.Title, MediaType: mediaType(d.fileName),
-			Content: content, Labels: d.attributes.Labels, Metadata: d.attributes.Metadata}
+			Labels: d.attributes.Labels, Metadata: d.attributes.Metadata}
+		// As text the same bytes arrive, and nobody has to code and check base64.
+		if utf8.Valid(content) {
+			documents[i].Text = string(content)
+		} else {
+			documents[i].Content = content
+		}
 	}
 	return r.client.Upload(ctx, r.Collection, documents)
 }
