@@ -44,6 +44,7 @@ demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/
 up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where its data is
 	@exec bin/sluice up $(if $(DATA),--data '$(DATA)')
 
+test: export SLUICE_SETUP_ALL := 1
 test: setup build ## run every test
 	CGO_ENABLED=0 $(TEST) $$(comm -23 <(go list ./... | sort) <(go list $(CGO_PACKAGES) $(RACE) | sort))
 	CGO_ENABLED=1 $(TEST) $(CGO_PACKAGES)

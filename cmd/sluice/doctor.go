@@ -129,7 +129,7 @@ func (d *doctorCommand) onnxRuntime(context.Context) (string, error) {
 }
 
 func (d *doctorCommand) directory(context.Context) (string, error) {
-	data, err := filepath.Abs(d.Data)
+	data, err := dataDirectory(d.Data)
 	if err != nil {
 		return "", err
 	}

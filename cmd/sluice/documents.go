@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,19 +47,35 @@ type someDocuments struct {
 	Collection string   `short:"c" help:"Name or id of the collection, for external ids."`
 }
 
-func (s someDocuments) each(ctx context.Context, do func(*apiclient.Client, uuid.UUID, string) error) error {
+// each does the same to every document, says what went wrong with which, and
+// prints the results as one JSON list when asked to.
+func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id uuid.UUID, name string) (any, error)) error {
 	c, err := s.client()
 	if err != nil {
 		return err
 	}
+	results := []any{}
+	failed := false
 	for _, name := range s.Documents {
 		id, err := s.find(ctx, c, name)
+		var result any
 		if err == nil {
-			err = do(c, id, name)
+			result, err = do(c, id, name)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			fmt.Fprintf(os.Stderr, "sluice: %s: %v\n", printable(name), err)
+			failed = true
+			continue
 		}
+		results = append(results, result)
+	}
+	if s.JSON {
+		if err := printJSON(results); err != nil {
+			return err
+		}
+	}
+	if failed {
+		return errSilent
 	}
 	return nil
 }
@@ -91,13 +107,10 @@ func (s *documentsShow) Run(ctx context.Context) error {
 	if len(s.Documents) == 0 {
 		return schema.Invalid("document", "name at least one")
 	}
-	return s.each(ctx, func(c *apiclient.Client, id uuid.UUID, _ string) error {
+	return s.each(ctx, func(c *apiclient.Client, id uuid.UUID, _ string) (any, error) {
 		d, err := c.Document(ctx, id)
-		if err != nil {
-			return err
-		}
-		if s.JSON {
-			return printJSON(d)
+		if err != nil || s.JSON {
+			return d, err
 		}
 		fmt.Printf("%s  %s\n  title %s\n  %s, %s, %d sections, %d passages\n", d.ID, printable(d.ExternalID), printable(d.Title),
 			d.MediaType, bytesText(d.Bytes), d.Sections, d.Passages)
@@ -110,7 +123,7 @@ func (s *documentsShow) Run(ctx context.Context) error {
 				fmt.Printf("      %s: %s\n", v.Reason.Code, printable(v.Reason.Message))
 			}
 		}
-		return nil
+		return d, nil
 	})
 }
 
@@ -141,16 +154,12 @@ func (r *documentsRetry) Run(ctx context.Context) error {
 		fmt.Printf("%d documents are queued again\n", done.Queued)
 		return nil
 	}
-	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) error {
+	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) (any, error) {
 		d, err := c.RetryDocument(ctx, id)
-		if err != nil {
-			return err
+		if err == nil && !r.JSON {
+			fmt.Printf("%s  %s\n", d.State, printable(name))
 		}
-		if r.JSON {
-			return printJSON(d)
-		}
-		fmt.Printf("%s  %s\n", d.State, printable(name))
-		return nil
+		return d, err
 	})
 }
 
@@ -158,15 +167,15 @@ type documentsDelete struct{ someDocuments }
 
 func (r *documentsDelete) Run(ctx context.Context) error {
 	if len(r.Documents) == 0 {
-		return errors.New("name at least one document")
+		return schema.Invalid("document", "name at least one")
 	}
-	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) error {
+	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) (any, error) {
 		if err := c.DeleteDocument(ctx, id); err != nil {
-			return err
+			return nil, err
 		}
 		if !r.JSON {
 			fmt.Printf("deleted  %s\n", printable(name))
 		}
-		return nil
+		return map[string]any{"id": id, "document": name, "deleted": true}, nil
 	})
 }

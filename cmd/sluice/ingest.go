@@ -243,7 +243,7 @@ func (r *ingestion) sendGroup(ctx context.Context, group []source) ([]api.Upload
 	if len(group) == 1 && group[0].bytes > soloBytes {
 		d := group[0]
 		f := apiclient.File{ExternalID: d.externalID, FileName: filepath.Base(d.fileName), MediaType: mediaType(d.fileName),
-			Title: d.attributes.Title, Labels: d.attributes.Labels, Bytes: d.bytes, Open: d.open}
+			Title: d.attributes.Title, Labels: d.attributes.Labels, SHA256: d.sha256, Bytes: d.bytes, Open: d.open}
 		if len(d.attributes.Metadata) > 0 {
 			data, err := json.Marshal(d.attributes.Metadata)
 			if err != nil {

@@ -42,17 +42,38 @@ type commands struct {
 
 // remote is how a command finds the server.
 type remote struct {
-	URL    string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`
-	APIKey string `name:"api-key" env:"SLUICE_API_KEY" placeholder:"KEY" help:"The API key; the one that 'sluice up' printed when empty."`
-	Data   string `env:"SLUICE_DATA" default:"${data}" placeholder:"DIR" help:"Data directory of 'sluice up'."`
-	JSON   bool   `help:"Print JSON, for programs."`
+	config.Client
+	JSON bool `help:"Print JSON, for programs."`
 }
 
-func (r remote) client() (*apiclient.Client, error) { return apiclient.Find(r.URL, r.APIKey, r.Data) }
+func (r remote) client() (*apiclient.Client, error) {
+	data, err := dataDirectory(r.Data)
+	if err != nil {
+		return nil, err
+	}
+	return apiclient.Find(r.URL, r.APIKey, data)
+}
 
-type versionCommand struct{}
+// dataDirectory is where 'sluice up' keeps its data, unless it is told.
+func dataDirectory(given string) (string, error) {
+	if given != "" {
+		return filepath.Abs(given)
+	}
+	home, err := local.Home()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(home, "data"), nil
+}
 
-func (versionCommand) Run() error {
+type versionCommand struct {
+	JSON bool `help:"Print JSON, for programs."`
+}
+
+func (c *versionCommand) Run() error {
+	if c.JSON {
+		return printJSON(map[string]string{"version": version})
+	}
 	fmt.Println("sluice " + version)
 	return nil
 }
@@ -73,18 +94,13 @@ func main() {
 }
 
 func run(args []string) error {
-	file, err := config.FromFile(append(config.Known(), "url", "api-key", "data"))
-	if err != nil {
-		return err
-	}
-	home, err := local.Home()
+	file, err := config.FromFile(config.Known())
 	if err != nil {
 		return err
 	}
 	parser, err := kong.New(&commands{}, file,
 		kong.Name("sluice"),
 		kong.Description("Ingest documents, search them, and get answers with citations."),
-		kong.Vars{"data": filepath.Join(home, "data")},
 		kong.UsageOnError(),
 		kong.Exit(func(code int) { os.Exit(min(code, 1)) }), // whatever is wrong is 1
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))

@@ -76,9 +76,10 @@ func (d *collectionsDelete) Run(ctx context.Context) error {
 	if err := c.DeleteCollection(ctx, d.Name); err != nil {
 		return err
 	}
-	if !d.JSON {
-		fmt.Println("deleted " + d.Name)
+	if d.JSON {
+		return printJSON(map[string]any{"collection": d.Name, "deleted": true})
 	}
+	fmt.Println("deleted " + d.Name)
 	return nil
 }
 
@@ -190,5 +191,12 @@ func (r *keysRevoke) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.RevokeKey(ctx, id)
+	if err := c.RevokeKey(ctx, id); err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(map[string]any{"id": id, "revoked": true})
+	}
+	fmt.Println("revoked " + id.String())
+	return nil
 }

@@ -29,6 +29,7 @@ type source struct {
 	bytes       int64
 	open        func() (io.ReadCloser, error)
 	attributes  schema.Attributes
+	sha256      string // hex, of the bytes
 	fingerprint string
 }
 
@@ -169,7 +170,8 @@ func (s *source) hash() error {
 	if s.bytes, err = io.Copy(h, content); err != nil {
 		return err
 	}
-	s.fingerprint, err = schema.Fingerprint(hex.EncodeToString(h.Sum(nil)), s.attributes)
+	s.sha256 = hex.EncodeToString(h.Sum(nil))
+	s.fingerprint, err = schema.Fingerprint(s.sha256, s.attributes)
 	return err
 }
 

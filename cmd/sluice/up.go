@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -18,7 +17,7 @@ import (
 // upCommand runs everything on one machine. What is given (a database, NATS,
 // Temporal) is used; the rest is started, with its data under --data.
 type upCommand struct {
-	Data string `env:"SLUICE_DATA" default:"${data}" placeholder:"DIR" help:"Where everything is kept."`
+	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Where everything is kept; 'data' in SLUICE_HOME when empty."`
 	JSON bool   `help:"Print one line of JSON when ready, for programs."`
 
 	config.Database
@@ -51,7 +50,7 @@ func (c *upCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Data, err = filepath.Abs(c.Data); err != nil {
+	if c.Data, err = dataDirectory(c.Data); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
 	// Another user, Postgres', passes through when this is root.

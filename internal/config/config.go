@@ -98,6 +98,13 @@ type HTTP struct {
 	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
 }
 
+// Client is how the command-line tool finds a server.
+type Client struct {
+	URL    string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`
+	APIKey string `name:"api-key" env:"SLUICE_API_KEY" placeholder:"KEY" help:"The API key; the one that 'sluice up' printed when empty."`
+	Data   string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty."`
+}
+
 // Require reports the first of the named settings that is empty, with the
 // variable that sets it.
 func Require(settings ...[2]string) error {
@@ -156,13 +163,5 @@ type GPUSegmenter struct {
 	NATS
 	Model
 	Health
-	Log
-}
-
-// Server are the settings of the API server.
-type Server struct {
-	Connections
-	Streams
-	HTTP
 	Log
 }

@@ -16,7 +16,7 @@ var groups = []struct {
 	settings any
 }{
 	{"Connections", "all but as noted", &Connections{}},
-	{"Streams", "serve, ingest-worker, query-worker", &Streams{}},
+	{"Streams", "ingest-worker, query-worker", &Streams{}},
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},
 	{"Parsing", "ingest-worker", &Parse{}},
@@ -24,7 +24,8 @@ var groups = []struct {
 	{"Questions", "query-worker", &Query{}},
 	{"Language models", "llm-gateway", &LLM{}},
 	{"Health", "every worker", &Health{}},
-	{"Log", "every program", &Log{}},
+	{"Log", "every program; `sluice up` logs from `warn` on unless told otherwise", &Log{}},
+	{"Client", "`sluice ingest`, `ask` and the others that call a server; `--data` also by `up`", &Client{}},
 }
 
 // Document writes the configuration page, in Markdown.
@@ -35,7 +36,8 @@ func Document(w io.Writer) error {
 		"folder (or the file that `SLUICE_CONFIG` names), else its default. In `sluice.yaml` a setting has\n" +
 		"its flag's name: `nats-url: nats://queue:4222`. `sluice up` runs every program in one process and\n" +
 		"takes the settings of all of them.\n\n" +
-		"OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
+		"`SLUICE_HOME` moves everything that Sluice keeps outside of a named data directory: what set-up built, and\n" +
+		"the default data directory. OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
 	for _, group := range groups {
 		fmt.Fprintf(&b, "\n## %s\n\nRead by: %s.\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n", group.title, group.programs)
 		parser, err := kong.New(reflect.New(reflect.TypeOf(group.settings).Elem()).Interface(), kong.Name("sluice"))

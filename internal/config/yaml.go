@@ -87,6 +87,7 @@ type everything struct {
 	HTTP
 	Health
 	Log
+	Client
 }
 
 // Known returns the names of all settings that sluice.yaml may have.

@@ -25,6 +25,7 @@ type rawUpload struct {
 	FileName   string   `query:"file_name" maxLength:"1024" doc:"A hint between formats that look alike."`
 	Labels     []string `query:"label,explode" maxItems:"100" doc:"Who may see it; may be repeated."`
 	Metadata   string   `query:"metadata" maxLength:"65536" doc:"A JSON object."`
+	SHA256     string   `query:"sha256" pattern:"^[0-9a-fA-F]{64}$" doc:"Of the body, when the sender knows it: other bytes are refused."`
 	MediaType  string   `header:"Content-Type"`
 	content    io.Reader
 }
@@ -80,7 +81,7 @@ func (s *server) routeUploads() {
 			if err != nil {
 				return nil, err
 			}
-			u := schema.Upload{ExternalID: in.ExternalID, Title: in.Title, FileName: in.FileName, MediaType: in.MediaType, Content: in.content, Labels: in.Labels}
+			u := schema.Upload{ExternalID: in.ExternalID, Title: in.Title, FileName: in.FileName, MediaType: in.MediaType, Content: in.content, SHA256: in.SHA256, Labels: in.Labels}
 			if u.FileName == "" {
 				u.FileName = in.ExternalID
 			}

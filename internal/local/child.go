@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -65,7 +66,7 @@ func (c command) start() (*child, error) {
 	}
 
 	cmd := exec.Command(c.path, c.args...)
-	cmd.Env = append(os.Environ(), c.env...)
+	cmd.Env = append(withoutOurs(os.Environ()), c.env...)
 	cmd.Dir = "/"
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -161,3 +162,8 @@ func (c *child) kill() {
 
 // signal is best effort: the child may be over already, which done tells.
 func (c *child) signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
+
+// withoutOurs leaves out Sluice's own settings: keys among them are nothing for other programs to see.
+func withoutOurs(env []string) []string {
+	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "SLUICE_") })
+}

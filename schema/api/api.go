@@ -100,10 +100,10 @@ type Retried struct {
 // Query is a search or a question.
 type Query struct {
 	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
-	Query      string        `json:"query" minLength:"1" maxLength:"8000"`
+	Query      string        `json:"query" minLength:"1" maxLength:"4000"`
 	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
-	K          int           `json:"k,omitempty" minimum:"0" maximum:"1000" doc:"How many passages; the plan's own number when 0."`
+	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many passages; the plan's own number when 0."`
 	Explain    bool          `json:"explain,omitempty" doc:"Return what each stage did."`
 	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
 }

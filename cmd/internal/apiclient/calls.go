@@ -104,6 +104,7 @@ type File struct {
 	MediaType  string
 	Labels     []string
 	Metadata   string // JSON
+	SHA256     string // hex
 	Bytes      int64
 	Open       func() (io.ReadCloser, error)
 }
@@ -111,8 +112,10 @@ type File struct {
 // UploadFile streams one file.
 func (c *Client) UploadFile(ctx context.Context, collection string, f File) (api.Uploaded, error) {
 	query := url.Values{"external_id": {f.ExternalID}, "file_name": {f.FileName}, "label": f.Labels}
-	if f.Title != "" {
-		query.Set("title", f.Title)
+	for name, value := range map[string]string{"title": f.Title, "sha256": f.SHA256} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
 	if f.Metadata != "" {
 		query.Set("metadata", f.Metadata)

@@ -64,11 +64,14 @@ func (c *Client) json(ctx context.Context, method, path string, query url.Values
 		k.size = int64(data.Len())
 		k.body = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(data.Bytes())), nil }
 	}
-	if method == http.MethodPost {
+	if method == http.MethodPost && !readOnly[path[strings.LastIndexByte(path, '/')+1:]] {
 		k.header.Set("Idempotency-Key", uuid.NewString())
 	}
 	return c.do(ctx, k, out)
 }
+
+// readOnly are the last parts of the paths whose POST changes nothing.
+var readOnly = map[string]bool{"search": true, "compare": true}
 
 // do sends a request until it is answered for good. Every request of this
 // client may be repeated: a POST carries an idempotency key, and an upload of
@@ -125,7 +128,12 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 		}
 		p.Status = response.StatusCode
 		switch p.Status {
-		case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
+		case http.StatusGatewayTimeout:
+			if k.method == http.MethodPost { // it took all its time once; again would cost as much
+				return -1, p
+			}
+			return 0, p
+		case http.StatusServiceUnavailable, http.StatusBadGateway:
 			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 			return time.Duration(seconds) * time.Second, p
 		}
