@@ -142,6 +142,7 @@ func enter(ctx context.Context, conn *pgx.Conn) error {
 	if err := pgxvector.RegisterTypes(ctx, conn); err != nil {
 		return fmt.Errorf("look up vector types: %w", err)
 	}
+	registerUUID(conn.TypeMap())
 	if _, err := conn.Exec(ctx, `SET ROLE sluice_app`); err != nil {
 		return fmt.Errorf("take role sluice_app: %w", err)
 	}
