@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // sample is one line of Prometheus' text format.
@@ -84,6 +86,7 @@ type progress struct {
 	stages  map[stage]float64 // seconds, summed over batches
 	batches float64           // that have ended
 	seconds float64           // of those batches, summed
+	durable float64           // seconds of their workflows, summed
 	open    float64           // batches under way
 }
 
@@ -98,6 +101,10 @@ func ingestion(samples []sample) progress {
 			out.seconds += s.value
 		case "sluice_ingest_batch_duration_seconds_count":
 			out.batches += s.value
+		case "temporal_workflow_endtoend_latency_seconds_sum":
+			if s.labels["workflow_type"] == wire.WorkflowIngestBatch {
+				out.durable += s.value
+			}
 		case "sluice_ingest_batches_open":
 			out.open += s.value
 		}
@@ -107,7 +114,8 @@ func ingestion(samples []sample) progress {
 
 // since returns what happened after an earlier reading.
 func (p progress) since(before progress) progress {
-	out := progress{stages: maps.Clone(p.stages), batches: p.batches - before.batches, seconds: p.seconds - before.seconds, open: p.open}
+	out := progress{stages: maps.Clone(p.stages), batches: p.batches - before.batches, seconds: p.seconds - before.seconds,
+		durable: p.durable - before.durable, open: p.open}
 	for s, seconds := range before.stages {
 		out.stages[s] -= seconds
 	}

@@ -46,6 +46,8 @@ type ingestResult struct {
 
 	Batches      int     `json:"batches"`
 	BatchSeconds float64 `json:"batch_seconds"` // from a batch's first message to its end, summed over batches
+	// Workflows is how long their workflows took, summed over batches.
+	Workflows float64 `json:"workflow_seconds"`
 	// Stages holds the time of batches by "stage/part", summed over batches: waiting counts.
 	Stages map[string]float64 `json:"stage_seconds"`
 }
@@ -67,7 +69,7 @@ func (r *ingestResult) MarshalJSON() ([]byte, error) {
 
 // add takes what ingestion has said of its batches.
 func (r *ingestResult) add(p progress) {
-	r.Batches, r.BatchSeconds = int(p.batches), p.seconds
+	r.Batches, r.BatchSeconds, r.Workflows = int(p.batches), p.seconds, p.durable
 	r.Stages = map[string]float64{}
 	for s, seconds := range p.stages {
 		if seconds > 0 {
@@ -107,7 +109,9 @@ type span struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// spans divides the time of the batches: what runs in a stage, and the rest, which is spent between stages.
+// spans divides the time of the batches: what runs in a stage, what Temporal takes between the stages of a workflow, and
+// the rest: a batch waits until fewer than four are open, and claims its versions. What passes through NATS is among what it
+// is for.
 func (r *ingestResult) spans() []span {
 	names := map[string]string{
 		"parser": "parsing", "model": "models", "store": "PostgreSQL", "transaction": "PostgreSQL", "text": "cutting text",
@@ -124,7 +128,8 @@ func (r *ingestResult) spans() []span {
 		sums[cmp.Or(names[part], part)] += seconds
 	}
 	sums["within stages, the rest"] = max(0, stages-known)
-	sums["between stages: Temporal, NATS, waiting for a turn"] = max(0, r.BatchSeconds-stages)
+	sums["Temporal, between stages"] = max(0, r.Workflows-stages)
+	sums[queueing] = max(0, r.BatchSeconds-max(r.Workflows, stages))
 	var out []span
 	for name, seconds := range sums {
 		out = append(out, span{name, seconds})
@@ -135,13 +140,16 @@ func (r *ingestResult) spans() []span {
 	return out
 }
 
+// queueing is the span of a batch that waits behind those that are open: it says nothing about what those wait for.
+const queueing = "waiting for a turn, and claiming"
+
 // saturated is the share of the machine from which on CPU time is what lacks.
 const saturated = 0.85
 
 // bottleneck names what holds ingestion up.
 func (r *ingestResult) bottleneck() string {
 	most := slices.MaxFunc(parts, func(a, b part) int { return cmp.Compare(r.CPU[a], r.CPU[b]) })
-	spans := r.spans()
+	spans := slices.DeleteFunc(r.spans(), func(s span) bool { return s.Name == queueing })
 	own := r.total() / r.capacity()
 	if own+r.others() >= saturated {
 		return fmt.Sprintf("CPU (%.0f %% of the machine is at work); most of it goes to %s (%.0f %%)",

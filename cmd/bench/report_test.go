@@ -18,6 +18,8 @@ sluice_ingest_stage_duration_seconds_sum{part="transaction",stage="write"} 4
 sluice_ingest_batch_duration_seconds_sum 10
 sluice_ingest_batch_duration_seconds_count 2
 sluice_ingest_batches_open 1
+temporal_workflow_endtoend_latency_seconds_sum{workflow_type="IngestBatch",worker_type="none"} 9
+temporal_workflow_endtoend_latency_seconds_sum{workflow_type="AnswerQuestion",worker_type="none"} 90
 odd{text="a \"quoted\" {brace}, here"} 1.5e+09
 go_goroutines 42
 `
@@ -35,7 +37,7 @@ func TestStagesAreReadFromMetrics(t *testing.T) {
 	now := ingestion(samples)
 	before := progress{stages: map[stage]float64{{"parse", "parser"}: 0.5, {"parse", whole}: 0.5}, batches: 1, seconds: 1}
 	got := now.since(before)
-	if got.batches != 1 || got.seconds != 9 || got.open != 1 || got.stages[stage{"parse", "parser"}] != 1.5 || got.stages[stage{"write", whole}] != 4 {
+	if got.batches != 1 || got.seconds != 9 || got.durable != 9 || got.open != 1 || got.stages[stage{"parse", "parser"}] != 1.5 || got.stages[stage{"write", whole}] != 4 {
 		t.Errorf("%+v", got)
 	}
 	if now.stages[stage{"parse", "parser"}] != 2 {
@@ -54,7 +56,7 @@ func example() *ingestResult {
 		Corpus: "made", Documents: 100, Bytes: 5e6, Passages: 9000, Cores: 2, Wall: 20, SystemBusy: 38,
 		CPU: map[part]float64{partParse: 4, partModel: 20, partSQL: 8, partSluice: 3, partTemporal: 1, partNATS: 0.5, partClient: 0.5},
 	}
-	r.add(progress{batches: 4, seconds: 70, stages: map[stage]float64{
+	r.add(progress{batches: 4, seconds: 70, durable: 63, stages: map[stage]float64{
 		{"parse", whole}: 10, {"parse", "parser"}: 7, {"parse", "store"}: 2,
 		{"segment", whole}: 20, {"segment", "model"}: 15, {"segment", "text"}: 5,
 		{"write", whole}: 30, {"write", "transaction"}: 30, {"write", "unused"}: 0,
@@ -74,7 +76,7 @@ func TestRatioAndShares(t *testing.T) {
 		sum += s.Seconds
 	}
 	if spans["PostgreSQL"] != 32 || spans["models"] != 15 || spans["parsing"] != 7 || spans["cutting text"] != 5 ||
-		spans["within stages, the rest"] != 1 || sum != 70 {
+		spans["within stages, the rest"] != 1 || spans["Temporal, between stages"] != 3 || spans["waiting for a turn, and claiming"] != 7 || sum != 70 {
 		t.Errorf("batches' time is divided as %v", spans)
 	}
 }
@@ -85,7 +87,8 @@ func TestBottleneckIsNamed(t *testing.T) {
 		t.Errorf("on a full machine: %s", got)
 	}
 	r.Wall, r.SystemBusy = 60, 40
-	if got := r.bottleneck(); !strings.HasPrefix(got, "waiting") || !strings.Contains(got, "PostgreSQL (46 %)") {
+	r.BatchSeconds += 100 // spent in a queue
+	if got := r.bottleneck(); !strings.HasPrefix(got, "waiting") || !strings.Contains(got, "PostgreSQL (19 %)") {
 		t.Errorf("on an idle machine: %s", got)
 	}
 }
