@@ -47,8 +47,8 @@ type someDocuments struct {
 	Collection string   `short:"c" help:"Name or id of the collection, for external ids."`
 }
 
-// each does the same to every document, says what went wrong with which, and
-// prints the results as one JSON list when asked to.
+// each does the same to every document and says what went wrong with which. When
+// asked to, it prints the result as JSON: of several documents, a list.
 func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id uuid.UUID, name string) (any, error)) error {
 	c, err := s.client()
 	if err != nil {
@@ -69,10 +69,16 @@ func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id
 		}
 		results = append(results, result)
 	}
-	if s.JSON {
-		if err := printJSON(results); err != nil {
-			return err
-		}
+	var printed error
+	switch {
+	case !s.JSON || failed && len(s.Documents) == 1:
+	case len(s.Documents) == 1:
+		printed = printJSON(results[0])
+	default:
+		printed = printJSON(results)
+	}
+	if printed != nil {
+		return printed
 	}
 	if failed {
 		return errSilent
