@@ -85,6 +85,9 @@ func (r *run) Run() error {
 		return err
 	}
 	defer db.Close()
+	if err := db.CheckSchema(starting); err != nil {
+		return err
+	}
 	nc, err := bus.Connect(starting, bus.Options{URL: r.NATSURL, Name: "llm-gateway"})
 	if err != nil {
 		return err
