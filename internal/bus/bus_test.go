@@ -3,6 +3,7 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,6 +67,18 @@ func TestRequestWithoutServiceIsUnavailable(t *testing.T) {
 	_, err := request(t.Context(), connect(t), wire.EncodeRequest{Envelope: wire.Header()})
 	if !errors.Is(err, schema.ErrUnavailable) {
 		t.Fatalf("got %v, want ErrUnavailable", err)
+	}
+}
+
+// TestConnectDoesNotTellTheToken: a token is the user of the address.
+func TestConnectDoesNotTellTheToken(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, user := range []string{"hidden-token", "name:hidden-token"} {
+		_, err := bus.Connect(ctx, bus.Options{URL: "nats://" + user + "@127.0.0.1:1", Name: t.Name()})
+		if err == nil || strings.Contains(err.Error(), "hidden-token") || !strings.Contains(err.Error(), "127.0.0.1:1") {
+			t.Errorf("got %v", err)
+		}
 	}
 }
 

@@ -51,9 +51,13 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 	return reply, nil
 }
 
+// redact returns an address without its user: a token stands where the name
+// does.
 func redact(address string) string {
-	if u, err := url.Parse(address); err == nil {
-		return u.Redacted()
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the given address"
 	}
-	return "the given address"
+	u.User = nil
+	return u.String()
 }

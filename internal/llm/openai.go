@@ -51,6 +51,7 @@ const openAIAddress = "https://api.openai.com/v1/"
 // OpenAI is the provider "openai".
 type OpenAI struct {
 	o         OpenAIOptions
+	address   string // for messages: the base URL without credentials
 	chat      openai.ChatCompletionService
 	transport *http.Transport
 }
@@ -60,11 +61,12 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.BaseURL == "" {
 		o.BaseURL = openAIAddress
 	}
-	if u, err := url.Parse(o.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(o.BaseURL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, schema.Invalid("SLUICE_LLM_BASE_URL", "needs an http or https address, for example %s", openAIAddress)
 	}
 	if o.Model == "" {
-		return nil, schema.Invalid("SLUICE_LLM_MODEL", "is missing: name the model that %s shall use", o.BaseURL)
+		return nil, schema.Invalid("SLUICE_LLM_MODEL", "is missing: name the model that %s shall use", redacted(u))
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = time.Minute
@@ -81,7 +83,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	return &OpenAI{o: o, chat: openai.NewChatCompletionService(options...), transport: transport}, nil
+	return &OpenAI{o: o, address: redacted(u), chat: openai.NewChatCompletionService(options...), transport: transport}, nil
 }
 
 // Name implements Provider.
@@ -150,7 +152,7 @@ func (p *OpenAI) chatOnce(ctx context.Context, messages []openai.ChatCompletionM
 		return "", p.explain(ctx, err)
 	}
 	if len(reply.Choices) == 0 {
-		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: p.o.BaseURL + " gave a completion without choices"}
+		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: p.address + " gave a completion without choices"}
 	}
 	content := reply.Choices[0].Message.Content
 	if in := int(reply.Usage.PromptTokens); in > 0 {
@@ -171,44 +173,42 @@ func (p *OpenAI) chatOnce(ctx context.Context, messages []openai.ChatCompletionM
 func (p *OpenAI) explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return &schema.RemoteError{Code: schema.CodeDeadline, Message: fmt.Sprintf(
-			"model %s at %s took over %s: raise SLUICE_LLM_TIMEOUT or use a faster model", p.o.Model, p.address(), p.o.Timeout)}
+			"model %s at %s took over %s: raise SLUICE_LLM_TIMEOUT or use a faster model", p.o.Model, p.address, p.o.Timeout)}
 	}
 	var network net.Error
 	var api *openai.Error
 	switch {
 	case !errors.As(err, &api) && errors.As(err, &network):
 		return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
-			"no answer from %s: check that it runs and SLUICE_LLM_BASE_URL (%v)", p.address(), errors.Unwrap(err))}
+			"no answer from %s: check that it runs and SLUICE_LLM_BASE_URL (%v)", p.address, errors.Unwrap(err))}
 	case api == nil:
-		return fmt.Errorf("read the completion of %s: %w", p.address(), err)
+		return fmt.Errorf("read the completion of %s: %w", p.address, err)
 	}
 	said := strings.TrimSpace(api.Message)
 	switch status := api.StatusCode; {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
-			"%s refused the key (HTTP %d): check SLUICE_LLM_API_KEY", p.address(), status)}
+			"%s refused the key (HTTP %d): check SLUICE_LLM_API_KEY", p.address, status)}
 	case status == http.StatusNotFound:
 		return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
-			"%s has no model %q, or is no such API (HTTP 404): check SLUICE_LLM_MODEL and SLUICE_LLM_BASE_URL", p.address(), p.o.Model)}
+			"%s has no model %q, or is no such API (HTTP 404): check SLUICE_LLM_MODEL and SLUICE_LLM_BASE_URL", p.address, p.o.Model)}
 	case status == http.StatusTooManyRequests:
 		return &schema.RemoteError{Code: schema.CodeOverloaded, Message: fmt.Sprintf(
-			"%s takes no more requests now (HTTP 429): wait, or raise the limit of the account", p.address())}
+			"%s takes no more requests now (HTTP 429): wait, or raise the limit of the account", p.address)}
 	case status >= 500:
 		return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
-			"%s failed (HTTP %d): try again later %s", p.address(), status, said)}
+			"%s failed (HTTP %d): try again later %s", p.address, status, said)}
 	default:
 		return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
-			"%s refused the request (HTTP %d): check that SLUICE_LLM_MODEL %q fits it: %s", p.address(), status, p.o.Model, said)}
+			"%s refused the request (HTTP %d): check that SLUICE_LLM_MODEL %q fits it: %s", p.address, status, p.o.Model, said)}
 	}
 }
 
-// address is the base URL without credentials.
-func (p *OpenAI) address() string {
-	u, err := url.Parse(p.o.BaseURL)
-	if err != nil {
-		return "the language model"
-	}
-	return u.Redacted()
+// redacted is an address without its user, which may be a key, and its query.
+func redacted(u *url.URL) string {
+	shown := *u
+	shown.User, shown.RawQuery = nil, ""
+	return shown.String()
 }
 
 func prompt(name string, data any) (string, error) {

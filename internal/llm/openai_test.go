@@ -178,6 +178,26 @@ func TestOpenAIOptionsAreChecked(t *testing.T) {
 	}
 }
 
+// TestErrorsDoNotShowCredentials: a key may stand in the address, as its user.
+func TestErrorsDoNotShowCredentials(t *testing.T) {
+	_, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: "http://hidden-key@localhost:11434/v1"})
+	if err == nil || strings.Contains(err.Error(), "hidden-key") {
+		t.Errorf("got %v", err)
+	}
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	p, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: strings.Replace(gone.URL, "//", "//hidden-key@", 1) + "/v1/", Model: "m"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	_, err = p.Complete(t.Context(), request(leave))
+	wantError(t, err, schema.CodeUnavailable, "127.0.0.1")
+	if strings.Contains(err.Error(), "hidden-key") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func wantError(t *testing.T, err error, code schema.Code, says string) {
 	t.Helper()
 	var e *schema.RemoteError
