@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 
@@ -145,6 +146,25 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 		if reply.Error != nil || reply.Supported != c.supported || len(reply.Quotes) != c.quotes || !c.supported && reply.Text != schema.NoAnswer || c.supported && reply.Text != "yes" {
 			t.Errorf("%s: got %+v", c.name, reply)
 		}
+	}
+}
+
+// TestWhatTheLedgerCannotStoreIsCleaned: a jsonb value has no U+0000, and text
+// is valid UTF-8.
+func TestWhatTheLedgerCannotStoreIsCleaned(t *testing.T) {
+	kept := book{}
+	g, err := llm.NewGateway(kept, liar{Completion: llm.Completion{Model: "m\x00", Text: "five\x00 days\xff", Quotes: []wire.Quote{{End: 3}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply := g.Complete(t.Context(), request(works))
+	for _, s := range []string{reply.Text, reply.Usage.Model} {
+		if !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
+			t.Errorf("got %q", s)
+		}
+	}
+	if !reply.Supported || !strings.Contains(reply.Text, "five") || !strings.Contains(reply.Text, "days") {
+		t.Errorf("got %+v", reply)
 	}
 }
 

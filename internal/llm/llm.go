@@ -27,6 +27,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -158,7 +159,7 @@ func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
 
 // hash identifies what is asked, whoever asks it and until when.
 func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
-	text, err := json.Marshal(struct {
+	request, err := json.Marshal(struct {
 		Provider string
 		Task     wire.LLMTask
 		Question string
@@ -167,7 +168,7 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
-	return sha256.Sum256(text), nil
+	return sha256.Sum256(request), nil
 }
 
 // ask runs the provider and keeps of its answer what can be proved.
@@ -188,8 +189,8 @@ func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.
 	g.tokens.Add(ctx, int64(c.OutputTokens), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.String("direction", "out")))
 	span.SetAttributes(attribute.String("gen_ai.request.model", c.Model),
 		attribute.Int("gen_ai.usage.input_tokens", c.InputTokens), attribute.Int("gen_ai.usage.output_tokens", c.OutputTokens))
-	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(c.Text), Quotes: proved(c.Quotes, r.Passages),
-		Usage: schema.Usage{Provider: p.Name(), Model: c.Model, InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
+	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(text.Clean(c.Text)), Quotes: proved(c.Quotes, r.Passages),
+		Usage: schema.Usage{Provider: p.Name(), Model: text.Clean(c.Model), InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
 			Millis: float64(took.Microseconds()) / 1000}}
 	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
 	if !reply.Supported {
@@ -205,9 +206,9 @@ func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 		if q.Passage < 0 || q.Passage >= len(passages) {
 			continue
 		}
-		text := passages[q.Passage].Text
-		if q.Start < 0 || q.End > len(text) || q.Start >= q.End || !utf8.ValidString(text[q.Start:q.End]) ||
-			strings.TrimSpace(text[q.Start:q.End]) == "" || slices.Contains(out, q) {
+		body := passages[q.Passage].Text
+		if q.Start < 0 || q.End > len(body) || q.Start >= q.End || !utf8.ValidString(body[q.Start:q.End]) ||
+			strings.TrimSpace(body[q.Start:q.End]) == "" || slices.Contains(out, q) {
 			continue
 		}
 		out = append(out, q)
