@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"syscall"
 	"time"
 
@@ -160,14 +161,41 @@ func child(ctx context.Context, o Options) error {
 	return err
 }
 
+// longestLine is how many bytes of a line of the child are passed on.
+const longestLine = 64 << 10
+
 // relay passes the child's log lines on and returns the last.
 func relay(words io.Reader, log *slog.Logger) string {
 	last := ""
-	lines := bufio.NewScanner(words)
-	for lines.Scan() {
-		last = lines.Text()
-		log.Info(last, "program", "gpu-segmenter")
+	lines := bufio.NewReaderSize(words, longestLine)
+	for {
+		line, more, err := lines.ReadLine()
+		if err != nil { // its end; Wait tells of a child that ended badly
+			return last
+		}
+		last = string(line)
+		if more {
+			last += "…"
+		}
+		log.Log(context.Background(), level(last), last, "program", "gpu-segmenter")
+		for more && err == nil {
+			_, more, err = lines.ReadLine()
+		}
 	}
-	_, _ = io.Copy(io.Discard, words)
-	return last
+}
+
+var levelOf = regexp.MustCompile(`\blevel=([A-Z]+)\b|"level":"([A-Z]+)"`)
+
+// level is a line's own level. What has none, such as the words of a library or
+// a crash, is a warning: it must be seen.
+func level(line string) slog.Level {
+	found := levelOf.FindStringSubmatch(line)
+	if found == nil {
+		return slog.LevelWarn
+	}
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(found[1] + found[2])); err != nil {
+		return slog.LevelWarn
+	}
+	return l
 }

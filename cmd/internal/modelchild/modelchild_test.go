@@ -109,3 +109,24 @@ func TestAChildThatCannotStartSaysWhy(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestWhatTheChildSaysIsPassedOn: at its own level, a warning without one, and
+// past a line that is too long.
+func TestWhatTheChildSaysIsPassedOn(t *testing.T) {
+	var out strings.Builder
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	long := strings.Repeat("x", 200<<10)
+	last := relay(strings.NewReader(strings.Join([]string{
+		"time=1 level=INFO msg=unimportant", `{"level":"ERROR","msg":"no memory"}`, "panic: dead", long, "the last words"}, "\n")), log)
+	if last != "the last words" {
+		t.Errorf("the last line is %.80q", last)
+	}
+	for _, want := range []string{"level=ERROR msg=\"{", `level=WARN msg="panic: dead"`, "xxx…", `level=WARN msg="the last words"`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q was not passed on", want)
+		}
+	}
+	if strings.Contains(out.String(), "unimportant") || out.Len() > 80<<10 {
+		t.Errorf("too much was passed on: %d bytes", out.Len())
+	}
+}
