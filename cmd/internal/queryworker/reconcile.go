@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// abandonedAfter is when a synchronous question has no one who waits.
-	abandonedAfter = 15 * time.Minute
+	// abandonedAfter is when a synchronous question has no one who works on it
+	// any more: none runs for longer than longestAsk.
+	abandonedAfter = longestAsk + 5*time.Minute
 	// atOnce bounds what one look moves.
 	atOnce = 100
 )

@@ -11,12 +11,18 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// askTimeout bounds a question whose request has no deadline.
-const askTimeout = 2 * time.Minute
+const (
+	// askTimeout bounds a question whose request has no deadline, longestAsk one
+	// whose deadline is far away.
+	askTimeout = 2 * time.Minute
+	longestAsk = time.Hour
+)
 
 func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchReply {
-	ctx, cancel := until(ctx, r.Deadline, w.settings.QueryTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.settings.QueryTimeout)
 	defer cancel()
+	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
+	defer cancelSearch()
 	found, err := w.engine.Run(ctx, r.Query)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
@@ -36,8 +42,10 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 // ask answers a question that is stored already. Its text, plan and asker are
 // read from the store, as for an asynchronous one.
 func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
-	ctx, cancel := until(ctx, r.Deadline, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, longestAsk)
 	defer cancel()
+	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)
+	defer cancelAsk()
 	result, err := w.answerer.Ask(ctx, wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1})
 	if err != nil {
 		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "question", r.Question, "error", err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -78,6 +79,18 @@ func TestSearchRefusesWhatIsWrong(t *testing.T) {
 	}
 	if reply := w.search(wire.Query{Text: "zzqxv"}); reply.Error != nil {
 		t.Errorf("words that nobody knows gave %+v", reply.Error)
+	}
+}
+
+// TestASearchIsBoundedByItsSetting: a caller with more time does not change that.
+func TestASearchIsBoundedByItsSetting(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.settings.QueryTimeout = time.Nanosecond
+	q := wire.Query{Principal: w.principal, Collection: w.collection, Text: carryOver}
+	reply := w.worker(nil).search(w.context(), wire.SearchRequest{Envelope: wire.Header(), Query: q, Deadline: time.Now().Add(time.Hour)})
+	if reply.Error == nil || !strings.Contains(reply.Error.Message, "deadline exceeded") {
+		t.Errorf("got %+v", reply)
 	}
 }
 
