@@ -41,7 +41,7 @@ func testChanges(t *testing.T, s *server) {
 			t.Errorf("the old text is still found: %q", p.Text)
 		}
 	}
-	shown := into[api.DocumentDetail](t, s.sluice(t, "documents", "show", "bakery.txt", "-c", "changes", "--json").ok(t))
+	shown := show(t, s, "changes", "bakery.txt")
 	if len(shown.Versions) != 2 || shown.Versions[0].State != schema.StateReady || shown.Versions[1].State != schema.StateSuperseded {
 		t.Errorf("the versions are %+v", shown.Versions)
 	}

@@ -243,11 +243,15 @@ func testDocuments(t *testing.T, s *server, files int) {
 		}
 	}
 	const one = "reports/safety-report-2024.pdf"
-	shown := into[api.DocumentDetail](t, s.sluice(t, "documents", "show", one, "-c", "examples", "--json").ok(t))
+	shown := show(t, s, "examples", one)
 	if shown.ExternalID != one || shown.MediaType != "application/pdf" || len(shown.Versions) != 1 || shown.Versions[0].State != schema.StateReady {
 		t.Errorf("%+v", shown)
 	}
 	s.sluice(t, "documents", "show", shown.ID.String()).ok(t).has(t, one, "version 1", "ready")
+	two := s.sluice(t, "documents", "show", one, "faq/staff-faq.md", "-c", "examples", "--json").ok(t)
+	if list := into[[]api.DocumentDetail](t, two); len(list) != 2 || list[1].ExternalID != "faq/staff-faq.md" {
+		t.Errorf("%v", two)
+	}
 	s.sluice(t, "documents", "list", "-c", "examples", "--prefix", "handbook/").ok(t).has(t, "handbook/01-working-hours.md")
 	s.sluice(t, "collections", "list").ok(t).has(t, "examples")
 	s.sluice(t, "documents", "show", "no/such.pdf", "-c", "examples").fails(t, "no/such.pdf", "not found")

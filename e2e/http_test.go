@@ -151,6 +151,12 @@ func documents(t *testing.T, s *server, collection string) map[string]schema.Doc
 	return out
 }
 
+// show returns one document with its versions.
+func show(t *testing.T, s *server, collection, name string) api.DocumentDetail {
+	t.Helper()
+	return into[api.DocumentDetail](t, s.sluice(t, "documents", "show", name, "-c", collection, "--json").ok(t))
+}
+
 // counts are how many documents of a collection are in each state.
 func counts(t *testing.T, s *server, collection string) map[schema.State]int64 {
 	t.Helper()

@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -60,14 +59,10 @@ func testJobs(t *testing.T, s *server) {
 
 	// A job that can't get on, because the model server stands still, can be cancelled.
 	model := s.child(t, "gpu-segmenter")
-	if err := syscall.Kill(model, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, model)
 	stuck := startJob(t, s, "jobs", question)
 	cancelled := into[schema.Job](t, s.sluice(t, "jobs", "cancel", stuck.ID.String(), "--json").ok(t))
-	if err := syscall.Kill(model, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	thaw(t, model)
 	if cancelled.State != schema.JobCancelled || cancelled.Result != nil {
 		t.Errorf("the cancelled job is %+v", cancelled)
 	}
