@@ -145,11 +145,11 @@ func (p *packer) flush() {
 	var b builder
 	for i, block := range p.blocks {
 		for j, piece := range pieces(block, p.limit) {
-			t := CountTokens(piece.text)
+			t := piece.tokens
 			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
 				p.emit(&b)
 			}
-			b.add(piece, t, block.Page)
+			b.add(piece, block.Page)
 		}
 	}
 	p.emit(&b)
@@ -179,7 +179,7 @@ type builder struct {
 	pages  []schema.PageMark
 }
 
-func (b *builder) add(p piece, tokens, page int) {
+func (b *builder) add(p piece, page int) {
 	if b.text.Len() == 0 {
 		p.text = strings.TrimSpace(p.text)
 	} else {
@@ -189,36 +189,38 @@ func (b *builder) add(p piece, tokens, page int) {
 		b.pages = append(b.pages, schema.PageMark{Start: b.text.Len(), Page: page})
 	}
 	b.text.WriteString(p.text)
-	b.tokens += tokens
+	b.tokens += p.tokens
 }
 
 // piece is a block's text or a part of it, and what separates it from the piece
 // before it when both are in one section.
 type piece struct {
-	text string
-	sep  string
+	text   string
+	sep    string
+	tokens int
 }
 
 // pieces returns the block's text whole if it is within limit, else cut between
 // lines; a line over the limit between sentences; a sentence of more than a
 // quarter of the limit between words.
 func pieces(b schema.Block, limit int) []piece {
-	if CountTokens(b.Text) <= limit {
-		return []piece{{b.Text, "\n\n"}}
+	if n := CountTokens(b.Text); n <= limit {
+		return []piece{{b.Text, "\n\n", n}}
 	}
 	var out []piece
 	for line := range strings.SplitSeq(b.Text, "\n") {
 		if isSpace(line) {
 			continue
 		}
-		if CountTokens(line) <= limit {
-			out = append(out, piece{strings.TrimRight(line, " \t"), "\n"})
+		if n := CountTokens(line); n <= limit {
+			out = append(out, piece{strings.TrimRight(line, " \t"), "\n", n})
 			continue
 		}
 		sep := "\n"
 		for _, r := range Split(line, Sentences(line), max(limit/4, 1)) {
 			part := r.Of(line)
-			out = append(out, piece{strings.TrimSpace(part), sep})
+			trimmed := strings.TrimSpace(part)
+			out = append(out, piece{trimmed, sep, CountTokens(trimmed)})
 			sep = ""
 			if r, _ := utf8.DecodeLastRuneInString(part); unicode.IsSpace(r) {
 				sep = " "

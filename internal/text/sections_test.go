@@ -161,3 +161,15 @@ func TestSectionsLoseNothing(t *testing.T) {
 		}
 	})
 }
+
+func TestSentencesOfALongLineStayApart(t *testing.T) {
+	line := strings.TrimSpace(strings.Repeat("The pump is loud. It leaks. ", 60))
+	sections := Sections(schema.Parsed{Blocks: []schema.Block{{Kind: schema.BlockParagraph, Text: line}}}, 100)
+	var texts []string
+	for _, s := range sections {
+		texts = append(texts, s.Text)
+	}
+	if len(texts) < 2 || strings.Join(texts, " ") != line {
+		t.Errorf("%d sections: %q", len(texts), texts)
+	}
+}

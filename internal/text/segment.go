@@ -80,6 +80,19 @@ func Split(text string, sentences []Range, limit int) []Range {
 // an empty line) fill a chunk while it stays within l tokens; a longer paragraph
 // is cut between sentences.
 func CoarseChunks(text string, sentences []Range, l int) []Range {
+	return coarseChunks(text, sentences, counts(text, sentences), l)
+}
+
+// counts counts the tokens of each sentence.
+func counts(text string, sentences []Range) []int {
+	out := make([]int, len(sentences))
+	for i, s := range sentences {
+		out[i] = CountTokens(s.Of(text))
+	}
+	return out
+}
+
+func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 	var (
 		out   []Range
 		chunk Range
@@ -93,16 +106,13 @@ func CoarseChunks(text string, sentences []Range, l int) []Range {
 	}
 	for _, p := range paragraphs(text, sentences) {
 		total := 0
-		counts := make([]int, 0, p.End-p.Start)
-		for _, s := range sentences[p.Start:p.End] {
-			n := CountTokens(s.Of(text))
-			counts = append(counts, n)
+		for _, n := range tokens[p.Start:p.End] {
 			total += n
 		}
 		if size+total > l {
 			cut()
 		}
-		for _, n := range counts {
+		for _, n := range tokens[p.Start:p.End] {
 			if size+n > l {
 				cut()
 			}
@@ -171,12 +181,9 @@ func Passages(text string, sentences []Range, scores []float64, g Segmentation) 
 		return nil, fmt.Errorf("segmentation: sentences end at byte %d of %d", at, len(text))
 	}
 
-	c := cutter{g: g, text: text, sentences: sentences, scores: scores, counts: make([]int, len(sentences))}
-	for i, s := range sentences {
-		c.counts[i] = CountTokens(s.Of(text))
-	}
+	c := cutter{g: g, text: text, sentences: sentences, scores: scores, counts: counts(text, sentences)}
 	var parts []Range
-	for _, chunk := range CoarseChunks(text, sentences, g.CoarseTokens) {
+	for _, chunk := range coarseChunks(text, sentences, c.counts, g.CoarseTokens) {
 		start := chunk.Start
 		for i := chunk.Start; i < chunk.End; i++ {
 			if i == chunk.End-1 || scores[i] < g.SplitScore {
