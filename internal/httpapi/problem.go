@@ -12,6 +12,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// statusClientGone is what logs show of a request whose client went away.
+const statusClientGone = 499
+
 var statuses = []struct {
 	err    error
 	status int
@@ -55,7 +58,7 @@ func problem(ctx context.Context, err error) error {
 		return out
 	}
 	if errors.Is(err, context.Canceled) {
-		return huma.NewError(499, "the client went away")
+		return huma.NewError(statusClientGone, "the client went away")
 	}
 	slog.ErrorContext(ctx, "a request failed", "tenant", caller(ctx).Tenant, "error", err)
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")

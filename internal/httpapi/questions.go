@@ -40,7 +40,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 
 func (s *server) routeQuestions() {
 	tags := []string{"Questions"}
-	route(s, huma.Operation{OperationID: "search", Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags},
+	route(s, huma.Operation{OperationID: "search", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
 			begin := time.Now()
 			q, err := s.resolve(ctx, &p, in.Body)
@@ -59,7 +59,7 @@ func (s *server) routeQuestions() {
 			}
 			return &reply[api.SearchResult]{out}, nil
 		})
-	route(s, huma.Operation{OperationID: "ask", Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags},
+	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Answer], error) {
 			q, err := s.resolve(ctx, &p, in.Body)
 			if err != nil {
@@ -87,7 +87,7 @@ func (s *server) routeQuestions() {
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.Job(ctx, p, in.Job))
 		})
-	route(s, huma.Operation{OperationID: "cancel-job", Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},
+	route(s, huma.Operation{OperationID: "cancel-job", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.CancelJob(ctx, p, in.Job))
 		})

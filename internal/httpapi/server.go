@@ -52,7 +52,8 @@ func New(o Options) http.Handler {
 	config := huma.DefaultConfig("Sluice", o.Version)
 	config.Info.Description = "Ingest documents, search them, and get answers with citations.\n\n" +
 		"Send an API key as `Authorization: Bearer <key>`. Errors are `application/problem+json`. " +
-		"A POST with an `Idempotency-Key` header acts once, however often it is sent. " +
+		"A POST with an `Idempotency-Key` header acts once, however often the same key sends it, for a day; " +
+		"those that change nothing, and `/v1/ask`, run again. " +
 		"Lists return a cursor, `next`, while there is more."
 	config.DocsPath = "" // the built-in page loads scripts from elsewhere
 	config.SchemasPath = ""
@@ -128,7 +129,10 @@ func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle
 	}
 	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
-	op.Metadata = map[string]any{scopeKey: scope}
+	if op.Metadata == nil {
+		op.Metadata = map[string]any{}
+	}
+	op.Metadata[scopeKey] = scope
 	if scope != "" {
 		op.Description += "\n\nNeeds the `" + string(scope) + "` scope."
 	}

@@ -22,7 +22,7 @@ func (s *server) routeTenants() {
 			items, next, err := s.Tenants.Tenants(ctx, in.query())
 			return list(items, next, err, shownTenant)
 		})
-	route(s, huma.Operation{OperationID: "create-tenant", Method: http.MethodPost, Path: "/v1/tenants", Summary: "Create a tenant and its first key", Tags: tenants, DefaultStatus: http.StatusCreated},
+	route(s, huma.Operation{OperationID: "create-tenant", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/tenants", Summary: "Create a tenant and its first key", Tags: tenants, DefaultStatus: http.StatusCreated},
 		schema.ScopeOperator, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewTenant }) (*reply[api.TenantCreated], error) {
 			t, key, err := s.Tenants.CreateTenant(ctx, p, schema.NewTenant{Name: in.Body.Name, MaxDocuments: in.Body.MaxDocuments, MaxBytes: in.Body.MaxBytes})
 			return replyTo(api.TenantCreated{Tenant: shownTenant(t), APIKey: key}, err)
@@ -45,7 +45,7 @@ func (s *server) routeTenants() {
 			items, next, err := s.Tenants.Keys(ctx, p, in.query())
 			return list(items, next, err, shownKey)
 		})
-	route(s, huma.Operation{OperationID: "create-key", Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
+	route(s, huma.Operation{OperationID: "create-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
 		Description: "The key is in this reply and nowhere else."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
 			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})

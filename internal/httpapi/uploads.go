@@ -98,7 +98,7 @@ func (s *server) routeUploads() {
 			}
 			return &reply[api.Uploaded]{uploaded(done[0])}, nil
 		})
-	route(s, huma.Operation{OperationID: "compare-documents", Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
+	route(s, huma.Operation{OperationID: "compare-documents", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
 		Description: "Fingerprints are held against the same document's newest version alone: knowing a hash never grants bytes.", MaxBodyBytes: 16 << 20},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection

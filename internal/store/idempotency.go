@@ -18,8 +18,9 @@ const (
 	// KeepReplies is how long a repeat gets the stored reply.
 	KeepReplies = 24 * time.Hour
 	// abandonAfter is when a request that never completed (its server died) no
-	// longer keeps its key.
-	abandonAfter = 2 * time.Minute
+	// longer keeps its key: longer than any request takes, or a repeat would act
+	// beside the first one.
+	abandonAfter = 15 * time.Minute
 
 	beginReplySQL = `
 INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, $2, $3, $4)

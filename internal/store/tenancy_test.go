@@ -125,11 +125,15 @@ func TestRepeatedRequests(t *testing.T) {
 	if err := f.AbandonRequest(ctx, f.a, "k2"); err != nil {
 		t.Fatal(err)
 	}
-	for _, age := range []string{"0 s", "3 minutes", "3 minutes"} {
+	for _, age := range []string{"0 s", "16 minutes", "16 minutes"} {
 		run(t, f, f.a, `UPDATE idempotency SET created_at = now() - $1::interval WHERE key = 'k2'`, age)
 		if r, err := f.BeginRequest(ctx, f.a, "k2", "POST /x", hash); r != nil || err != nil {
 			t.Errorf("%s old: %v, %v", age, r, err)
 		}
+	}
+	run(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '10 minutes' WHERE key = 'k2'`)
+	if _, err := f.BeginRequest(ctx, f.a, "k2", "POST /x", hash); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("while a long request runs: %v", err)
 	}
 	run(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '25 hours' WHERE key = 'k'`)
 	if r, err := f.BeginRequest(ctx, f.a, "k", "POST /y", []byte("else")); r != nil || err != nil {

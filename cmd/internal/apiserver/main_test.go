@@ -1,0 +1,148 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func TestMain(m *testing.M) {
+	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
+}
+
+// world is a running API, its database, and the first key's caller.
+type world struct {
+	user
+	store *store.Store
+	nats  *nats.Conn
+	admin schema.Principal
+}
+
+// user sends requests with one key.
+type user struct {
+	t        *testing.T
+	url, key string
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	s, err := store.Open(t.Context(), localtest.Database(t), store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: localtest.NATS(t).URL(), Name: "api"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	keys := auth.New(s)
+	key, _, err := keys.EnsureBootstrap(t.Context(), "first")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err := keys.Authenticate(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0"}, apiserver.Deps{Store: s, NATS: nc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin}
+}
+
+// with makes a key of the first tenant.
+func (w *world) with(groups []string, scopes ...schema.Scope) user {
+	w.t.Helper()
+	var made api.KeyCreated
+	w.post("/v1/keys", api.NewKey{Name: "k", Scopes: scopes, Groups: groups}, "").want(http.StatusCreated, &made)
+	return user{t: w.t, url: w.url, key: made.APIKey}
+}
+
+type response struct {
+	t      *testing.T
+	status int
+	body   []byte
+}
+
+func (u user) post(path string, body any, idempotencyKey string) response {
+	u.t.Helper()
+	data, err := json.Marshal(body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return u.do(http.MethodPost, path, bytes.NewReader(data), idempotencyKey)
+}
+
+func (u user) do(method, path string, body io.Reader, idempotencyKey string) response {
+	u.t.Helper()
+	r, err := http.NewRequestWithContext(u.t.Context(), method, u.url+path, body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+u.key)
+	r.Header.Set("Content-Type", "application/json")
+	if idempotencyKey != "" {
+		r.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	got, err := http.DefaultClient.Do(r)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer func() { _ = got.Body.Close() }()
+	data, err := io.ReadAll(got.Body)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return response{t: u.t, status: got.StatusCode, body: data}
+}
+
+// want checks the status and decodes the body into out unless it is nil.
+func (r response) want(status int, out any) {
+	r.t.Helper()
+	if r.status != status {
+		r.t.Fatalf("got %d %s, want %d", r.status, r.body, status)
+	}
+	if out != nil {
+		if err := json.Unmarshal(r.body, out); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// scalar reads one value as the first tenant.
+func scalar[T any](w *world, sql string, args ...any) T {
+	w.t.Helper()
+	var out T
+	err := w.store.AsTenant(w.t.Context(), w.admin.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, sql, args...).Scan(&out)
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+	return out
+}
