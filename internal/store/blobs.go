@@ -22,7 +22,9 @@ LEFT JOIN blob_chunks c ON c.tenant_id = b.tenant_id AND c.sha256 = b.sha256 AND
 WHERE b.tenant_id = $1 AND b.sha256 = $2`
 	contentSQL = `
 SELECT v.sha256, v.media_type FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL`
+WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL
+  AND (NOT EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id)
+       OR EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id AND l.label = ANY ($3::text[])))`
 	blobChunkSQL = `SELECT data FROM blob_chunks WHERE tenant_id = $1 AND sha256 = $2 AND ordinal = $3`
 )
 
@@ -54,8 +56,10 @@ func (s *Store) OpenBlob(ctx context.Context, tenant uuid.UUID, sha256 []byte) (
 }
 
 // OpenContent opens the bytes of a document's newest version and tells their
-// media type. schema.ErrNotFound: no such document, or none that p sees, or its
-// bytes were not kept.
+// media type. Its labels hold for every key, whatever its scopes:
+// schema.ErrForbidden is for one that lists the document but has none of its
+// groups. schema.ErrNotFound: no such document, or none that p sees, or its bytes
+// were not kept.
 func (s *Store) OpenContent(ctx context.Context, p schema.Principal, document uuid.UUID) (*Blob, string, error) {
 	var hash []byte
 	var mediaType string
@@ -67,7 +71,11 @@ func (s *Store) OpenContent(ctx context.Context, p schema.Principal, document uu
 		if _, err := pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
 			return named(err, "document", document)
 		}
-		return tx.QueryRow(ctx, contentSQL, p.Tenant, document).Scan(&hash, &mediaType)
+		err = tx.QueryRow(ctx, contentSQL, p.Tenant, document, groupsOf(p)).Scan(&hash, &mediaType)
+		if isNoRows(err) {
+			return fmt.Errorf("document %s has labels, and the key none of them as a group: %w", document, schema.ErrForbidden)
+		}
+		return err
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("open content: %w", err)

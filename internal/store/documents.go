@@ -1,7 +1,8 @@
 package store
 
-// This file reads documents and their versions. A key without the ingest scope
-// sees documents as it would find them: unlabelled, or with one of its groups.
+// This file reads documents and their versions, without their text. A key
+// without the ingest scope sees documents as it would find them: unlabelled, or
+// with one of its groups.
 
 import (
 	"context"
@@ -43,11 +44,15 @@ FROM versions WHERE tenant_id = $1 AND document_id = $2 ORDER BY number DESC LIM
 // sight is what of a tenant's documents p may see: the first three parameters
 // of documentSelect.
 func sight(p schema.Principal, more ...any) []any {
-	groups := p.Groups
-	if groups == nil {
-		groups = []string{}
+	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), groupsOf(p)}, more...)
+}
+
+// groupsOf are p's groups, never nil: SQL would find NULL in none.
+func groupsOf(p schema.Principal) []string {
+	if p.Groups == nil {
+		return []string{}
 	}
-	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), groups}, more...)
+	return p.Groups
 }
 
 // Document returns a document with its newest version.

@@ -2,9 +2,7 @@ package apiserver
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,24 +17,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// documents adds reading bytes to the store.
+// documents gives the store's bytes the API's shape.
 type documents struct{ *store.Store }
 
 // OpenContent implements httpapi.Documents.
 func (d documents) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
-	document, err := d.Document(ctx, p, id)
+	blob, mediaType, err := d.Store.OpenContent(ctx, p, id)
 	if err != nil {
 		return httpapi.Content{}, err
 	}
-	sum, err := hex.DecodeString(document.SHA256)
-	if err != nil {
-		return httpapi.Content{}, fmt.Errorf("read the hash of document %s: %w", id, err)
-	}
-	blob, err := d.OpenBlob(ctx, p.Tenant, sum)
-	if err != nil {
-		return httpapi.Content{}, err
-	}
-	return httpapi.Content{ReadCloser: io.NopCloser(blob), MediaType: document.MediaType, Bytes: blob.Size()}, nil
+	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
 }
 
 // tenants makes keys through auth and reads the rest from the store.
