@@ -22,7 +22,7 @@ import (
 
 // Unfinished is what the reconciler looks at.
 type Unfinished interface {
-	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (int, error)
+	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error)
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
@@ -73,11 +73,15 @@ type reconciler struct {
 }
 
 func (r *reconciler) round(ctx context.Context) error {
-	n, err := r.unfinished.RequeueExpired(ctx, r.options.Lease, r.options.Grace, requeueRows)
+	n, crashed, err := r.unfinished.RequeueExpired(ctx, r.options.Lease, r.options.Grace, requeueRows)
 	if err != nil {
 		return fmt.Errorf("queue versions with ended leases: %w", err)
 	}
 	r.tell(ctx, "lease", n)
+	if crashed > 0 {
+		slog.WarnContext(ctx, "versions failed: their workers vanished too often", "versions", crashed)
+		meters.outcome(ctx, "failed", crashed)
+	}
 
 	now := time.Now()
 	tenants, oldest, err := r.unfinished.Backlogs(ctx, now.Add(-r.options.Requeue))

@@ -40,7 +40,7 @@ ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 SELECT id FROM versions WHERE tenant_id = $1 AND id IN (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = ANY ($2))
 ORDER BY id FOR UPDATE`
 	requeueSQL = `
-UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, reason_code = NULL, reason = NULL,
+UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, losses = 0, reason_code = NULL, reason = NULL,
        queued_at = now(), finished_at = NULL, trace = nullif($3, '')
 FROM documents d
 WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND v.state = 'failed' AND d.tenant_id = v.tenant_id AND d.id = v.document_id

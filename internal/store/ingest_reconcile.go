@@ -16,6 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+const (
+	// lostLimit is how often a version may lose its worker before it fails.
+	lostLimit = 20
+	// suspectLosses make a version one that may be what kills the workers. Such
+	// go one at a time, so that it takes no others with it to the limit.
+	suspectLosses = 5
+)
+
 // expiredSQL finds versions whose lease ran out, or whose holder is dead: its
 // session's advisory lock is gone, and it has not extended the lease for a while.
 const expiredSQL = `
@@ -27,89 +35,132 @@ WITH dead AS MATERIALIZED (
           AND l.objid = (hashtext(h.holder)::bigint & 4294967295)::oid
           AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
 )
-SELECT v.tenant_id, v.id
+SELECT v.tenant_id, v.id, v.attempt, l.expires_at
 FROM leases l JOIN versions v ON v.tenant_id = l.tenant_id AND v.id = l.subject_id
 WHERE l.kind = 'version' AND v.state = 'processing'
   AND (l.expires_at < now() OR l.expires_at < now() + $2 AND l.holder IN (SELECT holder FROM dead))
-ORDER BY v.id LIMIT $1
-FOR UPDATE OF v SKIP LOCKED`
+  AND (v.losses < $4 OR NOT EXISTS (
+      SELECT FROM versions u WHERE u.losses > 0 AND u.losses >= $4 AND u.state IN ('queued', 'processing') AND u.id < v.id))
+ORDER BY v.id LIMIT $1`
 
 // RequeueExpired queues at most limit versions whose lease has ended: ttl is the
 // length of a lease, grace how long a dead holder's lease stays valid after it
-// was last extended. It returns how many were queued.
-func (s *Store) RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (int, error) {
-	return s.requeue(ctx, expiredSQL, limit, max(ttl-grace, 0), presenceClass)
+// was last extended. It returns how many were queued, and how many failed
+// because their workers vanished too often.
+func (s *Store) RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error) {
+	type ended struct {
+		ids      []uuid.UUID
+		attempts []int
+		until    []time.Time
+	}
+	var found map[uuid.UUID]*ended
+	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		found = map[uuid.UUID]*ended{}
+		rows, err := tx.Query(ctx, expiredSQL, limit, max(ttl-grace, 0), presenceClass, suspectLosses)
+		if err != nil {
+			return err
+		}
+		var tenant, id uuid.UUID
+		var attempt int
+		var until time.Time
+		_, err = pgx.ForEachRow(rows, []any{&tenant, &id, &attempt, &until}, func() error {
+			e := found[tenant]
+			if e == nil {
+				e = &ended{}
+				found[tenant] = e
+			}
+			e.ids, e.attempts, e.until = append(e.ids, id), append(e.attempts, attempt), append(e.until, until)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("find ended leases: %w", err)
+	}
+	for tenant, e := range found {
+		q, f, err := s.requeue(ctx, tenant, 1, `
+			SELECT v.id FROM unnest($1::uuid[], $2::int[], $3::timestamptz[]) AS w(id, attempt, until)
+			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'
+			JOIN leases l ON l.subject_id = v.id AND l.expires_at = w.until
+			ORDER BY v.id FOR UPDATE OF v SKIP LOCKED`, e.ids, e.attempts, e.until)
+		queued, failed = queued+q, failed+f
+		if err != nil {
+			return queued, failed, err
+		}
+	}
+	return queued, failed, nil
 }
 
 // RequeueStranded queues at most limit versions of a tenant that were queued
 // before a time and that no one holds: their message is gone, or their lease.
 func (s *Store) RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error) {
-	return s.requeue(ctx, `
-		SELECT v.tenant_id, v.id FROM versions v
+	n, _, err := s.requeue(ctx, tenant, 0, `
+		SELECT v.id FROM versions v
 		WHERE v.tenant_id = $2 AND v.state IN ('queued', 'processing') AND v.queued_at < $3
 		  AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = v.tenant_id AND l.subject_id = v.id)
 		ORDER BY v.id LIMIT $1
 		FOR UPDATE SKIP LOCKED`, limit, tenant, before)
+	return n, err
 }
 
-// requeue raises the attempt of the versions that query finds, and queues them
-// in the same transaction.
-func (s *Store) requeue(ctx context.Context, query string, args ...any) (int, error) {
-	var n int
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		n = 0
+const requeueFoundSQL = `
+UPDATE versions v SET
+    attempt = v.attempt + 1,
+    losses = v.losses + $3,
+    state = CASE WHEN v.losses + $3 >= $4 THEN 'failed' ELSE 'queued' END,
+    queued_at = CASE WHEN v.losses + $3 >= $4 THEN v.queued_at ELSE now() END,
+    finished_at = CASE WHEN v.losses + $3 >= $4 THEN now() END,
+    reason_code = CASE WHEN v.losses + $3 >= $4 THEN $5 END,
+    reason = CASE WHEN v.losses + $3 >= $4 THEN $6 END
+FROM documents d
+WHERE v.tenant_id = $1 AND v.id = ANY($2) AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+RETURNING v.collection_id, v.document_id, v.id, v.attempt, v.bytes, coalesce(v.trace, ''), d.external_id, v.state`
+
+// requeue raises the attempt of a tenant's versions that query finds and locks,
+// and queues them in the same transaction. Their losses rise by lost; at the limit they fail.
+func (s *Store) requeue(ctx context.Context, tenant uuid.UUID, lost int, query string, args ...any) (queued, failed int, err error) {
+	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		queued, failed = 0, 0
 		rows, err := tx.Query(ctx, query, args...)
 		if err != nil {
 			return fmt.Errorf("find versions that no one works on: %w", err)
 		}
-		var tenants, ids []uuid.UUID
-		var tenant, id uuid.UUID
-		if _, err := pgx.ForEachRow(rows, []any{&tenant, &id}, func() error {
-			tenants, ids = append(tenants, tenant), append(ids, id)
-			return nil
-		}); err != nil || len(ids) == 0 {
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil || len(ids) == 0 {
 			return err
 		}
-		rows, err = tx.Query(ctx, `
-			UPDATE versions v SET attempt = attempt + 1, state = 'queued', queued_at = now()
-			FROM unnest($1::uuid[], $2::uuid[]) AS w(tenant, id)
-			WHERE v.tenant_id = w.tenant AND v.id = w.id
-			RETURNING v.tenant_id, v.collection_id, v.document_id, v.id, v.attempt, v.bytes, coalesce(v.trace, '')`, tenants, ids)
+		reason := schema.Reason{Code: schema.ReasonCrashed,
+			Message: fmt.Sprintf("the worker that had it vanished %d times; the workers' logs may say why", lostLimit)}
+		rows, err = tx.Query(ctx, requeueFoundSQL, tenant, ids, lost, lostLimit, reason.Code, reason.Message)
 		if err != nil {
 			return fmt.Errorf("queue versions again: %w", err)
 		}
 		out := outboxRows{}
-		var m wire.IngestMessage
-		if _, err := pgx.ForEachRow(rows, []any{&m.Tenant, &m.Collection, &m.Document, &m.Version, &m.Attempt, &m.Bytes, &m.Trace}, func() error {
-			m.Envelope = wire.Header()
-			n++
-			return out.addQueued(m)
+		m := wire.IngestMessage{Tenant: tenant}
+		e := wire.Event{At: time.Now().UTC()}
+		if _, err := pgx.ForEachRow(rows, []any{&m.Collection, &m.Document, &m.Version, &m.Attempt, &m.Bytes, &m.Trace, &e.ExternalID, &e.State}, func() error {
+			m.Envelope, e.Envelope, e.ID = wire.Header(), wire.Header(), schema.NewID()
+			e.Tenant, e.Collection, e.Document, e.Version = m.Tenant, m.Collection, m.Document, m.Version
+			e.Kind, e.Reason = "version."+string(e.State), nil
+			if e.State == schema.StateFailed {
+				failed++
+				e.Reason = &reason
+			} else {
+				queued++
+				if err := out.add(m.Tenant, wire.IngestSubject(m.Tenant), wire.IngestMessageID(m.Version, m.Attempt), m, m.Trace); err != nil {
+					return err
+				}
+			}
+			return out.add(m.Tenant, wire.EventSubject(m.Tenant, e.Kind), e.ID.String(), e, m.Trace)
 		}); err != nil {
 			return err
 		}
-		for _, table := range []string{
-			`DELETE FROM leases t USING unnest($1::uuid[], $2::uuid[]) AS w(tenant, id) WHERE t.tenant_id = w.tenant AND t.subject_id = w.id`,
-			`DELETE FROM artifacts t USING unnest($1::uuid[], $2::uuid[]) AS w(tenant, id) WHERE t.tenant_id = w.tenant AND t.version_id = w.id`,
-		} {
-			if _, err := tx.Exec(ctx, table, tenants, ids); err != nil {
-				return fmt.Errorf("forget the work on versions: %w", err)
-			}
+		if err := forgetWork(ctx, tx, ids); err != nil {
+			return fmt.Errorf("forget the work on versions: %w", err)
 		}
 		return out.insert(ctx, tx)
 	})
-	return n, err
-}
-
-// addQueued adds what queues a version: its message and its event.
-func (o *outboxRows) addQueued(m wire.IngestMessage) error {
-	if err := o.add(m.Tenant, wire.IngestSubject(m.Tenant), wire.IngestMessageID(m.Version, m.Attempt), m, m.Trace); err != nil {
-		return err
-	}
-	e := wire.Event{
-		Envelope: wire.Header(), ID: schema.NewID(), Kind: "version." + string(schema.StateQueued), State: schema.StateQueued,
-		Tenant: m.Tenant, Collection: m.Collection, Document: m.Document, Version: m.Version, At: time.Now().UTC(),
-	}
-	return o.add(m.Tenant, wire.EventSubject(m.Tenant, e.Kind), e.ID.String(), e, m.Trace)
+	return queued, failed, err
 }
 
 // Backlogs lists the tenants that have versions queued or processing since
