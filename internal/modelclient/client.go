@@ -7,6 +7,7 @@ package modelclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -21,6 +22,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+// ErrDisagree says that model servers with different packs run side by side. Trying again does not help: whoever runs
+// them must end it. So it is none of the errors that callers wait out.
+var ErrDisagree = errors.New("model servers with different packs")
 
 // Options of a Client. Zero values take the defaults.
 type Options struct {
@@ -102,7 +107,7 @@ func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ 
 			}
 			if r.Space != space || r.Vectors.Dimension != out.Dimension {
 				return wire.Vectors{}, "", fmt.Errorf("encode %d texts: model servers disagree, they have the spaces %q and %q; "+
-					"give all of them one pack (SLUICE_MODEL_PACK): %w", len(texts), space, r.Space, schema.ErrConflict)
+					"give all of them one pack (SLUICE_MODEL_PACK): %w", len(texts), space, r.Space, ErrDisagree)
 			}
 			out.Data = append(out.Data, r.Vectors.Data...)
 			cut += r.Truncated
@@ -140,7 +145,7 @@ func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (
 	for i, r := range replies {
 		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
 			return nil, 0, fmt.Errorf("segment %d runs: model servers disagree, they have the models %q and %q; "+
-				"give all of them one pack (SLUICE_MODEL_PACK): %w", len(runs), replies[0].Model, r.Model, schema.ErrConflict)
+				"give all of them one pack (SLUICE_MODEL_PACK): %w", len(runs), replies[0].Model, r.Model, ErrDisagree)
 		}
 		for j, run := range parts[i].of {
 			scores[run] = append(scores[run], r.Scores[j]...)

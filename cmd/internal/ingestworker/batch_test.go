@@ -5,12 +5,14 @@ package ingestworker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -310,4 +312,22 @@ func TestWritingTwiceChangesNothing(t *testing.T) {
 		t.Error("a write that does nothing must tell of nothing")
 	}
 	w.whole()
+}
+
+// TestModelServersThatDisagreeFailADocument: that is someone's to mend, and
+// waiting for it without a word is no help.
+func TestModelServersThatDisagreeFailADocument(t *testing.T) {
+	w := newWorld(t)
+	w.models.before = func(_ context.Context, op wire.ModelOp, _ []string) error {
+		if op == wire.OpEncode {
+			return fmt.Errorf("encode 2 texts: %w", modelclient.ErrDisagree)
+		}
+		return nil
+	}
+	w.upload("a.md", document("packs", 3))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateFailed: 1})
+	if d := w.document("a.md"); d.Reason == nil || !strings.Contains(d.Reason.Message, "3 times") || !strings.Contains(d.Reason.Message, modelclient.ErrDisagree.Error()) {
+		t.Errorf("got %+v", d.Reason)
+	}
 }
