@@ -33,8 +33,7 @@ type Telemetry struct {
 // Setup installs the global tracer and meter providers and the W3C propagators
 // for a service, for example "query-worker".
 func Setup(ctx context.Context, service, version string) (*Telemetry, error) {
-	res, err := resource.Merge(resource.Default(), resource.NewSchemaless(
-		semconv.ServiceName("sluice-"+service), semconv.ServiceVersion(version)))
+	res, err := describe(ctx, service, version)
 	if err != nil {
 		return nil, fmt.Errorf("describe service %s: %w", service, err)
 	}
@@ -69,6 +68,14 @@ func Setup(ctx context.Context, service, version string) (*Telemetry, error) {
 	otel.SetMeterProvider(t.metrics)
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	return t, nil
+}
+
+// describe names the service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES,
+// which come last, win over our names.
+func describe(ctx context.Context, service, version string) (*resource.Resource, error) {
+	return resource.New(ctx, resource.WithTelemetrySDK(),
+		resource.WithAttributes(semconv.ServiceName("sluice-"+service), semconv.ServiceVersion(version)),
+		resource.WithFromEnv())
 }
 
 // exporting reports whether the standard variables ask for an exporter of a
