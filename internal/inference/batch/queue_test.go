@@ -128,7 +128,6 @@ func TestInteractiveGoesBeforeBulk(t *testing.T) {
 		defer q.Close()
 		first := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		bulk := do(q, t.Context(), wire.LaneBulk, item{3, "b", nil}, item{3, "c", nil})
-		time.Sleep(50 * time.Millisecond)
 		urgent := do(q, t.Context(), wire.LaneInteractive, item{3, "U", nil})
 		if err := errors.Join(<-first, <-urgent, <-bulk); err != nil {
 			t.Fatal(err)
