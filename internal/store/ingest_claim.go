@@ -69,7 +69,8 @@ func (s *Store) ClaimVersions(ctx context.Context, tenant uuid.UUID, items []wir
 }
 
 // ReleaseVersions hands claimed versions back unworked, in the same attempt, so
-// that their messages may be delivered again.
+// that their messages may be delivered again. It tells no one: nothing was done
+// since the event that queued them, and the next that begins says so.
 func (s *Store) ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) error {
 	ids, attempts := split(items)
 	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {

@@ -142,12 +142,26 @@ func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (boo
 func (s *Store) FailAbandoned(ctx context.Context, after time.Duration) (int64, error) {
 	var n int64
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
+		n = 0
+		reason := schema.Reason{Code: string(schema.CodeUnavailable), Message: "the worker that answered it ended; ask again"}
+		rows, err := tx.Query(ctx, `
 			UPDATE questions SET state = 'failed', reason_code = $2, reason = $3, finished_at = now()
-			WHERE NOT async AND state IN ('queued', 'running') AND created_at < now() - $1::interval`,
-			after, string(schema.CodeUnavailable), "the worker that answered it ended; ask again")
-		n = tag.RowsAffected()
-		return err
+			WHERE NOT async AND state IN ('queued', 'running') AND created_at < now() - $1::interval
+			RETURNING tenant_id, collection_id, id, attempt, coalesce(trace, '')`,
+			after, reason.Code, reason.Message)
+		if err != nil {
+			return err
+		}
+		out := outboxRows{}
+		e := wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Reason: &reason}
+		var trace string
+		if _, err := pgx.ForEachRow(rows, []any{&e.Tenant, &e.Collection, &e.Question, &e.Attempt, &trace}, func() error {
+			n++
+			return out.addQuestionEvent(e, trace)
+		}); err != nil {
+			return err
+		}
+		return out.insert(ctx, tx)
 	})
 	return n, wrap(err, "end abandoned questions")
 }

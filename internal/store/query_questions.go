@@ -141,20 +141,35 @@ func (s Questions) Question(ctx context.Context, in wire.QuestionInput) (answer.
 func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	var q answer.Question
 	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `
-			UPDATE questions SET state = 'running', stage = $4
-			WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state IN ('queued', 'running')`,
-			in.Tenant, in.Question, in.Attempt, answer.StepUnderstand)
-		if err != nil {
+		var before schema.JobState
+		var trace string
+		err := tx.QueryRow(ctx, `
+			WITH old AS (
+			    SELECT tenant_id, id, state FROM questions
+			    WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND state IN ('queued', 'running') FOR UPDATE
+			)
+			UPDATE questions q SET state = 'running', stage = $4 FROM old
+			WHERE q.tenant_id = old.tenant_id AND q.id = old.id RETURNING old.state, coalesce(q.trace, '')`,
+			in.Tenant, in.Question, in.Attempt, answer.StepUnderstand).Scan(&before, &trace)
+		gone := errors.Is(err, pgx.ErrNoRows)
+		if err != nil && !gone {
 			return err
 		}
 		if q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant); err != nil {
 			return err
 		}
-		if tag.RowsAffected() == 0 {
+		if gone {
 			return fmt.Errorf("it is %s in attempt %d: %w", q.State, q.Attempt, schema.ErrLostLease)
 		}
-		return nil
+		if !q.Async || before == schema.JobRunning {
+			return nil
+		}
+		out := outboxRows{}
+		if err := out.addQuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionRunning, State: schema.JobRunning,
+			Tenant: in.Tenant, Collection: q.Query.Collection, Question: in.Question, Attempt: in.Attempt}, trace); err != nil {
+			return err
+		}
+		return out.insert(ctx, tx)
 	})
 	return q, wrap(err, "begin question %s", in.Question)
 }

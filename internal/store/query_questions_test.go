@@ -312,6 +312,23 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 	if q, err := f.Questions().Question(t.Context(), in); err != nil || q.State != schema.JobFailed {
 		t.Errorf("got %+v, %v", q, err)
 	}
+	if e := messages[wire.QuestionEvent](t, f, wire.EventSubject(f.a.Tenant, wire.EventQuestionFailed)); len(e) != 1 || e[0].Question != in.Question || e[0].Reason == nil || e[0].Collection != f.collection {
+		t.Errorf("events %+v", e)
+	}
+}
+
+// TestBeginningAQuestionIsAnEventOnce: also when its worker begins it again.
+func TestBeginningAQuestionIsAnEventOnce(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	for range 2 {
+		if q, err := f.Questions().Begin(t.Context(), in); err != nil || q.State != schema.JobRunning {
+			t.Fatalf("got %+v, %v", q, err)
+		}
+	}
+	if e := messages[wire.QuestionEvent](t, f, wire.EventSubject(f.a.Tenant, wire.EventQuestionRunning)); len(e) != 1 || e[0].Question != in.Question || e[0].State != schema.JobRunning || e[0].Attempt != 1 {
+		t.Errorf("events %+v", e)
+	}
 }
 
 func call(f *fixture, in wire.QuestionInput) llm.Call {

@@ -83,6 +83,7 @@ func QuestionMessageID(question uuid.UUID, attempt int) string {
 // Kinds of events of asynchronous questions, "question." and the state.
 const (
 	EventQuestionQueued    = "question.queued"
+	EventQuestionRunning   = "question.running"
 	EventQuestionAnswered  = "question.answered"
 	EventQuestionFailed    = "question.failed"
 	EventQuestionCancelled = "question.cancelled"
@@ -91,7 +92,8 @@ const (
 // QuestionEvents is the subject pattern of one kind of event of all tenants.
 func QuestionEvents(kind string) string { return "sluice.events.*." + kind }
 
-// QuestionEvent tells of an asynchronous question's change of state.
+// QuestionEvent tells of an asynchronous question's change of state, and of a
+// synchronous one that ends because its worker is gone.
 type QuestionEvent struct {
 	Envelope
 	ID         uuid.UUID       `json:"id"`
