@@ -106,7 +106,11 @@ func (r *run) Run() error {
 	if err != nil {
 		return err
 	}
-	shown := health.New(r.HealthListen, worker, health.Checks{"database": db.Ping, "nats": nc.FlushWithContext}, observed.Handler())
+	shown := health.New(r.HealthListen, worker, health.Checks{
+		"database": db.Ping,
+		"nats":     nc.FlushWithContext,
+		"temporal": func(ctx context.Context) error { return durable.Check(ctx, tc) },
+	}, observed.Handler())
 	grace := ingestworker.Grace + 5*time.Second
 	return lifecycle.Main(ctx, log, grace, lifecycle.NewGroup(name, grace, worker, shown), func() {
 		log.Info("the ingest worker is ready")

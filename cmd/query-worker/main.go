@@ -101,6 +101,7 @@ func (r *run) Run() error {
 	shown := health.New(r.HealthListen, worker, health.Checks{
 		"database": db.Ping,
 		"nats":     func(ctx context.Context) error { return nc.FlushWithContext(ctx) },
+		"temporal": func(ctx context.Context) error { return durable.Check(ctx, tc) },
 	}, observed.Handler())
 	return lifecycle.Main(ctx, log, grace, lifecycle.NewGroup("query-worker", grace, worker, shown), func() {
 		log.Info("the query worker is ready")

@@ -54,6 +54,14 @@ func Dial(ctx context.Context, o Options) (client.Client, error) {
 	}
 }
 
+// Check reports whether the server that c is connected to serves.
+func Check(ctx context.Context, c client.Client) error {
+	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
+		return fmt.Errorf("temporal does not answer: %w", err)
+	}
+	return nil
+}
+
 // quiet keeps the SDK's chatter about its pollers out of the info level.
 type quiet struct{ slog.Handler }
 
