@@ -24,8 +24,20 @@ import (
 // data.
 var notTenants = []string{"goose_db_version", "spaces"}
 
-// systemTables are what sluice_system may touch.
-var systemTables = []string{"artifacts", "goose_db_version", "idempotency", "leases", "outbox", "questions", "tenants", "versions"}
+// systemColumns are what sluice_system may read of all tenants: no text, titles
+// or metadata, no questions, no replies.
+var systemColumns = map[string]string{
+	"artifacts":        "attempt created_at stage tenant_id version_id",
+	"documents":        "external_id id tenant_id", // events of failures name the document
+	"goose_db_version": "id is_applied tstamp version_id",
+	"idempotency":      "created_at key tenant_id",
+	"leases":           "attempt expires_at holder kind subject_id tenant_id",
+	"outbox":           "created_at id message_id payload subject tenant_id trace",
+	"questions":        "async attempt collection_id created_at id queued_at state tenant_id trace",
+	"tenants":          "created_at id max_bytes max_documents name",
+	"versions": "attempt bytes collection_id document_id finished_at id losses number passage_count purged_at queued_at " +
+		"retired_at state tenant_id trace",
+}
 
 type table struct {
 	name    string
@@ -296,6 +308,14 @@ func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 		return out
 	}
 	const tables = ` FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') `
+	const columns = ` FROM pg_class c JOIN pg_attribute ON attrelid = c.oid AND attnum > 0 AND NOT attisdropped
+		WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') `
+	var readable []string
+	for table, names := range systemColumns {
+		for name := range strings.FieldsSeq(names) {
+			readable = append(readable, table+"."+name)
+		}
+	}
 	const privileges = `'SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER'`
 	for _, c := range []struct {
 		what, sql string
@@ -318,7 +338,12 @@ func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 		{"tables that sluice_auth reaches", `SELECT relname` + tables + `AND relname <> 'api_keys' AND has_any_column_privilege('sluice_auth', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES')`, nil},
 		{"ways in which sluice_auth changes keys", `SELECT p FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p WHERE has_table_privilege('sluice_auth', 'api_keys', p)`, nil},
 		{"tables that sluice_system reaches", `SELECT relname` + tables + `AND relname <> ALL ($1)
-			AND (has_table_privilege('sluice_system', c.oid, ` + privileges + `) OR has_any_column_privilege('sluice_system', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`, []any{systemTables}},
+			AND (has_table_privilege('sluice_system', c.oid, ` + privileges + `) OR has_any_column_privilege('sluice_system', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`,
+			[]any{slices.Collect(maps.Keys(systemColumns))}},
+		{"tables that sluice_system changes as a whole", `SELECT relname` + tables + `AND relname <> ALL ('{tenants, leases}')
+			AND has_table_privilege('sluice_system', c.oid, 'UPDATE')`, nil},
+		{"columns that sluice_system reads", `SELECT relname || '.' || attname` + columns + `
+			AND NOT relname || '.' || attname = ANY ($1) AND has_column_privilege('sluice_system', c.oid, attnum, 'SELECT')`, []any{readable}},
 	} {
 		if found := list(c.sql, c.args...); len(found) > 0 {
 			t.Errorf("%s: %v", c.what, found)
