@@ -74,6 +74,12 @@ DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
 DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM versions v WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.purged_at IS NULL)`
 
+	// The one kept reply that shows a document: with its title and metadata.
+	purgeShownSQL = `
+DELETE FROM idempotency i USING documents d
+WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL
+  AND position(convert_to(d.id::text, 'UTF8') IN i.body) > 0`
+
 	purgeRepeatsSQL = `
 DELETE FROM idempotency WHERE (tenant_id, key) IN (
     SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
@@ -181,6 +187,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		batch.Queue(lockBlobsSQL, tenant, hashes)
 		batch.Queue(purgeBlobsSQL, tenant, hashes)
+		batch.Queue(purgeShownSQL, tenant, documents)
 		batch.Queue(purgeDocumentsSQL, tenant, documents)
 		return tx.SendBatch(ctx, batch).Close()
 	})

@@ -83,6 +83,14 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	if n := f.purgeAll(t); n != 0 {
 		t.Fatalf("purged %d living versions", n)
 	}
+	for _, shown := range []uuid.UUID{gone.Document, stays.Document} { // as a retry's reply shows them
+		if _, err := f.BeginRequest(t.Context(), f.a, shown.String(), "retry-document", []byte("h")); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.CompleteRequest(t.Context(), f.a, shown.String(), schema.Reply{Status: 200, Body: fmt.Appendf(nil, `{"id": %q, "metadata": {"k": "v"}}`, shown)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := f.DeleteDocument(t.Context(), f.a, gone.Document); err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +109,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 		{"the answer that read it", answerSQL, reading, removed},
 		{"the answer from another document", answerSQL, other, `hello t [{"stage": "dense"}] f 1 1 {"text": "hello"}`},
 		{"its document", `SELECT count(*)::text FROM documents WHERE id = $1`, gone.Document, "0"},
+		{"replies that show it or the other", `SELECT string_agg(key, ' ') FROM idempotency WHERE $1::uuid IS NOT NULL`, uuid.Nil, stays.Document.String()},
 		{"its versions", `SELECT count(*)::text FROM versions WHERE document_id = $1`, gone.Document, "0"},
 	} {
 		if got := one[string](t, f, f.a, c.sql, c.id); got != c.want {
