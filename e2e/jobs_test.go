@@ -2,9 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os/exec"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -73,26 +70,4 @@ func testJobs(t *testing.T, s *server) {
 	if after := showJob(t, s, stuck.ID.String()); after.State != schema.JobCancelled || after.Result != nil {
 		t.Errorf("the cancelled job became %+v", after)
 	}
-}
-
-// child returns the process id of the server's child that runs a program.
-func (s *server) child(t *testing.T, program string) int {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "ps", "-A", "-o", "pid=", "-o", "ppid=", "-o", "args=").Output()
-	if err != nil {
-		t.Fatalf("ps: %v", err)
-	}
-	parent := strconv.Itoa(s.cmd.Process.Pid)
-	for line := range strings.Lines(string(out)) {
-		fields := strings.Fields(line)
-		if len(fields) > 2 && fields[1] == parent && strings.HasSuffix(fields[2], program) {
-			pid, err := strconv.Atoi(fields[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return pid
-		}
-	}
-	t.Fatalf("no child of process %s runs %s:\n%s", parent, program, out)
-	return 0
 }

@@ -4,6 +4,7 @@ package retrieval
 // by inner product of unit vectors, searched exactly. Parameter: k, how many.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (h Hit) candidate(origin string) (schema.Candidate, error) {
 		return schema.Candidate{}, fmt.Errorf("passage %s [%d, %d): %w", p.ID, p.Start, p.End, errBounds)
 	}
 	return schema.Candidate{
-		Passage: p.ID, Document: h.Document, ExternalID: h.ExternalID, Title: h.Title,
+		Passage: p.ID, Document: h.Document, ExternalID: h.ExternalID, Title: cmp.Or(h.Title, h.ExternalID),
 		HeadingPath: h.Section.HeadingPath, Page: h.Section.PageAt(p.Start), Location: h.Section.Location(p.Start),
 		Spans: []schema.Span{{Version: h.Version, Section: h.Section.ID, Start: p.Start, End: p.End}},
 		Text:  h.Section.Text[p.Start:p.End], Tokens: p.Tokens,
