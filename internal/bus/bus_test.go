@@ -14,6 +14,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
@@ -158,6 +160,82 @@ func TestServeIsBoundedAndFinishesWhatItHolds(t *testing.T) {
 	if err := s.Stop(context.Background()); err != nil {
 		t.Fatalf("a second stop: %v", err)
 	}
+}
+
+// TestAServiceMeasuresItself: what it answered, what runs, what it refused.
+func TestAServiceMeasuresItself(t *testing.T) {
+	reader := metric.NewManualReader()
+	provider := metric.NewMeterProvider(metric.WithReader(reader))
+	defer provider.Shutdown(context.Background()) //nolint:errcheck // a test's
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(provider)
+	defer otel.SetMeterProvider(before)
+	nc := connect(t)
+	started, open := make(chan struct{}), make(chan struct{})
+	s := service(t, nc, 1, func(context.Context, wire.EncodeRequest) wire.EncodeReply {
+		started <- struct{}{}
+		<-open
+		return wire.EncodeReply{Envelope: wire.Header()}
+	})
+	ask := func() chan error {
+		done := make(chan error, 1)
+		go func() {
+			reply, err := request(t.Context(), nc, wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Texts: []string{"x"}})
+			if err == nil && reply.Error != nil {
+				err = reply.Error
+			}
+			done <- err
+		}()
+		return done
+	}
+	all := []chan error{ask()}
+	<-started
+	all = append(all, ask(), ask()) // one waits, one is refused
+	var refused error
+	select {
+	case refused = <-all[1]:
+		all = []chan error{all[0], all[2]}
+	case refused = <-all[2]:
+		all = all[:2]
+	}
+	if !errors.Is(refused, schema.ErrOverloaded) {
+		t.Fatalf("got %v", refused)
+	}
+	check := func(want map[string]float64) {
+		t.Helper()
+		var data metricdata.ResourceMetrics
+		if err := reader.Collect(context.Background(), &data); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, scope := range data.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				switch d := m.Data.(type) {
+				case metricdata.Sum[int64]:
+					got[m.Name] = float64(d.DataPoints[0].Value)
+				case metricdata.Histogram[float64]:
+					got[m.Name] = float64(d.DataPoints[0].Count)
+				}
+			}
+		}
+		for name, value := range want {
+			if got[name] != value {
+				t.Errorf("%s is %v, want %v", name, got[name], value)
+			}
+		}
+	}
+	check(map[string]float64{"sluice.service.in_flight": 1, "sluice.service.waiting": 1, "sluice.service.overloaded": 1})
+	close(open)
+	<-started
+	for _, done := range all {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	check(map[string]float64{"sluice.service.in_flight": 0, "sluice.service.waiting": 0, "sluice.service.overloaded": 1, "sluice.service.duration": 2})
 }
 
 func TestTraceTravelsInHeaders(t *testing.T) {

@@ -34,6 +34,7 @@ type Service struct {
 	options ServeOptions
 	handle  func(context.Context, []byte) (any, error)
 	failure func(*schema.RemoteError) any
+	meters  meters
 }
 
 // Serve makes a service. handle runs once per request; failure makes the reply
@@ -44,7 +45,7 @@ func Serve[Req, Reply any, P interface {
 }](nc *nats.Conn, o ServeOptions, handle func(context.Context, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
 	o.Concurrency = int(positive(int64(o.Concurrency), 16))
 	s := &Service{
-		nc: nc, options: o,
+		nc: nc, options: o, meters: newMeters(o.Subject),
 		handle: func(ctx context.Context, data []byte) (any, error) {
 			request, err := wire.Decode[Req, P](data)
 			if err != nil {
@@ -112,7 +113,9 @@ func (r *serving) accept(msg *nats.Msg) {
 	}
 	select {
 	case r.queue <- msg:
+		r.meters.waiting.Add(context.Background(), 1, r.meters.of)
 	default:
+		r.meters.refused.Add(context.Background(), 1, r.meters.of)
 		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
 			Message: fmt.Sprintf("%s is overloaded: %d requests run and as many wait", r.options.Subject, r.options.Concurrency)}))
 	}
@@ -152,6 +155,7 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 	ctx, span := tracer.Start(Extract(ctx, msg.Header), "serve "+s.options.Subject, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", s.options.Subject)))
 	defer span.End()
+	defer s.meters.begin(ctx)()
 	defer func() {
 		if p := recover(); p != nil {
 			slog.ErrorContext(ctx, "a request handler panicked", "subject", s.options.Subject, "panic", p)

@@ -16,8 +16,8 @@ import (
 type metrics struct {
 	relayed, requeued, versions, bytes metric.Int64Counter
 	open                               metric.Int64UpDownCounter
-	backlog                            metric.Int64Gauge
-	lag                                metric.Float64Gauge
+	backlog, outbox                    metric.Int64Gauge
+	lag, outboxAge                     metric.Float64Gauge
 	stage, wait                        metric.Float64Histogram
 }
 
@@ -54,6 +54,12 @@ func newMetrics() metrics {
 	must(err)
 	m.lag, err = meter.Float64Gauge("sluice.ingest.queue.age", metric.WithUnit("s"),
 		metric.WithDescription("Age of the oldest unfinished version."))
+	must(err)
+	m.outbox, err = meter.Int64Gauge("sluice.outbox.messages", metric.WithUnit("{message}"),
+		metric.WithDescription("Messages in the outbox, counted up to 100,000."))
+	must(err)
+	m.outboxAge, err = meter.Float64Gauge("sluice.outbox.age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the oldest message in the outbox."))
 	must(err)
 	return m
 }

@@ -25,6 +25,7 @@ type Unfinished interface {
 	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error)
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
+	OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error)
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
 }
 
@@ -84,15 +85,17 @@ func (r *reconciler) round(ctx context.Context) error {
 	}
 
 	now := time.Now()
+	rows, first, err := r.unfinished.OutboxDepth(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the outbox: %w", err)
+	}
+	meters.outbox.Record(ctx, rows)
+	meters.outboxAge.Record(ctx, age(now, first))
 	tenants, oldest, err := r.unfinished.Backlogs(ctx, now.Add(-r.options.Requeue))
 	if err != nil {
 		return fmt.Errorf("look for waiting versions: %w", err)
 	}
-	lag := 0.0
-	if !oldest.IsZero() {
-		lag = now.Sub(oldest).Seconds()
-	}
-	meters.lag.Record(ctx, lag)
+	meters.lag.Record(ctx, age(now, oldest))
 	stream, err := r.js.Stream(ctx, wire.StreamIngest)
 	if err != nil {
 		// The stream is made again by intake and relay; without it nothing can
@@ -118,6 +121,14 @@ func (r *reconciler) round(ctx context.Context) error {
 		r.tell(ctx, "stranded", n)
 	}
 	return nil
+}
+
+// age is how many seconds ago something was; 0 when there is nothing.
+func age(now, then time.Time) float64 {
+	if then.IsZero() {
+		return 0
+	}
+	return max(now.Sub(then).Seconds(), 0)
 }
 
 // oldestMessage is when the oldest message of a tenant that is in the stream was

@@ -91,6 +91,7 @@ func NewPool(o PoolOptions) (*Pool, error) {
 // poolRun is what lives from Start to Stop.
 type poolRun struct {
 	options  PoolOptions
+	meters   poolMeters
 	slots    chan *child   // a nil child is a slot without a process
 	stopping chan struct{} // closed first: no new work
 	killed   chan struct{} // closed when the work in hand must end
@@ -102,6 +103,7 @@ type poolRun struct {
 func (p *Pool) open(context.Context) error {
 	r := &poolRun{
 		options:  p.options,
+		meters:   newPoolMeters(),
 		slots:    make(chan *child, p.options.Workers),
 		stopping: make(chan struct{}),
 		killed:   make(chan struct{}),
@@ -190,15 +192,13 @@ func (p *Pool) Parse(ctx context.Context, name, mediaHint string, data []byte) (
 }
 
 func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
-	var c *child
-	select {
-	case <-ctx.Done():
-		return schema.Parsed{}, context.Cause(ctx)
-	case <-r.stopping:
-		return schema.Parsed{}, ErrStopped
-	case c = <-r.slots:
+	c, err := r.take(ctx)
+	if err != nil {
+		return schema.Parsed{}, err
 	}
 	defer func() { r.slots <- c }()
+	r.meters.busy.Add(ctx, 1)
+	defer r.meters.busy.Add(ctx, -1)
 
 	req := request{Name: name, MediaHint: mediaHint, Limits: r.options.Limits, CacheDir: r.options.CacheDir, data: data}
 	for fresh := c == nil; ; fresh = true {
@@ -217,6 +217,20 @@ func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte
 			continue
 		}
 		return parsed, err
+	}
+}
+
+// take waits for a free slot.
+func (r *poolRun) take(ctx context.Context) (*child, error) {
+	r.meters.waiting.Add(ctx, 1)
+	defer r.meters.waiting.Add(ctx, -1)
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-r.stopping:
+		return nil, ErrStopped
+	case c := <-r.slots:
+		return c, nil
 	}
 }
 
@@ -239,7 +253,8 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 	watch := time.NewTicker(50 * time.Millisecond)
 	defer watch.Stop()
 	// kill ends the child and waits for the exchange to notice.
-	kill := func(err error) (schema.Parsed, bool, error) {
+	kill := func(cause string, err error) (schema.Parsed, bool, error) {
+		r.meters.kill(ctx, cause)
 		c.kill()
 		<-done
 		return schema.Parsed{}, false, err
@@ -248,6 +263,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		select {
 		case out := <-done:
 			if out.err != nil {
+				r.meters.kill(ctx, "crash")
 				return schema.Parsed{}, false, c.crash(out.err)
 			}
 			c.served++
@@ -259,15 +275,15 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 			return parsed, c != nil, err
 		case <-watch.C:
 			if c.memory() > r.options.MemoryLimit {
-				return kill(fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
+				return kill("memory", fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
 					megabytes(r.options.MemoryLimit)))
 			}
 		case <-limit.C:
-			return kill(timedOut(r.options.Limits.Time))
+			return kill("time", timedOut(r.options.Limits.Time))
 		case <-ctx.Done():
-			return kill(context.Cause(ctx))
+			return kill("cancelled", context.Cause(ctx))
 		case <-r.killed:
-			return kill(ErrStopped)
+			return kill("cancelled", ErrStopped)
 		}
 	}
 }

@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -76,6 +77,26 @@ func (s *Store) RelayOutbox(ctx context.Context, round batch.Round, publish func
 		return nil
 	})
 	return after, found, deleted, err
+}
+
+// outboxCounted bounds how many rows of the outbox are counted.
+const outboxCounted = 100_000
+
+// OutboxDepth returns how many messages wait to be published, up to 100,000, and
+// since when the oldest does; the zero time when none does.
+func (s *Store) OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error) {
+	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var at *time.Time
+		oldest = time.Time{}
+		err := tx.QueryRow(ctx, `
+			SELECT (SELECT count(*) FROM (SELECT id FROM outbox LIMIT $1) o), (SELECT created_at FROM outbox ORDER BY id LIMIT 1)`,
+			outboxCounted).Scan(&rows, &at)
+		if at != nil {
+			oldest = *at
+		}
+		return err
+	})
+	return rows, oldest, wrap(err, "measure the outbox")
 }
 
 // presenceClass is the first key of the advisory locks that say "I live".

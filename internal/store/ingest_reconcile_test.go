@@ -1,11 +1,13 @@
 package store_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -68,6 +70,23 @@ func TestAVersionThatKillsItsWorkersFails(t *testing.T) {
 	}
 	vanish(t, f, up.Version)
 	reconcile(t, f, 1, 0)
+}
+
+func TestOutboxDepthCountsWhatWaits(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.upload(t, f.a, f.collection, text("a.txt", "a"))
+	want := one[int64](t, f, f.a, `SELECT count(*) FROM outbox`)
+	rows, oldest, err := f.OutboxDepth(t.Context())
+	if err != nil || rows != want || rows == 0 || time.Since(oldest) > time.Minute {
+		t.Errorf("got %d since %s, %v; want %d", rows, oldest, err, want)
+	}
+	err = f.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM outbox`)
+		return err
+	})
+	if rows, oldest, e := f.OutboxDepth(t.Context()); err != nil || e != nil || rows != 0 || !oldest.IsZero() {
+		t.Errorf("an empty one gave %d since %s, %v, %v", rows, oldest, err, e)
+	}
 }
 
 // TestSuspectsGoOneAtATime: what kills a worker does not take those that were

@@ -5,12 +5,23 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
 // purgeRows is how much one transaction purges.
 const purgeRows = 200
+
+var purged = newPurged()
+
+func newPurged() metric.Int64Counter {
+	c, _ := otel.Meter("github.com/sluice-rag/sluice/cmd/internal/ingestworker").Int64Counter("sluice.purge.rows",
+		metric.WithUnit("{row}"), metric.WithDescription("Rows that were purged."))
+	return c
+}
 
 // purger gives back the space of what was deleted or replaced. Any number may run.
 func purger(s *store.Store, every time.Duration) lifecycle.Service {
@@ -23,6 +34,7 @@ func purger(s *store.Store, every time.Duration) lifecycle.Service {
 				if err != nil && fetch.Err() == nil {
 					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)
 				}
+				purged.Add(fetch, int64(n))
 				if n == 0 || err != nil {
 					break
 				}

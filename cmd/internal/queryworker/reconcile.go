@@ -32,11 +32,22 @@ const (
 
 func (w *worker) reconciler() lifecycle.Service {
 	return lifecycle.NewLoop("question reconciler", nil, func(fetch, work context.Context) error {
+		js, err := jetstream.New(w.deps.NATS)
+		if err != nil {
+			return fmt.Errorf("use jetstream: %w", err)
+		}
+		queue, err := newQueueMeters()
+		if err != nil {
+			return err
+		}
 		ticker := time.NewTicker(w.every)
 		defer ticker.Stop()
 		for {
 			if err := w.reconcile(work); err != nil {
 				slog.Warn("could not look for lost questions; trying again", "error", err)
+			}
+			if err := measure(work, queue, js); err != nil {
+				slog.Warn("could not measure the queue of questions; trying again", "error", err)
 			}
 			select {
 			case <-fetch.Done():
@@ -45,6 +56,12 @@ func (w *worker) reconciler() lifecycle.Service {
 			}
 		}
 	})
+}
+
+func measure(ctx context.Context, queue queueMeters, js jetstream.JetStream) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return queue.record(ctx, js)
 }
 
 func (w *worker) reconcile(ctx context.Context) error {

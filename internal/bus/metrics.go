@@ -1,0 +1,49 @@
+package bus
+
+// What a service tells of itself: how many requests, how long, how many at once.
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// meters are the instruments of all services, told apart by subject.
+type meters struct {
+	duration          metric.Float64Histogram
+	refused           metric.Int64Counter
+	inFlight, waiting metric.Int64UpDownCounter
+	of                metric.MeasurementOption // the subject
+}
+
+// newMeters makes the instruments for a subject. The names are correct, so that
+// making them does not fail.
+func newMeters(subject string) meters {
+	meter := otel.Meter("github.com/sluice-rag/sluice/internal/bus")
+	m := meters{of: metric.WithAttributeSet(attribute.NewSet(attribute.String("subject", subject)))}
+	m.duration, _ = meter.Float64Histogram("sluice.service.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time that a request took to answer, once its turn came."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
+	m.refused, _ = meter.Int64Counter("sluice.service.overloaded", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that were refused, for too many ran and waited."))
+	m.inFlight, _ = meter.Int64UpDownCounter("sluice.service.in_flight", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that run."))
+	m.waiting, _ = meter.Int64UpDownCounter("sluice.service.waiting", metric.WithUnit("{request}"),
+		metric.WithDescription("Requests that wait for their turn."))
+	return m
+}
+
+// begin counts a request that left the queue and runs until the function that
+// it returns is called.
+func (m meters) begin(ctx context.Context) (end func()) {
+	start := time.Now()
+	m.waiting.Add(ctx, -1, m.of)
+	m.inFlight.Add(ctx, 1, m.of)
+	return func() {
+		m.inFlight.Add(ctx, -1, m.of)
+		m.duration.Record(ctx, time.Since(start).Seconds(), m.of)
+	}
+}

@@ -1,0 +1,32 @@
+package parse
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// poolMeters tell how busy a pool is and why children ended.
+type poolMeters struct {
+	busy, waiting metric.Int64UpDownCounter
+	killed        metric.Int64Counter
+}
+
+// newPoolMeters makes the instruments. Their names are correct, so that making
+// them does not fail.
+func newPoolMeters() (m poolMeters) {
+	meter := otel.Meter("github.com/sluice-rag/sluice/internal/parse")
+	m.busy, _ = meter.Int64UpDownCounter("sluice.parse.busy", metric.WithUnit("{file}"),
+		metric.WithDescription("Files that are being parsed."))
+	m.waiting, _ = meter.Int64UpDownCounter("sluice.parse.waiting", metric.WithUnit("{file}"),
+		metric.WithDescription("Files that wait for a parser."))
+	m.killed, _ = meter.Int64Counter("sluice.parse.killed", metric.WithUnit("{process}"),
+		metric.WithDescription("Parsers that ended over a file, by cause: memory, time, cancelled or crash."))
+	return m
+}
+
+func (m poolMeters) kill(ctx context.Context, cause string) {
+	m.killed.Add(ctx, 1, metric.WithAttributes(attribute.String("cause", cause)))
+}
