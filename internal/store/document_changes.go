@@ -23,9 +23,11 @@ WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
 SELECT id FROM versions
 WHERE tenant_id = $1 AND document_id = ANY ($2) AND state NOT IN ('superseded', 'cancelled') ORDER BY id FOR UPDATE`
 	retireVersionsSQL = `
-UPDATE versions SET state = CASE state WHEN 'ready' THEN 'superseded' ELSE 'cancelled' END,
-       reason_code = NULL, reason = NULL, finished_at = coalesce(finished_at, now())
-WHERE tenant_id = $1 AND id = ANY ($2)`
+UPDATE versions v SET state = CASE v.state WHEN 'ready' THEN 'superseded' ELSE 'cancelled' END,
+       reason_code = NULL, reason = NULL, finished_at = coalesce(v.finished_at, now())
+FROM documents d
+WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+RETURNING v.id, v.document_id, v.collection_id, d.external_id, v.state`
 	dropLeasesSQL    = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`
 	hideDocumentsSQL = `
 UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
@@ -103,7 +105,8 @@ func (s *Store) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.
 }
 
 // hideDocuments deletes documents that the transaction has locked: their
-// versions retire, so that nothing goes live any more and purge finds them.
+// versions retire, each with an event, so that nothing goes live any more and
+// purge finds them.
 func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) error {
 	if len(documents) == 0 {
 		return nil
@@ -116,8 +119,21 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	if err != nil {
 		return fmt.Errorf("lock versions: %w", err)
 	}
+	out := outbox{tenant: tenant, trace: traceparent(ctx)}
+	if rows, err = tx.Query(ctx, retireVersionsSQL, tenant, versions); err != nil {
+		return fmt.Errorf("retire versions: %w", err)
+	}
+	var e wire.Event
+	if _, err := pgx.ForEachRow(rows, []any{&e.Version, &e.Document, &e.Collection, &e.ExternalID, &e.State}, func() error {
+		e.Kind = "version." + string(e.State)
+		return out.event(e)
+	}); err != nil {
+		return fmt.Errorf("retire versions: %w", err)
+	}
+	if err := out.write(ctx, tx); err != nil {
+		return err
+	}
 	batch := &pgx.Batch{}
-	batch.Queue(retireVersionsSQL, tenant, versions)
 	batch.Queue(dropLeasesSQL, tenant, versions)
 	batch.Queue(hideDocumentsSQL, tenant, documents)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

@@ -197,6 +197,24 @@ func TestDeleteHidesAtOnceAndUploadBringsBack(t *testing.T) {
 	}
 }
 
+// TestDeletingIsAnEventOfEachVersion: the live one is superseded, what is not
+// done is cancelled.
+func TestDeletingIsAnEventOfEachVersion(t *testing.T) {
+	f := setUp(t, store.Options{})
+	live := f.upload(t, f.a, f.collection, text("a", "one"))
+	f.goLive(t, f.a, live.Document, live.Version)
+	next := f.upload(t, f.a, f.collection, text("a", "two"))
+	if err := f.DeleteDocument(t.Context(), f.a, live.Document); err != nil {
+		t.Fatal(err)
+	}
+	for kind, version := range map[string]uuid.UUID{"version.superseded": live.Version, "version.cancelled": next.Version} {
+		e := messages[wire.Event](t, f, wire.EventSubject(f.a.Tenant, kind))
+		if len(e) != 1 || e[0].Version != version || e[0].Document != live.Document || e[0].ExternalID != "a" || "version."+string(e[0].State) != kind {
+			t.Errorf("%s: %+v", kind, e)
+		}
+	}
+}
+
 func TestRetry(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "one"))
