@@ -1,0 +1,167 @@
+// Package program is what the worker programs have in common: how they read
+// their settings, connect, show their health and end. What a worker does is
+// put together elsewhere.
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluice-rag/sluice/cmd/internal/health"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/telemetry"
+)
+
+// connecting is how long Postgres, NATS and Temporal may take to answer at the
+// start.
+const connecting = time.Minute
+
+// Worker describes a worker program.
+type Worker struct {
+	Name        string // of the program
+	Version     string
+	Description string
+}
+
+// commandLine has the worker's own settings in Run, which must have a method
+// Run() error.
+type commandLine[R any] struct {
+	Run         R                `cmd:"" default:"withargs" help:"Run the worker."`
+	Healthcheck healthcheck      `cmd:"" help:"Ask the worker that runs on this machine whether it is ready."`
+	Version     kong.VersionFlag `help:"Print the version."`
+}
+
+type healthcheck struct {
+	config.Health
+}
+
+// Run asks the running worker.
+func (h *healthcheck) Run() error { return health.Check(context.Background(), h.HealthListen) }
+
+// Main reads the settings R from flags, environment and file, and runs its
+// method Run. It ends the process with status 1 when that fails.
+func Main[R any](w Worker) {
+	if err := run[R](w, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, w.Name+":", err)
+		os.Exit(1)
+	}
+}
+
+func run[R any](w Worker, args []string) error {
+	file, err := config.FromFile(config.Known())
+	if err != nil {
+		return err
+	}
+	parser, err := kong.New(&commandLine[R]{}, kong.Name(w.Name), kong.Description(w.Description),
+		kong.Vars{"version": w.Name + " " + w.Version}, file)
+	if err != nil {
+		return err
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		return err
+	}
+	return command.Run()
+}
+
+// Needs are what a worker connects to.
+type Needs struct {
+	Log      config.Log
+	Database config.Database
+	NATS     config.NATS
+	Temporal *config.Temporal // nil: none
+}
+
+// Parts are a worker's connections. Close them when the worker has ended.
+type Parts struct {
+	Store    *store.Store
+	NATS     *nats.Conn
+	Temporal client.Client // nil when not needed
+
+	worker   Worker
+	log      *slog.Logger
+	observed *telemetry.Telemetry
+	closing  []func()
+}
+
+// Connect sets up logging and telemetry and connects. A database with a schema
+// that this build does not know is refused.
+func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
+	p := &Parts{worker: w}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	if p.log, err = telemetry.NewLogger(os.Stderr, n.Log.LogLevel, n.Log.LogFormat); err != nil {
+		return nil, err
+	}
+	slog.SetDefault(p.log)
+	if p.observed, err = telemetry.Setup(ctx, w.Name, w.Version); err != nil {
+		return nil, err
+	}
+	p.closing = append(p.closing, func() {
+		if err := p.observed.Stop(context.WithoutCancel(ctx)); err != nil {
+			p.log.Warn("could not send the last of the telemetry", "error", err)
+		}
+	})
+	starting, cancel := context.WithTimeout(ctx, connecting)
+	defer cancel()
+	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{Name: w.Name, MaxConns: n.Database.DatabaseConnections}); err != nil {
+		return nil, err
+	}
+	p.closing = append(p.closing, p.Store.Close)
+	if err := p.Store.CheckSchema(starting); err != nil {
+		return nil, err
+	}
+	if p.NATS, err = bus.Connect(starting, bus.Options{URL: n.NATS.NATSURL, Name: w.Name}); err != nil {
+		return nil, err
+	}
+	p.closing = append(p.closing, p.NATS.Close)
+	if n.Temporal == nil {
+		return p, nil
+	}
+	if p.Temporal, err = durable.Dial(starting, durable.Options{Address: n.Temporal.TemporalAddress, Namespace: n.Temporal.TemporalNamespace, Name: w.Name}); err != nil {
+		return nil, err
+	}
+	p.closing = append(p.closing, p.Temporal.Close)
+	return p, nil
+}
+
+// Close closes what was opened, in reverse.
+func (p *Parts) Close() {
+	for _, f := range slices.Backward(p.closing) {
+		f()
+	}
+}
+
+// Serve runs service, and its health on listen, until the program is told to
+// end; grace is for the work in hand then.
+func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, service lifecycle.Service) error {
+	checks := health.Checks{"database": p.Store.Ping, "nats": func(ctx context.Context) error {
+		if !p.NATS.IsConnected() {
+			return errors.New("not connected: " + p.NATS.Status().String())
+		}
+		return p.NATS.FlushWithContext(ctx)
+	}}
+	if p.Temporal != nil {
+		checks["temporal"] = func(ctx context.Context) error { return durable.Check(ctx, p.Temporal) }
+	}
+	shown := health.New(listen, service, checks, p.observed.Handler())
+	return lifecycle.Main(ctx, p.log, grace, lifecycle.NewGroup(p.worker.Name, grace, service, shown), func() {
+		p.log.Info(p.worker.Name + " is ready")
+	})
+}
