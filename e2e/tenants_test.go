@@ -41,8 +41,13 @@ func testTenants(t *testing.T, s *server) {
 	second.sluice(t, "tenants", "list").fails(t, "operator")
 	second.sluice(t, "tenants", "create", "third").fails(t, "operator")
 
+	second.sluice(t, "tenants", "quotas", made.ID.String()).fails(t, "operator")
+	s.sluice(t, "tenants", "quotas", made.ID.String(), "--max-documents", "1").ok(t).has(t, "at most 1")
+
 	// The same name is another collection.
 	second.sluice(t, "ingest", write(t, map[string]string{"second.txt": "The second tenant keeps goats in the yard."}), "-c", "bees", "--wait").ok(t)
+	second.sluice(t, "ingest", write(t, map[string]string{"third.txt": "One more than the quota allows."}), "-c", "bees", "--wait").fails(t, "quota")
+	s.sluice(t, "tenants", "quotas", made.ID.String()).ok(t)
 	if got := names(search(t, second, "bees", "Who keeps animals?")); !slices.Equal(got, []string{"second.txt"}) {
 		t.Errorf("the second tenant finds %v", got)
 	}

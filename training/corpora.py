@@ -7,6 +7,7 @@ reads the evaluation sets, and nothing else does.
 import argparse
 import csv
 import json
+import os
 import random
 import re
 import sys
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TRAINING = Path(__file__).resolve().parent
-DATASETS = TRAINING.parent.parent / "shared" / "datasets"
+DATASETS = Path(os.environ.get("SLUICE_DATASETS", TRAINING.parent.parent / "shared" / "datasets"))
 
 HELD_OUT_ARTICLES = 42
 HELD_OUT_SEED = 7
@@ -53,7 +54,7 @@ def dataset(*parts):
     if not path.exists():
         sys.exit(
             f"training data missing: {path}\n"
-            "The scripts read ../shared/datasets beside the project root; "
+            "The scripts read the folder that SLUICE_DATASETS names, or ../shared/datasets beside the project root; "
             "training/README.md lists what has to be there."
         )
     return path

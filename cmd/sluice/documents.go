@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -93,18 +94,14 @@ func (s someDocuments) find(ctx context.Context, c *apiclient.Client, name strin
 	if s.Collection == "" {
 		return uuid.Nil, schema.Invalid("document", "is not an id; name its --collection to use its external id")
 	}
-	for d, err := range c.Documents(ctx, s.Collection, "", name) {
-		if err != nil {
-			return uuid.Nil, err
-		}
-		if d.ExternalID == name || d.ID.String() == name {
-			return d.ID, nil
-		}
+	d, err := c.DocumentNamed(ctx, s.Collection, name)
+	if err == nil {
+		return d.ID, nil
 	}
-	if id, err := uuid.Parse(name); err == nil {
+	if id, malformed := uuid.Parse(name); malformed == nil && errors.Is(err, schema.ErrNotFound) {
 		return id, nil
 	}
-	return uuid.Nil, schema.ErrNotFound
+	return uuid.Nil, err
 }
 
 type documentsShow struct{ someDocuments }

@@ -86,6 +86,7 @@ func (d *collectionsDelete) Run(ctx context.Context) error {
 type tenantsCommand struct {
 	List   tenantsList   `cmd:"" default:"withargs" help:"List tenants."`
 	Create tenantsCreate `cmd:"" help:"Create a tenant; prints its first key."`
+	Quotas tenantsQuotas `cmd:"" help:"Set what a tenant may store."`
 }
 
 type tenantsList struct{ remote }
@@ -121,6 +122,40 @@ func (n *tenantsCreate) Run(ctx context.Context) error {
 	}
 	fmt.Printf("tenant  %s  %s\nkey     %s\nThe key is not shown again.\n", made.Name, made.ID, made.APIKey)
 	return nil
+}
+
+type tenantsQuotas struct {
+	remote
+	Tenant       string `arg:"" help:"The tenant's id."`
+	MaxDocuments *int64 `help:"Most documents it may have; no limit when left out."`
+	MaxBytes     *int64 `help:"Most bytes it may store; no limit when left out."`
+}
+
+func (q *tenantsQuotas) Run(ctx context.Context) error {
+	c, err := q.client()
+	if err != nil {
+		return err
+	}
+	id, err := schema.ParseID("tenant", q.Tenant)
+	if err != nil {
+		return err
+	}
+	t, err := c.SetQuotas(ctx, id, api.Quotas{MaxDocuments: q.MaxDocuments, MaxBytes: q.MaxBytes})
+	if err != nil {
+		return err
+	}
+	if q.JSON {
+		return printJSON(t)
+	}
+	fmt.Printf("tenant %s: %s documents, %s bytes\n", t.Name, limitText(t.MaxDocuments), limitText(t.MaxBytes))
+	return nil
+}
+
+func limitText(n *int64) string {
+	if n == nil {
+		return "any number of"
+	}
+	return fmt.Sprint("at most ", *n)
 }
 
 type keysCommand struct {

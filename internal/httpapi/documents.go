@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -26,10 +27,18 @@ func (s *server) routeDocuments() {
 			Paging
 			State  schema.State `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
 			Prefix string       `query:"prefix" maxLength:"1024" doc:"Of the external id."`
+			Named  string       `query:"external_id" maxLength:"1024" doc:"This document alone; the other parameters do not count."`
 		}) (*reply[api.Page[schema.Document]], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
+			}
+			if in.Named != "" {
+				d, err := s.Documents.DocumentNamed(ctx, p, collection, in.Named)
+				if errors.Is(err, schema.ErrNotFound) {
+					return list([]schema.Document{}, "", nil, same[schema.Document])
+				}
+				return list([]schema.Document{d}, "", err, same[schema.Document])
 			}
 			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, PageQuery: in.query()})
 			return list(items, next, err, same[schema.Document])

@@ -33,6 +33,7 @@ type Documents interface {
 	Compare(ctx context.Context, p schema.Principal, collection uuid.UUID, known []schema.Known) (schema.Comparison, error)
 	Documents(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error)
 	Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
+	DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error)
 	Versions(ctx context.Context, p schema.Principal, document uuid.UUID) ([]schema.Version, error)
 	UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error)
 	DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error
@@ -82,6 +83,8 @@ type Tenants interface {
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error)
 	Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error)
 	Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error)
+	// SetQuotas replaces both quotas; nil is no limit.
+	SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error)
 	// CreateKey returns the key this once.
 	CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -36,6 +37,23 @@ func (s *server) routeTenants() {
 				return nil, schema.ErrNotFound
 			}
 			t, err := s.Tenants.Tenant(ctx, in.Tenant)
+			return replyTo(shownTenant(t), err)
+		})
+
+	route(s, huma.Operation{OperationID: "change-tenant", Method: http.MethodPatch, Path: "/v1/tenants/{tenant}", Summary: "Set a tenant's quotas", Tags: tenants,
+		Description: "Both at once; an absent one is no limit. A quota under what the tenant has keeps it from adding more. Needs the `operator` scope."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+			Body   api.Quotas
+		}) (*reply[api.Tenant], error) {
+			switch {
+			case p.Has(schema.ScopeOperator):
+			case in.Tenant == p.Tenant:
+				return nil, fmt.Errorf("a tenant's quotas are set with the operator scope: %w", schema.ErrForbidden)
+			default:
+				return nil, schema.ErrNotFound
+			}
+			t, err := s.Tenants.SetQuotas(ctx, p, in.Tenant, in.Body.MaxDocuments, in.Body.MaxBytes)
 			return replyTo(shownTenant(t), err)
 		})
 

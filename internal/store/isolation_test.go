@@ -28,7 +28,6 @@ var notTenants = []string{"goose_db_version", "spaces"}
 // or metadata, no questions, no replies.
 var systemColumns = map[string]string{
 	"artifacts":        "attempt created_at stage tenant_id version_id",
-	"documents":        "external_id id tenant_id", // events of failures name the document
 	"goose_db_version": "id is_applied tstamp version_id",
 	"idempotency":      "created_at key tenant_id",
 	"leases":           "attempt expires_at holder kind subject_id tenant_id",

@@ -124,6 +124,12 @@ type NewTenant struct {
 	MaxBytes     *int64 `json:"max_bytes,omitempty" minimum:"0"`
 }
 
+// Quotas bound what a tenant may store; an absent one is no limit.
+type Quotas struct {
+	MaxDocuments *int64 `json:"max_documents,omitempty" minimum:"0"`
+	MaxBytes     *int64 `json:"max_bytes,omitempty" minimum:"0"`
+}
+
 // Tenant is one customer, or department, apart from all others.
 type Tenant struct {
 	ID           uuid.UUID `json:"id"`

@@ -141,6 +141,18 @@ func (c *Client) Documents(ctx context.Context, collection string, state schema.
 	return pages[schema.Document](ctx, c, collectionPath(collection)+"/documents", query)
 }
 
+// DocumentNamed returns a collection's document by its external id.
+func (c *Client) DocumentNamed(ctx context.Context, collection, externalID string) (schema.Document, error) {
+	page, err := get[api.Page[schema.Document]](ctx, c, collectionPath(collection)+"/documents", url.Values{"external_id": {externalID}})
+	if err != nil {
+		return schema.Document{}, err
+	}
+	if len(page.Items) == 0 {
+		return schema.Document{}, schema.ErrNotFound
+	}
+	return page.Items[0], nil
+}
+
 // Document returns one with its versions.
 func (c *Client) Document(ctx context.Context, id uuid.UUID) (api.DocumentDetail, error) {
 	return get[api.DocumentDetail](ctx, c, documentPath(id), nil)
@@ -205,6 +217,12 @@ func (c *Client) Tenants(ctx context.Context) iter.Seq2[api.Tenant, error] {
 // CreateTenant makes a tenant and its first key.
 func (c *Client) CreateTenant(ctx context.Context, t api.NewTenant) (api.TenantCreated, error) {
 	return post[api.TenantCreated](ctx, c, "/v1/tenants", t)
+}
+
+// SetQuotas replaces a tenant's quotas; needs the operator scope.
+func (c *Client) SetQuotas(ctx context.Context, tenant uuid.UUID, q api.Quotas) (api.Tenant, error) {
+	var out api.Tenant
+	return out, c.json(ctx, http.MethodPatch, "/v1/tenants/"+tenant.String(), nil, q, &out)
 }
 
 // Keys lists the tenant's keys.
