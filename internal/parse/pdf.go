@@ -38,7 +38,9 @@ var pdfiumRuntime struct {
 	err      error
 }
 
-func pdfiumInstance() (pdfium.Pdfium, error) {
+// preparePDF compiles pdfium where that has not been done. Its error is every
+// instance's.
+func preparePDF() {
 	r := &pdfiumRuntime
 	r.once.Do(func() {
 		config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
@@ -55,6 +57,11 @@ func pdfiumInstance() (pdfium.Pdfium, error) {
 			Stdout: io.Discard, Stderr: io.Discard,
 		})
 	})
+}
+
+func pdfiumInstance() (pdfium.Pdfium, error) {
+	preparePDF()
+	r := &pdfiumRuntime
 	if r.err != nil {
 		return nil, fmt.Errorf("starting pdfium: %w", r.err)
 	}

@@ -25,6 +25,9 @@ var ErrCrashed = errors.New("the parser died")
 // before the file was done.
 var ErrStopped = errors.New("the parser pool is stopped")
 
+// readyLimit is how long a child may take to make itself ready for a file.
+const readyLimit = 2 * time.Minute
+
 // killGrace is how much later than its own time limit a child is killed: a
 // parser that notices the limit itself can go on with the next file.
 const killGrace = 500 * time.Millisecond
@@ -243,13 +246,15 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		reply reply
 		err   error
 	}
-	done := make(chan outcome, 1)
+	done, taken := make(chan outcome, 1), make(chan struct{})
 	go func() {
-		rep, err := c.exchange(req)
+		rep, err := c.exchange(req, taken)
 		done <- outcome{rep, err}
 	}()
-	limit := time.NewTimer(r.options.Limits.Time + killGrace)
+	// Until the child has made itself ready the file's time does not run.
+	limit := time.NewTimer(readyLimit)
 	defer limit.Stop()
+	ready := (<-chan struct{})(taken)
 	watch := time.NewTicker(50 * time.Millisecond)
 	defer watch.Stop()
 	// kill ends the child and waits for the exchange to notice.
@@ -278,7 +283,13 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 				return kill("memory", fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
 					megabytes(r.options.MemoryLimit)))
 			}
+		case <-ready:
+			ready = nil
+			limit.Reset(r.options.Limits.Time + killGrace)
 		case <-limit.C:
+			if ready != nil {
+				return kill("time", fmt.Errorf("%w: it was not ready after %s", errNotTaken, readyLimit))
+			}
 			return kill("time", timedOut(r.options.Limits.Time))
 		case <-ctx.Done():
 			return kill("cancelled", context.Cause(ctx))

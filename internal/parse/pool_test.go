@@ -25,13 +25,27 @@ const childVariable = "SLUICE_PARSE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		if err := serve(os.Stdin, os.Stdout, misbehave); err != nil {
+		if err := serve(os.Stdin, os.Stdout, dawdle, misbehave); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// dawdle makes ready, for as long as the file's text says.
+func dawdle(data []byte) {
+	order, rest, _ := strings.Cut(string(data), " ")
+	if order != "DAWDLE" {
+		prepare(data)
+		return
+	}
+	long, err := time.ParseDuration(rest)
+	if err != nil {
+		panic(err)
+	}
+	<-time.After(long)
 }
 
 // misbehave parses, or does what the file's text says.
@@ -354,5 +368,13 @@ func TestPoolOptionsAreChecked(t *testing.T) {
 	defer func() { _ = p.Stop(context.Background()) }()
 	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("Text.")); err == nil || errors.Is(err, ErrCrashed) {
 		t.Errorf("a child that can't be started: %v", err)
+	}
+}
+
+func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
+	p := pool(t, func(o *PoolOptions) { o.Limits.Time = 100 * time.Millisecond })
+	// Ten times what the file itself may take.
+	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("DAWDLE 1s")); err != nil {
+		t.Error(err)
 	}
 }

@@ -59,14 +59,16 @@ func (r *poolRun) start() (*child, error) {
 	return c, nil
 }
 
-// exchange sends a file and reads its outcome.
-func (c *child) exchange(req request) (reply, error) {
+// exchange sends a file and reads its outcome. It closes taken when the child
+// has the file and begins with it.
+func (c *child) exchange(req request, taken chan<- struct{}) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
 	}
 	if _, err := readFrame(c.out); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
 	}
+	close(taken)
 	return readReply(c.out)
 }
 
