@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/cmd/internal/health"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/inference"
@@ -117,21 +118,16 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 			nc.Close()
 			return nil
 		}),
-		lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
-			server := inference.NewServer(nc, model, inference.ServerOptions{})
-			if err := server.Start(ctx); err != nil {
-				return lifecycle.Run{}, err
-			}
-			return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: server.Stop}, nil
-		}),
 	}
-	if s.HealthListen != "off" {
-		parts = append(parts, healthService(s.HealthListen, observed.Handler(), func() error {
-			if !nc.IsConnected() {
-				return fmt.Errorf("no connection to nats: %s", nc.Status())
-			}
-			return nil
-		}))
-	}
-	return lifecycle.NewGroup("gpu-segmenter", grace, parts...)
+	serving := lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
+		server := inference.NewServer(nc, model, inference.ServerOptions{})
+		if err := server.Start(ctx); err != nil {
+			return lifecycle.Run{}, err
+		}
+		return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: server.Stop}, nil
+	})
+	shown := health.New(s.HealthListen, serving, health.Checks{
+		"nats": func(ctx context.Context) error { return nc.FlushWithContext(ctx) },
+	}, observed.Handler())
+	return lifecycle.NewGroup("gpu-segmenter", grace, append(parts, serving, shown)...)
 }
