@@ -45,11 +45,12 @@ func (s *server) routeDocuments() {
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
 		"", func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[api.DocumentDetail], error) {
-			d, err := s.Documents.Document(ctx, p, in.Document)
+			// In this order the document is never behind its versions.
+			versions, err := s.Documents.Versions(ctx, p, in.Document)
 			if err != nil {
 				return nil, err
 			}
-			versions, err := s.Documents.Versions(ctx, p, in.Document)
+			d, err := s.Documents.Document(ctx, p, in.Document)
 			return replyTo(api.DocumentDetail{Document: d, Versions: versions}, err)
 		})
 	route(s, huma.Operation{OperationID: "change-document", Method: http.MethodPatch, Path: "/v1/documents/{document}", Summary: "Change labels and metadata", Tags: tags},

@@ -63,6 +63,8 @@ func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) 
 		}
 	}
 	switch {
+	case ctx.Err() != nil: // programs that were asked did not answer
+		return PostgresInstallation{}, fmt.Errorf("looking for PostgreSQL: %w", context.Cause(ctx))
 	case without != nil && without.Vector != "":
 		return PostgresInstallation{}, fmt.Errorf("pgvector >= %s is %w: PostgreSQL %d in %s has %s; %s",
 			minVector, ErrMissing, without.Major, without.Bin, without.Vector, remedyPostgres)

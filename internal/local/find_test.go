@@ -1,6 +1,7 @@
 package local_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -52,6 +53,11 @@ func TestToolsAreLookedForInOrder(t *testing.T) {
 func TestPostgresOfAnotherMajorVersionIsAskedFor(t *testing.T) {
 	if _, err := local.FindPostgres(t.Context(), 99); !errors.Is(err, local.ErrMissing) || !contains(err, "PostgreSQL 99") || !contains(err, "dnf install") {
 		t.Errorf("got %v, want ErrMissing that names version 99 and packages", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := local.FindPostgres(ended, 99); !errors.Is(err, context.Canceled) || errors.Is(err, local.ErrMissing) {
+		t.Errorf("a search that was cancelled: %v", err)
 	}
 	p, err := local.FindPostgres(t.Context(), 0)
 	must(t, err)
