@@ -8,6 +8,7 @@ package local
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 )
@@ -52,3 +53,22 @@ var ErrMissing = errors.New("missing")
 
 // ErrInUse is wrapped when another process runs a part on the same directory.
 var ErrInUse = errors.New("in use by another process")
+
+// settle checks the options that all parts have, and fills in what may be left out.
+func settle(part string, dir *string, port int, log **slog.Logger) error {
+	if *dir == "" {
+		return fmt.Errorf("local %s: Dir: needed", part)
+	}
+	if port < 0 || port > 65535 {
+		return fmt.Errorf("local %s: Port: %d is not between 0 and 65535", part, port)
+	}
+	absolute, err := filepath.Abs(*dir)
+	if err != nil {
+		return fmt.Errorf("local %s: Dir: %w", part, err)
+	}
+	*dir = absolute
+	if *log == nil {
+		*log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}

@@ -4,12 +4,10 @@ package local
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -41,19 +39,8 @@ type NATS struct {
 
 // NewNATS checks the options; Start does the work.
 func NewNATS(opts NATSOptions) (*NATS, error) {
-	if opts.Dir == "" {
-		return nil, errors.New("local nats: Dir: needed")
-	}
-	if opts.Port < 0 || opts.Port > 65535 {
-		return nil, fmt.Errorf("local nats: Port: %d is not between 0 and 65535", opts.Port)
-	}
-	dir, err := filepath.Abs(opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("local nats: Dir: %w", err)
-	}
-	opts.Dir = dir
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
+	if err := settle("nats", &opts.Dir, opts.Port, &opts.Log); err != nil {
+		return nil, err
 	}
 	n := &NATS{opts: opts, token: newSecret(), port: opts.Port}
 	n.Func = lifecycle.NewFunc("nats", n.start)

@@ -60,19 +60,8 @@ type Postgres struct {
 
 // NewPostgres checks the options; Start does the work.
 func NewPostgres(opts PostgresOptions) (*Postgres, error) {
-	if opts.Dir == "" {
-		return nil, errors.New("local postgres: Dir: needed")
-	}
-	if opts.Port < 0 || opts.Port > 65535 {
-		return nil, fmt.Errorf("local postgres: Port: %d is not between 0 and 65535", opts.Port)
-	}
-	dir, err := filepath.Abs(opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("local postgres: Dir: %w", err)
-	}
-	opts.Dir = dir
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
+	if err := settle("postgres", &opts.Dir, opts.Port, &opts.Log); err != nil {
+		return nil, err
 	}
 	p := &Postgres{opts: opts, port: opts.Port}
 	p.Func = lifecycle.NewFunc("postgres", p.start)

@@ -52,19 +52,8 @@ type Temporal struct {
 
 // NewTemporal checks the options; Start does the work.
 func NewTemporal(opts TemporalOptions) (*Temporal, error) {
-	if opts.Dir == "" {
-		return nil, errors.New("local temporal: Dir: needed")
-	}
-	if opts.Port < 0 || opts.Port > 65535 {
-		return nil, fmt.Errorf("local temporal: Port: %d is not between 0 and 65535", opts.Port)
-	}
-	dir, err := filepath.Abs(opts.Dir)
-	if err != nil {
-		return nil, fmt.Errorf("local temporal: Dir: %w", err)
-	}
-	opts.Dir = dir
-	if opts.Log == nil {
-		opts.Log = slog.New(slog.DiscardHandler)
+	if err := settle("temporal", &opts.Dir, opts.Port, &opts.Log); err != nil {
+		return nil, err
 	}
 	t := &Temporal{opts: opts, port: opts.Port}
 	t.Func = lifecycle.NewFunc("temporal", t.start)
