@@ -2,10 +2,24 @@ package schema
 
 import "github.com/google/uuid"
 
+// Unit is a size of text that a plan ranks.
+type Unit string
+
+// Units, from small to large.
+const (
+	UnitPassage  Unit = "passage"
+	UnitSection  Unit = "section"
+	UnitDocument Unit = "document"
+	UnitCluster  Unit = "cluster"
+)
+
 // Candidate is a piece of text that a plan considers. It carries one or more
-// spans, a score per scorer, and where it comes from.
+// spans, a score per scorer, and where it comes from. The spans and the text of
+// a document or a cluster, which may be long, are those of its best passage.
 type Candidate struct {
-	Passage     uuid.UUID          `json:"passage"` // the passage it began as
+	Unit        Unit               `json:"unit"`
+	Cluster     uuid.UUID          `json:"cluster,omitzero"` // the cluster it is, or came from
+	Passage     uuid.UUID          `json:"passage"`          // the passage it began as
 	Document    uuid.UUID          `json:"document_id"`
 	ExternalID  string             `json:"document"`
 	Title       string             `json:"title"`
@@ -23,10 +37,33 @@ type Candidate struct {
 // StageReport is what one stage of a plan did: the explanation of a search.
 type StageReport struct {
 	Stage  string  `json:"stage"`
+	Unit   Unit    `json:"unit,omitempty"` // of what came out
 	In     int     `json:"in"`
 	Out    int     `json:"out"`
 	Millis float64 `json:"ms"`
 	Why    string  `json:"why,omitempty"`
+	// Kept and Dropped show the first few of each, best first.
+	Kept    []Judged `json:"kept,omitempty"`
+	Dropped []Judged `json:"dropped,omitempty"`
+	// Statistics are shown to admins only: they tell of text that the asker may
+	// not see.
+	Statistics map[string]float64 `json:"statistics,omitempty"`
+}
+
+// Judged is a candidate in a stage's report.
+type Judged struct {
+	Document string             `json:"document,omitempty"` // external id
+	Location string             `json:"location,omitempty"`
+	Cluster  uuid.UUID          `json:"cluster,omitzero"`
+	Score    float64            `json:"score"`
+	Scores   map[string]float64 `json:"scores,omitempty"`
+	Why      string             `json:"why,omitempty"` // it was dropped
+}
+
+// RankedDocument is a document as a plan ranks it: by its best candidate.
+type RankedDocument struct {
+	Document string  `json:"document"` // external id
+	Score    float64 `json:"score"`
 }
 
 // Citation is a verbatim span of stored text that supports an answer.

@@ -20,6 +20,9 @@ type Block struct {
 	Level int       `json:"level,omitempty"` // of a heading, from 1
 	Text  string    `json:"text"`
 	Page  int       `json:"page,omitempty"` // from 1; 0 where the format has none
+	// Links are the targets of the links in it, as written, without those that
+	// stay in the document ("#part").
+	Links []string `json:"links,omitempty"`
 }
 
 // Parsed is what a parser makes of one file. All text is valid UTF-8 without
@@ -48,6 +51,7 @@ type Section struct {
 	Text        string     `json:"text"`
 	Tokens      int        `json:"tokens"`
 	Pages       []PageMark `json:"pages,omitempty"`
+	Links       []string   `json:"links,omitempty"` // targets, as written
 }
 
 // Passage is a segmented run of sentences in a section: bytes [Start, End) of

@@ -17,6 +17,10 @@ type Query struct {
 	Plan       string           `json:"plan,omitempty"` // empty: the default
 	Filter     schema.Filter    `json:"filter,omitempty"`
 	K          int              `json:"k,omitempty"` // 0: the plan's
+	// Documents asks for the ranking of that many documents too.
+	Documents int `json:"documents,omitempty"`
+	// Explain asks for what each stage kept and dropped.
+	Explain bool `json:"explain,omitempty"`
 }
 
 // SearchRequest asks for ranked passages.
@@ -29,10 +33,14 @@ type SearchRequest struct {
 // SearchReply answers SearchRequest.
 type SearchReply struct {
 	Envelope
-	Error      *schema.RemoteError  `json:"error,omitempty"`
-	Plan       string               `json:"plan,omitempty"`
-	Candidates []schema.Candidate   `json:"candidates"`
-	Trace      []schema.StageReport `json:"trace"`
+	Error      *schema.RemoteError `json:"error,omitempty"`
+	Plan       string              `json:"plan,omitempty"`
+	Candidates []schema.Candidate  `json:"candidates"` // the ranking, best first
+	// Context are the candidates that an answer would be made from, in the
+	// order in which a language model would read them: indices into Candidates.
+	Context   []int                   `json:"context,omitempty"`
+	Documents []schema.RankedDocument `json:"documents,omitempty"`
+	Trace     []schema.StageReport    `json:"trace"`
 }
 
 // AskRequest asks for an answer now. Question is the id under which the
