@@ -1,0 +1,40 @@
+package lexical
+
+import "github.com/google/uuid"
+
+// View is all that one query sees of a collection: the living generation's
+// segments, the dead entries, and the pages that Query.Needs asks for. A View
+// may be searched by many goroutines; nothing in it changes.
+type View struct {
+	Segments []SegmentView
+	Dead     map[uuid.UUID]bool // entries; ones that no segment holds do no harm
+	Clusters *Clusters          // nil: every section is a cluster of its own
+	// Statistics remembers what holds for this list of segments and these dead
+	// entries. Views of the same list and the same dead may share it, and no
+	// other; nil: computed for this search alone.
+	Statistics *StatisticsCache
+}
+
+// SegmentView is a segment as one query sees it.
+type SegmentView struct {
+	*Segment
+	Directory *Directory
+	Pages     map[int]*Page // by number; those of PagesOf(Query.Needs())
+}
+
+// Needs lists the terms whose pages a search reads: the query's and those of
+// the asker's groups.
+func (q Query) Needs() []string {
+	terms := make([]string, 0, len(q.Terms)+len(q.Groups)+1)
+	terms = append(terms, q.Terms...)
+	return append(terms, NeedsOfGroups(q.Groups)...)
+}
+
+// NeedsOfGroups lists the terms whose pages View.Visible reads.
+func NeedsOfGroups(groups []string) []string {
+	terms := make([]string, 0, len(groups)+1)
+	for _, g := range groups {
+		terms = append(terms, LabelTerm(g))
+	}
+	return append(terms, OpenTerm)
+}
