@@ -1,0 +1,247 @@
+// Command bench-bleve is Bleve as `make bench` compares itself with it: an index of passages with BM25, English stemming
+// and stop words, which stores nothing but ids. It reads requests from its standard input and answers them on its
+// standard output, a JSON value each, and ends with its input. Times are of Bleve's work alone.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/blevesearch/bleve/v2"
+	_ "github.com/blevesearch/bleve/v2/analysis/analyzer/custom"
+	"github.com/blevesearch/bleve/v2/analysis/lang/en"
+	"github.com/blevesearch/bleve/v2/analysis/token/lowercase"
+	"github.com/blevesearch/bleve/v2/analysis/tokenizer/unicode"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/blevesearch/bleve/v2/index/scorch/mergeplan"
+	"github.com/blevesearch/bleve/v2/mapping"
+	"github.com/blevesearch/bleve/v2/search/query"
+	index "github.com/blevesearch/bleve_index_api"
+)
+
+// request is one thing to do.
+type request struct {
+	// Op is "index", "merge", "search" or "size".
+	Op string `json:"op"`
+	// Texts are to be indexed; their ids count from First.
+	Texts []string `json:"texts,omitempty"`
+	First int      `json:"first,omitempty"`
+	// Batch is how many texts go into one batch, Writers how many batches are written at a time.
+	Batch   int `json:"batch,omitempty"`
+	Writers int `json:"writers,omitempty"`
+	// Queries are to be asked one after another; any of their words may match.
+	Queries []string `json:"queries,omitempty"`
+	K       int      `json:"k,omitempty"`
+	// Hits asks for the ids that were found.
+	Hits bool `json:"hits,omitempty"`
+}
+
+// reply says what was done.
+type reply struct {
+	Error   string  `json:"error,omitempty"`
+	Seconds float64 `json:"seconds"`
+	// Found is how many hits all queries had, together.
+	Found     int     `json:"found,omitempty"`
+	Hits      [][]int `json:"hits,omitempty"`
+	Bytes     int64   `json:"bytes,omitempty"`
+	Documents uint64  `json:"documents,omitempty"`
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: bench-bleve FOLDER    (a folder that is not there yet)")
+		os.Exit(2)
+	}
+	if err := run(os.Args[1], os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-bleve: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(folder string, in io.Reader, out io.Writer) (err error) {
+	m, err := passages()
+	if err != nil {
+		return err
+	}
+	ix, err := bleve.New(folder, m)
+	if err != nil {
+		return fmt.Errorf("make the index: %w", err)
+	}
+	defer func() { err = errors.Join(err, ix.Close()) }()
+	decoder := json.NewDecoder(bufio.NewReaderSize(in, 1<<20))
+	w := bufio.NewWriter(out)
+	encoder := json.NewEncoder(w)
+	for {
+		var r request
+		if err := decoder.Decode(&r); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("read a request: %w", err)
+		}
+		answer, err := do(ix, folder, r)
+		if err != nil {
+			answer.Error = err.Error()
+		}
+		if err := encoder.Encode(answer); err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+		if err := w.Flush(); err != nil {
+			return fmt.Errorf("answer: %w", err)
+		}
+	}
+}
+
+// passages is a mapping for one field of text: no positions, nothing stored, nothing for sorting.
+func passages() (mapping.IndexMapping, error) {
+	m := bleve.NewIndexMapping()
+	m.ScoringModel = index.BM25Scoring
+	const name = "english"
+	if err := m.AddCustomAnalyzer(name, map[string]any{
+		"type": "custom", "tokenizer": unicode.Name,
+		"token_filters": []string{en.PossessiveName, lowercase.Name, en.StopName, en.SnowballStemmerName},
+	}); err != nil {
+		return nil, fmt.Errorf("make the analyzer: %w", err)
+	}
+	field := bleve.NewTextFieldMapping()
+	field.Analyzer = name
+	field.Store, field.IncludeTermVectors, field.IncludeInAll, field.DocValues = false, false, false, false
+	doc := bleve.NewDocumentStaticMapping()
+	doc.AddFieldMappingsAt("text", field)
+	m.DefaultMapping, m.DefaultAnalyzer, m.StoreDynamic, m.IndexDynamic, m.DocValuesDynamic = doc, name, false, false, false
+	return m, nil
+}
+
+func do(ix bleve.Index, folder string, r request) (reply, error) {
+	begin := time.Now()
+	var out reply
+	var err error
+	switch r.Op {
+	case "index":
+		err = add(ix, r)
+	case "merge":
+		err = merge(ix)
+	case "search":
+		err = search(ix, r, &out)
+	case "size":
+		if out.Documents, err = ix.DocCount(); err == nil {
+			out.Bytes, err = size(folder)
+		}
+	default:
+		err = fmt.Errorf("no such operation: %q", r.Op)
+	}
+	out.Seconds = time.Since(begin).Seconds()
+	return out, err
+}
+
+// add writes batches; each is on disk when it returns, as Bleve does unless told otherwise.
+func add(ix bleve.Index, r request) error {
+	if r.Batch < 1 || r.Writers < 1 {
+		return fmt.Errorf("batches of %d by %d writers: both must be at least 1", r.Batch, r.Writers)
+	}
+	starts := make(chan int)
+	var wg sync.WaitGroup
+	errs := make([]error, r.Writers)
+	for w := range r.Writers {
+		wg.Go(func() {
+			for from := range starts {
+				if errs[w] == nil {
+					errs[w] = addBatch(ix, r, from)
+				}
+			}
+		})
+	}
+	for from := 0; from < len(r.Texts); from += r.Batch {
+		starts <- from
+	}
+	close(starts)
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func addBatch(ix bleve.Index, r request, from int) error {
+	batch := ix.NewBatch()
+	for i := from; i < min(from+r.Batch, len(r.Texts)); i++ {
+		if err := batch.Index(strconv.Itoa(r.First+i), struct {
+			Text string `json:"text"`
+		}{r.Texts[i]}); err != nil {
+			return fmt.Errorf("index text %d: %w", r.First+i, err)
+		}
+	}
+	if err := ix.Batch(batch); err != nil {
+		return fmt.Errorf("write a batch: %w", err)
+	}
+	return nil
+}
+
+// merge leaves one segment, in which Bleve searches fastest.
+func merge(ix bleve.Index) error {
+	advanced, err := ix.Advanced()
+	if err != nil {
+		return fmt.Errorf("merge: %w", err)
+	}
+	s, ok := advanced.(*scorch.Scorch)
+	if !ok {
+		return fmt.Errorf("merge: the index is a %T", advanced)
+	}
+	if err := s.ForceMerge(context.Background(), &mergeplan.SingleSegmentMergePlanOptions); err != nil {
+		return fmt.Errorf("merge: %w", err)
+	}
+	return nil
+}
+
+func search(ix bleve.Index, r request, out *reply) error {
+	for _, text := range r.Queries {
+		q := query.NewMatchQuery(text)
+		q.SetField("text")
+		found, err := ix.Search(bleve.NewSearchRequestOptions(q, r.K, 0, false))
+		if err != nil {
+			return fmt.Errorf("search %q: %w", text, err)
+		}
+		out.Found += len(found.Hits)
+		if !r.Hits {
+			continue
+		}
+		ids := make([]int, len(found.Hits))
+		for i, h := range found.Hits {
+			if ids[i], err = strconv.Atoi(h.ID); err != nil {
+				return fmt.Errorf("search %q: a hit has the id %q", text, h.ID)
+			}
+		}
+		out.Hits = append(out.Hits, ids)
+	}
+	return nil
+}
+
+func size(folder string) (int64, error) {
+	var sum int64
+	err := filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
+			return nil // merging removes files meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			sum += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("measure %s: %w", folder, err)
+	}
+	return sum, nil
+}
