@@ -28,13 +28,16 @@ var notTenants = []string{"goose_db_version", "spaces"}
 // or metadata, no questions, no replies.
 var systemColumns = map[string]string{
 	"artifacts":        "attempt created_at stage tenant_id version_id",
+	"generations":      "collection_id created_at finished_at number removed_at state tenant_id",
 	"goose_db_version": "id is_applied tstamp version_id",
 	"idempotency":      "created_at key tenant_id",
 	"leases":           "attempt expires_at holder kind subject_id tenant_id",
+	"lexical_segments": "collection_id merged_at tenant_id",
 	"outbox":           "created_at id message_id payload subject tenant_id trace",
 	"questions":        "async attempt collection_id created_at id queued_at state tenant_id trace",
 	"tenants":          "created_at id max_bytes max_documents name",
-	"versions": "attempt bytes collection_id document_id finished_at id losses number passage_count purged_at queued_at " +
+	"vector_shards":    "dimension id retired_at tenant_id",
+	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"retired_at state tenant_id trace",
 }
 
@@ -60,6 +63,9 @@ var fill = map[string]string{
 	"api_keys.scopes":          `'{query}'`,
 	"blobs.sha256":             `sha256(gen_random_uuid()::text::bytea)`,
 	"versions.state":           `'ready'`,
+	"generations.state":        `'live'`,
+	"generations.segmentation": `'sage'`,
+	"generations.number":       `(random() * 1000000000)::int`,
 	"leases.kind":              `'version'`,
 	"artifacts.stage":          `'parsed'`,
 	"questions.state":          `'answered'`,

@@ -20,6 +20,29 @@ type Rebuild struct {
 	Tenant     uuid.UUID `json:"tenant"`
 	Collection uuid.UUID `json:"collection"`
 	Generation int       `json:"generation"` // that is being built
+	// Clustered says that an execution before this one clustered what there was.
+	Clustered bool `json:"clustered,omitempty"`
+}
+
+// Curated is what one step of a curation did: ids and text stay in the store.
+type Curated struct {
+	// Did is how many things it did; of what depends on the step.
+	Did int `json:"did"`
+	// More says that the step left work that can be done at once.
+	More bool `json:"more,omitempty"`
+}
+
+// RebuildPart is the input of the activity that cuts and encodes a part of a
+// collection's versions anew.
+type RebuildPart struct {
+	Rebuild
+	Versions []uuid.UUID `json:"versions"`
+}
+
+// RebuildParts is a page of the versions that a generation lacks, in the order
+// of their ids, divided into parts. It is empty when no version is lacking.
+type RebuildParts struct {
+	Parts []RebuildPart `json:"parts,omitempty"`
 }
 
 // RebuildWorkflowID is the workflow id of the building of a generation.

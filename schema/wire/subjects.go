@@ -89,6 +89,7 @@ func IngestMessageID(version uuid.UUID, attempt int) string {
 const (
 	TaskQueueIngest    = "sluice-ingest"
 	TaskQueueQuestions = "sluice-questions"
+	TaskQueueCurate    = "sluice-curate"
 )
 
 // BatchWorkflowID is the workflow id of a batch: a hash of its sorted message

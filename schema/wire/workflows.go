@@ -25,7 +25,30 @@ const (
 	// SignalCurate says that something changed. It carries nothing.
 	SignalCurate = "changed"
 
+	// The steps of CurateCollection take the Curation and return what they did.
+	ActivityBackfill = "curate-backfill" // index entries that are missing
+	ActivityCluster  = "curate-cluster"  // sections that came and went
+	ActivityMerge    = "curate-merge"    // segments of the lexical index
+	ActivityVectors  = "curate-vectors"  // of a large collection
+	ActivitySweep    = "curate-sweep"    // what merges, generations and a deletion left
+	ActivityNote     = "curate-note"     // marks the versions that are done with
+
 	// WorkflowRebuild takes a Rebuild: a new generation beside the old one,
 	// then one flip.
 	WorkflowRebuild = "RebuildCollection"
+
+	// The steps of RebuildCollection. List returns RebuildParts, Cut takes a
+	// RebuildPart, Flip tells whether the generation is live now.
+	ActivityRebuildList    = "rebuild-list"
+	ActivityRebuildCut     = "rebuild-cut"
+	ActivityRebuildCluster = "rebuild-cluster"
+	ActivityRebuildFlip    = "rebuild-flip"
+	ActivityRebuildFail    = "rebuild-fail"
+
+	// ErrorRebuildRefused is the type of the application error that ends a
+	// rebuild as failed; its message is the reason.
+	ErrorRebuildRefused = "rebuild-refused"
+	// ErrorRebuildOver is the type of the application error by which a step says
+	// that the generation is not being built any more.
+	ErrorRebuildOver = "rebuild-over"
 )

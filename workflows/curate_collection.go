@@ -1,0 +1,103 @@
+package workflows
+
+// CurateCollection tends one collection: its steps run in order, again and
+// again, until a round does nothing and no signal came meanwhile. Signals say
+// that something changed and carry nothing, so any number of them is one round.
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// settle is how long a round waits for more of what comes together.
+	settle = time.Second
+	// maxCurateSignals and maxCurateRounds bound one execution: the server takes
+	// 10,000 signals and 51,200 events.
+	maxCurateSignals = 1000
+	maxCurateRounds  = 200
+)
+
+// curateSteps are the steps of a round in order, with the longest time one run
+// of each may take. Marking comes last: it notes what the others are done with.
+var curateSteps = []struct {
+	activity string
+	limit    time.Duration
+}{
+	{wire.ActivityBackfill, 30 * time.Minute},
+	{wire.ActivityCluster, time.Hour},
+	{wire.ActivityMerge, time.Hour},
+	{wire.ActivityVectors, 6 * time.Hour},
+	{wire.ActivitySweep, 30 * time.Minute},
+	{wire.ActivityNote, 10 * time.Minute},
+}
+
+// curateRetry gives up on a step after about two minutes: the others go on, and
+// the reconciler begins a new curation later.
+var curateRetry = &temporal.RetryPolicy{
+	InitialInterval:    200 * time.Millisecond,
+	BackoffCoefficient: 2,
+	MaximumInterval:    20 * time.Second,
+	MaximumAttempts:    12,
+}
+
+// CurateCollection is the workflow.
+func CurateCollection(ctx workflow.Context, in wire.Curation) error {
+	changed := workflow.GetSignalChannel(ctx, wire.SignalCurate)
+	signals := 0
+	// drain takes the signals that have arrived and tells whether any had.
+	drain := func() bool {
+		before := signals
+		for changed.ReceiveAsync(nil) {
+			signals++
+		}
+		return signals > before
+	}
+	for round := 1; ; round++ {
+		// What arrives while it waits belongs to this round.
+		if err := workflow.Sleep(ctx, settle); err != nil {
+			return err
+		}
+		drain()
+		more, err := curateRound(ctx, in)
+		if err != nil {
+			// Whatever the signals told of is still to be found in the store.
+			return err
+		}
+		again := drain() || more
+		switch {
+		case !again:
+			return nil
+		case signals >= maxCurateSignals || round >= maxCurateRounds || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
+			// The next execution begins with a round, which is what the drained
+			// signals asked for.
+			return workflow.NewContinueAsNewError(ctx, CurateCollection, in)
+		}
+	}
+}
+
+// curateRound runs every step once, those behind one that failed too, and tells
+// whether a step left work.
+func curateRound(ctx workflow.Context, in wire.Curation) (more bool, err error) {
+	var failures []error
+	for _, s := range curateSteps {
+		step := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			StartToCloseTimeout: s.limit, HeartbeatTimeout: heartbeat, RetryPolicy: curateRetry,
+		})
+		var out wire.Curated
+		if err := workflow.ExecuteActivity(step, s.activity, in).Get(ctx, &out); err != nil {
+			if temporal.IsCanceledError(err) {
+				return false, err
+			}
+			failures = append(failures, err)
+			continue
+		}
+		more = more || out.More
+	}
+	return more, errors.Join(failures...)
+}
