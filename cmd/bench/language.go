@@ -1,0 +1,148 @@
+package main
+
+// This file makes text for measuring an index. What a search costs hangs on how often words come, how they cluster in
+// documents and how long texts are, so these are as in a language: frequencies follow Zipf and Mandelbrot's law, the most
+// frequent words are English ones (a third are stop words), a document returns to the words of its topic, content words are
+// inflected, and lengths are log-normal. Sentences say nothing.
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+)
+
+// commonWords come first in the order of frequency, about as they do in English.
+const commonWords = `the of and to in a is that for it as was with be by on not he i this are or his from at which but have an
+had they you were their one all we can her has there been if more when will would who so no she other its may these what
+them than some him time into only do such my new about out also two any up first could our then most see me should after
+made over did many before must through where much your way well down because between each just those people how too
+little good world make very year still work long get here both own under never same another while last might us great
+old off come since against go came right used take three himself few house use during without again place around however
+home small found thought went say part once general high upon school every`
+
+const (
+	vocabulary = 80_000 // words before inflection
+	zipfS      = 1.05   // exponent of Zipf's law
+	zipfV      = 2.7    // Mandelbrot's shift
+	topicCount = 400
+	topicWords = 300  // of a topic's own
+	topicShare = 0.25 // of words are the topic's
+	sentence   = 18   // words, about
+	// passageWords is the median length of a passage, passageSpread the deviation of its logarithm.
+	passageWords  = 95
+	passageSpread = 0.35
+)
+
+// language is a vocabulary in the order of frequency.
+type language struct {
+	words  []string
+	common int // so many are of commonWords
+}
+
+// newLanguage makes the vocabulary; it is the same every time.
+func newLanguage() *language {
+	l := &language{words: strings.Fields(commonWords)}
+	l.common = len(l.words)
+	taken := map[string]bool{}
+	for _, w := range l.words {
+		taken[w] = true
+	}
+	random := rand.New(rand.NewPCG(7, 7))
+	onsets := strings.Fields("b br c ch cl d dr f fl g gr h j k l m n p ph pl pr qu r s sc sh st str t th tr v w")
+	vowels := strings.Fields("a e i o u ai ea io oa ou")
+	codas := strings.Fields("b ck d g l ll m n nd ng nt p r rd rm rn st t th v x")
+	for len(l.words) < vocabulary {
+		var b strings.Builder
+		// Frequent words are short.
+		syllables := 1 + random.IntN(2) + min(2, len(l.words)/8000)
+		for range syllables {
+			b.WriteString(onsets[random.IntN(len(onsets))])
+			b.WriteString(vowels[random.IntN(len(vowels))])
+		}
+		b.WriteString(codas[random.IntN(len(codas))])
+		if w := b.String(); !taken[w] {
+			taken[w] = true
+			l.words = append(l.words, w)
+		}
+	}
+	return l
+}
+
+// inflections of content words.
+var inflections = []string{"", "", "", "", "", "s", "s", "ed", "ing"}
+
+// speaker writes one document.
+type speaker struct {
+	*language
+	random *rand.Rand
+	all    *rand.Zipf
+	own    *rand.Zipf // places in the topic's words
+	topic  uint64
+}
+
+func (l *language) speaker(random *rand.Rand) *speaker {
+	return &speaker{
+		language: l, random: random, topic: random.Uint64N(topicCount),
+		all: rand.NewZipf(random, zipfS, zipfV, vocabulary-1),
+		own: rand.NewZipf(random, zipfS, zipfV, topicWords-1),
+	}
+}
+
+// rank draws a word.
+func (s *speaker) rank() int {
+	if s.random.Float64() >= topicShare {
+		return int(s.all.Uint64())
+	}
+	// A topic's words lie scattered over the vocabulary, by a fixed hash; the square draws them to its frequent part.
+	h := (s.topic*topicWords + s.own.Uint64() + 1) * 0x9E3779B97F4A7C15
+	h ^= h >> 29
+	x := float64(h%1_000_003) / 1_000_003
+	return s.common + int(x*x*float64(vocabulary-s.common))
+}
+
+// content returns a content word as it stands in a text.
+func (s *speaker) content() string {
+	for {
+		if r := s.rank(); r >= s.common {
+			return s.words[r] + inflections[s.random.IntN(len(inflections))]
+		}
+	}
+}
+
+// passage appends sentences of about n words.
+func (s *speaker) passage(b *strings.Builder, n int) {
+	for left := n; left > 0; {
+		words := min(left, sentence/2+s.random.IntN(sentence))
+		left -= words
+		for i := range words {
+			r := s.rank()
+			w := s.words[r]
+			if i == 0 {
+				b.WriteString(strings.ToUpper(w[:1]))
+				w = w[1:]
+			} else {
+				b.WriteByte(' ')
+			}
+			b.WriteString(w)
+			if r >= s.common {
+				b.WriteString(inflections[s.random.IntN(len(inflections))])
+			}
+		}
+		b.WriteString(". ")
+	}
+}
+
+// length draws a log-normal length around a median.
+func (s *speaker) length(median, spread float64) int {
+	return max(1, int(median*math.Exp(spread*s.random.NormFloat64())))
+}
+
+// title writes a few words.
+func (s *speaker) title() string {
+	words := make([]string, 3+s.random.IntN(4))
+	for i := range words {
+		words[i] = s.content()
+	}
+	t := strings.Join(words, " ")
+	return strings.ToUpper(t[:1]) + t[1:]
+}

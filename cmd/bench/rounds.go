@@ -1,0 +1,89 @@
+package main
+
+// This file measures sides against each other: in turns, in one run, so that whatever else the machine does meanwhile meets
+// them all alike.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// side is one of the things that are compared. Its measure does the same work in every round and returns how much of it was
+// done, in what it took.
+type side struct {
+	name    string
+	measure func(ctx context.Context, round int) (amount float64, took time.Duration, err error)
+}
+
+// rounds measures the sides one after another, and that several times. It returns rates, amounts per second, by side and
+// round. The order turns around with every round: who comes second finds warmer or dirtier caches.
+func rounds(ctx context.Context, count int, sides ...side) ([][]float64, error) {
+	out := make([][]float64, len(sides))
+	for round := range count {
+		order := make([]int, len(sides))
+		for i := range order {
+			order[i] = i
+		}
+		if round%2 == 1 {
+			slices.Reverse(order)
+		}
+		for _, i := range order {
+			if err := ctx.Err(); err != nil {
+				return nil, fmt.Errorf("round %d of %s: %w", round+1, sides[i].name, context.Cause(ctx))
+			}
+			amount, took, err := sides[i].measure(ctx, round)
+			if err != nil {
+				return nil, fmt.Errorf("round %d of %s: %w", round+1, sides[i].name, err)
+			}
+			if took <= 0 || amount <= 0 {
+				return nil, fmt.Errorf("round %d of %s: %g in %s is nothing to measure", round+1, sides[i].name, amount, took)
+			}
+			out[i] = append(out[i], amount/took.Seconds())
+		}
+	}
+	return out, nil
+}
+
+// asking is a side that asks queries, each once per round, and counts them. It stops after the time limit, so that a slow
+// side asks fewer: those that it asks are the first ones of the same list, and the next round goes on where it stopped.
+func asking[Q any](name string, queries []Q, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
+	next := 0
+	return side{name, func(ctx context.Context, _ int) (float64, time.Duration, error) {
+		begin := time.Now()
+		asked := 0
+		for ; asked < len(queries); asked++ {
+			if asked > 0 && time.Since(begin) > limit {
+				break
+			}
+			if err := ask(ctx, queries[next%len(queries)]); err != nil {
+				return 0, 0, err
+			}
+			next++
+		}
+		return float64(asked), time.Since(begin), nil
+	}}
+}
+
+// quantile returns the value below which share q of the values lie, by linear interpolation; it needs at least one.
+func quantile(values []float64, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	at := q * float64(len(sorted)-1)
+	low := int(at)
+	if low+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[low] + (at-float64(low))*(sorted[low+1]-sorted[low])
+}
+
+func median(values []float64) float64 { return quantile(values, 0.5) }
+
+// millis are durations in milliseconds.
+func millis(times []time.Duration) []float64 {
+	out := make([]float64, len(times))
+	for i, t := range times {
+		out[i] = t.Seconds() * 1000
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package main
+
+// This file holds the texts that parts are measured with: made ones, any of which can be made again by its number, or those
+// of a folder. Questions are drawn from them.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// piece is a section: text and where its passages begin; they tile it.
+type piece struct {
+	text   string
+	starts []int
+}
+
+// passage returns the text of one.
+func (p piece) passage(i int) string {
+	end := len(p.text)
+	if i+1 < len(p.starts) {
+		end = p.starts[i+1]
+	}
+	return p.text[p.starts[i]:end]
+}
+
+// written is one document.
+type written struct {
+	title  string
+	topic  int
+	pieces []piece
+}
+
+// passages counts its passages.
+func (w written) passages() int {
+	n := 0
+	for _, p := range w.pieces {
+		n += len(p.starts)
+	}
+	return n
+}
+
+// texts are documents by number, the same for the same number.
+type texts interface {
+	name() string
+	// most is how many documents there are; made ones never end.
+	most() int
+	document(i int) written
+}
+
+// synthetic are texts in a made-up language.
+type synthetic struct {
+	language *language
+	seed     uint64
+}
+
+var sharedLanguage = sync.OnceValue(newLanguage)
+
+func newSynthetic(seed uint64) synthetic { return synthetic{sharedLanguage(), seed} }
+
+func (m synthetic) name() string { return fmt.Sprintf("made from seed %d", m.seed) }
+func (m synthetic) most() int    { return 1 << 40 }
+
+func (m synthetic) document(i int) written {
+	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
+	s := m.language.speaker(random)
+	out := written{title: s.title(), topic: int(s.topic)}
+	// Eight passages on average make a section of some 1,000 tokens; sections are few, sometimes many.
+	for range min(40, s.length(3, 0.7)) {
+		var b strings.Builder
+		var p piece
+		for range 5 + random.IntN(7) {
+			p.starts = append(p.starts, b.Len())
+			s.passage(&b, s.length(passageWords, passageSpread))
+		}
+		p.text = b.String()
+		out.pieces = append(out.pieces, p)
+	}
+	return out
+}
+
+// first returns the first documents that have so many passages together, or all.
+func first(t texts, passages int) []written {
+	var out []written
+	for i, n := 0, 0; n < passages && i < t.most(); i++ {
+		d := t.document(i)
+		out = append(out, d)
+		n += d.passages()
+	}
+	return out
+}
+
+// flat lists the passages of documents.
+func flat(docs []written) []string {
+	var out []string
+	for _, d := range docs {
+		for _, p := range d.pieces {
+			for i := range p.starts {
+				out = append(out, p.passage(i))
+			}
+		}
+	}
+	return out
+}
+
+// minor are words that no question is made of, though a text is.
+var minor = func() map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.Fields(commonWords) {
+		out[w] = true
+	}
+	return out
+}()
+
+// questions draws questions: two to six different content words each, of one passage, so that frequent and rare words meet
+// as they do in text.
+func questions(docs []written, count int, seed uint64) []string {
+	random := rand.New(rand.NewPCG(seed, 1<<32))
+	out := make([]string, 0, count)
+	for len(out) < count {
+		d := docs[random.IntN(len(docs))]
+		p := d.pieces[random.IntN(len(d.pieces))]
+		words := contentWords(p.passage(random.IntN(len(p.starts))))
+		if len(words) < 2 {
+			continue
+		}
+		random.Shuffle(len(words), func(a, b int) { words[a], words[b] = words[b], words[a] })
+		out = append(out, strings.Join(words[:min(len(words), 2+random.IntN(5))], " "))
+	}
+	return out
+}
+
+// contentWords lists the different words of a text that are no minor ones, in the order of the text.
+func contentWords(text string) []string {
+	var out []string
+	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r < 128 }) {
+		if len(w) > 2 && !minor[w] && !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
