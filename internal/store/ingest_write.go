@@ -356,9 +356,9 @@ func (w *writer) fill(ctx context.Context, targets []*target) error {
 	}
 	dimension := targets[0].doc.Vectors.Dimension
 	if _, err := w.tx.Exec(ctx, fmt.Sprintf(`
-		INSERT INTO vectors_%d (tenant_id, collection_id, space_id, passage_id, version_id, embedding)
-		SELECT $1, $2, (SELECT space_id FROM collections WHERE id = $2), id, version_id, embedding
-		FROM pg_temp.ingest_passages`, dimension), w.tenant, w.collection); err != nil {
+		INSERT INTO vectors_%d (tenant_id, collection_id, space_id, passage_id, version_id, embedding, generation)
+		SELECT $1, $2, c.space_id, p.id, p.version_id, p.embedding, c.generation
+		FROM (SELECT space_id, generation FROM collections WHERE id = $2) c, pg_temp.ingest_passages p`, dimension), w.tenant, w.collection); err != nil {
 		return fmt.Errorf("write vectors: %w", err)
 	}
 	return nil

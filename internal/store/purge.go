@@ -36,6 +36,12 @@ WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id
 SELECT id, sha256 FROM versions
 WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL ORDER BY id FOR UPDATE`
 
+	// Named, so that the other collections' partitions are not touched.
+	purgedShardsSQL = `
+SELECT id FROM vector_shards
+WHERE tenant_id = $1 AND collection_id IN (SELECT collection_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2))
+UNION ALL SELECT '00000000-0000-0000-0000-000000000000'`
+
 	purgePassagesSQL  = `DELETE FROM passages WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
@@ -171,9 +177,13 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if err != nil {
 			return fmt.Errorf("find answers built on them: %w", err)
 		}
+		shards, err := ids(tx.Query(ctx, purgedShardsSQL, tenant, versions))
+		if err != nil {
+			return fmt.Errorf("list shards: %w", err)
+		}
 		batch := &pgx.Batch{}
 		for _, table := range vectors {
-			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2)`, tenant, versions)
+			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2) AND shard = ANY ($3)`, tenant, versions, shards)
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, dropLeasesSQL, markPurgedSQL,
