@@ -1,0 +1,121 @@
+package evaluate
+
+// This file finds answers in passages, and measures from how many sources
+// passages come.
+
+import (
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// unspaced are the scripts without spaces between words: each character is a
+// token.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// tokens returns the tokens of s between single spaces, one at both ends too, as
+// open-domain question answering compares answers (DPR's has_answer after SQuAD's
+// normalisation): compatibility decomposition, lower case, runs of letters,
+// marks and digits; punctuation and the articles a, an and the go. Empty: no
+// token.
+func tokens(s string) string {
+	if !ascii(s) {
+		s = norm.NFKD.String(s)
+	}
+	var b strings.Builder
+	b.Grow(len(s) + 2)
+	word := make([]byte, 0, 32)
+	flush := func() {
+		switch string(word) {
+		case "", "a", "an", "the":
+		default:
+			if b.Len() == 0 {
+				b.WriteByte(' ')
+			}
+			b.Write(word)
+			b.WriteByte(' ')
+		}
+		word = word[:0]
+	}
+	for _, r := range s {
+		switch {
+		case r < utf8.RuneSelf && ('a' <= r && r <= 'z' || '0' <= r && r <= '9'):
+			word = append(word, byte(r))
+		case r < utf8.RuneSelf && 'A' <= r && r <= 'Z':
+			word = append(word, byte(r)+'a'-'A')
+		case r < utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r):
+			flush()
+		case unicode.In(r, unspaced...):
+			flush()
+			word = utf8.AppendRune(word, r)
+			flush()
+		default:
+			word = utf8.AppendRune(word, unicode.ToLower(r))
+		}
+	}
+	flush()
+	return b.String()
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// answerTokens are the answers that have tokens, ready to be looked for.
+func answerTokens(answers []string) []string {
+	var out []string
+	for _, a := range answers {
+		if t := tokens(a); t != "" {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// answerRank is the rank, from 1, of the first passage that holds an answer; 0:
+// none does. AR@k (FunnelRAG, section 4.1) is whether it is at most k.
+func answerRank(passages []schema.Candidate, answers []string) int {
+	for i, p := range passages {
+		text := tokens(p.Text)
+		for _, a := range answers {
+			if strings.Contains(text, a) {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// titleEntropy is the entropy, in bits, of the titles of the first k passages:
+// contextual integrity, better when lower (FunnelRAG, appendix C.3). A document
+// without a title is its external id. It is not defined, NaN, without passages.
+func titleEntropy(passages []schema.Candidate, k int) float64 {
+	passages = passages[:min(k, len(passages))]
+	if len(passages) == 0 {
+		return math.NaN()
+	}
+	counts := map[string]float64{}
+	for _, p := range passages {
+		title := p.Title
+		if title == "" {
+			title = p.ExternalID
+		}
+		counts[title]++
+	}
+	entropy := 0.0
+	for _, n := range counts {
+		share := n / float64(len(passages))
+		entropy -= share * math.Log2(share)
+	}
+	return math.Abs(entropy) // one source: 0, not -0
+}

@@ -1,0 +1,80 @@
+package evaluate
+
+// This file says whether a difference between plans is more than the chance of
+// which questions were asked: the paired bootstrap over questions (Efron and
+// Tibshirani 1993; Sakai 2006 for rankings).
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+const (
+	resamples     = 10_000
+	bootstrapSeed = 20_250_101 // the figures of two runs on the same results are the same
+)
+
+// Interval is a 95 % confidence interval.
+type Interval struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+}
+
+// Difference compares two plans in one metric.
+type Difference struct {
+	Metric     string   `json:"metric"`
+	Plan       string   `json:"plan"`
+	Against    string   `json:"against"`
+	Difference float64  `json:"difference"` // plan's mean less against's
+	Interval   Interval `json:"interval"`   // of the difference
+	P          float64  `json:"p"`          // two-sided
+}
+
+// resampled holds the means of each column of values over the resamples of its
+// rows. Every column of a resample has the same rows: that is what pairs them.
+func resampled(rows [][]float64) [][]float64 {
+	columns := len(rows[0])
+	out := make([][]float64, columns)
+	for c := range out {
+		out[c] = make([]float64, resamples)
+	}
+	flat := slices.Concat(rows...) // side by side in memory
+	random := rand.New(rand.NewPCG(bootstrapSeed, bootstrapSeed))
+	sums := make([]float64, columns)
+	for r := range resamples {
+		clear(sums)
+		for range rows {
+			at := random.IntN(len(rows)) * columns
+			for c, v := range flat[at : at+columns] {
+				sums[c] += v
+			}
+		}
+		for c, sum := range sums {
+			out[c][r] = sum / float64(len(rows))
+		}
+	}
+	return out
+}
+
+// compare compares two columns by the means of their resamples. p is the share
+// of resamples in which the difference is as far from the observed one as that
+// is from zero; with the one observed itself, so that it is never zero.
+func compare(a, b []float64, observed float64) (Interval, float64) {
+	differences := make([]float64, len(a))
+	extreme := 0
+	for r := range a {
+		differences[r] = a[r] - b[r]
+		if math.Abs(differences[r]-observed) >= math.Abs(observed)-1e-12 {
+			extreme++
+		}
+	}
+	return interval(differences), float64(extreme+1) / float64(len(a)+1)
+}
+
+// interval is the middle 95 % of the values.
+func interval(values []float64) Interval {
+	sorted := slices.Clone(values)
+	slices.Sort(sorted)
+	return Interval{Low: percentile(sorted, 2.5), High: percentile(sorted, 97.5)}
+}

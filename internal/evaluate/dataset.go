@@ -1,0 +1,291 @@
+package evaluate
+
+// This file reads BEIR folders: corpus.jsonl, queries.jsonl and
+// qrels/<split>.tsv. Every error names the file and the line.
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// maxLine bounds one line of a file.
+const maxLine = 64 << 20
+
+// Dataset is what a BEIR folder holds, without the documents' text.
+type Dataset struct {
+	Name      string // the folder's
+	Dir       string
+	Split     string
+	Hash      string // SHA-256 of corpus.jsonl, hex
+	Documents int
+	Queries   []Query // in the order of queries.jsonl
+	Unjudged  int     // queries left out: nothing is relevant to them in this split
+}
+
+// Query is a question with what is known of its answer.
+type Query struct {
+	ID       string
+	Text     string
+	Relevant map[string]int // grade of each relevant document, above 0
+	Answers  []string       // strings, each of which is a right answer
+	Evidence []string       // the passages of the corpus that the answer rests on
+}
+
+// ReadDataset reads a BEIR folder; the questions are those with a relevant
+// document in the given split ("test", "dev").
+func ReadDataset(dir, split string) (*Dataset, error) {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("find %s: %w", dir, err)
+	}
+	d := &Dataset{Name: filepath.Base(absolute), Dir: dir, Split: split}
+	documents, err := d.readCorpus()
+	if err != nil {
+		return nil, err
+	}
+	queries, err := d.readQueries()
+	if err != nil {
+		return nil, err
+	}
+	if err := d.readJudgements(documents, queries); err != nil {
+		return nil, err
+	}
+	kept := queries[:0]
+	for _, q := range queries {
+		if len(q.Relevant) > 0 {
+			kept = append(kept, q)
+		}
+	}
+	d.Queries, d.Unjudged = kept, len(queries)-len(kept)
+	if len(d.Queries) == 0 {
+		return nil, fmt.Errorf("%s: no question has a relevant document", d.judgements())
+	}
+	return d, nil
+}
+
+func (d *Dataset) file(name string) string { return filepath.Join(d.Dir, name) }
+func (d *Dataset) judgements() string      { return d.file(filepath.Join("qrels", d.Split+".tsv")) }
+
+// lines calls each with every line that is not blank. What it, or reading,
+// finds wrong is told with the file and the line.
+func lines(path string, content io.Reader, each func(n int, line []byte) error) error {
+	scanner := bufio.NewScanner(content)
+	scanner.Buffer(make([]byte, 1<<20), maxLine)
+	n := 0
+	for scanner.Scan() {
+		n++
+		if len(bytes.TrimSpace(scanner.Bytes())) == 0 {
+			continue
+		}
+		if err := each(n, scanner.Bytes()); err != nil {
+			return fmt.Errorf("%s line %d: %w", path, n, err)
+		}
+	}
+	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("%s line %d: is longer than %d MB", path, n+1, maxLine>>20)
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// open opens a file of a dataset and says what the folder lacks.
+func open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is not there: a dataset is a BEIR folder with corpus.jsonl, queries.jsonl and qrels/: %w", path, fs.ErrNotExist)
+	}
+	return f, err
+}
+
+// object reads one line as one JSON object.
+func object(line []byte, into any) error {
+	err := json.Unmarshal(line, into)
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrong) && wrong.Field == "":
+		return errors.New("is not a JSON object")
+	case errors.As(err, &wrong):
+		return fmt.Errorf("%s: is a %s", wrong.Field, wrong.Value)
+	case err != nil:
+		return fmt.Errorf("is not JSON: %w", err)
+	}
+	return nil
+}
+
+// readCorpus returns the ids of the documents.
+func (d *Dataset) readCorpus() (map[string]bool, error) {
+	path := d.file("corpus.jsonl")
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	seen := map[string]int{}
+	err = lines(path, io.TeeReader(f, h), func(n int, line []byte) error {
+		var document struct {
+			ID       string         `json:"_id"`
+			Title    string         `json:"title"`
+			Text     string         `json:"text"`
+			Metadata map[string]any `json:"metadata"`
+		}
+		if err := object(line, &document); err != nil {
+			return err
+		}
+		return once(seen, document.ID, n)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(seen) == 0 {
+		return nil, fmt.Errorf("%s: has no documents", path)
+	}
+	d.Hash, d.Documents = hex.EncodeToString(h.Sum(nil)), len(seen)
+	ids := make(map[string]bool, len(seen))
+	for id := range seen {
+		ids[id] = true
+	}
+	return ids, nil
+}
+
+// once notes the line of an id, which may come but once.
+func once(seen map[string]int, id string, n int) error {
+	if id == "" {
+		return errors.New("_id: is missing")
+	}
+	if before, twice := seen[id]; twice {
+		return fmt.Errorf("_id: %q is on line %d already", id, before)
+	}
+	seen[id] = n
+	return nil
+}
+
+func (d *Dataset) readQueries() ([]Query, error) {
+	path := d.file("queries.jsonl")
+	f, err := open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	var out []Query
+	seen := map[string]int{}
+	err = lines(path, f, func(n int, line []byte) error {
+		var raw struct {
+			ID       string `json:"_id"`
+			Text     string `json:"text"`
+			Metadata struct {
+				Answers  strs `json:"answers"`
+				Evidence strs `json:"evidence"`
+			} `json:"metadata"`
+		}
+		if err := object(line, &raw); err != nil {
+			return err
+		}
+		if strings.TrimSpace(raw.Text) == "" {
+			return errors.New("text: is missing")
+		}
+		out = append(out, Query{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence})
+		return once(seen, raw.ID, n)
+	})
+	return out, err
+}
+
+// strs is a string, or a list of strings or of objects with a "text".
+type strs []string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *strs) UnmarshalJSON(data []byte) error {
+	var all []json.RawMessage
+	if json.Unmarshal(data, &all) != nil {
+		all = []json.RawMessage{data}
+	}
+	for _, raw := range all {
+		var one string
+		if json.Unmarshal(raw, &one) != nil {
+			var with struct {
+				Text *string `json:"text"`
+			}
+			if json.Unmarshal(raw, &with) != nil || with.Text == nil {
+				return fmt.Errorf("metadata.answers and metadata.evidence are lists of strings, or of objects with a \"text\"; found %.60s", raw)
+			}
+			one = *with.Text
+		}
+		if strings.TrimSpace(one) != "" {
+			*s = append(*s, one)
+		}
+	}
+	return nil
+}
+
+// readJudgements sets what is relevant to the queries.
+func (d *Dataset) readJudgements(documents map[string]bool, queries []Query) error {
+	path := d.judgements()
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is not there: %w%s", path, fs.ErrNotExist, d.splits())
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	byID := make(map[string]*Query, len(queries))
+	for i := range queries {
+		byID[queries[i].ID] = &queries[i]
+	}
+	judged := map[[2]string]int{}
+	return lines(path, f, func(n int, line []byte) error {
+		fields := strings.Split(strings.TrimRight(string(line), "\r\n"), "\t")
+		if len(fields) != 3 {
+			return fmt.Errorf("has %d columns; three are expected, with tabs between: query-id, corpus-id, score", len(fields))
+		}
+		grade, err := strconv.Atoi(strings.TrimSpace(fields[2]))
+		if err != nil {
+			if n == 1 { // the header
+				return nil
+			}
+			return fmt.Errorf("score: %q is not a whole number", fields[2])
+		}
+		query, document := fields[0], fields[1]
+		q, known := byID[query]
+		switch {
+		case !known:
+			return fmt.Errorf("query-id: %q is not in queries.jsonl", query)
+		case !documents[document]:
+			return fmt.Errorf("corpus-id: %q is not in corpus.jsonl", document)
+		}
+		pair := [2]string{query, document}
+		if before, twice := judged[pair]; twice {
+			return fmt.Errorf("%q and %q are judged on line %d already", query, document, before)
+		}
+		judged[pair] = n
+		if grade > 0 {
+			q.Relevant[document] = grade
+		}
+		return nil
+	})
+}
+
+// splits tells which splits the folder has.
+func (d *Dataset) splits() string {
+	found, err := filepath.Glob(d.file(filepath.Join("qrels", "*.tsv")))
+	if err != nil || len(found) == 0 {
+		return ""
+	}
+	for i, f := range found {
+		found[i] = strings.TrimSuffix(filepath.Base(f), ".tsv")
+	}
+	return "; choose one with --split: " + strings.Join(found, ", ")
+}

@@ -1,0 +1,43 @@
+// Package evaluate measures retrieval plans on a dataset: it reads BEIR folders
+// (dataset.go), runs every question under every plan (run.go), scores what they
+// find (ranking.go, answers.go, evidence.go), says which differences are more
+// than chance (bootstrap.go), and writes it down (summary.go, html.go).
+//
+// It knows neither the server nor its API: what searches is behind Searcher.
+// docs/evaluation.md defines every measure.
+package evaluate
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Searcher runs one question under one plan.
+type Searcher interface {
+	// Search returns what the plan found; an empty plan is the default one. The
+	// ranking of documents has depth entries, or fewer where the plan found
+	// fewer.
+	Search(ctx context.Context, plan, question string, depth int) (Found, error)
+}
+
+// Found is what a plan found for a question.
+type Found struct {
+	Plan      string   // its name
+	Documents []string // external ids, best first; a document's rank is that of its best candidate
+	Passages  []schema.Candidate
+	// Context are indices into Passages: what an answer would be made from, in
+	// reading order.
+	Context []int
+	Stages  []schema.StageReport
+	Millis  float64 // from question to result
+}
+
+// context are the passages that an answer would be made from.
+func (f *Found) context() []schema.Candidate {
+	out := make([]schema.Candidate, 0, len(f.Context))
+	for _, i := range f.Context {
+		out = append(out, f.Passages[i])
+	}
+	return out
+}

@@ -1,0 +1,134 @@
+package evaluate
+
+// This file says which figures a plan gets, and takes those of one question.
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Cutoffs that are always taken; Options.Cutoffs adds more.
+var (
+	rankingCutoffs = []int{1, 3, 5, 10, 20, 100}
+	answerCutoffs  = []int{1, 3, 4, 5, 10}
+)
+
+// sourcesAt is how many passages the entropy of sources looks at.
+const sourcesAt = 4
+
+// summed are the cutoffs whose figures SAKI-RAG adds up (its formula 9).
+var summed = []int{1, 3, 5}
+
+// measure is a figure of one question; a plan's is the mean over its questions.
+type measure struct {
+	name string
+	of   func(o *observation) float64 // NaN: this question has none
+}
+
+// judged is a query, ready to be compared with.
+type judged struct {
+	Query
+	answers  []string
+	evidence [][]string
+}
+
+// observation is what one plan found for one question, as the measures see it.
+type observation struct {
+	ranking
+	answers    bool // there are answers to look for
+	answerRank int
+	evidence   float64 // NaN: no evidence is known
+	sources    float64 // NaN: there are no passages
+	tokens     int
+}
+
+func observe(q *judged, f *Found) observation {
+	o := observation{ranking: newRanking(f.Documents, q.Relevant), answers: len(q.answers) > 0, evidence: math.NaN(), sources: titleEntropy(f.Passages, sourcesAt)}
+	if o.answers {
+		o.answerRank = answerRank(f.Passages, q.answers)
+	}
+	context := f.context()
+	if len(q.evidence) > 0 {
+		o.evidence = evidenceRecall(q.evidence, contextTexts(context))
+	}
+	o.tokens = contextTokens(context)
+	return o
+}
+
+// measures lists the figures of one question, with the cutoffs asked for beside
+// those always taken.
+func measures(more []int) []measure {
+	var out []measure
+	at := func(name string, cutoffs []int, of func(o *observation, k int) float64) {
+		for _, k := range cutoffs {
+			out = append(out, measure{fmt.Sprintf("%s@%d", name, k), func(o *observation) float64 { return of(o, k) }})
+		}
+	}
+	rankings := merge(rankingCutoffs, more)
+	at("ndcg", rankings, func(o *observation, k int) float64 { return o.ndcg(k) })
+	at("hit", rankings, func(o *observation, k int) float64 { return o.hit(k) })
+	at("mrr", rankings, func(o *observation, k int) float64 { return o.mrr(k) })
+	at("recall", rankings, func(o *observation, k int) float64 { return o.recall(k) })
+	at("precision", rankings, func(o *observation, k int) float64 { return o.precision(k) })
+	at("ar", merge(answerCutoffs, more), func(o *observation, k int) float64 {
+		switch {
+		case !o.answers:
+			return math.NaN()
+		case o.answerRank > 0 && o.answerRank <= k:
+			return 1
+		}
+		return 0
+	})
+	return append(out,
+		measure{"evidence_recall", func(o *observation) float64 { return o.evidence }},
+		measure{fmt.Sprintf("entropy@%d", sourcesAt), func(o *observation) float64 { return o.sources }},
+		measure{"tokens", func(o *observation) float64 { return float64(o.tokens) }})
+}
+
+// depth is how long a ranking the measures need.
+func depth(more []int) int { return slices.Max(merge(rankingCutoffs, more)) }
+
+func merge(a, b []int) []int {
+	out := slices.Concat(a, b)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// combined adds the figures that are made of means: IE@k, which SAKI-RAG takes
+// as mean recall times mean precision (its formula 8; its tables confirm that
+// the means are multiplied, not the questions' values), and the sums of recall,
+// precision and IE over k = 1, 3, 5.
+func combined(means map[string]float64, more []int) {
+	for _, k := range merge(rankingCutoffs, more) {
+		means[fmt.Sprintf("ie@%d", k)] = means[fmt.Sprintf("recall@%d", k)] * means[fmt.Sprintf("precision@%d", k)]
+	}
+	for _, name := range []string{"recall", "precision", "ie"} {
+		sum := 0.0
+		for _, k := range summed {
+			sum += means[fmt.Sprintf("%s@%d", name, k)]
+		}
+		means[name+"_sum"] = sum
+	}
+}
+
+// mean is the mean of the values that are not NaN; NaN when there is none.
+func mean(values []float64) float64 {
+	sum, n := 0.0, 0
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			sum, n = sum+v, n+1
+		}
+	}
+	return sum / float64(n)
+}
+
+// percentile is the nearest-rank percentile of sorted values, p in (0, 100]; 0
+// of none.
+func percentile(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
+	return sorted[min(max(rank, 1), len(sorted))-1]
+}

@@ -1,0 +1,188 @@
+package evaluate
+
+// This file asks every question under every plan.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Options are how a run goes.
+type Options struct {
+	Plans    []string
+	Limit    int    // questions, drawn at random with Seed; 0: all
+	Seed     uint64 //
+	Parallel int    // questions at once, at least 1
+	Cutoffs  []int  // more cutoffs k
+	// Progress is told after each question; calls do not overlap.
+	Progress func(done, total int)
+}
+
+// Check reports what is wrong with the options.
+func (o Options) Check() error {
+	seen := map[string]bool{}
+	for _, p := range o.Plans {
+		if seen[p] {
+			return schema.Invalid("plan", "%q is named twice", p)
+		}
+		seen[p] = true
+	}
+	switch {
+	case len(o.Plans) == 0:
+		return schema.Invalid("plan", "name at least one")
+	case o.Limit < 0:
+		return schema.Invalid("limit", "must be 0, for all, or more")
+	case o.Parallel < 1:
+		return schema.Invalid("parallel", "must be at least 1")
+	case slices.ContainsFunc(o.Cutoffs, func(k int) bool { return k < 1 || k > 1000 }):
+		return schema.Invalid("k", "must be from 1 to 1000")
+	}
+	return nil
+}
+
+// Results are what every plan found for every question.
+type Results struct {
+	dataset *Dataset
+	options Options
+	queries []judged
+	names   []string // of the measures
+	plans   []planResults
+}
+
+type planResults struct {
+	name   string
+	values [][]float64 // by measure, then question
+	millis []float64   // by question
+	first  []int       // rank of the first relevant document by question; 0: none
+	stages [][]stageTime
+}
+
+type stageTime struct {
+	name   string
+	millis float64
+}
+
+// Run asks. A question is asked under all plans, one after the other, before the
+// next is: what disturbs the machine disturbs all plans alike. Who begins takes
+// turns, so that what one plan's search leaves in caches helps all the same.
+func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	r := &Results{dataset: d, options: o, queries: sample(d.Queries, o.Limit, o.Seed), plans: make([]planResults, len(o.Plans))}
+	all := measures(o.Cutoffs)
+	for _, m := range all {
+		r.names = append(r.names, m.name)
+	}
+	n := len(r.queries)
+	for i := range r.plans {
+		r.plans[i] = planResults{name: o.Plans[i], values: make([][]float64, len(all)), millis: make([]float64, n), first: make([]int, n), stages: make([][]stageTime, n)}
+		for m := range all {
+			r.plans[i].values[m] = make([]float64, n)
+		}
+	}
+	return r, r.ask(ctx, s, all)
+}
+
+// sample draws limit queries; they keep their order.
+func sample(queries []Query, limit int, seed uint64) []judged {
+	chosen := make([]int, len(queries))
+	for i := range chosen {
+		chosen[i] = i
+	}
+	if limit > 0 && limit < len(queries) {
+		random := rand.New(rand.NewPCG(seed, seed))
+		random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+		chosen = chosen[:limit]
+		slices.Sort(chosen)
+	}
+	out := make([]judged, len(chosen))
+	for i, c := range chosen {
+		q := queries[c]
+		out[i] = judged{Query: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence)}
+	}
+	return out
+}
+
+func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
+	asking, ctx := errgroup.WithContext(ctx)
+	done := make(chan struct{}, r.options.Parallel)
+	next := make(chan int)
+	asking.Go(func() error {
+		defer close(next)
+		for q := range r.queries {
+			select {
+			case next <- q:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	for range r.options.Parallel {
+		asking.Go(func() error {
+			for q := range next {
+				if err := r.askOne(ctx, s, all, q); err != nil {
+					return err
+				}
+				done <- struct{}{}
+			}
+			return nil
+		})
+	}
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		n := 0
+		for range done {
+			n++
+			if r.options.Progress != nil {
+				r.options.Progress(n, len(r.queries))
+			}
+		}
+	}()
+	err := asking.Wait()
+	close(done)
+	<-told
+	return err
+}
+
+// askOne asks one question under every plan.
+func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) error {
+	query := &r.queries[q]
+	for turn := range r.plans {
+		plan := &r.plans[(q+turn)%len(r.plans)]
+		found, err := s.Search(ctx, plan.name, query.Text, depth(r.options.Cutoffs))
+		if err != nil {
+			return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
+		}
+		o := observe(query, &found)
+		for m, measure := range all {
+			plan.values[m][q] = measure.of(&o)
+		}
+		plan.millis[q], plan.first[q] = found.Millis, o.firstRelevant()
+		plan.stages[q] = stageTimes(found.Stages)
+	}
+	return nil
+}
+
+// stageTimes names stages apart that a plan has twice.
+func stageTimes(reports []schema.StageReport) []stageTime {
+	count := map[string]int{}
+	out := make([]stageTime, len(reports))
+	for i, s := range reports {
+		name := s.Stage
+		if count[name]++; count[name] > 1 {
+			name = fmt.Sprintf("%s %d", name, count[name])
+		}
+		out[i] = stageTime{name, s.Millis}
+	}
+	return out
+}
