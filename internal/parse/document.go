@@ -19,6 +19,8 @@ type document struct {
 	limits Limits
 	out    schema.Parsed
 	size   int
+	links  []string // of the block in the making
+	linked int      // links kept
 	err    error
 }
 
@@ -36,16 +38,18 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 		d.err = d.tooMuchText()
 		return false
 	}
-	d.out.Blocks = append(d.out.Blocks, schema.Block{Kind: kind, Level: level, Text: s, Page: page})
+	d.out.Blocks = append(d.out.Blocks, schema.Block{Kind: kind, Level: level, Text: s, Page: page, Links: d.blockLinks()})
 	return d.alive()
 }
 
 // extend adds a line to the last block.
 func (d *document) extend(s string) bool {
 	b := &d.out.Blocks[len(d.out.Blocks)-1]
-	kind, level, page, before := b.Kind, b.Level, b.Page, b.Text
+	kind, level, page, before, links := b.Kind, b.Level, b.Page, b.Text, b.Links
 	d.out.Blocks = d.out.Blocks[:len(d.out.Blocks)-1]
 	d.size -= len(before)
+	d.linked -= len(links)
+	d.links = append(links, d.links...)
 	return d.add(kind, level, before+"\n"+s, page)
 }
 
@@ -103,10 +107,20 @@ const (
 // header (which may be nil). A row with a long cell becomes a block of
 // "column: value" lines.
 func (d *document) table(header []string, rows [][]string, page int) bool {
-	t := tableWriter{d: d, page: page}
+	return d.linkedTable(header, rows, nil, page)
+}
+
+// linkedTable adds a table whose rows have links; links may have fewer rows.
+// Those noted already go with its first block.
+func (d *document) linkedTable(header []string, rows, links [][]string, page int) bool {
+	t := tableWriter{d: d, page: page, links: d.takeLinks()}
 	t.header(header)
-	for _, row := range rows {
-		if !t.row(row) {
+	for i, row := range rows {
+		var own []string
+		if i < len(links) {
+			own = links[i]
+		}
+		if !t.row(row, own...) {
 			return false
 		}
 	}
@@ -121,6 +135,7 @@ type tableWriter struct {
 	head    string
 	limit   int
 	lines   []string
+	links   []string
 	tokens  int
 	rows    int
 }
@@ -131,20 +146,26 @@ func (t *tableWriter) header(columns []string) {
 	t.limit = max(tableTokens, 2*text.CountTokens(t.head))
 }
 
-func (t *tableWriter) row(cells []string) bool {
+// row adds a row of cells with the links in it.
+func (t *tableWriter) row(cells []string, links ...string) bool {
 	line := joinCells(cells)
 	if line == "" {
 		return t.d.alive()
 	}
 	t.rows++
 	if t.isRecord(cells) {
-		return t.flush() && t.d.add(schema.BlockTable, 0, t.record(cells), t.page)
+		if !t.flush() {
+			return false
+		}
+		t.d.link(links...)
+		return t.d.add(schema.BlockTable, 0, t.record(cells), t.page)
 	}
 	n := text.CountTokens(line)
 	if t.tokens > 0 && t.tokens+n > t.limit && !t.flush() {
 		return false
 	}
 	t.lines = append(t.lines, line)
+	t.links = append(t.links, links...)
 	t.tokens += n
 	return true
 }
@@ -188,7 +209,8 @@ func (t *tableWriter) flush() bool {
 		lines = append([]string{t.head}, lines...)
 	}
 	t.rows++
-	t.lines, t.tokens = nil, 0
+	t.d.link(t.links...)
+	t.lines, t.links, t.tokens = nil, nil, 0
 	return t.d.add(schema.BlockTable, 0, strings.Join(lines, "\n"), t.page)
 }
 

@@ -41,6 +41,9 @@ func parseDOCX(d *document, data []byte) error {
 	if !c.has(name) {
 		name = "word/document2.xml"
 	}
+	if w.links, err = readLinks(d, c, "word/_rels/"+strings.TrimPrefix(name, "word/")+".rels"); err != nil {
+		return err
+	}
 	root, err := readXML(d, c, name)
 	if err != nil {
 		return err
@@ -72,6 +75,8 @@ type docxWalker struct {
 	cited     []string            // keys of notes in the order of their marks
 	marks     map[string]int      // and their marks
 	list      []string            // lines of the list in the making
+	listLinks []string            // and the links in them
+	links     map[string]string   // targets by relationship id
 	title     string
 }
 
@@ -95,8 +100,9 @@ func (w *docxWalker) blocks(e *element) {
 
 func (w *docxWalker) flushList() {
 	if len(w.list) > 0 {
+		w.d.link(w.listLinks...)
 		w.d.add(schema.BlockList, 0, strings.Join(w.list, "\n"), 0)
-		w.list = nil
+		w.list, w.listLinks = nil, nil
 	}
 }
 
@@ -126,11 +132,14 @@ func (w *docxWalker) paragraph(p *element) {
 			if st.title && w.title == "" {
 				w.title = s
 			}
+			w.d.link(t.links...)
 			w.d.heading(outline, strings.TrimSpace(numberOnly(marker)+" "+s))
 		case marker != "":
 			w.list = append(w.list, strings.Repeat("  ", min(level, 8))+marker+" "+s)
+			w.listLinks = append(w.listLinks, t.links...)
 		default:
 			w.flushList()
+			w.d.link(t.links...)
 			w.d.paragraph(s)
 		}
 	}
@@ -152,6 +161,7 @@ func numberOnly(marker string) string {
 type runText struct {
 	b     strings.Builder
 	boxes []*element
+	links []string
 }
 
 // text gathers the text below e.
@@ -186,6 +196,11 @@ func (w *docxWalker) text(e *element, t *runText) {
 		case "txbxContent":
 			t.boxes = append(t.boxes, c)
 		case "pPr", "rPr", "tbl":
+		case "hyperlink":
+			if target := w.links[c.attr("id")]; target != "" {
+				t.links = append(t.links, target)
+			}
+			w.text(c, t)
 		default:
 			w.text(c, t)
 		}
@@ -194,7 +209,7 @@ func (w *docxWalker) text(e *element, t *runText) {
 
 // table adds a table; one with a single cell is a frame around paragraphs.
 func (w *docxWalker) table(tbl *element) {
-	var rows [][]string
+	var rows, links [][]string
 	cells := 0
 	var only *element
 	var gather func(e *element)
@@ -216,7 +231,7 @@ func (w *docxWalker) table(tbl *element) {
 						row = append(row, "")
 					}
 				}
-				rows = append(rows, row)
+				rows, links = append(rows, row), append(links, w.d.takeLinks())
 			case "tblPr", "tblGrid":
 			default:
 				gather(c)
@@ -231,9 +246,10 @@ func (w *docxWalker) table(tbl *element) {
 	}
 	var header []string
 	if len(rows) > 1 && (tbl.headed() || isHeader(rows[0])) {
-		header, rows = rows[0], rows[1:]
+		w.d.link(links[0]...)
+		header, rows, links = rows[0], rows[1:], links[1:]
 	}
-	w.d.table(header, rows, 0)
+	w.d.linkedTable(header, rows, links, 0)
 }
 
 // headed reports whether the first row is marked to repeat as a header.
@@ -266,6 +282,7 @@ func (w *docxWalker) cell(tc *element) string {
 			case "p":
 				var t runText
 				w.text(c, &t)
+				w.d.link(t.links...)
 				if s := squeeze(t.b.String()); s != "" {
 					parts = append(parts, s)
 				}

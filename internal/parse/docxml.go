@@ -137,3 +137,20 @@ func readXML(d *document, c *container, name string) (*element, error) {
 	}
 	return root, nil
 }
+
+// readLinks returns the external targets of a part's relationships by their ids.
+func readLinks(d *document, c *container, name string) (map[string]string, error) {
+	root, err := readXML(d, c, name)
+	if err != nil {
+		return nil, err
+	}
+	links := map[string]string{}
+	if list := root.child("x:Relationships"); list != nil {
+		for _, r := range list.children {
+			if strings.HasSuffix(r.attr("Type"), "/hyperlink") && r.attr("TargetMode") == "External" {
+				links[r.attr("Id")] = r.attr("Target")
+			}
+		}
+	}
+	return links, nil
+}

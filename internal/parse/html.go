@@ -161,15 +161,18 @@ func (w *htmlWalker) node(n *html.Node) {
 	switch tag(n) {
 	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
 		w.flush()
+		w.linksBelow(n)
 		w.d.heading(int(n.Data[1]-'0'), innerText(n))
 	case atom.Ul, atom.Ol, atom.Menu:
 		w.flush()
+		w.linksBelow(n)
 		w.d.add(schema.BlockList, 0, strings.Join(listLines(n, 0), "\n"), 0)
 	case atom.Table:
 		w.flush()
 		w.table(n)
 	case atom.Pre, atom.Listing, atom.Xmp:
 		w.flush()
+		w.linksBelow(n)
 		w.d.add(schema.BlockCode, 0, tidyLines(rawText(n)), 0)
 	case atom.Br, atom.Wbr:
 		w.inline.WriteByte(' ')
@@ -181,6 +184,7 @@ func (w *htmlWalker) node(n *html.Node) {
 		w.flush()
 	default:
 		if !block(n) {
+			w.linkOf(n)
 			w.children(n)
 			return
 		}
@@ -194,6 +198,7 @@ func (w *htmlWalker) node(n *html.Node) {
 func (w *htmlWalker) table(n *html.Node) {
 	var (
 		rows   [][]string
+		links  [][]string
 		header []string
 		nested bool
 	)
@@ -234,9 +239,12 @@ func (w *htmlWalker) table(n *html.Node) {
 			header = cells
 			continue
 		}
-		rows = append(rows, cells)
+		before := w.d.takeLinks()
+		w.linksBelow(tr)
+		rows, links = append(rows, cells), append(links, w.d.takeLinks())
+		w.d.link(before...)
 	}
-	w.d.table(header, rows, 0)
+	w.d.linkedTable(header, rows, links, 0)
 }
 
 func ancestor(n *html.Node, kind atom.Atom) *html.Node {

@@ -118,6 +118,7 @@ func (w *markdownWalker) block(n ast.Node, depth int) {
 		if n.HasClosure() {
 			raw += string(n.ClosureLine.Value(w.source))
 		}
+		w.d.link(fragmentLinks(raw)...)
 		for line := range strings.SplitSeq(fragmentText(raw), "\n") {
 			w.d.paragraph(line)
 		}
@@ -161,6 +162,7 @@ func (w *markdownWalker) list(l *ast.List, level int) []string {
 				iw := markdownWalker{d: inner, source: w.source}
 				iw.block(c, level+1)
 				for _, b := range inner.out.Blocks {
+					w.d.link(b.Links...)
 					own = append(own, strings.Split(b.Text, "\n")...)
 				}
 			}
@@ -187,6 +189,7 @@ func (w *markdownWalker) table(t *east.Table) {
 	var (
 		header []string
 		rows   [][]string
+		links  [][]string
 	)
 	for r := t.FirstChild(); r != nil; r = r.NextSibling() {
 		var cells []string
@@ -196,10 +199,10 @@ func (w *markdownWalker) table(t *east.Table) {
 		if _, ok := r.(*east.TableHeader); ok {
 			header = cells
 		} else {
-			rows = append(rows, cells)
+			rows, links = append(rows, cells), append(links, w.d.takeLinks())
 		}
 	}
-	w.d.table(header, rows, 0)
+	w.d.linkedTable(header, rows, links, 0)
 }
 
 // lines returns a block's own lines as they are.
@@ -223,7 +226,7 @@ func textOf(t *ast.Text, source []byte) []byte {
 }
 
 // inline returns the text of n's inline children: links by their text, images by
-// their description.
+// their description. It notes where the links point to.
 func (w *markdownWalker) inline(n ast.Node) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(c ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -238,7 +241,12 @@ func (w *markdownWalker) inline(n ast.Node) string {
 			}
 		case *ast.String:
 			b.Write(c.Value)
+		case *ast.Link:
+			w.d.link(string(util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(c.Destination)))))
 		case *ast.AutoLink:
+			if c.AutoLinkType == ast.AutoLinkURL {
+				w.d.link(string(c.URL(w.source)))
+			}
 			b.Write(c.Label(w.source))
 		case *ast.RawHTML:
 			var raw strings.Builder
@@ -246,6 +254,7 @@ func (w *markdownWalker) inline(n ast.Node) string {
 				segment := c.Segments.At(i)
 				raw.Write(segment.Value(w.source))
 			}
+			w.d.link(fragmentLinks(raw.String())...)
 			if s := strings.ToLower(raw.String()); strings.HasPrefix(s, "<br") {
 				b.WriteByte(' ')
 			}

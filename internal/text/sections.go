@@ -3,6 +3,7 @@ package text
 // Sections: a parsed document cut into pieces small enough to rank and to cite.
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,7 +30,8 @@ const pathRunes = 200
 // words.
 //
 // A section's text is its blocks with an empty line between them, headings
-// included; nothing but white space is lost or added.
+// included; nothing but white space is lost or added. The links of a block that
+// is cut go with its first part.
 func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	if limit <= 0 {
 		limit = SectionTokens
@@ -150,6 +152,9 @@ func (p *packer) flush() {
 				p.emit(&b)
 			}
 			b.add(piece, block.Page)
+			if j == 0 {
+				b.link(block.Links)
+			}
 		}
 	}
 	p.emit(&b)
@@ -168,6 +173,7 @@ func (p *packer) emit(b *builder) {
 		Text:        text,
 		Tokens:      CountTokens(text),
 		Pages:       b.pages,
+		Links:       b.links,
 	})
 	*b = builder{}
 }
@@ -177,6 +183,16 @@ type builder struct {
 	text   strings.Builder
 	tokens int
 	pages  []schema.PageMark
+	links  []string
+}
+
+// link adds targets that the section does not have yet.
+func (b *builder) link(targets []string) {
+	for _, t := range targets {
+		if !slices.Contains(b.links, t) {
+			b.links = append(b.links, t)
+		}
+	}
 }
 
 func (b *builder) add(p piece, page int) {

@@ -3,6 +3,7 @@ package text
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -171,5 +172,23 @@ func TestSentencesOfALongLineStayApart(t *testing.T) {
 	}
 	if len(texts) < 2 || strings.Join(texts, " ") != line {
 		t.Errorf("%d sections: %q", len(texts), texts)
+	}
+}
+
+func TestSectionsCarryLinks(t *testing.T) {
+	long := strings.Repeat("One more line of the list\n", 300)
+	sections := Sections(schema.Parsed{Blocks: []schema.Block{
+		{Kind: schema.BlockHeading, Level: 1, Text: "A", Links: []string{"a"}},
+		{Kind: schema.BlockParagraph, Text: strings.Repeat("word ", 200), Links: []string{"b", "a", "c"}},
+		{Kind: schema.BlockHeading, Level: 1, Text: "B"},
+		{Kind: schema.BlockList, Text: long, Links: []string{"d"}},
+		{Kind: schema.BlockParagraph, Text: "After.", Links: []string{"d", "e"}},
+	}}, 0)
+	var got [][]string
+	for _, s := range sections {
+		got = append(got, s.Links)
+	}
+	if want := [][]string{{"a", "b", "c"}, {"d"}, {"d", "e"}}; !slices.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
