@@ -1,0 +1,176 @@
+package lexical
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Index searches the collections in a storage, of any number of tenants. It
+// asks the storage about every query, once when it has all else in memory, so
+// that what was committed is found by the next query, and what was deleted is
+// not. Many goroutines may use it.
+type Index struct {
+	storage   Storage
+	cache     *cache
+	analyzers sync.Map // by language
+
+	mu      sync.Mutex
+	loading map[partKey]chan struct{} // closed when the load has ended
+}
+
+// NewIndex returns an index whose decoded parts take at most about cacheBytes.
+func NewIndex(storage Storage, cacheBytes int64) *Index {
+	return &Index{storage: storage, cache: newCache(cacheBytes), loading: map[partKey]chan struct{}{}}
+}
+
+// Stats tells how the cache does.
+func (x *Index) Stats() CacheStats { return x.cache.snapshot() }
+
+// Search finds the q.K best units of a collection. An unknown collection gives
+// schema.ErrNotFound.
+func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q Query) (Result, error) {
+	s, err := x.load(ctx, tenant, collection, q)
+	if err != nil {
+		return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
+	}
+	return x.search(s, q)
+}
+
+// SearchText is Search for the terms of text in the collection's language.
+func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, text string, q Query) (Result, error) {
+	language := x.language(tenant, collection)
+	for {
+		q.Terms = nil
+		if language != "" {
+			a, err := x.analyzer(language)
+			if err != nil {
+				return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
+			}
+			q.Terms = a.Terms(text)
+		}
+		s, err := x.load(ctx, tenant, collection, q)
+		if err != nil {
+			return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
+		}
+		if s.language == language {
+			return x.search(s, q)
+		}
+		language = s.language // not known yet, or another generation's
+	}
+}
+
+// View returns what a query sees of a collection now, with all the pages that
+// it needs. It stays valid whatever happens to the collection and the cache.
+func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q Query) (*View, error) {
+	s, err := x.load(ctx, tenant, collection, q)
+	if err != nil {
+		return nil, fmt.Errorf("view collection %s: %w", collection, err)
+	}
+	return s.view, nil
+}
+
+func (x *Index) search(s sight, q Query) (Result, error) {
+	result, err := Search(s.view, q)
+	if err != nil {
+		return Result{}, fmt.Errorf("search collection %s: %w", s.statistics.of, err)
+	}
+	x.keepStatistics(s)
+	return result, nil
+}
+
+// sight is a view of a collection, and what it is a view of.
+type sight struct {
+	view       *View
+	language   string
+	statistics partKey
+	known      *statistics
+}
+
+// collectionState is what the last query saw of a collection.
+type collectionState struct {
+	language string
+	live     []uuid.UUID
+}
+
+// openSegment is a segment whose header and directory are read.
+type openSegment struct {
+	*Segment
+	directory *Directory
+}
+
+type deadEntries struct {
+	mark    DeadMark
+	entries map[uuid.UUID]bool
+}
+
+type clustersPart struct {
+	mark     EpochMark
+	clusters *Clusters
+	// read and changed are how many assignments were read at first and since:
+	// what ended in between is still there, until all is read again.
+	read, changed int
+}
+
+// statistics belong to one state of a collection.
+type statistics struct {
+	generation int
+	live       []uuid.UUID
+	dead       DeadMark
+	epoch      EpochMark
+	cache      *StatisticsCache
+}
+
+func (s *statistics) isOf(o *statistics) bool {
+	return s.generation == o.generation && s.dead == o.dead && s.epoch == o.epoch && slices.Equal(s.live, o.live)
+}
+
+// statisticsFor finds the statistics of the state that was loaded, or begins
+// new ones.
+func (x *Index) statisticsFor(l Load, r Loaded, q Query) (partKey, *statistics) {
+	key := partKey{l.Tenant, l.Collection, partStatistics}
+	now := &statistics{generation: r.Generation, live: r.Live, dead: r.Dead}
+	if q.Unit == schema.UnitCluster {
+		key.part, now.epoch = partClusterStatistics, r.Epoch
+	}
+	x.cache.mu.Lock()
+	known, _ := x.cache.get(key).(*statistics)
+	x.cache.mu.Unlock()
+	if known != nil && known.isOf(now) {
+		return key, known
+	}
+	now.cache = NewStatisticsCache()
+	return key, now
+}
+
+// keepStatistics keeps what a search may have added to.
+func (x *Index) keepStatistics(s sight) {
+	x.cache.put(s.statistics, s.known, s.known.cache.Bytes()+16*len(s.known.live))
+}
+
+// language is the collection's as the last query saw it, empty when none did.
+func (x *Index) language(tenant, collection uuid.UUID) string {
+	x.cache.mu.Lock()
+	defer x.cache.mu.Unlock()
+	if state, ok := x.cache.get(partKey{tenant, collection, partCollection}).(*collectionState); ok {
+		return state.language
+	}
+	return ""
+}
+
+func (x *Index) analyzer(language string) (*Analyzer, error) {
+	if a, ok := x.analyzers.Load(language); ok {
+		return a.(*Analyzer), nil
+	}
+	a, err := NewAnalyzer(language)
+	if err != nil {
+		return nil, err
+	}
+	x.analyzers.Store(language, a)
+	return a, nil
+}

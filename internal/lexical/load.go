@@ -1,0 +1,278 @@
+package lexical
+
+// This file gets a query what it needs: from the cache, and the rest with one
+// statement, whose snapshot is also where the list of segments and the dead
+// entries are from. Large parts are loaded by one query; others that want the
+// same wait for it, and then ask for themselves, so that none sees a list that
+// is older than its own call.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// eager is the size up to which an unknown segment is loaded by whoever
+	// meets it first: what a batch of ingestion writes, about.
+	eager = 1 << 20
+	// patience is how many statements a query makes before it loads everything
+	// at once, whoever else may be at it.
+	patience = 3
+	// staleClusters is how many assignments are read on top of the first ones
+	// before all are read anew.
+	staleClusters = 10_000
+)
+
+// held are the parts that a query works on.
+type held struct {
+	segments map[uuid.UUID]*openSegment
+	pages    map[PageKey]*Page
+	dead     *deadEntries
+	clusters *clustersPart
+}
+
+func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
+	needs := slices.Compact(slices.Sorted(slices.Values(q.Needs())))
+	h := &held{segments: map[uuid.UUID]*openSegment{}, pages: map[PageKey]*Page{}}
+	waited := map[partKey]bool{}
+	for statements := 0; ; {
+		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager,
+			Clusters: q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil}
+		missing := x.gather(h, &l)
+		if statements >= patience {
+			l.Eager = math.MaxInt64
+		} else if other := x.others(missing, waited); other != nil {
+			select {
+			case <-other:
+				continue
+			case <-ctx.Done():
+				return sight{}, ctx.Err()
+			}
+		}
+		statements++
+		r, err := x.ask(ctx, h, l, missing)
+		if err != nil {
+			return sight{}, err
+		}
+		if view := h.view(r.Live, needs); view != nil {
+			key, known := x.statisticsFor(l, r, q)
+			view.Statistics = known.cache
+			return sight{view: view, language: r.Language, statistics: key, known: known}, nil
+		}
+	}
+}
+
+// ask runs one statement, while others that miss the same wait.
+func (x *Index) ask(ctx context.Context, h *held, l Load, missing []partKey) (Loaded, error) {
+	defer x.begin(missing)()
+	r, err := x.storage.LoadLexical(ctx, l)
+	if err != nil {
+		return r, err
+	}
+	return r, x.take(h, l, r)
+}
+
+// gather takes what the cache has, and writes into l what it lacks. It returns
+// the names of what is worth waiting for.
+func (x *Index) gather(h *held, l *Load) (missing []partKey) {
+	x.cache.mu.Lock()
+	defer x.cache.mu.Unlock()
+	of := func(part int) any { return x.cache.get(partKey{l.Tenant, l.Collection, part}) }
+	if h.dead, _ = of(partDead).(*deadEntries); h.dead != nil {
+		l.Dead = h.dead.mark
+	}
+	h.clusters = nil
+	if l.Clusters {
+		if h.clusters, _ = of(partClusters).(*clustersPart); h.clusters == nil {
+			missing = append(missing, partKey{l.Tenant, l.Collection, partClusters})
+		} else if h.clusters.changed > h.clusters.read+staleClusters {
+			h.clusters = nil
+		} else {
+			l.Epoch = h.clusters.mark
+		}
+	}
+	defer func() {
+		for id := range h.segments {
+			l.Known = append(l.Known, id)
+		}
+	}()
+	state, _ := of(partCollection).(*collectionState)
+	if state == nil {
+		return append(missing, partKey{l.Tenant, l.Collection, partCollection})
+	}
+	for _, id := range state.live {
+		s := h.segments[id]
+		if s == nil {
+			s, _ = x.cache.get(partKey{l.Tenant, id, partSegment}).(*openSegment)
+		}
+		if s == nil {
+			l.Wanted = append(l.Wanted, id)
+			missing = append(missing, partKey{l.Tenant, id, partSegment})
+			continue
+		}
+		h.segments[id] = s
+		for _, n := range s.PagesOf(l.Terms) {
+			at := PageKey{id, n}
+			if h.pages[at] != nil {
+				continue
+			}
+			if p, _ := x.cache.get(partKey{l.Tenant, id, n}).(*Page); p != nil {
+				h.pages[at] = p
+			} else {
+				l.Pages = append(l.Pages, at)
+				missing = append(missing, partKey{l.Tenant, id, n})
+			}
+		}
+	}
+	return missing
+}
+
+// others returns what to wait for when another is loading one of the missing
+// parts. Nobody waits for a part twice: it may have been let go again at once.
+func (x *Index) others(missing []partKey, waited map[partKey]bool) <-chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range missing {
+		if other := x.loading[key]; other != nil && !waited[key] {
+			waited[key] = true
+			return other
+		}
+	}
+	return nil
+}
+
+// begin makes the caller the one that loads the missing parts, but for those
+// that another is at. The function it returns ends that.
+func (x *Index) begin(missing []partKey) (end func()) {
+	done := make(chan struct{})
+	mine := missing[:0:0]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range missing {
+		if x.loading[key] == nil {
+			x.loading[key] = done
+			mine = append(mine, key)
+		}
+	}
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, key := range mine {
+			delete(x.loading, key)
+		}
+		close(done)
+	}
+}
+
+// take reads what was loaded into h, and into the cache.
+func (x *Index) take(h *held, l Load, r Loaded) error {
+	put := func(of uuid.UUID, part int, value any, bytes int) {
+		x.cache.put(partKey{l.Tenant, of, part}, value, bytes)
+	}
+	directories := map[PageKey]bool{}
+	for id, header := range r.Headers {
+		s, err := openStored(id, header, r.Pages, directories)
+		if err != nil {
+			return err
+		}
+		h.segments[id] = s
+		put(id, partSegment, s, s.Bytes()+s.directory.Bytes())
+	}
+	for at, data := range r.Pages {
+		if directories[at] {
+			continue
+		}
+		p, err := DecodePage(data)
+		if err != nil {
+			return fmt.Errorf("page %d of segment %s: %w", at.Page, at.Segment, err)
+		}
+		h.pages[at] = p
+		put(at.Segment, at.Page, p, p.Bytes())
+	}
+	put(l.Collection, partCollection, &collectionState{r.Language, r.Live}, 16*len(r.Live))
+	if h.dead == nil || h.dead.mark != r.Dead {
+		h.dead = &deadEntries{mark: r.Dead, entries: make(map[uuid.UUID]bool, len(r.Entries))}
+		for _, id := range r.Entries {
+			h.dead.entries[id] = true
+		}
+		put(l.Collection, partDead, h.dead, 40*len(r.Entries))
+	}
+	if l.Clusters {
+		if c := h.clusters.after(r); c != h.clusters {
+			h.clusters = c
+			put(l.Collection, partClusters, c, c.clusters.Bytes())
+		}
+	}
+	for _, id := range r.Live {
+		s := h.segments[id]
+		if s == nil {
+			continue
+		}
+		for _, n := range s.PagesOf(l.Terms) {
+			if h.pages[PageKey{id, n}] == nil {
+				return fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
+			}
+		}
+	}
+	return nil
+}
+
+// openStored reads a segment's header and the pages of its directory, which it
+// notes.
+func openStored(id uuid.UUID, header []byte, pages map[PageKey][]byte, directories map[PageKey]bool) (*openSegment, error) {
+	s, err := OpenSegment(id, header)
+	if err != nil {
+		return nil, fmt.Errorf("header of segment %s: %w", id, err)
+	}
+	var data [][]byte
+	for _, n := range s.DirectoryPages() {
+		page, ok := pages[PageKey{id, n}]
+		if !ok {
+			return nil, fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
+		}
+		directories[PageKey{id, n}] = true
+		data = append(data, page)
+	}
+	directory, err := OpenDirectory(s, data)
+	if err != nil {
+		return nil, fmt.Errorf("directory of segment %s, pages %v: %w", id, s.DirectoryPages(), err)
+	}
+	return &openSegment{s, directory}, nil
+}
+
+// after returns the clusters with what was loaded on top of them.
+func (c *clustersPart) after(r Loaded) *clustersPart {
+	switch {
+	case c == nil || c.mark.Generation != r.Epoch.Generation:
+		return &clustersPart{mark: r.Epoch, clusters: NewClusters(r.Changes), read: len(r.Changes)}
+	case c.mark == r.Epoch:
+		return c
+	}
+	return &clustersPart{mark: r.Epoch, clusters: c.clusters.With(r.Changes), read: c.read, changed: c.changed + len(r.Changes)}
+}
+
+// view puts the parts together, or returns nil when a segment is lacking.
+func (h *held) view(live []uuid.UUID, needs []string) *View {
+	v := &View{Segments: make([]SegmentView, 0, len(live)), Dead: h.dead.entries}
+	if h.clusters != nil {
+		v.Clusters = h.clusters.clusters
+	}
+	for _, id := range live {
+		s := h.segments[id]
+		if s == nil {
+			return nil
+		}
+		pages := map[int]*Page{}
+		for _, n := range s.PagesOf(needs) {
+			pages[n] = h.pages[PageKey{id, n}]
+		}
+		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, pages})
+	}
+	return v
+}

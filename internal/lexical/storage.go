@@ -1,0 +1,72 @@
+package lexical
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+)
+
+// Storage keeps the index. Package store implements it on Postgres.
+type Storage interface {
+	// LoadLexical reads what Load asks for, all in one snapshot: what was
+	// committed before the call is in it. An unknown collection gives
+	// schema.ErrNotFound.
+	LoadLexical(ctx context.Context, l Load) (Loaded, error)
+}
+
+// Load asks for the state of a collection's live generation and for what the
+// caller lacks of it.
+type Load struct {
+	Tenant, Collection uuid.UUID
+	// Terms whose pages are wanted of the segments that are not in Known.
+	Terms []string
+	// Known are segments whose header and directory the caller has.
+	Known []uuid.UUID
+	// Segments of more than Eager bytes are not loaded unless they are in
+	// Wanted: others may be loading them just now.
+	Eager  int64
+	Wanted []uuid.UUID
+	// Pages of segments in Known that the caller lacks.
+	Pages []PageKey
+	// Dead is what the caller knows of the dead entries; these are loaded when
+	// they are others.
+	Dead DeadMark
+	// Clusters asks for the clusters of sections: of all when the live
+	// generation is not Epoch's, else of those put elsewhere after it.
+	Clusters bool
+	Epoch    EpochMark
+}
+
+// PageKey names a page.
+type PageKey struct {
+	Segment uuid.UUID
+	Page    int
+}
+
+// DeadMark tells one set of dead entries from another.
+type DeadMark struct {
+	Generation int
+	Count, XOR int64 // of the entries, and of hashes of their ids
+}
+
+// EpochMark names a state of a generation's clustering.
+type EpochMark struct {
+	Generation int
+	Epoch      int64
+}
+
+// Loaded is the answer to a Load.
+type Loaded struct {
+	Generation int
+	Language   string // BCP 47, of the live generation
+	Live       []uuid.UUID
+	// Headers of segments that were not known, with the pages of their
+	// directories among Pages.
+	Headers map[uuid.UUID][]byte
+	Pages   map[PageKey][]byte
+	Dead    DeadMark
+	// Entries are the dead ones where Dead is not what was known.
+	Entries []uuid.UUID
+	Epoch   EpochMark
+	Changes []ClusterChange
+}
