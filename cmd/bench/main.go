@@ -16,6 +16,7 @@ import (
 
 type commands struct {
 	Ingest ingestCommand `cmd:"" help:"Measure ingestion."`
+	Store  storeCommand  `cmd:"" help:"Measure storing documents against COPY."`
 	NATS   natsCommand   `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 

@@ -1,0 +1,128 @@
+package main
+
+// This file fills collections: documents are taken in, claimed and written as ingestion does it at its end, with vectors that
+// are made and without any parsing.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// loader fills one collection.
+type loader struct {
+	*workbench
+	space
+	points *points // of the passages; nil: no vectors are made, all are the same
+	loaded int     // documents
+	// kept remembers what was written when keep is set: parts look for it.
+	keep bool
+	kept []batch.Document
+	// spent is the time in WriteVersions.
+	spent time.Duration
+}
+
+// written versions of one batch, as ingestion cuts batches: few enough and small enough.
+func batches(docs []written) [][]written {
+	var out [][]written
+	for from := 0; from < len(docs); {
+		size, to := 0, from
+		for to < len(docs) && to-from < batch.MaxVersions {
+			for _, p := range docs[to].pieces {
+				size += len(p.text)
+			}
+			if size > batch.MaxBytes && to > from {
+				break
+			}
+			to++
+		}
+		out = append(out, docs[from:to])
+		from = to
+	}
+	return out
+}
+
+// load stores documents in batches.
+func (l *loader) load(ctx context.Context, docs []written) error {
+	for _, b := range batches(docs) {
+		ready, err := l.prepare(ctx, b)
+		if err == nil {
+			err = l.write(ctx, ready)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare takes documents in and claims them.
+func (l *loader) prepare(ctx context.Context, docs []written) ([]batch.Document, error) {
+	uploads := make([]schema.Upload, len(docs))
+	for i, d := range docs {
+		name := fmt.Sprintf("document-%d", l.loaded+i)
+		uploads[i] = schema.Upload{ExternalID: name, Title: d.title, MediaType: "text/plain", Content: strings.NewReader(name)}
+	}
+	taken, err := l.store.Upload(ctx, l.Principal, l.collection, uploads)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]wire.Attempt, len(taken))
+	for i, u := range taken {
+		items[i] = wire.Attempt{Version: u.Version, Attempt: 1}
+	}
+	claimed, err := l.store.ClaimVersions(ctx, l.Tenant, items, batch.Lease{Holder: "bench", TTL: time.Hour})
+	if err != nil {
+		return nil, fmt.Errorf("claim versions: %w", err)
+	}
+	if len(claimed) != len(items) {
+		return nil, fmt.Errorf("claimed %d of %d versions", len(claimed), len(items))
+	}
+	out := make([]batch.Document, len(docs))
+	for i, d := range docs {
+		out[i] = ready(items[i], d, l.points.rows(d, l.loaded+i))
+	}
+	l.loaded += len(docs)
+	return out, nil
+}
+
+// ready makes of a document what the stages before writing make.
+func ready(item wire.Attempt, d written, rows []float32) batch.Document {
+	out := batch.Document{Attempt: item, Text: batch.Text{MediaType: "text/plain", Title: d.title}}
+	for n, p := range d.pieces {
+		sec := batch.Section{Section: schema.Section{ID: schema.NewID(), Ordinal: n, Text: p.text}}
+		for i, start := range p.starts {
+			text := p.passage(i)
+			tokens := max(1, wordsIn(text)*4/3)
+			sec.Tokens += tokens
+			sec.Passages = append(sec.Passages, schema.Passage{
+				ID: schema.NewID(), SectionID: sec.ID, Ordinal: i, Start: start, End: start + len(text), Tokens: tokens,
+			})
+		}
+		out.Text.Sections = append(out.Text.Sections, sec)
+	}
+	out.Vectors = batch.NewVectors(vectorSpace, dimension, rows)
+	return out
+}
+
+// write is the last stage of ingestion.
+func (l *loader) write(ctx context.Context, docs []batch.Document) error {
+	begin := time.Now()
+	lost, err := l.store.WriteVersions(ctx, l.Tenant, l.collection, docs)
+	l.spent += time.Since(begin)
+	if err != nil {
+		return fmt.Errorf("write %d versions: %w", len(docs), err)
+	}
+	if len(lost) > 0 {
+		return fmt.Errorf("%d of %d versions did not become ready: %+v", len(lost), len(docs), lost[0])
+	}
+	if l.keep {
+		l.kept = append(l.kept, docs...)
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package main
+
+// This file is what the parts with a workbench share: their options, and how they begin and end.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+)
+
+// common are the options of every part.
+type common struct {
+	Docs    string        `placeholder:"FOLDER" help:"Texts to measure with: a folder in BEIR's layout or of .txt and .md files; made ones when empty."`
+	Seed    uint64        `default:"1" help:"What texts, vectors and questions are made from: the same seed makes the same."`
+	Rounds  int           `default:"5" help:"How often each side is measured, in turns."`
+	JSON    string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
+	Timeout time.Duration `default:"20m" help:"Longest time of a part."`
+}
+
+// partFunc measures one part.
+type partFunc func(ctx context.Context, b *workbench, t texts, f *findings) error
+
+// run sets up, measures and takes down.
+func (c *common) run(ctx context.Context, name string, measure partFunc) error {
+	f, err := c.find(ctx, name, measure)
+	if err != nil {
+		return err
+	}
+	return report(c.JSON, f)
+}
+
+func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *findings, err error) {
+	if c.Rounds < 1 {
+		return nil, fmt.Errorf("rounds: %d: it must be at least 1", c.Rounds)
+	}
+	t, err := openTexts(c.Docs, c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
+	defer cancel()
+	say("%s: starting", name)
+	begin := time.Now()
+	b, err := newWorkbench(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	f := &findings{Part: name, Corpus: t.name()}
+	if err := measure(ctx, b, t, f); err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = errors.Join(cause, err)
+		}
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
+	return f, nil
+}
+
+// say tells people what is going on; results go to standard output.
+func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

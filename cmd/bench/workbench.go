@@ -1,0 +1,175 @@
+package main
+
+// This file is what most parts measure with: a PostgreSQL server of their own, set as `sluice up` sets it but with more
+// memory, a store on it, and connections for what Sluice is compared with. It all goes away afterwards.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// workbench is a database with a store, and a way past it.
+type workbench struct {
+	dir      string
+	postgres *local.Postgres
+	store    *store.Store
+	// others is a pool of the superuser's in the same database, for what Sluice is compared with: it lives in schema others.
+	others *pgxpool.Pool
+}
+
+// serverSettings are over those of `sluice up`; both sides have them.
+var serverSettings = map[string]string{
+	"shared_buffers": "1GB", "maintenance_work_mem": "2GB", "max_wal_size": "8GB", "log_min_messages": "error",
+	// Shared memory of parallel index builds goes into files: /dev/shm may be small.
+	"dynamic_shared_memory_type": "mmap",
+}
+
+// newDir makes a directory that every user may enter, as PostgreSQL's must, and that is not in memory.
+func newDir() (string, error) {
+	home, err := local.Home()
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(home, 0o755); err != nil {
+		return "", fmt.Errorf("make a directory: %w", err)
+	}
+	dir, err := os.MkdirTemp(home, "bench.")
+	if err != nil {
+		return "", fmt.Errorf("make a directory: %w", err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", errors.Join(fmt.Errorf("make a directory: %w", err), os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+// newWorkbench starts everything. When it fails nothing is left.
+func newWorkbench(ctx context.Context) (_ *workbench, err error) {
+	dir, err := newDir()
+	if err != nil {
+		return nil, err
+	}
+	b := &workbench{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	starting, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if b.postgres, err = local.StartPostgres(starting, local.PostgresOptions{Dir: filepath.Join(dir, "postgres"), Settings: serverSettings}); err != nil {
+		return nil, fmt.Errorf("start PostgreSQL: %w", err)
+	}
+	if err := store.Migrate(starting, b.postgres.URL()); err != nil {
+		return nil, err
+	}
+	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{Name: "bench"}); err != nil {
+		return nil, err
+	}
+	if b.others, err = pgxpool.New(starting, b.postgres.AdminURL(local.Database)); err != nil {
+		return nil, fmt.Errorf("connect to what is compared: %w", err)
+	}
+	if _, err := b.others.Exec(starting, `CREATE SCHEMA others`); err != nil {
+		return nil, fmt.Errorf("make a schema: %w", err)
+	}
+	return b, nil
+}
+
+// close stops everything and removes its files.
+func (b *workbench) close() error {
+	if b.others != nil {
+		b.others.Close()
+	}
+	if b.store != nil {
+		b.store.Close()
+	}
+	var errs []error
+	if b.postgres != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+		defer cancel()
+		b.postgres.Kill() // the files go anyway
+		errs = append(errs, b.postgres.Stop(ctx))
+	}
+	if err := os.RemoveAll(b.dir); err != nil {
+		errs = append(errs, fmt.Errorf("remove what was measured: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// space is a tenant with a collection.
+type space struct {
+	schema.Principal
+	collection uuid.UUID
+}
+
+// newSpace makes a tenant with a collection.
+func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
+	id := schema.NewID()
+	tenant, err := b.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
+		NewKey: schema.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeAdmin}},
+		Prefix: "slu_bench", Hash: append(id[:], id[:]...),
+	})
+	if err != nil {
+		return space{}, fmt.Errorf("make tenant %s: %w", name, err)
+	}
+	s := space{Principal: schema.Principal{Tenant: tenant.ID, Scopes: []schema.Scope{schema.ScopeAdmin}}}
+	c, err := b.store.CreateCollection(ctx, s.Principal, schema.NewCollection{Name: "bench"})
+	if err != nil {
+		return space{}, fmt.Errorf("make a collection of tenant %s: %w", name, err)
+	}
+	s.collection = c.ID
+	return s, nil
+}
+
+// settle has PostgreSQL do now what it would do in a while, in the middle of a measurement: count rows, and clean up.
+func (b *workbench) settle(ctx context.Context) error {
+	for _, sql := range []string{`VACUUM (ANALYZE)`, `CHECKPOINT`} {
+		if _, err := b.others.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// execute runs statements of the other side.
+func (b *workbench) execute(ctx context.Context, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := b.others.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// timed runs f and tells how long it took.
+func timed(f func() error) (time.Duration, error) {
+	begin := time.Now()
+	err := f()
+	return time.Since(begin), err
+}
+
+// single reads one value.
+func single[T any](ctx context.Context, b *workbench, sql string, args ...any) (T, error) {
+	rows, err := b.others.Query(ctx, sql, args...)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("%s: %w", sql, err)
+	}
+	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
+	if err != nil {
+		err = fmt.Errorf("%s: %w", sql, err)
+	}
+	return value, err
+}
