@@ -242,7 +242,7 @@ func (r *ingestion) send(ctx context.Context, group []source) error {
 func (r *ingestion) sendGroup(ctx context.Context, group []source) ([]api.Uploaded, error) {
 	if len(group) == 1 && group[0].bytes > soloBytes {
 		d := group[0]
-		f := apiclient.File{ExternalID: d.externalID, FileName: filepath.Base(d.fileName), MediaType: mediaType(d.fileName),
+		f := apiclient.File{ExternalID: d.externalID, FileName: filepath.Base(d.fileName), MediaType: d.media(),
 			Title: d.attributes.Title, Labels: d.attributes.Labels, SHA256: d.sha256, Bytes: d.bytes, Open: d.open}
 		if len(d.attributes.Metadata) > 0 {
 			data, err := json.Marshal(d.attributes.Metadata)
@@ -260,7 +260,7 @@ func (r *ingestion) sendGroup(ctx context.Context, group []source) ([]api.Upload
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", d.fileName, err)
 		}
-		documents[i] = api.NewDocument{ExternalID: d.externalID, Title: d.attributes.Title, MediaType: mediaType(d.fileName),
+		documents[i] = api.NewDocument{ExternalID: d.externalID, Title: d.attributes.Title, MediaType: d.media(),
 			Labels: d.attributes.Labels, Metadata: d.attributes.Metadata}
 		// As text the same bytes arrive, and nobody has to code and check base64.
 		if utf8.Valid(content) {
@@ -281,8 +281,12 @@ func read(d source) ([]byte, error) {
 	return io.ReadAll(content)
 }
 
-func mediaType(name string) string {
-	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(name)))
+// media is the type that an upload names.
+func (s source) media() string {
+	if s.mediaType != "" {
+		return s.mediaType
+	}
+	t, _, err := mime.ParseMediaType(mime.TypeByExtension(filepath.Ext(s.fileName)))
 	if err != nil {
 		return ""
 	}

@@ -99,3 +99,47 @@ func (p *progress) end() {
 	p.ready.Abort(false)
 	p.bars.Wait()
 }
+
+// counter shows how far one thing is.
+type counter struct {
+	out  io.Writer
+	name string
+	bars *mpb.Progress
+	bar  *mpb.Bar
+	last time.Time
+}
+
+func newCounter(out *os.File, name string) *counter {
+	c := &counter{out: out, name: name}
+	if terminal(out) {
+		c.bars = mpb.New(mpb.WithOutput(out), mpb.WithRefreshRate(100*time.Millisecond))
+		c.bar = c.bars.AddBar(0,
+			mpb.PrependDecorators(decor.Name(name+" "), decor.CountersNoUnit("%d / %d")),
+			mpb.AppendDecorators(decor.Percentage(decor.WC{W: 5}), decor.Elapsed(decor.ET_STYLE_GO, decor.WC{W: 6}), decor.AverageETA(decor.ET_STYLE_GO, decor.WC{W: 8})))
+	}
+	return c
+}
+
+// show tells that done of total are done; calls must not overlap.
+func (c *counter) show(done, total int) {
+	if c.bar != nil {
+		c.bar.SetTotal(int64(total), false)
+		c.bar.SetCurrent(int64(done))
+		return
+	}
+	if done == total || time.Since(c.last) >= counterEvery {
+		c.last = time.Now()
+		fmt.Fprintf(c.out, "%s: %d of %d\n", c.name, done, total)
+	}
+}
+
+// counterEvery is how often a line is written where there is no terminal.
+const counterEvery = 10 * time.Second
+
+// end leaves the last state on the screen.
+func (c *counter) end() {
+	if c.bar != nil {
+		c.bar.Abort(false)
+		c.bars.Wait()
+	}
+}

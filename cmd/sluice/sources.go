@@ -26,6 +26,7 @@ import (
 type source struct {
 	externalID  string
 	fileName    string
+	mediaType   string // a hint, as text; empty: what the file's name says
 	bytes       int64
 	open        func() (io.ReadCloser, error)
 	attributes  schema.Attributes
@@ -228,7 +229,7 @@ func corpusDocument(line []byte, common schema.Attributes) (source, error) {
 			}
 		}
 	}
-	s := source{externalID: d.ID, fileName: d.ID, attributes: a,
+	s := source{externalID: d.ID, fileName: d.ID, mediaType: "text/plain", attributes: a,
 		open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(d.Text)), nil }}
 	return s, s.hash()
 }

@@ -46,24 +46,32 @@ const tenantName = "default"
 func (*upCommand) handlesSignals() {}
 
 func (c *upCommand) Run(ctx context.Context) error {
-	log, err := logging(config.Log{LogLevel: c.LogLevel, LogFormat: c.LogFormat})
+	u, service, err := c.service(ctx, "up")
 	if err != nil {
 		return err
 	}
+	return lifecycle.Main(ctx, u.log, grace, service, func() { u.announce() })
+}
+
+// service makes the system of these settings. name is what traces call it.
+func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycle.Service, error) {
+	log, err := logging(config.Log{LogLevel: c.LogLevel, LogFormat: c.LogFormat})
+	if err != nil {
+		return nil, nil, err
+	}
 	if c.Data, err = dataDirectory(c.Data); err != nil {
-		return fmt.Errorf("data directory: %w", err)
+		return nil, nil, fmt.Errorf("data directory: %w", err)
 	}
 	// Another user, Postgres', passes through when this is root.
 	if err := os.MkdirAll(c.Data, 0o755); err != nil {
-		return fmt.Errorf("make the data directory: %w", err)
+		return nil, nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	observed, err := telemetry.Setup(ctx, "up", version)
+	observed, err := telemetry.Setup(ctx, name, version)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	u := &system{settings: c, log: log, observed: observed}
-	service := lifecycle.NewFunc("sluice", u.start)
-	return lifecycle.Main(ctx, log, grace, service, func() { u.announce() })
+	return u, lifecycle.NewFunc("sluice", u.start), nil
 }
 
 // announce says where everything is.

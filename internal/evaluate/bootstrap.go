@@ -15,6 +15,9 @@ const (
 	bootstrapSeed = 20_250_101 // the figures of two runs on the same results are the same
 )
 
+// Significant is the p below which a difference is taken for one.
+const Significant = 0.05
+
 // Interval is a 95 % confidence interval.
 type Interval struct {
 	Low  float64 `json:"low"`

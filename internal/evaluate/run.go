@@ -49,6 +49,10 @@ func (o Options) Check() error {
 
 // Results are what every plan found for every question.
 type Results struct {
+	// Failed is how many documents could not be ingested, which the one who
+	// ingested them knows.
+	Failed int
+
 	dataset *Dataset
 	options Options
 	queries []judged

@@ -58,7 +58,7 @@ func LowerIsBetter(metric string) bool {
 
 // Summary computes the figures.
 func (r *Results) Summary() Summary {
-	out := Summary{Dataset: r.dataset.Name, Split: r.dataset.Split, Documents: r.dataset.Documents, Queries: len(r.queries), Unjudged: r.dataset.Unjudged,
+	out := Summary{Dataset: r.dataset.Name, Split: r.dataset.Split, Documents: r.dataset.Documents, Failed: r.Failed, Queries: len(r.queries), Unjudged: r.dataset.Unjudged,
 		Limit: r.options.Limit, Parallel: r.options.Parallel, Differences: []Difference{}}
 	if r.options.Limit > 0 {
 		out.Seed = r.options.Seed

@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// evalCommand measures plans on datasets, through the public API.
+type evalCommand struct {
+	config.Client
+	Datasets []string `arg:"" name:"dataset" help:"BEIR folders: corpus.jsonl, queries.jsonl, qrels/."`
+	Plan     []string `short:"p" sep:"," placeholder:"A,B,C" help:"Plans to compare; the default one when empty."`
+	Split    string   `default:"test" help:"Which questions: those of qrels/SPLIT.tsv."`
+	Limit    int      `help:"Ask only so many questions, drawn at random; 0 is all."`
+	Seed     uint64   `default:"1" help:"Seed of the draw."`
+	Keep     bool     `help:"Leave the collection for another run, which then need not ingest again."`
+	JSON     string   `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output."`
+	HTML     string   `name:"html" placeholder:"FILE" help:"Write a report with plots."`
+	Parallel int      `default:"2" help:"Questions at once; 1 for times that nothing else is in."`
+	K        []int    `short:"k" sep:"," help:"More cutoffs k for the figures beside those always given."`
+	Language string   `default:"en" help:"Language of the documents."`
+}
+
+// cleaning is how long the end may take after a Ctrl-C.
+const cleaning = time.Minute
+
+func (c *evalCommand) Run(ctx context.Context) (err error) {
+	if len(c.Plan) == 0 {
+		c.Plan = []string{""}
+	}
+	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.Parallel, Cutoffs: c.K}
+	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML)); err != nil {
+		return err
+	}
+	datasets := make([]*evaluate.Dataset, len(c.Datasets))
+	for i, dir := range c.Datasets {
+		if datasets[i], err = evaluate.ReadDataset(dir, c.Split); err != nil {
+			return err
+		}
+	}
+	client, stop, err := c.server(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	var done []*evaluate.Results
+	for _, d := range datasets {
+		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options}
+		results, err := e.run(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		done = append(done, results)
+	}
+	return c.report(done)
+}
+
+// writable reports a file that could not be written, before the work is done.
+func writable(flag, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return schema.Invalid(flag, "%s: there is no folder %s", path, filepath.Dir(path))
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return schema.Invalid(flag, "%s is a folder", path)
+	}
+	return nil
+}
+
+// evaluation is one dataset's.
+type evaluation struct {
+	*evalCommand
+	client     *apiclient.Client
+	dataset    *evaluate.Dataset
+	options    evaluate.Options
+	collection string
+}
+
+var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+
+// run ingests the dataset, asks its questions, and removes what it made.
+func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
+	made, err := e.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if made && !e.Keep {
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+			defer cancel()
+			if gone := e.client.DeleteCollection(ctx, e.collection); gone != nil {
+				err = errors.Join(err, fmt.Errorf("delete collection %s: %w", e.collection, gone))
+			}
+		}()
+	}
+	if err := e.plans(ctx); err != nil {
+		return nil, err
+	}
+	failed, err := e.ingest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	bar := newCounter(os.Stderr, e.dataset.Name+" questions")
+	defer bar.end()
+	e.options.Progress = bar.show
+	results, err := evaluate.Run(ctx, e.dataset, e, e.options)
+	if err != nil {
+		return nil, err
+	}
+	results.Failed = failed
+	return results, nil
+}
+
+// open finds the collection that an earlier run kept, or makes one. A kept one is
+// named after the folder and its content; one that goes again has a name that
+// no other run uses.
+func (e *evaluation) open(ctx context.Context) (made bool, err error) {
+	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
+	e.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
+	_, err = e.client.Collection(ctx, e.collection)
+	if !apiclient.IsStatus(err, http.StatusNotFound) {
+		return false, err
+	}
+	if !e.Keep {
+		e.collection += "-" + uuid.NewString()[:8]
+	}
+	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: e.collection, Language: e.Language,
+		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
+	return true, err
+}
+
+// plans tries every plan, so that a wrong name is told before the ingestion, and
+// learns what the default one is called.
+func (e *evaluation) plans(ctx context.Context) error {
+	names := make([]string, len(e.options.Plans))
+	for i, plan := range e.options.Plans {
+		found, err := e.Search(ctx, plan, e.dataset.Queries[0].Text, 1)
+		if err != nil {
+			return fmt.Errorf("plan %q: %w", plan, err)
+		}
+		names[i] = found.Plan
+	}
+	e.options.Plans = names
+	return e.options.Check() // the default plan may have been named too
+}
+
+// ingest puts the documents in and returns how many failed.
+func (e *evaluation) ingest(ctx context.Context) (failed int, err error) {
+	begin := time.Now()
+	run := &ingestion{ingestCommand: &ingestCommand{Paths: []string{e.dataset.Dir}, Collection: e.collection, Language: e.Language, Wait: true, Parallel: 4},
+		client: e.client, sent: map[string]bool{}, progress: newProgress(os.Stderr, false)}
+	err = run.upload(ctx, schema.Attributes{})
+	if err == nil {
+		err = run.wait(ctx)
+	}
+	run.progress.end()
+	if err != nil {
+		return 0, err
+	}
+	s := run.summary
+	if s.Uploaded == 0 {
+		fmt.Fprintf(os.Stderr, "%s: %d documents are there from an earlier run\n", e.dataset.Name, s.Unchanged)
+	} else {
+		fmt.Fprintf(os.Stderr, "%s: %d documents ingested in %.0f s (%.0f a second), %d there already\n", e.dataset.Name, s.Uploaded,
+			time.Since(begin).Seconds(), float64(s.Uploaded)/time.Since(begin).Seconds(), s.Unchanged)
+	}
+	for i, f := range s.Failures {
+		if i == 10 {
+			fmt.Fprintf(os.Stderr, "  and %d more\n", len(s.Failures)-i)
+			break
+		}
+		fmt.Fprintf(os.Stderr, "  failed  %s  %s: %s\n", printable(f.Document), f.Code, printable(f.Message))
+	}
+	return s.Failed, nil
+}
+
+// Search implements evaluate.Searcher.
+func (e *evaluation) Search(ctx context.Context, plan, question string, depth int) (evaluate.Found, error) {
+	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Explain: true})
+	if err != nil {
+		return evaluate.Found{}, err
+	}
+	out := evaluate.Found{Plan: found.Plan, Passages: found.Passages, Stages: found.Trace, Millis: found.Millis}
+	for i, p := range found.Passages {
+		out.Documents = append(out.Documents, p.ExternalID)
+		out.Context = append(out.Context, i)
+	}
+	return out, nil
+}
+
+// report writes everything.
+func (c *evalCommand) report(done []*evaluate.Results) error {
+	summaries := make([]evaluate.Summary, len(done))
+	for i, r := range done {
+		summaries[i] = r.Summary()
+	}
+	screen := os.Stdout
+	if c.JSON == "-" {
+		screen = os.Stderr
+	}
+	for _, s := range summaries {
+		if err := printSummary(screen, s); err != nil {
+			return err
+		}
+	}
+	if c.JSON != "" {
+		if err := write(c.JSON, func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			if len(summaries) == 1 {
+				return e.Encode(summaries[0])
+			}
+			return e.Encode(summaries)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes a file whole or not at all; "-" is standard output.
+func write(path string, content func(io.Writer) error) error {
+	if path == "-" {
+		return content(os.Stdout)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	err = content(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}

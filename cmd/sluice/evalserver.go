@@ -1,0 +1,74 @@
+package main
+
+// This file finds the server that an evaluation asks, or starts one.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/config"
+)
+
+// server returns a client of the server that is named or runs here. When none is
+// named and none runs it starts one, whose data stays for other runs; stop
+// ends it.
+func (c *evalCommand) server(ctx context.Context) (_ *apiclient.Client, stop func() error, err error) {
+	stop = func() error { return nil }
+	data, err := dataDirectory(c.Data)
+	if err != nil {
+		return nil, stop, err
+	}
+	client, err := apiclient.Find(c.URL, c.APIKey, data)
+	if c.URL != "" {
+		return client, stop, err
+	}
+	if err == nil && client.Answers(ctx) == nil {
+		return client, stop, nil
+	}
+	// Beside the data of `sluice up`, which may be started meanwhile.
+	settings, err := ownSettings(filepath.Join(data, "eval"))
+	if err != nil {
+		return nil, stop, err
+	}
+	fmt.Fprintf(os.Stderr, "No server runs here: starting one for this evaluation, with its data in %s.\n", settings.Data)
+	u, service, err := settings.service(ctx, "eval")
+	if err != nil {
+		return nil, stop, err
+	}
+	if err := service.Start(ctx); err != nil {
+		return nil, stop, fmt.Errorf("start a server: %w", err)
+	}
+	stop = func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		defer cancel()
+		return service.Stop(ctx)
+	}
+	client, err = apiclient.New(u.credentials.URL, u.credentials.APIKey)
+	return client, stop, err
+}
+
+// ownSettings are those that `sluice up` would have in a directory, with servers
+// of its own and any free port.
+func ownSettings(data string) (*upCommand, error) {
+	file, err := config.FromFile(config.Known())
+	if err != nil {
+		return nil, err
+	}
+	var c struct {
+		Up upCommand `cmd:""`
+	}
+	parser, err := kong.New(&c, file)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := parser.Parse([]string{"up", "--data", data, "--listen", "127.0.0.1:0"}); err != nil {
+		return nil, err
+	}
+	c.Up.DatabaseURL, c.Up.NATSURL, c.Up.TemporalAddress = "", "", ""
+	return &c.Up, nil
+}
