@@ -15,9 +15,10 @@ import (
 )
 
 type commands struct {
-	Ingest ingestCommand `cmd:"" help:"Measure ingestion."`
-	Store  storeCommand  `cmd:"" help:"Measure storing documents against COPY."`
-	NATS   natsCommand   `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
+	Ingest  ingestCommand  `cmd:"" help:"Measure ingestion."`
+	Store   storeCommand   `cmd:"" help:"Measure storing documents against COPY."`
+	Vectors vectorsCommand `cmd:"" help:"Measure vector search in a collection among many."`
+	NATS    natsCommand    `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 
 // errSystem says where measuring works.

@@ -13,7 +13,7 @@ const (
 	dimension   = 256
 	vectorSpace = "bench"
 	// latent is how many dimensions really vary.
-	latent = 24
+	latent = 16
 )
 
 // points makes vectors; the same ones for the same seed.
@@ -62,6 +62,9 @@ func (p *points) near(random *rand.Rand, topic int, out []float32) {
 	}
 }
 
+// seeded is a generator that depends on two numbers alone.
+func seeded(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
+
 // rows returns the vectors of a document's passages.
 func (p *points) rows(d written, number int) []float32 {
 	n := d.passages()
@@ -72,7 +75,7 @@ func (p *points) rows(d written, number int) []float32 {
 		}
 		return out
 	}
-	random := rand.New(rand.NewPCG(p.seed, uint64(number)))
+	random := seeded(p.seed, number)
 	for i := range n {
 		p.near(random, d.topic, out[i*dimension:(i+1)*dimension])
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	pgxvector "github.com/pgvector/pgvector-go/pgx"
 
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -72,19 +74,37 @@ func newWorkbench(ctx context.Context) (_ *workbench, err error) {
 	if b.postgres, err = local.StartPostgres(starting, local.PostgresOptions{Dir: filepath.Join(dir, "postgres"), Settings: serverSettings}); err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	if err := store.Migrate(starting, b.postgres.URL()); err != nil {
+	// The log of migrating is not what anyone came for.
+	if err := quietly(func() error { return store.Migrate(starting, b.postgres.URL()) }); err != nil {
 		return nil, err
 	}
 	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{Name: "bench"}); err != nil {
 		return nil, err
 	}
-	if b.others, err = pgxpool.New(starting, b.postgres.AdminURL(local.Database)); err != nil {
+	config, err := pgxpool.ParseConfig(b.postgres.AdminURL(local.Database))
+	if err != nil {
+		return nil, fmt.Errorf("connect to what is compared: %w", err)
+	}
+	config.AfterConnect = pgxvector.RegisterTypes
+	if b.others, err = pgxpool.NewWithConfig(starting, config); err != nil {
 		return nil, fmt.Errorf("connect to what is compared: %w", err)
 	}
 	if _, err := b.others.Exec(starting, `CREATE SCHEMA others`); err != nil {
 		return nil, fmt.Errorf("make a schema: %w", err)
 	}
 	return b, nil
+}
+
+// connect makes a connection like those of the pool, with settings of its own.
+func (b *workbench) connect(ctx context.Context) (*pgx.Conn, error) {
+	conn, err := pgx.Connect(ctx, b.postgres.AdminURL(local.Database))
+	if err == nil {
+		err = pgxvector.RegisterTypes(ctx, conn)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to what is compared: %w", err)
+	}
+	return conn, nil
 }
 
 // close stops everything and removes its files.
@@ -151,6 +171,13 @@ func (b *workbench) execute(ctx context.Context, statements ...string) error {
 		}
 	}
 	return nil
+}
+
+// quietly runs f without what the log has below warnings.
+func quietly(f func() error) error {
+	before := slog.SetLogLoggerLevel(slog.LevelWarn)
+	defer slog.SetLogLoggerLevel(before)
+	return f()
 }
 
 // timed runs f and tells how long it took.
