@@ -138,6 +138,10 @@ func binaryKind(body []byte) string {
 	case bytes.HasPrefix(body, []byte("SQLite format 3\x00")):
 		return "a database"
 	}
+	// Some marks are letters: "BMW built" is not a bitmap, "ID3 tags" no sound.
+	if bytes.IndexFunc(body[:min(len(body), 512)], control) < 0 {
+		return ""
+	}
 	kind, _, _ := strings.Cut(http.DetectContentType(body), ";")
 	family, _, _ := strings.Cut(kind, "/")
 	switch {
@@ -155,6 +159,11 @@ func binaryKind(body []byte) string {
 		return "a program"
 	}
 	return ""
+}
+
+// control reports a character that text does not have and a binary file has soon.
+func control(r rune) bool {
+	return r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r)
 }
 
 // hint is what the name and the sender say.

@@ -94,6 +94,13 @@ func TestPlainText(t *testing.T) {
 	expect(t, p, "paragraph@1: First page.", "paragraph@2: Second page.")
 }
 
+// The marks of some binary formats are letters that a text may begin with.
+func TestTextThatBeginsLikeABinary(t *testing.T) {
+	for _, begin := range []string{"BMW released", "ID3 tags say", "OggS is a mark", "GIF89a is a mark", "MThd is a mark", "wOFF is a mark"} {
+		expect(t, parsed(t, "a", begin+" the first interface."), "paragraph: "+begin+" the first interface.")
+	}
+}
+
 func TestMarkdown(t *testing.T) {
 	p := parsed(t, "a.md", "---\ntitle: The guide\ntags: [a, b]\n---\n\n# Guide\n\nSee [the *docs*](http://x.y) &amp; `go test`\nfor more\\.[^1]\n\n## Steps\n\n1. One\n2. Two\n   - nested **bold**\n\n   more of two\n\n| Name | Age |\n|---|---:|\n| Bob | 42 |\n| Eve | |\n\n```go\nfunc main() {\n\treturn\n}\n```\n\n> A quote.\n\n{% hint %}\nTake care.\n{% endhint %}\n\n<p>Raw <b>html</b></p>\n\n[^1]: The note.\n")
 	expect(t, p,
