@@ -70,6 +70,42 @@ type Collection struct {
 	Passages     int64           `json:"passages,omitempty"`
 }
 
+// GenerationState is how far a generation of a collection is.
+type GenerationState string
+
+// States of generations. A collection has one live generation and at most one
+// that is being built beside it.
+const (
+	GenerationBuilding  GenerationState = "building"
+	GenerationLive      GenerationState = "live"
+	GenerationRetired   GenerationState = "retired" // another went live
+	GenerationCancelled GenerationState = "cancelled"
+	GenerationFailed    GenerationState = "failed"
+)
+
+// NewRebuild asks for a new generation of a collection. What is empty stays as
+// it is.
+type NewRebuild struct {
+	Language     string
+	Segmentation string
+}
+
+// Rebuild is the making of a generation beside the live one.
+type Rebuild struct {
+	CollectionID uuid.UUID       `json:"collection_id"`
+	Generation   int             `json:"generation"`
+	Language     string          `json:"language"`
+	Segmentation string          `json:"segmentation"`
+	Space        string          `json:"space,omitempty"` // empty until something is encoded
+	State        GenerationState `json:"state"`
+	Reason       string          `json:"reason,omitempty"` // when it failed
+	Versions     int             `json:"versions"`         // written so far; one that was replaced or deleted since counts too
+	Total        int             `json:"total"`            // versions that are live now
+	Passages     int64           `json:"passages"`
+	CreatedAt    time.Time       `json:"created_at"`
+	FinishedAt   *time.Time      `json:"finished_at,omitempty"` // when it went live, was cancelled or failed
+}
+
 // Metadata is a document's filterable metadata: scalars (string, bool, whole
 // or fractional number, RFC 3339 time as string) or lists of them, by key.
 // What cannot be filtered on (nested objects) is kept, not indexed.

@@ -33,8 +33,12 @@ type Store interface {
 	CountParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt) (int, error)
 	SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error
 	Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error)
+	// WriteVersions makes versions ready; a *batch.StaleError says that nothing
+	// was written, because some were cut for a generation that is not live.
 	WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error)
 	FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error
+	// LiveGeneration is the number of the collection's live generation.
+	LiveGeneration(ctx context.Context, tenant, collection uuid.UUID) (int, error)
 }
 
 // Parser turns a file into blocks. name and mediaType are hints; the content
@@ -108,7 +112,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 		}
 		return out, nil
 	case isMissing(err):
-		log.WarnContext(ctx, "what the stage before left is gone; the stages run again", "error", err)
+		log.WarnContext(ctx, "what the stages before left is of no use; they run again", "error", err)
 		return nil, temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorArtifactsMissing, nil)
 	}
 	span.RecordError(err)
@@ -204,9 +208,12 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("version %s has no %s artifact", e.version, e.stage)
 }
 
+// isMissing reports whether the stages must run again: what one of them left is
+// gone, or is of a generation that is over.
 func isMissing(err error) bool {
 	var m *missingError
-	return errors.As(err, &m)
+	var stale *batch.StaleError
+	return errors.As(err, &m) || errors.As(err, &stale)
 }
 
 // artifacts reads what stage left for every version of the batch.

@@ -34,6 +34,12 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 	if err != nil {
 		return nil, err
 	}
+	// Read before anything is cut: a generation that goes live meanwhile makes
+	// the writing refuse what is cut here.
+	generation, err := a.store.LiveGeneration(ctx, in.Tenant, in.Collection)
+	if err != nil {
+		return nil, fmt.Errorf("read the generation of collection %s: %w", in.Collection, err)
+	}
 	var outcomes []wire.Outcome
 	var drafts []*draft
 	var runs [][]string
@@ -44,17 +50,17 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 			outcomes = append(outcomes, wire.Outcome{Version: item.Version, Reason: reason})
 			continue
 		}
-		d.first = len(runs)
-		for i, sec := range d.text.Sections {
-			runs = append(runs, sentencesOf(sec.Text, d.sentences[i]))
-		}
+		d.text.Generation = generation
+		runs = d.runs(runs)
 		drafts = append(drafts, d)
 	}
 	done()
 	if len(drafts) == 0 {
 		return outcomes, nil
 	}
-	scores, threshold, err := a.scores(ctx, runs)
+	stop := timed(ctx, "segment", "model")
+	scores, threshold, err := scoresOf(ctx, a.models, runs)
+	stop()
 	if errors.Is(err, schema.ErrInvalid) {
 		return a.eachAlone(ctx, in, outcomes, a.segment, err)
 	}
@@ -94,10 +100,9 @@ func (a *Activities) parsed(ctx context.Context, in wire.IngestBatch) (map[uuid.
 	return out, nil
 }
 
-// scores asks the model about all runs at once. A run of one sentence has no
+// scoresOf asks the model about all runs at once. A run of one sentence has no
 // neighbours and needs no model.
-func (a *Activities) scores(ctx context.Context, runs [][]string) ([][]float32, float64, error) {
-	defer timed(ctx, "segment", "model")()
+func scoresOf(ctx context.Context, models Models, runs [][]string) ([][]float32, float64, error) {
 	out := make([][]float32, len(runs))
 	var ask [][]string
 	var at []int
@@ -109,7 +114,7 @@ func (a *Activities) scores(ctx context.Context, runs [][]string) ([][]float32, 
 	if len(ask) == 0 {
 		return out, text.SplitScore, nil
 	}
-	scores, threshold, err := a.models.Segment(ctx, wire.LaneBulk, ask)
+	scores, threshold, err := models.Segment(ctx, wire.LaneBulk, ask)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -148,11 +153,9 @@ func sections(item wire.Attempt, parsed schema.Parsed) (d *draft, reason *schema
 	d = &draft{item: item, text: batch.Text{
 		MediaType: parsed.MediaType, Title: parsed.Title, Pages: parsed.Pages, Warnings: parsed.Warnings,
 	}}
-	limit := text.DefaultSegmentation().MaxTokens
 	for _, sec := range text.Sections(parsed, text.SectionTokens) {
 		sec.ID = schema.NewID()
-		d.text.Sections = append(d.text.Sections, batch.Section{Section: sec})
-		d.sentences = append(d.sentences, text.Split(sec.Text, text.Sentences(sec.Text), limit))
+		d.add(sec)
 	}
 	if len(d.text.Sections) == 0 {
 		return nil, &schema.Reason{Code: schema.ReasonEmpty, Message: "there is no text in it"}
@@ -160,8 +163,35 @@ func sections(item wire.Attempt, parsed schema.Parsed) (d *draft, reason *schema
 	return d, nil
 }
 
+// add adds a section with its sentences.
+func (d *draft) add(sec schema.Section) {
+	d.text.Sections = append(d.text.Sections, batch.Section{Section: sec})
+	d.sentences = append(d.sentences, text.Split(sec.Text, text.Sentences(sec.Text), text.DefaultSegmentation().MaxTokens))
+}
+
+// runs appends the sentences of every section to those of the drafts before.
+func (d *draft) runs(before [][]string) [][]string {
+	d.first = len(before)
+	for i, sec := range d.text.Sections {
+		before = append(before, sentencesOf(sec.Text, d.sentences[i]))
+	}
+	return before
+}
+
 // finish cuts the sections into passages and packs the version.
-func (d *draft) finish(scores [][]float32, threshold float64) (artifact *batch.Artifact, reason *schema.Reason) {
+func (d *draft) finish(scores [][]float32, threshold float64) (*batch.Artifact, *schema.Reason) {
+	if reason := d.cut(scores, threshold); reason != nil {
+		return nil, reason
+	}
+	data, err := batch.Pack(d.text)
+	if err != nil {
+		return nil, &schema.Reason{Code: schema.ReasonRejected, Message: err.Error()}
+	}
+	return &batch.Artifact{Attempt: d.item, Data: data}, nil
+}
+
+// cut cuts the sections into passages.
+func (d *draft) cut(scores [][]float32, threshold float64) (reason *schema.Reason) {
 	defer caught(&reason)
 	g := text.DefaultSegmentation()
 	g.SplitScore = threshold
@@ -173,18 +203,14 @@ func (d *draft) finish(scores [][]float32, threshold float64) (artifact *batch.A
 		}
 		passages, err := text.Passages(sec.Text, d.sentences[i], wide, g)
 		if err != nil {
-			return nil, &schema.Reason{Code: schema.ReasonModel, Message: fmt.Sprintf("section %d: %v", sec.Ordinal, err)}
+			return &schema.Reason{Code: schema.ReasonModel, Message: fmt.Sprintf("section %d: %v", sec.Ordinal, err)}
 		}
 		for j := range passages {
 			passages[j].ID, passages[j].SectionID = schema.NewID(), sec.ID
 		}
 		sec.Passages = passages
 	}
-	data, err := batch.Pack(d.text)
-	if err != nil {
-		return nil, &schema.Reason{Code: schema.ReasonRejected, Message: err.Error()}
-	}
-	return &batch.Artifact{Attempt: d.item, Data: data}, nil
+	return nil
 }
 
 // caught turns a panic over one document into that document's failure.

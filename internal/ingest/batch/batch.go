@@ -60,11 +60,14 @@ type Section struct {
 
 // Text is a version cut into sections and passages: the segmented artifact.
 type Text struct {
-	MediaType string    `json:"media_type"`
-	Title     string    `json:"title,omitempty"`
-	Pages     int       `json:"pages,omitempty"`
-	Warnings  []string  `json:"warnings,omitempty"`
-	Sections  []Section `json:"sections"`
+	// Generation is the collection's when the text was cut; 0 is 1, from before
+	// there were others. A version is written under this one or not at all.
+	Generation int       `json:"generation,omitempty"`
+	MediaType  string    `json:"media_type"`
+	Title      string    `json:"title,omitempty"`
+	Pages      int       `json:"pages,omitempty"`
+	Warnings   []string  `json:"warnings,omitempty"`
+	Sections   []Section `json:"sections"`
 }
 
 // Passages counts the passages of all sections.
