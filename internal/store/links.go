@@ -1,0 +1,136 @@
+package store
+
+// This file writes where the sections of versions link to. Which documents the
+// links mean is found out when sections are clustered: they may come later.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/text"
+)
+
+const (
+	insertLinksSQL = `
+INSERT INTO links (tenant_id, collection_id, version_id, section, target, key)
+SELECT $1, $2, l.* FROM unnest($3::uuid[], $4::int[], $5::text[], $6::bigint[]) AS l(version_id, section, target, key)
+ON CONFLICT DO NOTHING`
+	givenLinksSQL = `
+SELECT id, metadata -> 'links' FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND metadata ? 'links'`
+	dropGivenLinksSQL = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2) AND section = -1`
+	purgeLinksSQL     = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
+
+	// ofDocument is the place of the links that a document's metadata names.
+	ofDocument = -1
+
+	maxGivenLinks = 1000 // of a version's metadata
+	maxTarget     = 2048 // bytes
+)
+
+// linkRows are links to be written.
+type linkRows struct {
+	versions []uuid.UUID
+	sections []int
+	targets  []string
+	keys     []int64
+}
+
+func (l *linkRows) add(version uuid.UUID, section int, base, target string) {
+	if target = text.Clean(target); target == "" || len(target) > maxTarget {
+		return
+	}
+	l.versions, l.sections = append(l.versions, version), append(l.sections, section)
+	l.targets, l.keys = append(l.targets, target), append(l.keys, cluster.Key(base, target))
+}
+
+func (l *linkRows) write(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	if len(l.targets) == 0 {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, insertLinksSQL, tenant, collection, l.versions, l.sections, l.targets, l.keys); err != nil {
+		return fmt.Errorf("write links: %w", err)
+	}
+	return nil
+}
+
+// writeLinks writes the links of versions' sections, and those that their
+// metadata names: external ids or URLs, under "links".
+func (w *writer) writeLinks(ctx context.Context, targets []*target) error {
+	var rows linkRows
+	versions := make([]uuid.UUID, len(targets))
+	for i, t := range targets {
+		versions[i] = t.doc.Version
+		rows.addSections(t.doc, t.event.ExternalID)
+	}
+	if err := rows.addGiven(ctx, w.tx, w.tenant, versions); err != nil {
+		return err
+	}
+	return rows.write(ctx, w.tx, w.tenant, w.collection)
+}
+
+func (l *linkRows) addSections(d *batch.Document, externalID string) {
+	for _, s := range d.Text.Sections {
+		for _, target := range s.Links {
+			l.add(d.Version, s.Ordinal, externalID, target)
+		}
+	}
+}
+
+// addGiven adds what the versions' metadata names.
+func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID) error {
+	rows, err := tx.Query(ctx, givenLinksSQL, tenant, versions)
+	if err != nil {
+		return fmt.Errorf("read links of metadata: %w", err)
+	}
+	var version uuid.UUID
+	var value []byte
+	_, err = pgx.ForEachRow(rows, []any{&version, &value}, func() error {
+		for i, target := range givenLinks(value) {
+			if i < maxGivenLinks {
+				l.add(version, ofDocument, "", target)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read links of metadata: %w", err)
+	}
+	return nil
+}
+
+// givenLinks reads a string or a list; what is not a string in it is left out.
+func givenLinks(value []byte) []string {
+	var one string
+	if json.Unmarshal(value, &one) == nil {
+		return []string{one}
+	}
+	var list []any
+	if json.Unmarshal(value, &list) != nil {
+		return nil
+	}
+	var out []string
+	for _, item := range list {
+		if s, ok := item.(string); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// relinkGiven writes anew what the metadata of versions of one collection names.
+func relinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, versions []uuid.UUID) error {
+	if _, err := tx.Exec(ctx, dropGivenLinksSQL, tenant, versions); err != nil {
+		return fmt.Errorf("drop links of metadata: %w", err)
+	}
+	var rows linkRows
+	if err := rows.addGiven(ctx, tx, tenant, versions); err != nil {
+		return err
+	}
+	return rows.write(ctx, tx, tenant, collection)
+}
