@@ -16,7 +16,7 @@ PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/examples tools/bench-bleve
+MODULES := tools/temporal tools/examples tools/bench-bleve tools/datasets
 
 # The tests of concurrent code run under the race detector; all others without cgo.
 RACE := ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \

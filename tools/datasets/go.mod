@@ -1,0 +1,3 @@
+module github.com/sluice-rag/sluice/tools/datasets
+
+go 1.26.0
