@@ -53,6 +53,8 @@ UPDATE collections SET description = coalesce($3, description) WHERE tenant_id =
 
 	deleteCollectionSQL = `
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
+	retireAllShardsSQL = `
+UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
 	lockCollectionDocumentsSQL = `
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id FOR UPDATE`
 )
@@ -210,8 +212,14 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if err != nil {
 			return err
 		}
+		if err := dropLexical(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
 		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {
 			return err
+		}
+		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
+			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
 		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
 		if err := out.event(wire.Event{Kind: "collection.deleted", Collection: id, State: schema.StateCancelled}); err != nil {

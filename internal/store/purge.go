@@ -97,9 +97,10 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relname ~ '^vectors_[0-9]+$'
 	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
 )
 
-// PurgeOnce purges up to limit retired versions, and as many replies kept for
-// repeats that are too old. It returns how many it removed; when that is 0
-// nothing is left to do now. Several processes may purge at once.
+// PurgeOnce purges up to limit retired versions, as many replies kept for
+// repeats that are too old, and partitions that nothing searches any more. It
+// returns how many it removed; when that is 0 nothing is left to do now. Several
+// processes may purge at once.
 func (s *Store) PurgeOnce(ctx context.Context, limit int) (int, error) {
 	byTenant := map[uuid.UUID][]uuid.UUID{}
 	var order []uuid.UUID
@@ -135,6 +136,10 @@ func (s *Store) PurgeOnce(ctx context.Context, limit int) (int, error) {
 	}
 	done := int(replies)
 	var problems []error
+	n, err := s.dropShards(ctx)
+	if done += n; err != nil {
+		problems = append(problems, err)
+	}
 	for _, tenant := range order {
 		n, err := s.purge(ctx, tenant, byTenant[tenant])
 		if done += n; err != nil {

@@ -33,6 +33,10 @@ type Options struct {
 	// KeepSuperseded is how long purge leaves a superseded version's text to
 	// the queries that are using it; 10 minutes by default, negative is none.
 	KeepSuperseded time.Duration
+	// OwnVectorsAbove is how many live passages a collection has at least when
+	// its vectors get a partition with an HNSW index; 20,000 by default. Below,
+	// comparing all of them is as fast and exact.
+	OwnVectorsAbove int
 }
 
 // Store is a pool of connections to one database. It is safe for concurrent
@@ -47,6 +51,7 @@ const (
 	defaultMaxConns         = 16
 	defaultMaxDocumentBytes = 100 << 20
 	defaultKeepSuperseded   = 10 * time.Minute
+	defaultOwnVectorsAbove  = 20_000
 )
 
 // Open connects to the database at url (postgres://...) and checks that it
@@ -73,6 +78,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	if o.KeepSuperseded == 0 {
 		o.KeepSuperseded = defaultKeepSuperseded
+	}
+	if o.OwnVectorsAbove <= 0 {
+		o.OwnVectorsAbove = defaultOwnVectorsAbove
 	}
 	return &Store{pool: pool, options: o}, nil
 }

@@ -42,25 +42,34 @@ func (s *Store) AsTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx cont
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
 	}
-	return s.in(ctx, roleApp, tenant.String(), fn)
+	return s.in(ctx, pgx.TxOptions{}, roleApp, tenant.String(), fn)
+}
+
+// readTenant is AsTenant for several reads that must agree: all see what was
+// committed before the first, and fn cannot write.
+func (s *Store) readTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if tenant == uuid.Nil {
+		return schema.Invalid("tenant", "is missing")
+	}
+	return s.in(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, roleApp, tenant.String(), fn)
 }
 
 // AsSystem runs fn in a transaction that sees outbox rows, leases, version and
 // question states and tenants of all tenants, and no text. See AsTenant for
 // repeats and errors.
 func (s *Store) AsSystem(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return s.in(ctx, roleSystem, "", fn)
+	return s.in(ctx, pgx.TxOptions{}, roleSystem, "", fn)
 }
 
 // AsAuth runs fn in a transaction that reads API keys of all tenants and
 // nothing else. See AsTenant for repeats and errors.
 func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	return s.in(ctx, roleAuth, "", fn)
+	return s.in(ctx, pgx.TxOptions{}, roleAuth, "", fn)
 }
 
-func (s *Store) in(ctx context.Context, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	for try := 1; ; try++ {
-		err := s.once(ctx, r, tenant, fn)
+		err := s.once(ctx, o, r, tenant, fn)
 		if err == nil || try == maxTries || !repeatable(err) {
 			return translate(err)
 		}
@@ -79,8 +88,8 @@ func (s *Store) in(ctx context.Context, r role, tenant string, fn func(ctx conte
 	}
 }
 
-func (s *Store) once(ctx context.Context, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	tx, err := s.pool.Begin(ctx)
+func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
 		return &notBegun{fmt.Errorf("begin: %w", err)}
 	}

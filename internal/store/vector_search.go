@@ -1,0 +1,420 @@
+package store
+
+// This file searches vectors. A collection's vectors lie in the shared
+// partition, which is searched exactly, and, where curation has moved them
+// (vector_shards.go), in a partition of its own with an HNSW index. All
+// statements of a search see one snapshot, so a vector that moves meanwhile is
+// found once.
+//
+// Which of four ways a search goes:
+//
+//	within        the asker named places: exactly the vectors of those
+//	versions      a filter leaves few versions: exactly the vectors of those
+//	approximate   a graph is there: from the graph, and exactly the shared ones
+//	scan          no graph, or the graph gave too few: exactly all vectors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// vectorDimensions have a table each.
+var vectorDimensions = []int{256, 384, 512, 768, 1024}
+
+const (
+	// A filter that leaves at most so many versions, with at most so many
+	// passages, is answered from these alone.
+	fewVersions = 1000
+	fewPassages = 20_000
+
+	// The graph is walked with a list of efPerHit candidates for each hit that
+	// is asked for, within bounds; pgvector allows 1000.
+	efPerHit, minEf, maxEf = 4, 200, 1000
+	// What labels and filters hide makes the walk go on. A step costs some ten
+	// comparisons of a scan, hence the share of the graph after which a scan is
+	// cheaper.
+	walkShare        = 10
+	minWalk, maxWalk = 2000, 20_000
+)
+
+// near is a question to the vectors of a collection.
+type near struct {
+	principal  schema.Principal
+	collection uuid.UUID
+	space      string
+	vector     []float32
+	filter     schema.Filter
+	within     []lexical.Ref // nil: everywhere
+	k          int
+}
+
+// neighbour is a passage that a search found.
+type neighbour struct {
+	passage    uuid.UUID
+	ref        lexical.Ref
+	similarity float64
+}
+
+// vectorPlace is where a collection's vectors are.
+type vectorPlace struct {
+	spaceID, dimension, generation int
+	shard                          *uuid.UUID // its own partition
+	indexed                        *int64     // vectors that the partition's graph began with; nil: it has none
+}
+
+const vectorPlaceSQL = `
+SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0), c.generation, h.id, h.indexed
+FROM collections c
+LEFT JOIN spaces s ON s.id = c.space_id
+LEFT JOIN vector_shards h ON h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = c.generation
+     AND h.dimension = s.dimension AND h.retired_at IS NULL
+WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
+
+// liveVersionsSQL are the versions that are live, open to the groups in $3 and
+// let through by the filter's conditions, which follow it.
+const liveVersionsSQL = `
+    SELECT d.live_version_id FROM documents d
+    WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
+      AND `
+
+// isLiveSQL asks the same of the one version %[1]s, by lookups. As a value
+// compared with IS TRUE it stays a check per row: no join may take its place,
+// which would read all of the collection's documents.
+const isLiveSQL = `(SELECT true FROM versions r
+        JOIN documents d ON d.tenant_id = $1 AND d.id = r.document_id AND d.live_version_id = r.id AND d.deleted_at IS NULL
+        WHERE r.tenant_id = $1 AND r.id = %[1]s AND %[2]s%[3]s) IS TRUE`
+
+const sharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
+
+// foundSQL ends every way: what was found, with its place in the text. $6 is
+// the number asked for; in the others' text it bounds "nearest".
+const foundSQL = `
+SELECT n.passage_id, n.version_id, s.ordinal, p.ordinal, n.similarity, %s
+FROM nearest n
+JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
+JOIN sections s ON s.tenant_id = $1 AND s.id = p.section_id
+ORDER BY n.similarity DESC, n.passage_id`
+
+// similaritySQL is the inner product. Sorting by it, and not by the operator
+// that an HNSW index knows, makes a search exact.
+const similaritySQL = `-(v.embedding <#> $5::halfvec(%[1]d))`
+
+// search is a statement of one of the ways, being built.
+type search struct {
+	near
+	vectorPlace
+	args []any
+}
+
+// nearest returns the q.k passages nearest to q.vector among those that are
+// live, that the principal may see, that the filter lets through and that lie
+// within the places, best first, equal ones by passage id. It returns fewer only
+// if there are no more.
+func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
+	var found []neighbour
+	err := s.readTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		found = nil
+		place, err := readVectorPlace(ctx, tx, q)
+		if err != nil || place == nil || q.k <= 0 {
+			return err
+		}
+		found, err = (&search{near: q, vectorPlace: *place}).run(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return found, nil
+}
+
+// readVectorPlace returns nil for a collection that has no vectors yet.
+func readVectorPlace(ctx context.Context, tx pgx.Tx, q near) (*vectorPlace, error) {
+	var p vectorPlace
+	var space *int
+	var name string
+	err := tx.QueryRow(ctx, vectorPlaceSQL, q.principal.Tenant, q.collection).
+		Scan(&space, &name, &p.dimension, &p.generation, &p.shard, &p.indexed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, fmt.Errorf("collection %s: %w", q.collection, schema.ErrNotFound)
+	case err != nil:
+		return nil, fmt.Errorf("read where the vectors of collection %s are: %w", q.collection, err)
+	case space == nil:
+		return nil, nil
+	case name != q.space || p.dimension != len(q.vector):
+		return nil, &retrieval.SpaceError{Collection: q.collection, Stored: name, Served: q.space}
+	case !slices.Contains(vectorDimensions, p.dimension):
+		return nil, fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, vectorDimensions)
+	}
+	p.spaceID = *space
+	return &p, nil
+}
+
+func (q *search) run(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
+	if q.within != nil {
+		sql, args, err := q.withinSQL()
+		if err != nil {
+			return nil, err
+		}
+		found, _, err := collectNeighbours(tx.Query(ctx, sql, args...))
+		return found, err
+	}
+	if q.indexed == nil {
+		return q.scan(ctx, tx)
+	}
+	if len(q.filter) > 0 {
+		few, ok, err := q.fewVersions(ctx, tx)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			sql, args := q.versionsSQL(few)
+			found, _, err := collectNeighbours(tx.Query(ctx, sql, args...))
+			return found, err
+		}
+	}
+	found, walked, err := q.approximate(ctx, tx)
+	if err != nil || walked >= q.k {
+		return found, err
+	}
+	// The walk ended before it had k: more may be beyond its bounds.
+	return q.scan(ctx, tx)
+}
+
+func (q *search) scan(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
+	sql, args, err := q.scanSQL()
+	if err != nil {
+		return nil, err
+	}
+	found, _, err := collectNeighbours(tx.Query(ctx, sql, args...))
+	return found, err
+}
+
+// begin sets the parameters that all ways have: $1 to $7.
+func (q *search) begin() {
+	groups := q.principal.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	q.args = []any{q.principal.Tenant, q.collection, groups, q.spaceID, pgvector.NewHalfVector(q.vector), q.k, q.generation}
+}
+
+func (q *search) param(v any) string {
+	q.args = append(q.args, v)
+	return "$" + strconv.Itoa(len(q.args))
+}
+
+func (q *search) shards() []uuid.UUID {
+	if q.shard == nil {
+		return []uuid.UUID{uuid.Nil}
+	}
+	return []uuid.UUID{uuid.Nil, *q.shard}
+}
+
+func (q *search) conditions() (filter string, err error) {
+	filter, q.args, err = filterSQL(q.filter, q.args)
+	return filter, err
+}
+
+func (q *search) similarity() string { return fmt.Sprintf(similaritySQL, q.dimension) }
+
+// scanSQL compares all visible vectors. Vectors lie in the order of writing:
+// the collection's are read by an index and every visible one is compared.
+// "(... IN (...)) IS TRUE" is always a lookup in a hash table; a join's method
+// would hang on statistics, which a collection that was just filled does not
+// have (a nested loop over 20,000 passages of 800 documents took 1.4 s).
+func (q *search) scanSQL() (string, []any, error) {
+	q.begin()
+	shards := q.param(q.shards())
+	filter, err := q.conditions()
+	if err != nil {
+		return "", nil, err
+	}
+	sql := `WITH visible AS MATERIALIZED (` + liveVersionsSQL + fmt.Sprintf(visibleSQL, "d.live_version_id", "$3") + filter + `
+), nearest AS MATERIALIZED (
+    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
+    FROM ` + q.table() + ` v
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ANY(` + shards + `::uuid[])
+      AND (v.version_id IN (SELECT live_version_id FROM visible)) IS TRUE
+    ORDER BY similarity DESC, v.passage_id
+    LIMIT $6
+)` + fmt.Sprintf(foundSQL, "0")
+	return sql, q.args, nil
+}
+
+// versionsSQL compares all vectors of some visible versions.
+func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
+	q.begin()
+	q.args[2] = q.shards() // the versions were seen to be visible
+	list := q.param(versions)
+	sql := `WITH nearest AS MATERIALIZED (
+    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
+    FROM ` + q.table() + ` v
+    WHERE v.tenant_id = $1 AND v.version_id = ANY(` + list + `::uuid[]) AND v.shard = ANY($3::uuid[])
+      AND (v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4) IS TRUE
+    ORDER BY similarity DESC, v.passage_id
+    LIMIT $6
+)` + fmt.Sprintf(foundSQL, "0")
+	return sql, q.args
+}
+
+// withinSQL compares all visible vectors of some places.
+func (q *search) withinSQL() (string, []any, error) {
+	q.begin()
+	versions, sections, passages := make([]uuid.UUID, len(q.within)), make([]int32, len(q.within)), make([]int32, len(q.within))
+	for i, r := range q.within {
+		versions[i], sections[i], passages[i] = r.Version, int32(r.Section), int32(r.Passage)
+	}
+	places := `unnest(` + q.param(versions) + `::uuid[], ` + q.param(sections) + `::int[], ` + q.param(passages) + `::int[])`
+	shards := q.param(q.shards())
+	filter, err := q.conditions()
+	if err != nil {
+		return "", nil, err
+	}
+	sql := `WITH places AS MATERIALIZED (
+    SELECT * FROM ` + places + ` AS w(version_id, section, passage)
+), visible AS MATERIALIZED (
+    SELECT w.version_id FROM (SELECT DISTINCT version_id FROM places) w
+    WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(visibleSQL, "d.live_version_id", "$3"), filter) + `
+), cut AS MATERIALIZED (
+    SELECT s.id, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
+    WHERE w.section >= 0 AND w.version_id IN (SELECT version_id FROM visible)
+    UNION ALL
+    SELECT s.id, -1 FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id
+    WHERE w.section < 0 AND w.version_id IN (SELECT version_id FROM visible)
+), inside AS MATERIALIZED (
+    SELECT DISTINCT p.id FROM cut JOIN passages p ON p.tenant_id = $1 AND p.section_id = cut.id AND p.generation = $7
+    WHERE cut.passage < 0 OR p.ordinal = cut.passage
+), nearest AS MATERIALIZED (
+    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
+    FROM inside JOIN ` + q.table() + ` v ON v.passage_id = inside.id AND v.tenant_id = $1 AND v.shard = ANY(` + shards + `::uuid[])
+    WHERE (v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4) IS TRUE
+    ORDER BY similarity DESC, v.passage_id
+    LIMIT $6
+)` + fmt.Sprintf(foundSQL, "0")
+	return sql, q.args, nil
+}
+
+// fewVersions returns the versions that the filter leaves, if they are few.
+func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool, error) {
+	groups := q.principal.Groups
+	if groups == nil {
+		groups = []string{}
+	}
+	filter, args, err := filterSQL(q.filter, []any{q.principal.Tenant, q.collection, groups})
+	if err != nil {
+		return nil, false, err
+	}
+	rows, err := tx.Query(ctx, `
+SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")+filter+`
+    LIMIT `+strconv.Itoa(fewVersions+1)+`) AS few
+JOIN versions r ON r.tenant_id = $1 AND r.id = few.live_version_id`, args...)
+	if err != nil {
+		return nil, false, err
+	}
+	versions := []uuid.UUID{}
+	var id uuid.UUID
+	var passages, total int
+	if _, err := pgx.ForEachRow(rows, []any{&id, &passages}, func() error {
+		versions = append(versions, id)
+		total += passages
+		return nil
+	}); err != nil {
+		return nil, false, fmt.Errorf("count what the filter leaves: %w", err)
+	}
+	return versions, len(versions) <= fewVersions && total <= fewPassages, nil
+}
+
+// walkSQL bounds the walk over the graph, and makes it the only way to read
+// the partition: the planner does not know how few steps it takes.
+const walkSQL = `
+SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', $1::text, true),
+       set_config('hnsw.max_scan_tuples', $2::text, true), set_config('hnsw.scan_mem_multiplier', '8', true),
+       set_config('enable_seqscan', 'off', true)`
+
+const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
+
+// approximate returns what the graph and the shared vectors give together, and
+// how many came from the graph.
+func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]neighbour, int, error) {
+	sql, args, err := q.approximateSQL()
+	if err != nil {
+		return nil, 0, err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(walkSQL, strconv.Itoa(min(max(efPerHit*q.k, minEf), maxEf)), strconv.FormatInt(min(max(*q.indexed/walkShare, minWalk), maxWalk), 10))
+	var found []neighbour
+	var walked int
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		found, walked, err = collectNeighbours(rows, nil)
+		return err
+	})
+	batch.Queue(endWalkSQL)
+	err = tx.SendBatch(ctx, batch).Close()
+	return found, walked, err
+}
+
+func (q *search) approximateSQL() (string, []any, error) {
+	q.begin()
+	own := q.param(*q.shard)
+	filter, err := q.conditions()
+	if err != nil {
+		return "", nil, err
+	}
+	visible := fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")
+	sql := `WITH own AS MATERIALIZED (
+    SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)) AS similarity
+    FROM ` + q.table() + ` v
+    WHERE v.tenant_id = $1 AND v.shard = ` + own + ` AND (v.generation = $7) IS TRUE
+      AND ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
+    ORDER BY v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)
+    LIMIT $6
+), fresh AS MATERIALIZED (
+    SELECT v.version_id FROM (
+        SELECT DISTINCT version_id FROM ` + q.table() + `
+        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + sharedShard + `) v
+    WHERE ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
+), shared AS MATERIALIZED (
+    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
+    FROM ` + q.table() + ` v
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + sharedShard + `
+      AND (v.version_id IN (SELECT version_id FROM fresh)) IS TRUE
+    ORDER BY similarity DESC, v.passage_id
+    LIMIT $6
+), nearest AS MATERIALIZED (
+    SELECT * FROM (SELECT * FROM own UNION ALL SELECT * FROM shared) either ORDER BY similarity DESC, passage_id LIMIT $6
+)` + fmt.Sprintf(foundSQL, "(SELECT count(*) FROM own)")
+	return sql, q.args, nil
+}
+
+func (q *search) table() string { return vectorTable(q.dimension) }
+
+// vectorTable is the table of a dimension; there must be one.
+func vectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }
+
+// collectNeighbours reads what foundSQL gives, with the number that its last
+// column has.
+func collectNeighbours(rows pgx.Rows, err error) ([]neighbour, int, error) {
+	if err != nil {
+		return nil, 0, err
+	}
+	var out []neighbour
+	var n neighbour
+	var extra int
+	_, err = pgx.ForEachRow(rows, []any{&n.passage, &n.ref.Version, &n.ref.Section, &n.ref.Passage, &n.similarity, &extra}, func() error {
+		out = append(out, n)
+		return nil
+	})
+	return out, extra, err
+}
