@@ -1,56 +1,188 @@
 package lexical
 
+// The header of a segment: what it counts and which terms its pages hold.
+
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
-
-var errUnfinished = errors.New("unfinished")
 
 // ErrCorrupt is what reading a header or a page returns when its bytes are not
 // those that were written.
 var ErrCorrupt = errors.New("corrupt lexical data")
 
+// formatMagic opens a header; its last byte is the version of the format.
+const formatMagic = "SLX\x01"
+
+// counts are what a segment holds, dead entries too. Lengths are in analysed
+// terms.
+type counts struct {
+	entries, sections, passages int
+	body, titles                uint64 // lengths of all passages and of all titles
+}
+
+// slots is the number of ordinals of postings: passages, and one for the title
+// of each entry.
+func (c counts) slots() int { return c.passages + c.entries }
+
 // Segment is a segment's header: what it counts and which terms its pages hold.
 type Segment struct {
 	ID uuid.UUID
+	counts
+	directoryPages int
+	pages          []pageTerms // pages of terms; their numbers follow the directory's
+	bytes          int
 }
 
-// OpenSegment reads a header.
-func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) { return nil, errUnfinished }
+type pageTerms struct{ first, last string }
 
-// Bytes is about what the header takes in memory.
-func (s *Segment) Bytes() int { return 0 }
+// maxLabel is how many bytes of a label are part of its term.
+const maxLabel = 256
 
-// Documents is the number of entries, dead ones too.
-func (s *Segment) Documents() int { return 0 }
-
-// Passages is the number of passages, those of dead entries too.
-func (s *Segment) Passages() int { return 0 }
-
-// PagesOf lists the numbers, rising and without repetition, of the pages that
-// may hold the terms.
-func (s *Segment) PagesOf(terms []string) []int { return nil }
-
-// DirectoryPages lists the numbers of the pages that OpenDirectory reads, in
-// its order.
-func (s *Segment) DirectoryPages() []int { return nil }
-
-// PageCount is the number of pages, those of the directory too.
-func (s *Segment) PageCount() int { return 0 }
-
-// LabelTerm is the term of a label.
-func LabelTerm(label string) string { return "\x00l" + label }
+// LabelTerm is the term of a label. Long labels are told apart by their hash.
+func LabelTerm(label string) string {
+	if len(label) > maxLabel {
+		sum := sha256.Sum256([]byte(label))
+		return "\x00h" + hex.EncodeToString(sum[:])
+	}
+	return "\x00l" + label
+}
 
 // OpenTerm is the term of entries without labels.
 const OpenTerm = "\x00o"
 
-// Page is a decoded page of terms. It keeps the bytes that it was decoded from.
-type Page struct{}
+func encodeHeader(c counts, directoryPages int, pages []BuiltPage) []byte {
+	out := []byte(formatMagic)
+	for _, n := range []uint64{uint64(c.entries), uint64(c.sections), uint64(c.passages), c.body, c.titles,
+		uint64(directoryPages), uint64(len(pages))} {
+		out = binary.AppendUvarint(out, n)
+	}
+	last := ""
+	for _, p := range pages {
+		out = appendTerm(out, last, p.First)
+		out = appendTerm(out, p.First, p.Last)
+		last = p.Last
+	}
+	return seal(out)
+}
 
-// DecodePage reads a page of terms. The page keeps data.
-func DecodePage(data []byte) (*Page, error) { return nil, errUnfinished }
+// appendTerm writes a term as what differs from the one before it.
+func appendTerm(out []byte, before, term string) []byte {
+	shared := sharedPrefix(before, term)
+	out = binary.AppendUvarint(out, uint64(shared))
+	out = binary.AppendUvarint(out, uint64(len(term)-shared))
+	return append(out, term[shared:]...)
+}
 
-// Bytes is about what the page takes in memory.
-func (p *Page) Bytes() int { return 0 }
+func sharedPrefix(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// term reads what appendTerm wrote.
+func (r *reader) term(before string) string {
+	shared := r.number(uint64(len(before)))
+	rest := r.bytes(r.count(1))
+	if r.failed {
+		return ""
+	}
+	return before[:shared] + string(rest)
+}
+
+// OpenSegment reads a header.
+func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
+	data, err := unseal(header, "header")
+	if err != nil {
+		return nil, fmt.Errorf("segment %s: %w", id, err)
+	}
+	if !strings.HasPrefix(string(data), formatMagic) {
+		return nil, fmt.Errorf("segment %s: %w: not a header of this format", id, ErrCorrupt)
+	}
+	r := reader{data: data, pos: len(formatMagic)}
+	s := &Segment{ID: id, bytes: len(header)}
+	s.entries = r.number(maxSlots)
+	s.sections = r.number(maxSlots)
+	s.passages = r.number(maxSlots)
+	s.body = r.uvarint()
+	s.titles = r.uvarint()
+	s.directoryPages = r.number(math.MaxInt32)
+	n := r.count(4)
+	if s.slots() > maxSlots || s.sections+s.entries > maxSlots {
+		r.fail()
+	}
+	s.pages = make([]pageTerms, 0, n)
+	last := ""
+	for range n {
+		p := pageTerms{first: r.term(last)}
+		p.last = r.term(p.first)
+		if p.first < last || p.last < p.first {
+			r.fail()
+		}
+		last = p.last
+		s.pages = append(s.pages, p)
+		s.bytes += len(p.first) + len(p.last) + 32
+	}
+	if r.failed || r.pos != len(data) {
+		return nil, fmt.Errorf("segment %s: %w: a header that does not parse", id, ErrCorrupt)
+	}
+	return s, nil
+}
+
+// Bytes is about what the header takes in memory.
+func (s *Segment) Bytes() int { return s.bytes }
+
+// Documents is the number of entries, dead ones too.
+func (s *Segment) Documents() int { return s.entries }
+
+// Passages is the number of passages, those of dead entries too.
+func (s *Segment) Passages() int { return s.passages }
+
+// PagesOf lists the numbers, rising and without repetition, of the pages that
+// may hold the terms.
+func (s *Segment) PagesOf(terms []string) []int {
+	var numbers []int
+	for _, t := range terms {
+		first, end := s.pageRange(t)
+		for i := first; i < end; i++ {
+			numbers = append(numbers, i)
+		}
+	}
+	slices.Sort(numbers)
+	return slices.Compact(numbers)
+}
+
+// pageRange is the range of the numbers of pages that may hold a term.
+func (s *Segment) pageRange(term string) (first, end int) {
+	lo, _ := slices.BinarySearchFunc(s.pages, term, func(p pageTerms, t string) int { return strings.Compare(p.last, t) })
+	hi := lo
+	for hi < len(s.pages) && s.pages[hi].first <= term {
+		hi++
+	}
+	return lo + s.directoryPages, hi + s.directoryPages
+}
+
+// DirectoryPages lists the numbers of the pages that OpenDirectory reads, in
+// its order.
+func (s *Segment) DirectoryPages() []int {
+	numbers := make([]int, s.directoryPages)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// PageCount is the number of pages, those of the directory too.
+func (s *Segment) PageCount() int { return s.directoryPages + len(s.pages) }

@@ -1,16 +1,175 @@
 package lexical
 
-import "github.com/google/uuid"
+// What an asker may see: entries that live, are permitted and pass the filters.
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/google/uuid"
+)
 
 // Bits is a set of small numbers.
 type Bits []uint64
 
+func fullBits(n int) Bits {
+	b := make(Bits, (n+63)/64)
+	for i := range b {
+		b[i] = ^uint64(0)
+	}
+	if n%64 != 0 {
+		b[len(b)-1] = 1<<(n%64) - 1
+	}
+	return b
+}
+
 // Has reports whether i is in the set.
 func (b Bits) Has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 
+// Count is the number of members.
+func (b Bits) Count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+func (b Bits) add(i int)    { b[i>>6] |= 1 << (i & 63) }
+func (b Bits) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+// next is the first member from i on; n, the size of the set's range, when
+// there is none.
+func (b Bits) next(i, n int) int {
+	for i < n {
+		if w := b[i>>6] >> (i & 63); w != 0 {
+			return min(i+bits.TrailingZeros64(w), n)
+		}
+		i = i&^63 + 64
+	}
+	return n
+}
+
+// nextAbsent is the first number from i on that is no member, at most n.
+func (b Bits) nextAbsent(i, n int) int {
+	for i < n {
+		if w := ^b[i>>6] >> (i & 63); w != 0 {
+			return min(i+bits.TrailingZeros64(w), n)
+		}
+		i = i&^63 + 64
+	}
+	return n
+}
+
 // Visible returns, for each segment of the view, the entries that are living,
-// permitted to groups and, when versions is not nil, of one of them. The view
-// must hold the pages of NeedsOfGroups(groups).
+// permitted to groups and, when versions is not nil, of one of them. The sets
+// are not to be changed. The view must hold the pages of NeedsOfGroups(groups).
 func (v *View) Visible(groups []string, versions map[uuid.UUID]bool) ([]Bits, error) {
-	return nil, errUnfinished
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	return v.visible(v.cache().lifeOf(v), groups, versions, true)
+}
+
+// check reports segments without a directory.
+func (v *View) check() error {
+	for _, s := range v.Segments {
+		if s.Segment == nil || s.Directory == nil {
+			return errors.New("a view's segment lacks its header or its directory")
+		}
+	}
+	return nil
+}
+
+// visible is Visible; sets of all entries are nil unless whole is set. The sets
+// are not to be changed.
+func (v *View) visible(l *life, groups []string, versions map[uuid.UUID]bool, whole bool) ([]Bits, error) {
+	sets := make([]Bits, len(v.Segments))
+	labels := NeedsOfGroups(groups)
+	var c cursor
+	for i := range v.Segments {
+		s := &v.Segments[i]
+		permitted, err := s.permitted(&c, labels)
+		if err != nil {
+			return nil, err
+		}
+		set := permitted
+		if living := l.living[i]; set == nil {
+			set = living
+		} else if living != nil {
+			for w := range set {
+				set[w] &= living[w]
+			}
+		}
+		if versions != nil {
+			set = s.Directory.among(set, versions)
+		}
+		if set == nil && whole {
+			set = fullBits(s.Directory.Len())
+		}
+		sets[i] = set
+	}
+	return sets, nil
+}
+
+// permitted returns the entries that have one of some labels; nil: all.
+func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
+	if s.entries == 0 {
+		return nil, nil
+	}
+	var set Bits
+	for _, label := range labels {
+		found, err := c.open(s, label)
+		if err != nil {
+			return nil, fmt.Errorf("reading who may see: %w", err)
+		}
+		if !found {
+			continue
+		}
+		if int(c.postings) == s.entries {
+			return nil, nil
+		}
+		if set == nil {
+			set = make(Bits, (s.entries+63)/64)
+		}
+		for c.block() != nil {
+			if !c.unpack() {
+				return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, ErrCorrupt)
+			}
+			for _, slot := range c.buffer.slots[:c.buffer.n] {
+				set.add(int(s.Directory.slotEntry[slot]))
+			}
+			c.nextBlock()
+		}
+	}
+	if set == nil {
+		set = make(Bits, (s.entries+63)/64)
+	}
+	return set, nil
+}
+
+// among returns the members of set, nil being all entries, that are of some
+// versions.
+func (d *Directory) among(set Bits, versions map[uuid.UUID]bool) Bits {
+	kept := make(Bits, (d.Len()+63)/64)
+	keep := func(e int) {
+		if set == nil || set.Has(e) {
+			kept.add(e)
+		}
+	}
+	if len(versions) > d.Len() {
+		for e, version := range d.versions {
+			if versions[version] {
+				keep(e)
+			}
+		}
+		return kept
+	}
+	for version, is := range versions {
+		if is {
+			d.byVersion.each(d.versions, version, keep)
+		}
+	}
+	return kept
 }

@@ -1,0 +1,125 @@
+package lexical
+
+// How numbers and lists of numbers are written: varints, bit-packed blocks and
+// a checksum behind everything that is stored.
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seal appends the checksum of data.
+func seal(data []byte) []byte {
+	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
+}
+
+// unseal returns data without its checksum.
+func unseal(data []byte, what string) ([]byte, error) {
+	n := len(data) - 4
+	if n < 0 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
+		return nil, fmt.Errorf("%w: the checksum of a %s does not match", ErrCorrupt, what)
+	}
+	return data[:n], nil
+}
+
+// reader reads what the writers here wrote. The first failure sticks, and
+// everything read after it is zero.
+type reader struct {
+	data   []byte
+	pos    int
+	failed bool
+}
+
+func (r *reader) fail() { r.failed = true; r.pos = len(r.data) }
+
+func (r *reader) uvarint() uint64 {
+	if r.pos < len(r.data) && r.data[r.pos] < 0x80 {
+		r.pos++
+		return uint64(r.data[r.pos-1])
+	}
+	v, n := binary.Uvarint(r.data[r.pos:])
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.pos += n
+	return v
+}
+
+// number reads a number that is at most limit.
+func (r *reader) number(limit uint64) int {
+	v := r.uvarint()
+	if v > limit {
+		r.fail()
+		return 0
+	}
+	return int(v)
+}
+
+// count reads a number of things that take at least size bytes each, so that a
+// number that lies cannot make the caller allocate more than it was given.
+func (r *reader) count(size int) int {
+	return r.number(uint64((len(r.data) - r.pos) / size))
+}
+
+func (r *reader) bytes(n int) []byte {
+	if n < 0 || n > len(r.data)-r.pos {
+		r.fail()
+		return nil
+	}
+	r.pos += n
+	return r.data[r.pos-n : r.pos]
+}
+
+// packWidth is how many bits the largest of values needs.
+func packWidth(values []uint32) int {
+	var all uint32
+	for _, v := range values {
+		all |= v
+	}
+	return bits.Len32(all)
+}
+
+// packedBytes is what n values of a width take.
+func packedBytes(n, width int) int { return (n*width + 7) / 8 }
+
+// pack appends values, each in width bits, lowest bits first.
+func pack(out []byte, values []uint32, width int) []byte {
+	var buffer uint64
+	filled := 0
+	for _, v := range values {
+		buffer |= uint64(v) << filled
+		filled += width
+		for filled >= 8 {
+			out = append(out, byte(buffer))
+			buffer >>= 8
+			filled -= 8
+		}
+	}
+	if filled > 0 {
+		out = append(out, byte(buffer))
+	}
+	return out
+}
+
+// packSlack is how many bytes unpack may read behind the packed ones.
+const packSlack = 8
+
+// unpack fills out with values of a width of up to 32 bits. data has packSlack
+// bytes more than the values take.
+func unpack(out []uint32, data []byte, width int) {
+	if width == 0 {
+		clear(out)
+		return
+	}
+	mask := uint64(1)<<width - 1
+	bit := 0
+	for i := range out {
+		out[i] = uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask)
+		bit += width
+	}
+}

@@ -1,0 +1,276 @@
+package lexical
+
+// Pages of terms: sorted, each as what differs from the term before it, each
+// with its list of postings. A list is cut into blocks; a block says its first
+// and last slot and bounds what a unit that it touches can score, so that a
+// search passes over blocks unread. A list that does not fit goes on in the
+// next pages, under the same term.
+//
+//	page   kind, terms, slack, checksum of all
+//	term   shared prefix, rest, length of list, list
+//	list   flags, then slot and frequency of the one posting, or
+//	       (unless it continues one: postings, passages, sections, entries,) blocks, data of blocks
+//	block  gap before it, span, postings, widths of deltas and frequencies, frontiers by zoom
+//	data   deltas of slots less one, frequencies less one; bit-packed
+//
+// Every restartEvery-th term of a page is written whole.
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"sort"
+)
+
+const (
+	kindTerms     = 1
+	kindDirectory = 2
+
+	blockSize    = 128
+	restartEvery = 16
+	maxTerm      = 1 << 10 // bytes of a term
+	maxFrontier  = 6       // bounds in a frontier
+)
+
+// Flags of a list.
+const (
+	flagContinued = 1 << iota // it began on an earlier page
+	flagOne                   // it is a single posting
+	flagTitle                 // with flagOne: of a title
+)
+
+// bound is a frequency and a length of units that a block touches: of the whole
+// unit, even where that goes on in other blocks.
+type bound struct{ frequency, length uint32 }
+
+// block is a run of postings.
+type block struct {
+	first, last       uint32 // slots
+	data              uint32 // where the packed bytes are in the page
+	postings          uint16
+	deltaWidth, width uint8
+	// frontiers are, by zoom, ranges of the list's bounds: each unit of the
+	// block has a bound with no smaller a frequency and no greater a length. An
+	// empty range bounds nothing.
+	frontiers [zooms + 1]uint32
+}
+
+// list is the part of a term's postings that one page holds.
+type list struct {
+	data      []byte // of the page, with slack
+	continued bool
+	one       uint32 // frequency of the only posting; 0: see blocks
+	postings  uint32 // of the whole term, where it begins, like units
+	units     [zooms]uint32
+	blocks    []block
+	bounds    []bound
+}
+
+// Page is a decoded page of terms. It keeps the bytes that it was decoded from.
+type Page struct {
+	data     []byte // with slack, without checksum
+	end      int    // of the terms
+	restarts []int32
+	long     map[int]*list // continued lists and ones of several blocks, by where they begin
+	bytes    int
+}
+
+// DecodePage reads a page of terms. The page keeps data.
+func DecodePage(data []byte) (*Page, error) {
+	body, err := unseal(data, "page of terms")
+	if err != nil {
+		return nil, err
+	}
+	p := &Page{data: body, end: len(body) - packSlack}
+	if p.end < 1 || body[0] != kindTerms {
+		return nil, fmt.Errorf("%w: not a page of terms", ErrCorrupt)
+	}
+	r := reader{data: body[:p.end], pos: 1}
+	for n, length := 0, 0; r.pos < p.end; n++ {
+		if n%restartEvery == 0 {
+			p.restarts = append(p.restarts, int32(r.pos))
+			length = 0
+		}
+		shared, rest, lists := r.listed(length)
+		length = shared + len(rest)
+		var l list
+		if r.failed || !p.decodeList(r.pos-lists, lists, &l) {
+			return nil, fmt.Errorf("%w: a page of terms that does not parse", ErrCorrupt)
+		}
+		if len(l.blocks) > 1 || l.continued {
+			if p.long == nil {
+				p.long = map[int]*list{}
+			}
+			p.long[r.pos-lists] = &l
+			p.bytes += 160 + 36*len(l.blocks) + 8*len(l.bounds)
+		}
+	}
+	p.bytes += len(data) + 4*len(p.restarts) + 96
+	return p, nil
+}
+
+// Bytes is about what the page takes in memory.
+func (p *Page) Bytes() int { return p.bytes }
+
+// listed reads a term behind one of a length and passes over its list, which
+// takes the last lists bytes read.
+func (r *reader) listed(before int) (shared int, rest []byte, lists int) {
+	shared = r.number(uint64(before))
+	rest = r.bytes(r.number(maxTerm))
+	lists = r.count(1)
+	if lists == 0 || shared+len(rest) > maxTerm {
+		r.fail()
+	}
+	r.bytes(lists)
+	return shared, rest, lists
+}
+
+// find returns the list of a term; nil: the page has none. A list that the page
+// does not keep decoded is read into short.
+func (p *Page) find(term string, short *list) *list {
+	var failed bool
+	group := sort.Search(len(p.restarts), func(i int) bool {
+		r := reader{data: p.data[:p.end], pos: int(p.restarts[i])}
+		_, rest, _ := r.listed(0)
+		failed = failed || r.failed
+		return string(rest) > term
+	}) - 1
+	if group < 0 || failed {
+		return nil
+	}
+	r := reader{data: p.data[:p.end], pos: int(p.restarts[group])}
+	var buffer [maxTerm]byte
+	length := 0
+	for n := 0; n < restartEvery && r.pos < p.end; n++ {
+		shared, rest, lists := r.listed(length)
+		if r.failed {
+			return nil
+		}
+		length = shared + copy(buffer[shared:], rest)
+		switch bytes.Compare(buffer[:length], []byte(term)) {
+		case 0:
+			if long := p.long[r.pos-lists]; long != nil {
+				return long
+			}
+			if !p.decodeList(r.pos-lists, lists, short) {
+				return nil
+			}
+			return short
+		case 1:
+			return nil
+		}
+	}
+	return nil
+}
+
+// pageReader reads the lists of a page in their order.
+type pageReader struct {
+	page   *Page
+	r      reader
+	n      int
+	term   [maxTerm]byte
+	length int
+}
+
+func (p *Page) reader() pageReader {
+	return pageReader{page: p, r: reader{data: p.data[:p.end], pos: 1}}
+}
+
+func (pr *pageReader) atEnd() bool { return pr.r.pos >= len(pr.r.data) }
+
+// next reads a term and its list, which the next call overwrites.
+func (pr *pageReader) next(l *list) (term []byte, ok bool) {
+	if pr.n%restartEvery == 0 {
+		pr.length = 0
+	}
+	pr.n++
+	shared, rest, lists := pr.r.listed(pr.length)
+	if pr.r.failed || !pr.page.decodeList(pr.r.pos-lists, lists, l) {
+		return nil, false
+	}
+	pr.length = shared + copy(pr.term[shared:], rest)
+	return pr.term[:pr.length], true
+}
+
+// decodeList reads the list in length bytes of the page, and says whether it is
+// well formed. It uses the room of the slices that l has.
+func (p *Page) decodeList(begin, length int, l *list) bool {
+	r := reader{data: p.data[:begin+length], pos: begin}
+	flags := r.uvarint()
+	*l = list{data: p.data, continued: flags&flagContinued != 0, blocks: l.blocks[:0], bounds: l.bounds[:0]}
+	if flags&flagOne != 0 {
+		slot := uint32(r.number(maxSlots))
+		l.one = uint32(r.number(math.MaxUint32-1)) + 1
+		l.postings, l.units = 1, [zooms]uint32{1, 1, 1}
+		if flags&flagTitle != 0 {
+			l.units = [zooms]uint32{0, 0, 1}
+		}
+		l.blocks = append(l.blocks, block{first: slot, last: slot, postings: 1})
+		return !r.failed && r.pos == len(r.data)
+	}
+	if !l.continued {
+		l.postings = uint32(r.number(maxSlots))
+		for z := range l.units {
+			l.units[z] = uint32(r.number(maxSlots))
+		}
+	}
+	n := r.count(6)
+	next := uint64(0)
+	for range n {
+		first := next + r.uvarint()
+		b := block{first: uint32(first), postings: uint16(r.number(blockSize-1)) + 1}
+		span := r.uvarint()
+		if first > maxSlots || span > maxSlots || first+span > maxSlots || span+1 < uint64(b.postings) {
+			return false
+		}
+		b.last = uint32(first + span)
+		b.deltaWidth, b.width = uint8(r.number(32)), uint8(r.number(32))
+		for z := range zooms {
+			b.frontiers[z] = uint32(len(l.bounds))
+			for range r.number(maxFrontier) {
+				l.bounds = append(l.bounds, bound{uint32(r.number(math.MaxUint32)), uint32(r.number(math.MaxUint32))})
+			}
+		}
+		b.frontiers[zooms] = uint32(len(l.bounds))
+		next = uint64(b.last) + 1
+		l.blocks = append(l.blocks, b)
+	}
+	if r.failed || n == 0 {
+		return false
+	}
+	for i := range l.blocks {
+		b := &l.blocks[i]
+		b.data = uint32(r.pos)
+		r.bytes(packedBytes(int(b.postings)-1, int(b.deltaWidth)) + packedBytes(int(b.postings), int(b.width)))
+	}
+	return !r.failed && r.pos == len(r.data)
+}
+
+// postings is a block unpacked.
+type postings struct {
+	slots, frequencies [blockSize]uint32
+	n                  int
+}
+
+// read unpacks a block of the list, and says whether it is well formed.
+func (l *list) read(b *block, out *postings) bool {
+	n := int(b.postings)
+	out.n = n
+	if l.one != 0 {
+		out.slots[0], out.frequencies[0] = b.first, l.one
+		return true
+	}
+	deltas := packedBytes(n-1, int(b.deltaWidth))
+	unpack(out.slots[1:n], l.data[b.data:], int(b.deltaWidth))
+	unpack(out.frequencies[:n], l.data[int(b.data)+deltas:], int(b.width))
+	slot := uint64(b.first)
+	out.slots[0] = b.first
+	for i := 1; i < n; i++ {
+		slot += uint64(out.slots[i]) + 1
+		out.slots[i] = uint32(slot)
+	}
+	for i := range out.frequencies[:n] {
+		out.frequencies[i]++
+	}
+	return slot == uint64(b.last)
+}

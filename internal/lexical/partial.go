@@ -1,0 +1,67 @@
+package lexical
+
+// Documents of which only some sections count: their frequencies and lengths
+// are sums over those, so the bounds of blocks, which are of whole documents,
+// say nothing. What counts is little, and is read.
+
+// partial scores the documents of a segment by their sections in the scope.
+func (s *search) partial(segment int, live []*cursor) {
+	d := s.view.Segments[segment].Directory
+	scope := &s.scopes[segment]
+	frequencies := make([]uint32, len(live))
+	for i := 0; i < len(scope.sections); {
+		entry := d.sectionEntry(scope.sections[i].first)
+		clear(frequencies)
+		length := uint32(0)
+		end := d.firstSection[entry+1]
+		for i < len(scope.sections) && scope.sections[i].first < end {
+			part := scope.sections[i]
+			stop := min(part.end, end)
+			length += scope.length(d, span{part.first, stop})
+			for t, c := range live {
+				frequencies[t] += c.sum(d.firstSlot[part.first], d.firstSlot[stop])
+			}
+			if part.end > end {
+				scope.sections[i].first = end // the rest is of the next entries
+				break
+			}
+			i++
+		}
+		total := score(0)
+		for t, f := range frequencies {
+			if f > 0 {
+				total += s.scorer.score(live[t].weight, f, length)
+			}
+		}
+		if total > 0 {
+			s.result.Scored++
+			s.top.offer(place{total, int32(segment), entry})
+		}
+	}
+}
+
+// length is that of a range of one entry's sections, with its title where that
+// is among them.
+func (s *scope) length(d *Directory, sections span) uint32 {
+	total := uint32(0)
+	for section := sections.first; section < sections.end; section++ {
+		if length := d.lengths[zoomSection][section]; length != titleTerms {
+			total += length
+		} else {
+			total += d.titles[d.slotEntry[d.firstSlot[section]]]
+		}
+	}
+	return total
+}
+
+// lengthOf is the length of what counts of an entry.
+func (s *scope) lengthOf(d *Directory, entry uint32) uint32 {
+	first, end := d.firstSection[entry], d.firstSection[entry+1]
+	total := uint32(0)
+	for _, r := range s.sections {
+		if r.first < end && r.end > first {
+			total += s.length(d, span{max(r.first, first), min(r.end, end)})
+		}
+	}
+	return total
+}

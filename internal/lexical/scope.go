@@ -1,0 +1,150 @@
+package lexical
+
+// The scope of a search: which text counts. What lives and is permitted comes
+// as a set of entries, what Within names as ranges of sections, and both leave
+// as ranges to seek in.
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// maxGap is how many units outside the scope may lie in a range: reading over a
+// few is cheaper than seeking past them.
+const maxGap = 256
+
+// scope is what counts of one segment.
+type scope struct {
+	entries  Bits   // that are visible; nil: all
+	within   bool   // only sections count
+	sections []span // that count when within is set, rising
+}
+
+// span is a range of ordinals.
+type span struct{ first, end uint32 }
+
+// scopes finds what counts in each segment. partial says that documents may
+// count in part.
+func (v *View) scopes(q *Query, c *StatisticsCache, l *life) (scopes []scope, partial bool, err error) {
+	visible, err := v.visible(l, q.Groups, q.Versions, false)
+	if err != nil {
+		return nil, false, err
+	}
+	scopes = make([]scope, len(v.Segments))
+	for i := range scopes {
+		scopes[i].entries = visible[i]
+	}
+	if q.Within == nil {
+		return scopes, false, nil
+	}
+	for ref, is := range q.Within.Sections {
+		if is && ref.Passage >= 0 {
+			return nil, false, errors.New("a search within a passage")
+		}
+		partial = partial || is && ref.Section >= 0
+	}
+	partial = partial || len(q.Within.Clusters) > 0
+	var table *clusterTable
+	if len(q.Within.Clusters) > 0 {
+		table = c.clusterTable(v, l)
+	}
+	for i := range scopes {
+		scopes[i].narrow(v.Segments[i].Directory, q.Within)
+		if table != nil {
+			scopes[i].narrowToClusters(v.Segments[i].Directory, table, i, q.Within.Clusters)
+		}
+		scopes[i].sections = joined(scopes[i].sections, 0)
+	}
+	return scopes, partial, nil
+}
+
+func (s *scope) sees(entry int) bool { return s.entries == nil || s.entries.Has(entry) }
+
+// narrow adds the sections that within names.
+func (s *scope) narrow(d *Directory, within *Within) {
+	s.within = true
+	add := func(ref Ref) func(e int) {
+		return func(e int) {
+			if !s.sees(e) {
+				return
+			}
+			first, end := d.firstSection[e], d.firstSection[e+1]
+			switch {
+			case ref.Section < 0:
+				s.sections = append(s.sections, span{first, end})
+			case ref.Section < int(end-first)-1:
+				section := first + 1 + uint32(ref.Section)
+				s.sections = append(s.sections, span{section, section + 1})
+			}
+		}
+	}
+	for ref, is := range within.Sections {
+		if is {
+			d.byVersion.each(d.versions, ref.Version, add(ref))
+		}
+	}
+}
+
+// narrowToClusters adds the sections of clusters.
+func (s *scope) narrowToClusters(d *Directory, t *clusterTable, segment int, clusters map[uuid.UUID]bool) {
+	for e := range d.ids {
+		if !s.sees(e) {
+			continue
+		}
+		for section := d.firstSection[e] + 1; section < d.firstSection[e+1]; section++ {
+			if number := t.of[segment][section]; number != noCluster && clusters[t.ids[number]] {
+				s.sections = append(s.sections, span{section, section + 1})
+			}
+		}
+	}
+}
+
+// joined sorts ranges and joins those with at most gap between them.
+func joined(ranges []span, gap uint32) []span {
+	slices.SortFunc(ranges, func(a, b span) int { return cmp.Compare(a.first, b.first) })
+	var out []span
+	for _, r := range ranges {
+		if n := len(out); n > 0 && r.first <= out[n-1].end+gap {
+			out[n-1].end = max(out[n-1].end, r.end)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// ranges lists the ranges of units to search, and says whether units in them
+// may be invisible.
+func (s *scope) ranges(d *Directory, z zoom) (ranges []span, mixed bool) {
+	if s.within {
+		for _, r := range s.sections {
+			switch z {
+			case zoomDocument:
+				r = span{d.sectionEntry(r.first), d.sectionEntry(r.end-1) + 1}
+			case zoomPassage:
+				r = span{d.firstSlot[r.first], d.firstSlot[r.end]}
+			}
+			ranges = append(ranges, r)
+		}
+		return ranges, false
+	}
+	if s.entries == nil {
+		return []span{{0, uint32(d.units(z))}}, false
+	}
+	n := d.Len()
+	for e := s.entries.next(0, n); e < n; {
+		end := s.entries.nextAbsent(e, n)
+		r := span{d.firstUnit(z, uint32(e)), d.firstUnit(z, uint32(end))}
+		if k := len(ranges); k > 0 && r.first-ranges[k-1].end <= maxGap {
+			ranges[k-1].end = r.end
+			mixed = true
+		} else {
+			ranges = append(ranges, r)
+		}
+		e = s.entries.next(end, n)
+	}
+	return ranges, mixed
+}

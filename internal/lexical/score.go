@@ -1,0 +1,64 @@
+package lexical
+
+// The formula, in numbers that add up to the same sum in any order: which term
+// is added first depends on the blocks, and two units that score the same must
+// come out equal.
+
+import (
+	"fmt"
+	"math"
+)
+
+// score is a score in units of 1/scoreScale.
+type score int64
+
+const scoreScale = 1 << 32
+
+// Limits that keep a score within its type.
+const (
+	maxK1    = 1000
+	maxTerms = 1 << 16 // of a query, repetitions counted
+)
+
+func (s score) float() float64 { return float64(s) / scoreScale }
+
+// scorer is BM25 with its statistics put in.
+type scorer struct{ base, perTerm float64 }
+
+func newScorer(s Settings, average float64) scorer {
+	if average == 0 {
+		average = 1 // there is no term, so nothing is scored
+	}
+	return scorer{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
+}
+
+// score is what a term adds.
+func (s scorer) score(weight float64, frequency, length uint32) score {
+	f := float64(frequency)
+	return score(weight*f/(f+s.base+s.perTerm*float64(length))*scoreScale + 0.5)
+}
+
+// above is what no unit with a bound exceeds.
+func (s scorer) above(weight float64, b bound) score {
+	return s.score(weight*(1+1e-9), b.frequency, b.length) + 1
+}
+
+// limit is what no unit exceeds.
+func (s scorer) limit(weight float64) score { return score(weight*scoreScale) + 2 }
+
+// weightOf is a term's part of the formula that does not depend on the unit.
+func weightOf(s Settings, units, df, times int) float64 {
+	idf := math.Log(1 + (float64(units)-float64(df)+0.5)/(float64(df)+0.5))
+	return idf * (s.K1 + 1) * float64(times)
+}
+
+func (q Query) settings() (Settings, error) {
+	s := q.Settings
+	if s == (Settings{}) {
+		return Defaults, nil
+	}
+	if !(s.K1 >= 0 && s.K1 <= maxK1 && s.B >= 0 && s.B <= 1) {
+		return s, fmt.Errorf("settings of BM25: k1 = %g is to be from 0 to %d and b = %g from 0 to 1", s.K1, maxK1, s.B)
+	}
+	return s, nil
+}

@@ -1,0 +1,166 @@
+package lexical
+
+// Statistics of all living text: what the headers say, less what is dead.
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// StatisticsCache remembers statistics of one list of segments and one set of
+// dead entries. Many goroutines may use it.
+type StatisticsCache struct {
+	mu       sync.Mutex
+	life     *life
+	df       map[dfKey]int
+	clusters *clusterTable // of the snapshot that was asked for last
+	bytes    int
+}
+
+type dfKey struct {
+	zoom zoom
+	term string
+}
+
+// maxDF is how many terms' document frequencies a cache remembers.
+const maxDF = 1 << 16
+
+// NewStatisticsCache returns an empty cache.
+func NewStatisticsCache() *StatisticsCache { return &StatisticsCache{df: map[dfKey]int{}} }
+
+// Bytes is about what the cache takes in memory.
+func (c *StatisticsCache) Bytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+// life says which entries of a view live, and sums up what they hold.
+type life struct {
+	dead    [][]int // entries, by segment, rising
+	living  []Bits  // by segment; nil: all
+	units   [zooms]int
+	lengths [zooms]uint64
+}
+
+func (v *View) cache() *StatisticsCache {
+	if v.Statistics != nil {
+		return v.Statistics
+	}
+	return NewStatisticsCache()
+}
+
+func (c *StatisticsCache) lifeOf(v *View) *life {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life == nil {
+		c.life = newLife(v)
+		for _, l := range c.life.living {
+			c.bytes += 8*len(l) + 48
+		}
+	}
+	return c.life
+}
+
+func newLife(v *View) *life {
+	l := &life{dead: make([][]int, len(v.Segments)), living: make([]Bits, len(v.Segments))}
+	for i, s := range v.Segments {
+		d := s.Directory
+		n := s.counts
+		l.dead[i] = d.deadEntries(v.Dead)
+		if len(l.dead[i]) > 0 {
+			l.living[i] = fullBits(d.Len())
+		}
+		for _, e := range l.dead[i] {
+			l.living[i].remove(e)
+			entry := d.Entry(e)
+			n.entries--
+			n.sections -= entry.Sections
+			n.passages -= entry.Passages
+			n.titles -= uint64(entry.TitleTerms)
+			n.body -= uint64(entry.DocumentTerms - entry.TitleTerms)
+		}
+		l.units[zoomPassage] += n.passages
+		l.units[zoomSection] += n.sections
+		l.units[zoomDocument] += n.entries
+		l.lengths[zoomPassage] += n.body
+		l.lengths[zoomSection] += n.body
+		l.lengths[zoomDocument] += n.body + n.titles
+	}
+	return l
+}
+
+// deadEntries lists the entries that are in dead, rising.
+func (d *Directory) deadEntries(dead map[uuid.UUID]bool) []int {
+	var entries []int
+	if len(dead) > d.Len() {
+		for e, id := range d.ids {
+			if dead[id] {
+				entries = append(entries, e)
+			}
+		}
+		return entries
+	}
+	for id, is := range dead {
+		if !is {
+			continue
+		}
+		if e, ok := d.EntryByID(id); ok {
+			entries = append(entries, e)
+		}
+	}
+	slices.Sort(entries)
+	return entries
+}
+
+// documentFrequency counts the living units with a term; cursors are the
+// term's, by segment, nil where it is not there, and are left at their
+// beginning.
+func (c *StatisticsCache) documentFrequency(v *View, l *life, z zoom, term string, cursors []*cursor) int {
+	key := dfKey{z, term}
+	c.mu.Lock()
+	df, ok := c.df[key]
+	c.mu.Unlock()
+	if ok {
+		return df
+	}
+	for i, cur := range cursors {
+		if cur == nil {
+			continue
+		}
+		df += int(cur.units[z])
+		for _, e := range l.dead[i] {
+			df -= cur.countUnits(v.Segments[i].Directory, z, e)
+		}
+		cur.rewind()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.df) >= maxDF {
+		clear(c.df)
+	}
+	c.df[key] = df
+	return df
+}
+
+// countUnits counts the units of an entry that have the term.
+func (c *cursor) countUnits(d *Directory, z zoom, entry int) int {
+	first, end := d.slotRange(zoomDocument, uint32(entry))
+	if z != zoomDocument {
+		first++ // the title is no passage
+	}
+	n := 0
+	for slot := c.seek(first); slot < end; slot = c.seek(first) {
+		n++
+		if z == zoomDocument {
+			break
+		}
+		first = slot + 1
+		if z == zoomSection {
+			first = d.firstSlot[d.slotSection[slot]+1]
+		}
+	}
+	return n
+}
