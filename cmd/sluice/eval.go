@@ -233,7 +233,11 @@ func (c *evalCommand) report(done []*evaluate.Results) error {
 			return err
 		}
 	}
-	return nil
+	if c.HTML == "" {
+		return nil
+	}
+	about := fmt.Sprintf("%s, sluice %s", time.Now().Format("2 January 2006, 15:04"), version)
+	return write(c.HTML, func(w io.Writer) error { return evaluate.WriteHTML(w, done, summaries, about) })
 }
 
 // write writes a file whole or not at all; "-" is standard output.

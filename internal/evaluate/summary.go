@@ -51,11 +51,6 @@ type StageSummary struct {
 // Deciding are the metrics in which plans are compared.
 var Deciding = []string{"ndcg@10", "hit@1", "ar@4", "evidence_recall"}
 
-// LowerIsBetter says of which metrics less is more.
-func LowerIsBetter(metric string) bool {
-	return metric == "entropy@4" || metric == "tokens" || metric == "p50" || metric == "p95"
-}
-
 // Summary computes the figures.
 func (r *Results) Summary() Summary {
 	out := Summary{Dataset: r.dataset.Name, Split: r.dataset.Split, Documents: r.dataset.Documents, Failed: r.Failed, Queries: len(r.queries), Unjudged: r.dataset.Unjudged,

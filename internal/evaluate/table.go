@@ -1,0 +1,105 @@
+package evaluate
+
+// This file is the table of an evaluation, for the terminal and the report.
+
+import (
+	"math"
+	"strconv"
+)
+
+// Table has a row per plan and a column per figure that the dataset gives.
+type Table struct {
+	Columns []string
+	Rows    []Row
+}
+
+// Row are the figures of a plan.
+type Row struct {
+	Plan  string
+	Cells []Cell
+}
+
+// Cell is one figure.
+type Cell struct {
+	Text string
+	Best bool // of its column
+	// Level: the questions asked do not tell it from the best.
+	Level bool
+}
+
+// column is a figure of the table.
+type column struct {
+	title, metric string
+	digits        int
+	lower         bool // is better
+}
+
+var columns = []column{
+	{"nDCG@10", "ndcg@10", 4, false}, {"hit@1", "hit@1", 4, false}, {"MRR@10", "mrr@10", 4, false}, {"recall@100", "recall@100", 4, false},
+	{"AR@4", "ar@4", 4, false}, {"evidence", "evidence_recall", 4, false}, {"IE sum", "ie_sum", 4, false}, {"entropy@4", "entropy@4", 3, true},
+	{"tokens", "tokens", 0, true}, {"p50 ms", "p50", 1, true}, {"p95 ms", "p95", 1, true},
+}
+
+// figure returns a plan's value of a column; NaN: it has none.
+func (c column) figure(p PlanSummary) float64 {
+	switch c.metric {
+	case "tokens":
+		return p.Tokens
+	case "p50":
+		return p.Millis.P50
+	case "p95":
+		return p.Millis.P95
+	}
+	if v, ok := p.Metrics[c.metric]; ok {
+		return v
+	}
+	return math.NaN()
+}
+
+// Table makes the table.
+func (s Summary) Table() Table {
+	out := Table{Rows: make([]Row, len(s.Plans))}
+	for i, p := range s.Plans {
+		out.Rows[i].Plan = p.Plan
+	}
+	for _, c := range columns {
+		best := -1
+		for i, p := range s.Plans {
+			v := c.figure(p)
+			if !math.IsNaN(v) && (best < 0 || c.better(v, c.figure(s.Plans[best]))) {
+				best = i
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		out.Columns = append(out.Columns, c.title)
+		for i, p := range s.Plans {
+			cell := Cell{Text: "-"}
+			if v := c.figure(p); !math.IsNaN(v) {
+				cell.Text = strconv.FormatFloat(v, 'f', c.digits, 64)
+				cell.Best = len(s.Plans) > 1 && v == c.figure(s.Plans[best])
+				cell.Level = !cell.Best && s.level(c.metric, p.Plan, s.Plans[best].Plan)
+			}
+			out.Rows[i].Cells = append(out.Rows[i].Cells, cell)
+		}
+	}
+	return out
+}
+
+func (c column) better(a, b float64) bool {
+	if c.lower {
+		return a < b
+	}
+	return a > b
+}
+
+// level reports that two plans were compared and not told apart.
+func (s Summary) level(metric, a, b string) bool {
+	for _, d := range s.Differences {
+		if d.Metric == metric && (d.Plan == a && d.Against == b || d.Plan == b && d.Against == a) {
+			return d.P >= Significant
+		}
+	}
+	return false
+}
