@@ -1,14 +1,229 @@
 package lexical
 
-import "errors"
+// Analysis: text becomes the terms that are indexed and asked for. Words are
+// those of Unicode Standard Annex 29, in lower case, without stop words, and
+// stemmed by Snowball where it knows the language. Scripts that write no
+// spaces are cut into pairs of characters.
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/words"
+	"golang.org/x/text/language"
+	"golang.org/x/text/unicode/norm"
+)
+
+// longestWord is how many characters of a word make its term; what is longer is
+// no word of a language, and the rest of it tells little.
+const longestWord = 64
 
 // Analyzer makes terms of text in one language. Many goroutines may use it.
-type Analyzer struct{}
+type Analyzer struct {
+	rules rules
+	// plain says that ASCII letters become lower case as in English.
+	plain bool
+	terms termCache
+}
 
 // NewAnalyzer returns the analyser of a language (BCP 47, such as "en" or
 // "pt-BR"). A language without a stemmer is analysed into words; an error says
 // that the tag is malformed.
-func NewAnalyzer(language string) (*Analyzer, error) { return nil, errors.New("no") }
+func NewAnalyzer(tag string) (*Analyzer, error) {
+	parsed, err := language.Parse(tag)
+	if err != nil {
+		return nil, fmt.Errorf("an analyser of language %q: %w", tag, err)
+	}
+	base, _ := parsed.Base()
+	code := base.String()
+	a := &Analyzer{rules: languages[code], plain: code != "tr" && code != "az"}
+	if !a.plain {
+		a.rules.lower = unicode.TurkishCase
+	}
+	return a, nil
+}
 
 // Terms returns the terms of text, in its order.
-func (a *Analyzer) Terms(text string) []string { return nil }
+func (a *Analyzer) Terms(text string) []string {
+	w := termWriter{a: a, terms: make([]string, 0, len(text)/10+1)}
+	for i := 0; i < len(text); {
+		if isSpace(text[i]) {
+			i++
+			continue
+		}
+		end, ascii := i, true
+		for end < len(text) && !isSpace(text[end]) {
+			ascii = ascii && text[end] < utf8.RuneSelf
+			end++
+		}
+		if ascii && a.plain {
+			w.ascii(text[i:end])
+		} else {
+			w.unicode(text[i:end])
+		}
+		i = end
+	}
+	return slices.Clip(w.terms)
+}
+
+func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
+
+// termWriter collects the terms of a text.
+type termWriter struct {
+	a     *Analyzer
+	terms []string
+}
+
+// Classes of ASCII characters that make words: letters, digits, and the
+// underscore, which joins either.
+const (
+	asciiOther = iota
+	asciiLetter
+	asciiDigit
+	asciiJoin
+)
+
+var asciiClasses = func() (classes [utf8.RuneSelf]byte) {
+	for c := range classes {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+			classes[c] = asciiLetter
+		case '0' <= c && c <= '9':
+			classes[c] = asciiDigit
+		case c == '_':
+			classes[c] = asciiJoin
+		}
+	}
+	return classes
+}()
+
+// ascii finds the words that the annex's rules find in ASCII without spaces.
+func (w *termWriter) ascii(chunk string) {
+	for i := 0; i < len(chunk); {
+		last := asciiClasses[chunk[i]]
+		if last == asciiOther {
+			i++
+			continue
+		}
+		start := i
+		for i++; i < len(chunk); {
+			if c := asciiClasses[chunk[i]]; c != asciiOther {
+				last = c
+				i++
+				continue
+			}
+			// A mark between two letters or two digits is in the word: rules WB6, WB7, WB11 and WB12.
+			if i+1 == len(chunk) || last == asciiJoin || asciiClasses[chunk[i+1]] != last || !joins(chunk[i], last) {
+				break
+			}
+			i += 2
+		}
+		w.asciiWord(chunk[start:i])
+	}
+}
+
+// joins reports whether a mark is in a word between two characters of a class.
+func joins(mark, class byte) bool {
+	switch mark {
+	case '.', '\'':
+		return true
+	case ':':
+		return class == asciiLetter
+	case ',', ';':
+		return class == asciiDigit
+	}
+	return false
+}
+
+func (w *termWriter) asciiWord(word string) {
+	var lower [longestWord]byte
+	n := min(len(word), longestWord)
+	for i := range n {
+		c := word[i]
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		lower[i] = c
+	}
+	w.add(lower[:n])
+}
+
+// add adds the term of a word in lower case, unless it is a stop word.
+func (w *termWriter) add(word []byte) {
+	term, ok := w.a.terms.get(word)
+	if !ok {
+		term = w.a.rules.term(string(word))
+		w.a.terms.put(string(word), term)
+	}
+	if term != "" {
+		w.terms = append(w.terms, term)
+	}
+}
+
+// unicode finds the words of a text without spaces.
+func (w *termWriter) unicode(chunk string) {
+	chunk = norm.NFKC.String(strings.ToValidUTF8(chunk, " "))
+	var pair unspaced
+	for it := words.FromString(chunk); it.Next(); {
+		word := it.Value()
+		first, _ := utf8.DecodeRuneInString(word)
+		if unicode.In(first, unspacedScripts...) {
+			pair.add(w, word, first)
+			continue
+		}
+		pair.end(w)
+		if unicode.IsLetter(first) || unicode.IsNumber(first) || first == '_' {
+			w.add([]byte(w.a.rules.fold(clip(word))))
+		}
+	}
+	pair.end(w)
+}
+
+// clip cuts a word behind its longestWord-th character.
+func clip(word string) string {
+	if len(word) <= longestWord {
+		return word
+	}
+	n := 0
+	for i := range word {
+		if n == longestWord {
+			return word[:i]
+		}
+		n++
+	}
+	return word
+}
+
+// unspacedScripts are those whose words the annex does not find: each of their
+// characters comes as a word.
+var unspacedScripts = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// unspaced makes terms of a run of characters of such scripts: every two
+// neighbours are a term, and so is each ideograph, which often is a word.
+type unspaced struct {
+	last   string
+	paired bool // last is in a term
+}
+
+func (u *unspaced) add(w *termWriter, character string, first rune) {
+	character = clip(character)
+	if u.last != "" {
+		w.terms = append(w.terms, u.last+character)
+	}
+	u.paired = u.last != ""
+	if unicode.Is(unicode.Han, first) {
+		w.terms = append(w.terms, strings.Clone(character))
+		u.paired = true
+	}
+	u.last = character
+}
+
+func (u *unspaced) end(w *termWriter) {
+	if u.last != "" && !u.paired {
+		w.terms = append(w.terms, strings.Clone(u.last))
+	}
+	*u = unspaced{}
+}
