@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // Index searches the collections in a storage, of any number of tenants. It
@@ -122,22 +120,18 @@ type statistics struct {
 	generation int
 	live       []uuid.UUID
 	dead       DeadMark
-	epoch      EpochMark
 	cache      *StatisticsCache
 }
 
 func (s *statistics) isOf(o *statistics) bool {
-	return s.generation == o.generation && s.dead == o.dead && s.epoch == o.epoch && slices.Equal(s.live, o.live)
+	return s.generation == o.generation && s.dead == o.dead && slices.Equal(s.live, o.live)
 }
 
 // statisticsFor finds the statistics of the state that was loaded, or begins
 // new ones.
-func (x *Index) statisticsFor(l Load, r Loaded, q Query) (partKey, *statistics) {
+func (x *Index) statisticsFor(l Load, r Loaded) (partKey, *statistics) {
 	key := partKey{l.Tenant, l.Collection, partStatistics}
 	now := &statistics{generation: r.Generation, live: r.Live, dead: r.Dead}
-	if q.Unit == schema.UnitCluster {
-		key.part, now.epoch = partClusterStatistics, r.Epoch
-	}
 	x.cache.mu.Lock()
 	known, _ := x.cache.get(key).(*statistics)
 	x.cache.mu.Unlock()

@@ -61,7 +61,7 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query)
 			return sight{}, err
 		}
 		if view := h.view(r.Live, needs); view != nil {
-			key, known := x.statisticsFor(l, r, q)
+			key, known := x.statisticsFor(l, r)
 			view.Statistics = known.cache
 			return sight{view: view, language: r.Language, statistics: key, known: known}, nil
 		}
@@ -177,12 +177,16 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 	}
 	directories := map[PageKey]bool{}
 	for id, header := range r.Headers {
-		s, err := openStored(id, header, r.Pages, directories)
+		s, directory, err := OpenStored(id, header, func(n int) []byte {
+			at := PageKey{id, n}
+			directories[at] = true
+			return r.Pages[at]
+		})
 		if err != nil {
 			return err
 		}
-		h.segments[id] = s
-		put(id, partSegment, s, s.Bytes()+s.directory.Bytes())
+		h.segments[id] = &openSegment{s, directory}
+		put(id, partSegment, h.segments[id], s.Bytes()+directory.Bytes())
 	}
 	for at, data := range r.Pages {
 		if directories[at] {
@@ -223,27 +227,26 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 	return nil
 }
 
-// openStored reads a segment's header and the pages of its directory, which it
-// notes.
-func openStored(id uuid.UUID, header []byte, pages map[PageKey][]byte, directories map[PageKey]bool) (*openSegment, error) {
+// OpenStored reads a segment's header and directory. page returns the bytes of
+// a page, nil when it is not there.
+func OpenStored(id uuid.UUID, header []byte, page func(number int) []byte) (*Segment, *Directory, error) {
 	s, err := OpenSegment(id, header)
 	if err != nil {
-		return nil, fmt.Errorf("header of segment %s: %w", id, err)
+		return nil, nil, fmt.Errorf("header of segment %s: %w", id, err)
 	}
-	var data [][]byte
+	var pages [][]byte
 	for _, n := range s.DirectoryPages() {
-		page, ok := pages[PageKey{id, n}]
-		if !ok {
-			return nil, fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
+		data := page(n)
+		if data == nil {
+			return nil, nil, fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
 		}
-		directories[PageKey{id, n}] = true
-		data = append(data, page)
+		pages = append(pages, data)
 	}
-	directory, err := OpenDirectory(s, data)
+	directory, err := OpenDirectory(s, pages)
 	if err != nil {
-		return nil, fmt.Errorf("directory of segment %s, pages %v: %w", id, s.DirectoryPages(), err)
+		return nil, nil, fmt.Errorf("directory of segment %s, pages %v: %w", id, s.DirectoryPages(), err)
 	}
-	return &openSegment{s, directory}, nil
+	return s, directory, nil
 }
 
 // after returns the clusters with what was loaded on top of them.

@@ -58,8 +58,8 @@ type EpochMark struct {
 // Loaded is the answer to a Load.
 type Loaded struct {
 	Generation int
-	Language   string // BCP 47, of the live generation
-	Live       []uuid.UUID
+	Language   string      // BCP 47, of the live generation
+	Live       []uuid.UUID // segments, by id
 	// Headers of segments that were not known, with the pages of their
 	// directories among Pages.
 	Headers map[uuid.UUID][]byte

@@ -212,6 +212,9 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if err != nil {
 			return err
 		}
+		if err := dropLexical(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
 		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {
 			return err
 		}

@@ -271,6 +271,13 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 		}
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var r recipe
+		if c.Labels != nil {
+			var err error
+			if r, err = shareRecipe(ctx, tx, p.Tenant, id); err != nil {
+				return err
+			}
+		}
 		d, err := lockDocument(ctx, tx, p.Tenant, id)
 		if err != nil {
 			return err
@@ -283,6 +290,16 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 		}
 		if err := setAttributes(ctx, tx, p.Tenant, versions, c, add); err != nil {
 			return err
+		}
+		if c.Metadata != nil && d.live != nil {
+			if err := relinkGiven(ctx, tx, p.Tenant, d.collection, []uuid.UUID{*d.live}); err != nil {
+				return err
+			}
+		}
+		if c.Labels != nil && d.live != nil {
+			if err := relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
+				return err
+			}
 		}
 		messages := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
 		event := wire.Event{Kind: "document.updated", Collection: d.collection, Document: id, ExternalID: d.externalID}

@@ -1,0 +1,177 @@
+package store
+
+// This file writes postings: one segment for the versions of a batch, in the
+// transaction that makes them ready.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	languageSQL     = `SELECT language FROM collections WHERE tenant_id = $1 AND id = $2`
+	shareRecipeSQL  = `SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
+	titlesLabelsSQL = `
+SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label)
+FROM versions v WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
+
+	insertSegmentSQL = `
+INSERT INTO lexical_segments (tenant_id, id, collection_id, generation, header, documents, passages, bytes)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
+	insertPagesSQL = `
+INSERT INTO lexical_pages (tenant_id, segment_id, page, first_term, last_term, data)
+SELECT $1, $2, * FROM unnest($3::int[], $4::bytea[], $5::bytea[], $6::bytea[])`
+	insertEntriesSQL = `
+INSERT INTO lexical_entries (tenant_id, collection_id, generation, id, version_id)
+SELECT $1, $2, $3, * FROM unnest($4::uuid[], $5::uuid[])`
+
+	maxPagesBytes = 8 << 20 // of one statement, about
+)
+
+// analysed are the terms of versions by section and passage, in a language.
+type analysed struct {
+	language string
+	sections map[uuid.UUID][][][]string
+}
+
+// analyse makes the terms of a batch, before its transaction: nobody is to wait
+// for that.
+func (s *Store) analyse(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (analysed, error) {
+	var language string
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return named(tx.QueryRow(ctx, languageSQL, tenant, collection).Scan(&language), "collection", collection)
+	})
+	if err != nil {
+		return analysed{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
+	}
+	return analyseIn(language, docs)
+}
+
+func analyseIn(language string, docs []batch.Document) (analysed, error) {
+	analyzer, err := lexical.NewAnalyzer(language)
+	if err != nil {
+		return analysed{}, err
+	}
+	out := analysed{language: language, sections: make(map[uuid.UUID][][][]string, len(docs))}
+	for _, d := range docs {
+		sections := make([][][]string, len(d.Text.Sections))
+		for i, sec := range d.Text.Sections {
+			for _, p := range sec.Passages {
+				if err := checkBounds(d.Version, i, p.Start, p.End, sec.Text); err != nil {
+					return analysed{}, err
+				}
+				sections[i] = append(sections[i], analyzer.Terms(sec.Text[p.Start:p.End]))
+			}
+		}
+		out.sections[d.Version] = sections
+	}
+	return out, nil
+}
+
+// lockCollection keeps the collection's recipe as it is until the end, and
+// makes terms anew when it has changed since they were made.
+func (w *writer) lockCollection(ctx context.Context, docs []batch.Document) error {
+	var language string
+	if err := w.tx.QueryRow(ctx, shareRecipeSQL, w.tenant, w.collection).Scan(&w.generation, &language); err != nil {
+		return fmt.Errorf("lock collection %s: %w", w.collection, err)
+	}
+	if language == w.words.language || w.words.sections == nil {
+		return nil
+	}
+	var err error
+	w.words, err = analyseIn(language, docs)
+	return err
+}
+
+// index writes the postings of locked versions, under the titles that they are
+// about to have and the labels that they have now.
+func (w *writer) index(ctx context.Context, targets []*target) error {
+	analyzer, err := lexical.NewAnalyzer(w.words.language)
+	if err != nil {
+		return err
+	}
+	ids := make([]uuid.UUID, len(targets))
+	parsed := make(map[uuid.UUID]string, len(targets))
+	for i, t := range targets {
+		ids[i] = t.doc.Version
+		parsed[t.doc.Version] = parsedTitle(t.doc)
+	}
+	rows, err := w.tx.Query(ctx, titlesLabelsSQL, w.tenant, ids)
+	if err != nil {
+		return fmt.Errorf("read titles and labels: %w", err)
+	}
+	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.Document, error) {
+		d := lexical.Document{Entry: schema.NewID()}
+		var title string
+		err := r.Scan(&d.Version, &title, &d.Labels)
+		d.Title = analyzer.Terms(cmp.Or(title, parsed[d.Version]))
+		d.Sections = w.words.sections[d.Version]
+		return d, err
+	})
+	if err != nil {
+		return fmt.Errorf("read titles and labels: %w", err)
+	}
+	return writeSegment(ctx, w.tx, place{w.tenant, w.collection, w.generation}, docs)
+}
+
+// parsedTitle is the title that a version gets unless it was given one.
+func parsedTitle(d *batch.Document) string { return strings.TrimSpace(text.Clean(d.Text.Title)) }
+
+// place is a generation of a collection.
+type place struct {
+	tenant, collection uuid.UUID
+	generation         int
+}
+
+// writeSegment writes a segment of new documents with their entries.
+func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Document) error {
+	built, err := lexical.Build(schema.NewID(), docs)
+	if err != nil {
+		return fmt.Errorf("build a lexical segment of %d documents: %w", len(docs), err)
+	}
+	entries, versions := make([]uuid.UUID, len(docs)), make([]uuid.UUID, len(docs))
+	for i, d := range docs {
+		entries[i], versions[i] = d.Entry, d.Version
+	}
+	b := &pgx.Batch{}
+	queueSegment(b, at, built)
+	b.Queue(insertEntriesSQL, at.tenant, at.collection, at.generation, entries, versions)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("write a lexical segment of %d documents: %w", len(docs), err)
+	}
+	return nil
+}
+
+func queueSegment(b *pgx.Batch, at place, s lexical.Built) {
+	b.Queue(insertSegmentSQL, at.tenant, s.ID, at.collection, at.generation, s.Header, s.Documents, s.Passages, s.Bytes)
+	var numbers []int
+	var first, last, data [][]byte
+	bytes := 0
+	flush := func() {
+		if len(numbers) > 0 {
+			b.Queue(insertPagesSQL, at.tenant, s.ID, numbers, first, last, data)
+			numbers, first, last, data, bytes = nil, nil, nil, nil, 0
+		}
+	}
+	for n, p := range s.Pages {
+		var a, z []byte // null: of the directory
+		if p.First != "" || p.Last != "" {
+			a, z = []byte(p.First), []byte(p.Last)
+		}
+		numbers, first, last, data = append(numbers, n), append(first, a), append(last, z), append(data, p.Data)
+		if bytes += len(p.Data); bytes > maxPagesBytes {
+			flush()
+		}
+	}
+	flush()
+}
