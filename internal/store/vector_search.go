@@ -125,9 +125,12 @@ func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	var found []neighbour
 	err := s.readTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
-		place, err := readVectorPlace(ctx, tx, q)
+		place, name, err := readVectorPlace(ctx, tx, q.principal.Tenant, q.collection)
 		if err != nil || place == nil || q.k <= 0 {
 			return err
+		}
+		if name != q.space || place.dimension != len(q.vector) {
+			return &retrieval.SpaceError{Collection: q.collection, Stored: name, Served: q.space}
 		}
 		found, err = (&search{near: q, vectorPlace: *place}).run(ctx, tx)
 		return err
@@ -138,27 +141,25 @@ func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	return found, nil
 }
 
-// readVectorPlace returns nil for a collection that has no vectors yet.
-func readVectorPlace(ctx context.Context, tx pgx.Tx, q near) (*vectorPlace, error) {
+// readVectorPlace returns where a collection's vectors are and the name of their
+// space; nil for a collection that has none yet.
+func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (*vectorPlace, string, error) {
 	var p vectorPlace
 	var space *int
 	var name string
-	err := tx.QueryRow(ctx, vectorPlaceSQL, q.principal.Tenant, q.collection).
-		Scan(&space, &name, &p.dimension, &p.generation, &p.shard, &p.indexed)
+	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &p.shard, &p.indexed)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, fmt.Errorf("collection %s: %w", q.collection, schema.ErrNotFound)
+		return nil, "", fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
 	case err != nil:
-		return nil, fmt.Errorf("read where the vectors of collection %s are: %w", q.collection, err)
+		return nil, "", fmt.Errorf("read where the vectors of collection %s are: %w", collection, err)
 	case space == nil:
-		return nil, nil
-	case name != q.space || p.dimension != len(q.vector):
-		return nil, &retrieval.SpaceError{Collection: q.collection, Stored: name, Served: q.space}
+		return nil, "", nil
 	case !slices.Contains(vectorDimensions, p.dimension):
-		return nil, fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, vectorDimensions)
+		return nil, "", fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, vectorDimensions)
 	}
 	p.spaceID = *space
-	return &p, nil
+	return &p, name, nil
 }
 
 func (q *search) run(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
@@ -345,6 +346,11 @@ SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw
 
 const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
 
+// walkLimits are the parameters of walkSQL for k hits of a graph.
+func walkLimits(k int, indexed int64) []any {
+	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(min(max(indexed/walkShare, minWalk), maxWalk), 10)}
+}
+
 // approximate returns what the graph and the shared vectors give together, and
 // how many came from the graph.
 func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]neighbour, int, error) {
@@ -353,7 +359,7 @@ func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]neighbour, int, 
 		return nil, 0, err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(walkSQL, strconv.Itoa(min(max(efPerHit*q.k, minEf), maxEf)), strconv.FormatInt(min(max(*q.indexed/walkShare, minWalk), maxWalk), 10))
+	batch.Queue(walkSQL, walkLimits(q.k, *q.indexed)...)
 	var found []neighbour
 	var walked int
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// TestGraphsAreWalkedForNearestAlone: a collection with an index is searched by
+// it, unless the search must be exact; other collections' partitions are left
+// alone.
+func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
+	s, err := Open(t.Context(), localtest.Database(t), Options{OwnVectorsAbove: 500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	tenant, collections := schema.NewID(), []uuid.UUID{schema.NewID(), schema.NewID()}
+	if err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range collections {
+		if err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+			batch := &pgx.Batch{}
+			batch.Queue(`INSERT INTO spaces (name, dimension) VALUES ('s', 256) ON CONFLICT DO NOTHING`)
+			batch.Queue(`INSERT INTO collections (tenant_id, id, name, space_id) VALUES ($1, $2::uuid, $2::uuid::text, (SELECT id FROM spaces WHERE name = 's'))`, tenant, c)
+			batch.Queue(`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id)
+				SELECT $1, gen_random_uuid(), $2, n::text, gen_random_uuid() FROM generate_series(1, 20) n`, tenant, c)
+			batch.Queue(`INSERT INTO vectors_256 (tenant_id, collection_id, space_id, passage_id, version_id, embedding)
+				SELECT $1, $2, (SELECT id FROM spaces WHERE name = 's'), gen_random_uuid(), d.live_version_id,
+				       (SELECT array_agg(random() - 0.5) FROM generate_series(1, 256) WHERE d.id IS NOT NULL AND n > 0)::real[]::vector::halfvec
+				FROM documents d, generate_series(1, 100) n WHERE d.collection_id = $2`, tenant, c)
+			return tx.SendBatch(ctx, batch).Close()
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for more := true; more; {
+			if more, err = s.TendVectors(t.Context(), tenant, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	vector := make([]float32, 256)
+	vector[0] = 1
+	q := near{principal: schema.Principal{Tenant: tenant}, collection: collections[0], space: "s", vector: vector, k: 10}
+	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
+		q.filter = filter
+		if err := s.readTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+			place, _, err := readVectorPlace(ctx, tx, tenant, q.collection)
+			if err != nil {
+				return err
+			}
+			if place.indexed == nil || *place.indexed != 2000 {
+				t.Fatal("there is no index")
+			}
+			own := shard{dimension: 256, id: place.shard}
+			statement := &search{near: q, vectorPlace: *place}
+			for _, way := range []struct {
+				build  func() (string, []any, error)
+				walked bool
+			}{
+				{statement.approximateSQL, true},
+				{statement.scanSQL, false},
+				{func() (string, []any, error) { sql, args := statement.versionsSQL([]uuid.UUID{uuid.New()}); return sql, args, nil }, false},
+				{statement.withinSQL, false},
+			} {
+				sql, args, err := way.build()
+				if err != nil {
+					return err
+				}
+				if way.walked {
+					if _, err := tx.Exec(ctx, walkSQL, walkLimits(q.k, *place.indexed)...); err != nil {
+						return err
+					}
+				}
+				rows, err := tx.Query(ctx, "EXPLAIN "+sql, args...)
+				if err != nil {
+					return err
+				}
+				lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+				if err != nil {
+					return err
+				}
+				if _, err := tx.Exec(ctx, endWalkSQL); err != nil {
+					return err
+				}
+				plan := strings.Join(lines, "\n")
+				if strings.Contains(plan, "Index Scan using "+own.index()) != way.walked {
+					t.Errorf("the graph is walked: %t, want %t:\n%s", !way.walked, way.walked, plan)
+				}
+				for line := range strings.SplitSeq(plan, "\n") {
+					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own.partition()) && !strings.Contains(line, "vectors_256_shared") {
+						t.Errorf("another collection's partition is read:\n%s", line)
+					}
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := s.Recall(t.Context(), tenant, collections[1], 20)
+	if err != nil || found.Samples != 20 || found.Indexed != 2000 || found.Recall < 0.9 || found.Recall > 1 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

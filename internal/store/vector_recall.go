@@ -1,0 +1,108 @@
+package store
+
+// This file measures how good the approximate search of a collection is.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+)
+
+// RecallK is how many neighbours Recall compares.
+const RecallK = 10
+
+// VectorRecall says how good the search of a collection's vectors is.
+type VectorRecall struct {
+	// Indexed is how many vectors the HNSW index had when it was built; 0 when
+	// there is none and searches are exact.
+	Indexed int64
+	// Samples is how many stored vectors were asked for their neighbours.
+	Samples int
+	// Recall is the share of the true RecallK nearest, by similarity, that the
+	// index gave, in [0, 1]; 1 where searches are exact.
+	Recall float64
+}
+
+const (
+	sampleSQL = `
+SELECT v.embedding FROM %s v WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY random() LIMIT $3`
+	graphNearestSQL = `
+SELECT -(v.embedding <#> $3::halfvec(%[2]d)) FROM %[1]s v
+WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY v.embedding <#> $3::halfvec(%[2]d) LIMIT $4`
+	trueNearestSQL = `
+SELECT -(v.embedding <#> $3::halfvec(%[2]d)) AS similarity FROM %[1]s v
+WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY similarity DESC LIMIT $4`
+)
+
+// Recall compares what the index of a collection's vectors gives with what is
+// there, for some stored vectors taken at random, at the settings that searches
+// have for RecallK hits. It reads the whole index once per sample.
+func (s *Store) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
+	out := VectorRecall{Recall: 1}
+	err := s.readTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		out = VectorRecall{Recall: 1}
+		p, _, err := readVectorPlace(ctx, tx, tenant, collection)
+		if err != nil || p == nil || p.indexed == nil {
+			return err
+		}
+		out.Indexed = *p.indexed
+		table := vectorTable(p.dimension)
+		rows, err := tx.Query(ctx, fmt.Sprintf(sampleSQL, table), tenant, *p.shard, samples)
+		if err != nil {
+			return err
+		}
+		vectors, err := pgx.CollectRows(rows, pgx.RowTo[pgvector.HalfVector])
+		if err != nil {
+			return fmt.Errorf("take samples: %w", err)
+		}
+		good, all := 0, 0
+		for _, v := range vectors {
+			want, err := similarities(tx.Query(ctx, fmt.Sprintf(trueNearestSQL, table, p.dimension), tenant, *p.shard, v, RecallK))
+			if err != nil {
+				return fmt.Errorf("compare all vectors: %w", err)
+			}
+			got, err := walked(ctx, tx, walkLimits(RecallK, *p.indexed), fmt.Sprintf(graphNearestSQL, table, p.dimension), tenant, *p.shard, v, RecallK)
+			if err != nil {
+				return fmt.Errorf("walk the graph: %w", err)
+			}
+			all += len(want)
+			for _, g := range got {
+				// The same product in another order of adding differs in the
+				// last digits.
+				if g >= want[len(want)-1]-1e-6 {
+					good++
+				}
+			}
+		}
+		out.Samples = len(vectors)
+		if all > 0 {
+			out.Recall = float64(good) / float64(all)
+		}
+		return nil
+	})
+	if err != nil {
+		return VectorRecall{}, fmt.Errorf("measure the recall of collection %s: %w", collection, err)
+	}
+	return out, nil
+}
+
+func walked(ctx context.Context, tx pgx.Tx, limits []any, sql string, args ...any) (out []float64, err error) {
+	batch := &pgx.Batch{}
+	batch.Queue(walkSQL, limits...)
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		out, err = similarities(rows, nil)
+		return err
+	})
+	batch.Queue(endWalkSQL)
+	return out, tx.SendBatch(ctx, batch).Close()
+}
+
+func similarities(rows pgx.Rows, err error) ([]float64, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[float64])
+}
