@@ -76,8 +76,12 @@ type target struct {
 
 func (s *Store) writeVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
 	var out []wire.Outcome
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := writer{tx: tx, tenant: tenant, collection: collection}
+	words, err := s.analyse(ctx, tenant, collection, docs)
+	if err != nil {
+		return nil, err
+	}
+	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		w := writer{tx: tx, tenant: tenant, collection: collection, words: words}
 		err := w.write(ctx, docs)
 		out = w.outcomes
 		return err
@@ -114,6 +118,9 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 			return err
 		}
 		if err := w.writeLinks(ctx, ready); err != nil {
+			return err
+		}
+		if err := w.index(ctx, ready); err != nil {
 			return err
 		}
 		if err := w.goLive(ctx, ready); err != nil {

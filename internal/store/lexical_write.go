@@ -85,7 +85,7 @@ func (w *writer) lockCollection(ctx context.Context, docs []batch.Document) erro
 	if err := w.tx.QueryRow(ctx, shareRecipeSQL, w.tenant, w.collection).Scan(&w.generation, &language); err != nil {
 		return fmt.Errorf("lock collection %s: %w", w.collection, err)
 	}
-	if language == w.words.language || w.words.sections == nil {
+	if language == w.words.language {
 		return nil
 	}
 	var err error

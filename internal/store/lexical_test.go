@@ -1,0 +1,342 @@
+package store_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// written is a document as ingestion hands it over. Sections are parted by "|",
+// passages by "/".
+type written struct {
+	name, title, body string
+	labels            []string
+
+	id, version uuid.UUID
+	attempt     int
+}
+
+// write uploads documents and writes them as one batch; in the end all are
+// ready.
+func (f *fixture) write(t *testing.T, p schema.Principal, collection uuid.UUID, list ...*written) {
+	t.Helper()
+	outcomes, err := f.WriteVersions(t.Context(), p.Tenant, collection, f.prepare(t, p, collection, list...))
+	if err != nil || len(outcomes) > 0 {
+		t.Fatalf("outcomes %+v, %v", outcomes, err)
+	}
+}
+
+// prepare uploads documents and does all up to the last step.
+func (f *fixture) prepare(t *testing.T, p schema.Principal, collection uuid.UUID, list ...*written) []batch.Document {
+	t.Helper()
+	var docs []batch.Document
+	for _, w := range list {
+		u := text(cmp.Or(w.name, "doc"), w.body+w.title+uuid.NewString())
+		u.Title, u.Labels = w.title, w.labels
+		up := f.upload(t, p, collection, u)
+		w.id, w.version = up.Document, up.Version
+		w.attempt = one[int](t, f, p, `UPDATE versions SET state = 'processing' WHERE id = $1 RETURNING attempt`, w.version)
+		docs = append(docs, w.document())
+	}
+	return docs
+}
+
+func (w *written) document() batch.Document {
+	d := batch.Document{Attempt: wire.Attempt{Version: w.version, Attempt: w.attempt}}
+	passages := 0
+	for i, body := range strings.Split(w.body, "|") {
+		s := batch.Section{Section: schema.Section{ID: schema.NewID(), Ordinal: i, Tokens: 5}}
+		for j, passage := range strings.Split(body, "/") {
+			start := len(s.Text)
+			s.Text += passage + " "
+			s.Passages = append(s.Passages, schema.Passage{ID: schema.NewID(), SectionID: s.ID, Ordinal: j, Start: start, End: len(s.Text), Tokens: 1})
+			passages++
+		}
+		d.Text.Sections = append(d.Text.Sections, s)
+	}
+	d.Vectors = batch.NewVectors(space, dimension, make([]float32, passages*dimension))
+	return d
+}
+
+var units = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}
+
+func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.Store, 64<<20) }
+
+// found names the versions whose units share a word with text; of clusters,
+// which are all of one section here, how many there are.
+func found(t *testing.T, x *lexical.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
+	t.Helper()
+	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.Query{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[uuid.UUID]int{}
+	for _, h := range r.Hits {
+		out[h.Ref.Version]++
+	}
+	return out
+}
+
+// expect checks at every unit that a search finds the documents and no other.
+func expect(t *testing.T, x *lexical.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
+	t.Helper()
+	versions := map[uuid.UUID]bool{}
+	for _, w := range want {
+		versions[w.version] = true
+	}
+	for _, unit := range units {
+		got := found(t, x, p, collection, unit, text)
+		if unit == schema.UnitCluster {
+			if got[uuid.Nil] < len(want) || len(want) == 0 && len(got) > 0 {
+				t.Errorf("clusters with %q: %d, want at least %d", text, got[uuid.Nil], len(want))
+			}
+			continue
+		}
+		for v := range versions {
+			if got[v] == 0 {
+				t.Errorf("%s with %q: version %s is not found", unit, text, v)
+			}
+		}
+		for v := range got {
+			if !versions[v] {
+				t.Errorf("%s with %q: version %s is found", unit, text, v)
+			}
+		}
+	}
+}
+
+func TestLexicalFindsWhatWasCommitted(t *testing.T) {
+	f := setUp(t, store.Options{})
+	x := newIndex(f)
+	expect(t, x, f.a, f.collection, "heron")
+	if _, err := x.Search(t.Context(), f.a.Tenant, schema.NewID(), lexical.Query{Unit: schema.UnitPassage, K: 1}); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("an unknown collection gave %v", err)
+	}
+	var all []*written
+	for i := range 12 {
+		a := &written{name: fmt.Sprint("a", i), body: fmt.Sprintf("herons wade/in water|the number%d heron", i)}
+		b := &written{name: fmt.Sprint("b", i), title: "A title", body: fmt.Sprintf("egrets %d", i)}
+		f.write(t, f.a, f.collection, a, b)
+		all = append(all, a)
+		expect(t, x, f.a, f.collection, "Heron", all...) // English: stemmed
+		expect(t, x, f.a, f.collection, fmt.Sprintf("number%d", i), a)
+	}
+	// The title counts toward the whole document alone.
+	if got := found(t, x, f.a, f.collection, schema.UnitDocument, "title"); len(got) != 12 {
+		t.Errorf("%d documents by title, want 12", len(got))
+	}
+	if got := found(t, x, f.a, f.collection, schema.UnitPassage, "title"); len(got) != 0 {
+		t.Errorf("%d passages by title, want none", len(got))
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_segments WHERE documents = 2 AND bytes > 0`); n != 12 {
+		t.Errorf("%d segments, want one for each batch", n)
+	}
+	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "number3", lexical.Query{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
+	if err != nil || len(r.Hits) != 1 || r.Hits[0].Ref != (lexical.Ref{Version: all[3].version, Section: 1, Passage: 0}) {
+		t.Errorf("%+v, %v", r.Hits, err)
+	}
+	if r.Statistics.Units != 12*4 || r.Statistics.DF["number3"] != 1 {
+		t.Errorf("statistics %+v", r.Statistics)
+	}
+}
+
+func TestLexicalForgetsAtOnce(t *testing.T) {
+	f := setUp(t, store.Options{})
+	x := newIndex(f)
+	stays := &written{name: "stays", body: "heron one"}
+	deleted := &written{name: "deleted", body: "heron two/and more|heron three"}
+	replaced := &written{name: "replaced", body: "heron four"}
+	f.write(t, f.a, f.collection, stays, deleted, replaced)
+	expect(t, x, f.a, f.collection, "heron", stays, deleted, replaced)
+
+	if err := f.DeleteDocument(t.Context(), f.a, deleted.id); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, x, f.a, f.collection, "heron", stays, replaced)
+	expect(t, x, f.a, f.collection, "two")
+
+	next := &written{name: "replaced", body: "egret five"}
+	f.write(t, f.a, f.collection, next)
+	expect(t, x, f.a, f.collection, "heron", stays)
+	expect(t, x, f.a, f.collection, "egret", next)
+	expect(t, newIndex(f), f.a, f.collection, "heron", stays)
+	// Living text counts, no other.
+	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
+	if err != nil || r.Statistics.Units != 2 || r.Statistics.DF["heron"] != 1 {
+		t.Errorf("statistics %+v, %v", r.Statistics, err)
+	}
+	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5}); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("a deleted collection gave %v", err)
+	}
+	for _, table := range []string{"lexical_segments", "lexical_pages", "lexical_entries"} {
+		if n := one[int](t, f, f.a, `SELECT count(*) FROM `+table); n != 0 {
+			t.Errorf("%s has %d rows of a deleted collection", table, n)
+		}
+	}
+}
+
+func TestLexicalLabels(t *testing.T) {
+	f := setUp(t, store.Options{})
+	x := newIndex(f)
+	open := &written{name: "open", body: "heron"}
+	legal := &written{name: "legal", title: "Herons", body: "heron|heron/law", labels: []string{"legal"}}
+	both := &written{name: "both", body: "heron", labels: []string{"legal", "hr"}}
+	f.write(t, f.a, f.collection, open, legal, both)
+	as := func(groups ...string) schema.Principal { p := f.a; p.Groups = groups; return p }
+	expect(t, x, as(), f.collection, "heron", open)
+	expect(t, x, as("hr"), f.collection, "heron", open, both)
+	expect(t, x, as("legal"), f.collection, "heron", open, legal, both)
+	expect(t, x, as("LEGAL", "\x00o"), f.collection, "heron", open)
+
+	relabel := func(w *written, labels ...string) {
+		t.Helper()
+		if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Labels: &labels}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := found(t, x, as("legal"), f.collection, schema.UnitPassage, "heron")
+	relabel(legal, "board")
+	expect(t, x, as("legal"), f.collection, "heron", open, both)
+	expect(t, x, as("board"), f.collection, "heron", open, legal)
+	relabel(legal)
+	expect(t, x, as(), f.collection, "heron", open, legal)
+	expect(t, x, as(), f.collection, "law", legal)
+	if got := found(t, x, as(), f.collection, schema.UnitPassage, "heron"); got[legal.version] != before[legal.version] {
+		t.Errorf("%d passages after labels changed, %d before", got[legal.version], before[legal.version])
+	}
+	if got := found(t, x, as(), f.collection, schema.UnitDocument, "Herons"); got[legal.version] != 1 {
+		t.Error("its title was lost")
+	}
+	relabel(open, "hr")
+	expect(t, x, as(), f.collection, "heron", legal)
+	expect(t, newIndex(f), as("hr"), f.collection, "heron", open, legal, both)
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_entries WHERE NOT dead`); n != 3 {
+		t.Errorf("%d living entries, want one for each document", n)
+	}
+	// Deleted after that, it's gone with whatever it was written under.
+	if err := f.DeleteDocument(t.Context(), f.a, legal.id); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, x, as("legal", "board"), f.collection, "law")
+}
+
+func TestLexicalTenantsAreApart(t *testing.T) {
+	f := setUp(t, store.Options{})
+	x := newIndex(f)
+	mine, theirs := &written{name: "mine", body: "heron"}, &written{name: "theirs", body: "heron secret"}
+	f.write(t, f.a, f.collection, mine)
+	f.write(t, f.b, f.foreign, theirs)
+	expect(t, x, f.a, f.collection, "heron", mine) // warm
+	expect(t, x, f.b, f.foreign, "heron", theirs)
+	for _, warm := range []*lexical.Index{x, newIndex(f)} {
+		for _, c := range []struct{ tenant, collection uuid.UUID }{{f.a.Tenant, f.foreign}, {f.b.Tenant, f.collection}, {schema.NewID(), f.collection}} {
+			r, err := warm.SearchText(t.Context(), c.tenant, c.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
+			if !errors.Is(err, schema.ErrNotFound) || len(r.Hits) > 0 {
+				t.Errorf("another tenant's collection gave %v, %v", r.Hits, err)
+			}
+		}
+	}
+	// Even one who names another's segments and pages gets none of them.
+	segment := one[uuid.UUID](t, f, f.b, `SELECT id FROM lexical_segments`)
+	got, err := f.LoadLexical(t.Context(), lexical.Load{Tenant: f.a.Tenant, Collection: f.collection, Terms: []string{"heron", "secret", lexical.OpenTerm},
+		Wanted: []uuid.UUID{segment}, Known: []uuid.UUID{segment}, Eager: 1 << 40, Pages: []lexical.PageKey{{Segment: segment, Page: 0}, {Segment: segment, Page: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_segments`)
+	if !slices.Equal(got.Live, []uuid.UUID{own}) || len(got.Headers) != 1 || got.Headers[own] == nil {
+		t.Errorf("segments %v, headers %v", got.Live, slices.Collect(maps.Keys(got.Headers)))
+	}
+	for at := range got.Pages {
+		if at.Segment != own {
+			t.Errorf("page %+v of another tenant", at)
+		}
+	}
+}
+
+func TestLexicalCorruptPage(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := &written{name: "a", body: "heron and egret"}
+	f.write(t, f.a, f.collection, w)
+	segment := one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_segments`)
+	for _, c := range []struct{ what, sql string }{
+		{"page", `UPDATE lexical_pages SET data = set_byte(data, length(data) / 2, get_byte(data, length(data) / 2) # 255) WHERE first_term IS NOT NULL`},
+		{"page", `UPDATE lexical_pages SET data = set_byte(data, length(data) / 2, get_byte(data, length(data) / 2) # 255) WHERE first_term IS NULL`},
+		{"page", `DELETE FROM lexical_pages WHERE first_term IS NOT NULL`},
+		{"header", `UPDATE lexical_segments SET header = set_byte(header, 6, get_byte(header, 6) # 255)`},
+	} {
+		// Nobody may change pages but who owns the server.
+		asOwner(t, f, c.sql)
+		_, err := newIndex(f).SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
+		if !errors.Is(err, lexical.ErrCorrupt) || !strings.Contains(err.Error(), segment.String()) || !strings.Contains(err.Error(), c.what) {
+			t.Errorf("after %s: %v", c.sql, err)
+		}
+	}
+}
+
+// asOwner runs SQL on all tenants' rows.
+func asOwner(t *testing.T, f *fixture, sql string) {
+	t.Helper()
+	conn := connect(t, f.url)
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	for _, q := range []string{`ALTER TABLE lexical_pages NO FORCE ROW LEVEL SECURITY`, `ALTER TABLE lexical_segments NO FORCE ROW LEVEL SECURITY`, sql} {
+		if _, err := conn.Exec(t.Context(), q); err != nil {
+			t.Fatalf("%s: %v", q, err)
+		}
+	}
+}
+
+// The cache holds what it may, whatever is asked, and answers stay the same.
+func TestLexicalCacheIsBounded(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(1, 2))
+	var all []*written
+	for range 6 {
+		var list []*written
+		for range 5 {
+			var b strings.Builder
+			for range 400 {
+				fmt.Fprintf(&b, "w%d ", r.IntN(3000))
+			}
+			list = append(list, &written{name: uuid.NewString(), body: b.String() + "|heron"})
+		}
+		f.write(t, f.a, f.collection, list...)
+		all = append(all, list...)
+	}
+	large := newIndex(f)
+	for _, limit := range []int64{0, 2_000, 60_000} {
+		x := lexical.NewIndex(f.Store, limit)
+		for i := range 40 {
+			question := fmt.Sprintf("w%d w%d heron", r.IntN(3000), i)
+			if a, b := found(t, x, f.a, f.collection, schema.UnitSection, question), found(t, large, f.a, f.collection, schema.UnitSection, question); !maps.Equal(a, b) || len(a) != len(all) {
+				t.Fatalf("limit %d: %d documents, with a large cache %d, want %d", limit, len(a), len(b), len(all))
+			}
+			if s := x.Stats(); s.Bytes > limit || s.Bytes < 0 {
+				t.Fatalf("limit %d: the cache holds %d bytes", limit, s.Bytes)
+			}
+		}
+		if s := x.Stats(); s.Evictions == 0 {
+			t.Errorf("limit %d: %+v: nothing was let go, nothing is proved", limit, s)
+		}
+	}
+	if s := large.Stats(); s.Hits == 0 || s.Misses == 0 || s.Evictions != 0 || s.Bytes == 0 {
+		t.Errorf("%+v", s)
+	}
+}
