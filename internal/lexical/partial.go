@@ -9,21 +9,21 @@ func (s *search) partial(segment int, live []*cursor) {
 	d := s.view.Segments[segment].Directory
 	scope := &s.scopes[segment]
 	frequencies := make([]uint32, len(live))
+	done := uint32(0) // sections
 	for i := 0; i < len(scope.sections); {
-		entry := d.sectionEntry(scope.sections[i].first)
+		entry := d.sectionEntry(max(scope.sections[i].first, done))
 		clear(frequencies)
 		length := uint32(0)
 		end := d.firstSection[entry+1]
 		for i < len(scope.sections) && scope.sections[i].first < end {
-			part := scope.sections[i]
-			stop := min(part.end, end)
-			length += scope.length(d, span{part.first, stop})
+			part := span{max(scope.sections[i].first, done), min(scope.sections[i].end, end)}
+			length += scope.length(d, part)
 			for t, c := range live {
-				frequencies[t] += c.sum(d.firstSlot[part.first], d.firstSlot[stop])
+				frequencies[t] += c.sum(d.firstSlot[part.first], d.firstSlot[part.end])
 			}
-			if part.end > end {
-				scope.sections[i].first = end // the rest is of the next entries
-				break
+			done = part.end
+			if scope.sections[i].end > end {
+				break // the rest is of the next entries
 			}
 			i++
 		}
