@@ -1,0 +1,122 @@
+package cluster
+
+// Nearest neighbours in memory, for sections that nothing else relates.
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	// So many vectors are compared with each other one by one.
+	exactVectors = 2048
+	// More are shared out over lists, by the nearest of as many centres as the
+	// root of their number; a vector is compared with those of its two nearest.
+	probes = 2
+)
+
+// Neighbours returns for each vector the numbers of up to k others with the
+// highest cosine similarity, best first, equal ones by number. All have one
+// length; a zero vector has no neighbours and is nobody's. Above 2,048 vectors
+// the result is approximate: time is that of n^1.5 comparisons.
+func Neighbours(vectors [][]float32, k int) [][]int {
+	unit := make([][]float32, len(vectors))
+	var all []int
+	for i, v := range vectors {
+		if unit[i] = normal(v); unit[i] != nil {
+			all = append(all, i)
+		}
+	}
+	out := make([][]int, len(vectors))
+	if len(all) <= exactVectors {
+		for _, i := range all {
+			out[i] = closest(unit, i, all, k)
+		}
+		return out
+	}
+	centres := int(math.Sqrt(float64(len(all))))
+	lists := make([][]int, centres)
+	near := make([][]int, len(vectors))
+	heads := make([]int, centres)
+	for c := range heads {
+		heads[c] = all[c*len(all)/centres]
+	}
+	for _, i := range all {
+		// The centre that is the vector itself comes first.
+		near[i] = best(probes, len(heads), func(c int) float32 { return dot(unit[i], unit[heads[c]]) })
+		lists[near[i][0]] = append(lists[near[i][0]], i)
+	}
+	for _, i := range all {
+		var among []int
+		for _, c := range near[i] {
+			among = append(among, lists[c]...)
+		}
+		out[i] = closest(unit, i, among, k)
+	}
+	return out
+}
+
+// closest returns the k of among that are nearest to vector i.
+func closest(unit [][]float32, i int, among []int, k int) []int {
+	found := best(k+1, len(among), func(j int) float32 { return dot(unit[i], unit[among[j]]) })
+	var out []int
+	for _, j := range found {
+		if among[j] != i && len(out) < k {
+			out = append(out, among[j])
+		}
+	}
+	return out
+}
+
+// best returns the k of n numbers with the highest scores, best first, equal
+// ones by number.
+func best(k, n int, score func(int) float32) []int {
+	type scored struct {
+		i     int
+		score float32
+	}
+	top := make([]scored, 0, k+1)
+	for i := range n {
+		s := score(i)
+		if len(top) == k && s <= top[k-1].score {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(top, s, func(e scored, s float32) int { return cmp.Or(cmp.Compare(s, e.score), -1) })
+		top = slices.Insert(top, at, scored{i, s})
+		top = top[:min(len(top), k)]
+	}
+	out := make([]int, len(top))
+	for i, s := range top {
+		out[i] = s.i
+	}
+	return out
+}
+
+func normal(v []float32) []float32 {
+	sum := float64(dot(v, v))
+	if sum == 0 || math.IsNaN(sum) || math.IsInf(sum, 0) {
+		return nil
+	}
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float32(float64(x) / math.Sqrt(sum))
+	}
+	return out
+}
+
+func dot(a, b []float32) float32 {
+	var s0, s1, s2, s3 float32
+	b = b[:len(a)]
+	i := 0
+	for ; i+4 <= len(a); i += 4 {
+		s0 += a[i] * b[i]
+		s1 += a[i+1] * b[i+1]
+		s2 += a[i+2] * b[i+2]
+		s3 += a[i+3] * b[i+3]
+	}
+	for ; i < len(a); i++ {
+		s0 += a[i] * b[i]
+	}
+	return s0 + s1 + s2 + s3
+}

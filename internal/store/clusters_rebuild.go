@@ -1,0 +1,244 @@
+package store
+
+// This file clusters a whole collection anew.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	liveDocumentsSQL = `
+SELECT v.id, d.external_id FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'ready'`
+	// Sections of versions that went live since are left out: curation places them.
+	allSectionsSQL = `
+SELECT s.id, s.version_id, s.ordinal, s.tokens FROM versions v
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = v.id
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'
+ORDER BY s.version_id, s.ordinal`
+	allLinksSQL = `
+SELECT l.version_id, l.section, l.target FROM versions v
+JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
+	shareVersionsSQL = `
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
+	noteRebuildSQL = `
+UPDATE clusterings SET rebuilt_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+
+	// So many sections are related by their vectors in memory, 1 KB each; the
+	// rest of a larger collection by links, documents and folders alone.
+	nearestInMemory = 200_000
+)
+
+// RebuildClusters clusters all that is live of a collection anew, under one
+// generation, live or being built. Queries see the old clusters until all of the
+// new ones are there. It returns the number of clusters.
+func (s *Store) RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) (clusters int, err error) {
+	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		c, err := openRebuild(ctx, tx, tenant, collection, generation)
+		if err != nil {
+			return err
+		}
+		sections, names, err := c.everything(ctx)
+		if err != nil {
+			return err
+		}
+		edges, err := c.allRelations(ctx, sections, names)
+		if err != nil {
+			return err
+		}
+		clusters, err = c.replace(ctx, sections, edges)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cluster generation %d of collection %s anew: %w", generation, collection, err)
+	}
+	return clusters, nil
+}
+
+// openRebuild locks what is clustered of the collection: the live generation
+// always, so that nothing is curated meanwhile.
+func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation int) (clustering, error) {
+	var live int
+	var deleted bool
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
+		return clustering{}, named(err, "collection", collection)
+	}
+	if deleted {
+		return clustering{}, fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
+	}
+	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, min(live, generation)); err != nil {
+		return clustering{}, fmt.Errorf("open the clustering: %w", err)
+	}
+	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, max(live, generation)); err != nil {
+		return clustering{}, fmt.Errorf("open the clustering: %w", err)
+	}
+	parts, err := lockClusterings(ctx, tx, tenant, collection, live)
+	if err != nil {
+		return clustering{}, err
+	}
+	at := slices.IndexFunc(parts, func(c clustering) bool { return c.generation == generation })
+	if at < 0 {
+		return clustering{}, fmt.Errorf("generation %d is neither live nor being built: %w", generation, schema.ErrConflict)
+	}
+	return parts[at], nil
+}
+
+// everything reads the sections of what is live, and the names of the documents
+// by version.
+func (c clustering) everything(ctx context.Context) ([]sectionRow, map[uuid.UUID]string, error) {
+	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read documents: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	var version uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&version, &name}, func() error {
+		names[version] = name
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read documents: %w", err)
+	}
+	if rows, err = c.tx.Query(ctx, allSectionsSQL, c.tenant, c.collection); err != nil {
+		return nil, nil, fmt.Errorf("read sections: %w", err)
+	}
+	var sections []sectionRow
+	var s sectionRow
+	if _, err := pgx.ForEachRow(rows, []any{&s.id, &s.version, &s.ordinal, &s.tokens}, func() error {
+		if _, live := names[s.version]; live {
+			s.tokens = max(s.tokens, 1)
+			sections = append(sections, s)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read sections: %w", err)
+	}
+	return sections, names, nil
+}
+
+func (c clustering) allRelations(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	at := sectionsAt(sections)
+	first := make(map[string]uuid.UUID, len(names))
+	for version, name := range names {
+		if id, ok := at[sectionPlace{version, 0}]; ok {
+			first[name] = id
+		}
+	}
+	rows, err := c.tx.Query(ctx, allLinksSQL, c.tenant, c.collection)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	var edges []cluster.Edge
+	var version uuid.UUID
+	var section int
+	var target string
+	if _, err := pgx.ForEachRow(rows, []any{&version, &section, &target}, func() error {
+		if from, ok := at[sectionPlace{version, max(section, 0)}]; ok {
+			edges = append(edges, resolve([]link{{from, targetsOf(names[version], section, target)}}, first)...)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	near, err := c.nearestOfAll(ctx, alone(sections, edges))
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range sections[:max(len(sections)-1, 0)] {
+		if next := sections[i+1]; next.version == s.version {
+			edges = append(edges, cluster.Edge{A: s.id, B: next.id, Relation: cluster.Neighbour})
+		}
+	}
+	return slices.Concat(edges, folderEdges(first), near), nil
+}
+
+// folderEdges relates the first sections of documents that follow each other in
+// their folder.
+func folderEdges(first map[string]uuid.UUID) []cluster.Edge {
+	folders := map[string][]string{}
+	for name := range first {
+		folder := cluster.FolderOf(name)
+		folders[folder] = append(folders[folder], name)
+	}
+	var out []cluster.Edge
+	for _, list := range folders {
+		slices.Sort(list)
+		for i := range list[1:] {
+			out = append(out, cluster.Edge{A: first[list[i]], B: first[list[i+1]], Relation: cluster.Folder})
+		}
+	}
+	return out
+}
+
+func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]cluster.Edge, error) {
+	sections = sections[:min(len(sections), nearestInMemory)]
+	where, err := c.vectors(ctx)
+	if err != nil || where == nil || len(sections) == 0 {
+		return nil, err
+	}
+	var found []uuid.UUID
+	var vectors [][]float32
+	for chunk := range slices.Chunk(sections, writeChunk) {
+		asked := make([]uuid.UUID, len(chunk))
+		for i, s := range chunk {
+			asked[i] = s.id
+		}
+		more, means, err := c.means(ctx, where, asked)
+		if err != nil {
+			return nil, err
+		}
+		found, vectors = append(found, more...), append(vectors, means...)
+	}
+	return nearestEdges(found, vectors), nil
+}
+
+// replace writes new clusters of the sections in place of the old ones.
+func (c clustering) replace(ctx context.Context, all []sectionRow, edges []cluster.Edge) (int, error) {
+	versions := map[uuid.UUID]bool{}
+	for _, s := range all {
+		versions[s.version] = true
+	}
+	list := make([]uuid.UUID, 0, len(versions))
+	for v := range versions {
+		list = append(list, v)
+	}
+	// Purge waits for this lock, and so sees the members that are written now.
+	still, err := ids(c.tx.Query(ctx, shareVersionsSQL, c.tenant, list))
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	clear(versions)
+	for _, v := range still {
+		versions[v] = true
+	}
+	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
+	sections := make([]cluster.Section, 0, len(all))
+	for _, s := range all {
+		if versions[s.version] {
+			d.sections[s.id] = s
+			sections = append(sections, cluster.Section{ID: s.id, Tokens: s.tokens})
+		}
+	}
+	d.Diff = cluster.Update(sections, edges, nil, c.options())
+	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL} {
+		if _, err := c.tx.Exec(ctx, sql, c.tenant, c.collection, &c.generation); err != nil {
+			return 0, fmt.Errorf("drop old clusters: %w", err)
+		}
+	}
+	if err := c.write(ctx, d); err != nil {
+		return 0, err
+	}
+	if _, err := c.tx.Exec(ctx, noteRebuildSQL, c.tenant, c.collection, c.generation); err != nil {
+		return 0, fmt.Errorf("note the rebuild: %w", err)
+	}
+	return len(d.Changed), nil
+}
