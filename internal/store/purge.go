@@ -157,6 +157,9 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if err != nil {
 			return err
 		}
+		if _, err := tx.Exec(ctx, lockClusteringsOfSQL, tenant, candidates); err != nil {
+			return fmt.Errorf("lock clusterings: %w", err)
+		}
 		documents, err := ids(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
 		if err != nil {
 			return fmt.Errorf("lock documents: %w", err)
@@ -191,7 +194,8 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2) AND shard = ANY ($3)`, tenant, versions, shards)
 		}
 		for _, sql := range []string{
-			purgePassagesSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, dropLeasesSQL, markPurgedSQL,
+			purgePassagesSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
+			purgeMembersSQL, dropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}
