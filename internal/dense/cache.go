@@ -1,0 +1,151 @@
+package dense
+
+// This file keeps the vectors of index segments in memory, for all tenants
+// together, up to a number of bytes. Those used longest ago go first.
+
+import (
+	"container/list"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// Key names a segment of the lexical index. The tenant is in it: nobody can ask
+// for another's.
+type Key struct {
+	Tenant, Segment uuid.UUID
+}
+
+// Segment is the vectors of a segment's passages, row by row in the segment's
+// order.
+type Segment struct {
+	Block
+	Collection uuid.UUID
+	Generation int
+	Space      string
+	// Entries are the versions by entry, each with its first row; an entry
+	// whose vectors were gone has First -1.
+	Entries   []Entry
+	byVersion map[uuid.UUID]int
+}
+
+// Entry is where a version's vectors are in a Segment.
+type Entry struct {
+	Version     uuid.UUID
+	First, Rows int
+}
+
+// Index makes Of work.
+func (s *Segment) Index() {
+	s.byVersion = make(map[uuid.UUID]int, len(s.Entries))
+	for i, e := range s.Entries {
+		if e.First >= 0 {
+			s.byVersion[e.Version] = i
+		}
+	}
+}
+
+// Of returns where a version's vectors are.
+func (s *Segment) Of(version uuid.UUID) (Entry, bool) {
+	i, ok := s.byVersion[version]
+	if !ok {
+		return Entry{}, false
+	}
+	return s.Entries[i], true
+}
+
+// CacheStats are counts since the cache was made, and the bytes that it holds.
+type CacheStats struct {
+	Hits, Misses, Evictions int64
+	Bytes, Limit            int64
+}
+
+// Cache is a least recently used cache of segments, bounded in bytes.
+type Cache struct {
+	mu    sync.Mutex
+	order *list.List // of *cached; the front was used last
+	byKey map[Key]*list.Element
+	stats CacheStats
+}
+
+type cached struct {
+	key     Key
+	segment *Segment
+	bytes   int64
+}
+
+// NewCache returns a cache of at most about limit bytes.
+func NewCache(limit int64) *Cache {
+	return &Cache{order: list.New(), byKey: map[Key]*list.Element{}, stats: CacheStats{Limit: limit}}
+}
+
+// Stats tells how the cache does.
+func (c *Cache) Stats() CacheStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+// Get returns a segment, nil when it is not there.
+func (c *Cache) Get(key Key) *Segment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byKey[key]
+	if e == nil {
+		c.stats.Misses++
+		return nil
+	}
+	c.stats.Hits++
+	c.order.MoveToFront(e)
+	return e.Value.(*cached).segment
+}
+
+// Put keeps a segment and lets go of others until all fit. One that is larger
+// than the whole cache is not kept.
+func (c *Cache) Put(key Key, s *Segment) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if old := c.byKey[key]; old != nil {
+		c.drop(old)
+	}
+	size := s.Bytes() + int64(len(s.Entries))*96
+	if size > c.stats.Limit {
+		c.stats.Evictions++
+		return
+	}
+	c.byKey[key] = c.order.PushFront(&cached{key, s, size})
+	c.stats.Bytes += size
+	for c.stats.Bytes > c.stats.Limit {
+		c.drop(c.order.Back())
+		c.stats.Evictions++
+	}
+}
+
+// Remove lets go of a segment.
+func (c *Cache) Remove(key Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.byKey[key]; e != nil {
+		c.drop(e)
+	}
+}
+
+func (c *Cache) drop(e *list.Element) {
+	one := c.order.Remove(e).(*cached)
+	delete(c.byKey, one.key)
+	c.stats.Bytes -= one.bytes
+}
+
+// Of lists the segments of a collection's generation, so that one that others
+// were merged into need not be loaded.
+func (c *Cache) Of(tenant, collection uuid.UUID, generation int) []*Segment {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Segment
+	for key, e := range c.byKey {
+		if s := e.Value.(*cached).segment; key.Tenant == tenant && s.Collection == collection && s.Generation == generation {
+			out = append(out, s)
+		}
+	}
+	return out
+}
