@@ -23,6 +23,8 @@ type loader struct {
 	// kept remembers what was written when keep is set: parts look for it.
 	keep bool
 	kept []batch.Document
+	// segments are ids of those of the index that are to stay.
+	segments []string
 	// spent is the time in WriteVersions.
 	spent time.Duration
 }

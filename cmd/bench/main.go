@@ -15,10 +15,15 @@ import (
 )
 
 type commands struct {
-	Ingest  ingestCommand  `cmd:"" help:"Measure ingestion."`
-	Store   storeCommand   `cmd:"" help:"Measure storing documents against COPY."`
-	Vectors vectorsCommand `cmd:"" help:"Measure vector search in a collection among many."`
-	NATS    natsCommand    `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
+	Ingest    ingestCommand    `cmd:"" help:"Measure ingestion."`
+	Coarse    coarseCommand    `cmd:"" help:"Measure search over clusters against ts_rank."`
+	Lexical   lexicalCommand   `cmd:"" help:"Measure search over passages, and indexing, against Bleve."`
+	Fresh     freshCommand     `cmd:"" help:"Measure the time from a commit to the first search that finds it."`
+	Segments  segmentsCommand  `cmd:"" help:"Measure searches while segments wait to be merged."`
+	Store     storeCommand     `cmd:"" help:"Measure storing documents against COPY."`
+	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
+	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
+	NATS      natsCommand      `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 
 // errSystem says where measuring works.

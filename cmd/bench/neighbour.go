@@ -1,0 +1,288 @@
+package main
+
+// This file measures what one tenant's searches take while another, a hundred times as noisy, ingests and searches, in a whole
+// running Sluice and through its API.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type neighbourCommand struct {
+	Examples string        `default:"examples/documents" help:"Folder of examples: their PDF and DOCX files are among the documents that are made."`
+	Seed     uint64        `default:"1" help:"What documents and questions are made from."`
+	Rounds   int           `default:"5" help:"How often the tenant is measured alone and beside the other, in turns."`
+	Window   time.Duration `default:"12s" help:"How long one measurement takes."`
+	Rate     float64       `default:"4" help:"Searches per second of the tenant that is measured."`
+	Noise    float64       `default:"100" help:"How many times as often the other one searches, and uploads documents."`
+	Open     int           `default:"64" help:"How many of the other's searches are under way at most."`
+	Program  string        `placeholder:"FILE" help:"The sluice to measure; the one beside this program when empty."`
+	JSON     string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
+	Timeout  time.Duration `default:"20m" help:"Longest time of the whole measurement."`
+}
+
+const (
+	// uploadRate is how many documents per second the noisy tenant uploads, for each of its searches per second by noise.
+	uploadRate   = 0.1
+	ownDocuments = 40
+	collected    = "documents"
+)
+
+func (c *neighbourCommand) Run(ctx context.Context) (err error) {
+	f, err := c.find(ctx)
+	if err != nil {
+		return err
+	}
+	return report(c.JSON, f)
+}
+
+func (c *neighbourCommand) find(ctx context.Context) (_ *findings, err error) {
+	if c.Rounds < 1 || c.Rate <= 0 || c.Noise <= 0 || c.Open < 1 {
+		return nil, errors.New("rounds, rate, noise and open must be above 0")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
+	defer cancel()
+	program, err := beside(c.Program, "sluice")
+	if err != nil {
+		return nil, err
+	}
+	say("neighbour: starting")
+	begin := time.Now()
+	b, err := newBed(ctx, program)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	f := &findings{Part: "neighbour", Corpus: fmt.Sprintf("made from seed %d", c.Seed)}
+	if err := c.measure(ctx, b, f); err != nil {
+		return nil, fmt.Errorf("neighbour: %w", err)
+	}
+	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
+	return f, nil
+}
+
+// beside returns the program named, or the one that lies beside this one.
+func beside(program, name string) (string, error) {
+	if program == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return "", fmt.Errorf("find %s: %w", name, err)
+		}
+		program = filepath.Join(filepath.Dir(self), name)
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return "", fmt.Errorf("find %s: %w", name, err)
+	}
+	return program, nil
+}
+
+// tenant is one with documents.
+type tenant struct {
+	client *apiclient.Client
+	random *rand.Rand
+	writer *writer
+	serial int
+}
+
+// newTenant makes a tenant with a collection.
+func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apiclient.Client, name string, n int) (*tenant, error) {
+	made, err := operator.CreateTenant(ctx, api.NewTenant{Name: name})
+	if err != nil {
+		return nil, fmt.Errorf("make tenant %s: %w", name, err)
+	}
+	client, err := apiclient.New(b.access.URL, made.APIKey)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := client.CreateCollection(ctx, api.NewCollection{Name: collected}); err != nil {
+		return nil, fmt.Errorf("make a collection of tenant %s: %w", name, err)
+	}
+	random := rand.New(rand.NewPCG(c.Seed, uint64(n)))
+	return &tenant{client: client, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
+}
+
+// upload uploads documents that were not there.
+func (t *tenant) upload(ctx context.Context, count int) error {
+	docs := make([]api.NewDocument, count)
+	for i := range docs {
+		t.serial++
+		t.writer.turn()
+		docs[i] = api.NewDocument{ExternalID: fmt.Sprintf("document-%d", t.serial), MediaType: "text/markdown", Content: t.writer.markdown()}
+	}
+	_, err := t.client.Upload(ctx, collected, docs)
+	return err
+}
+
+// question is a heading's words: a few things of the topic.
+func (t *tenant) question() string {
+	t.writer.turn()
+	return strings.TrimSuffix(t.writer.sentence(), ".")
+}
+
+func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) error {
+	operator, err := b.client()
+	if err != nil {
+		return err
+	}
+	quiet, err := c.newTenant(ctx, b, operator, "quiet", 0)
+	if err != nil {
+		return err
+	}
+	noisy, err := c.newTenant(ctx, b, operator, "noisy", 1)
+	if err != nil {
+		return err
+	}
+	for _, t := range []*tenant{quiet, noisy} {
+		if err := t.upload(ctx, ownDocuments); err != nil {
+			return err
+		}
+		if _, err := finished(ctx, t.client, collected); err != nil {
+			return err
+		}
+	}
+	warm := []string{}
+	for range 30 {
+		warm = append(warm, quiet.question())
+	}
+	for _, q := range warm {
+		if _, err := quiet.client.Search(ctx, api.Query{Collection: collected, Query: q}); err != nil {
+			return fmt.Errorf("search: %w", err)
+		}
+	}
+	say("neighbour: measuring")
+	var alone, with []float64
+	var noise noiseCount
+	for round := range c.Rounds {
+		measureAlone := func() error {
+			ms, err := c.window(ctx, quiet)
+			alone = append(alone, quantile(ms, 0.95))
+			return err
+		}
+		measureWith := func() error {
+			stop := c.makeNoise(ctx, noisy, &noise)
+			ms, err := c.window(ctx, quiet)
+			stop()
+			with = append(with, quantile(ms, 0.95))
+			if err != nil {
+				return err
+			}
+			// What the noise has left behind is not the next window's.
+			_, err = finished(ctx, noisy.client, collected)
+			return err
+		}
+		order := []func() error{measureAlone, measureWith}
+		if round%2 == 1 {
+			order[0], order[1] = order[1], order[0]
+		}
+		for _, f := range order {
+			if err := f(); err != nil {
+				return err
+			}
+		}
+	}
+	spent := c.Window.Seconds() * float64(c.Rounds)
+	f.note("tenant that is measured", "%g searches/s in %d documents", c.Rate, ownDocuments)
+	f.note("noise", "%.1f searches/s were answered (%.0f were offered), %.1f refused/s; %.1f documents/s were uploaded",
+		float64(noise.answered.Load())/spent, c.Rate*c.Noise, float64(noise.refused.Load())/spent, float64(noise.uploaded.Load())/spent)
+	f.compare(ratio{What: "p95 of a search, beside a noisy tenant", Unit: "ms", Ours: with, Other: alone, Against: "alone", Target: 2, AtMost: true})
+	return nil
+}
+
+// window searches at the tenant's rate and returns how long each search took, in milliseconds. A search waits for nothing of
+// this program's: it begins when it is due.
+func (c *neighbourCommand) window(ctx context.Context, t *tenant) ([]float64, error) {
+	count := max(1, int(c.Window.Seconds()*c.Rate))
+	took, errs := make([]time.Duration, count), make([]error, count)
+	tick := time.NewTicker(time.Duration(float64(time.Second) / c.Rate))
+	defer tick.Stop()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i := range count {
+		q := t.question()
+		wg.Go(func() {
+			took[i], errs[i] = timed(func() error {
+				_, err := t.client.Search(ctx, api.Query{Collection: collected, Query: q})
+				return err
+			})
+		})
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return []float64{0}, context.Cause(ctx)
+		}
+	}
+	wg.Wait()
+	return millis(took), errors.Join(errs...)
+}
+
+// noiseCount counts what the noisy tenant did.
+type noiseCount struct{ answered, refused, uploaded atomic.Int64 }
+
+// makeNoise searches and uploads, much, until the returned function is called.
+func (c *neighbourCommand) makeNoise(ctx context.Context, t *tenant, count *noiseCount) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var questions []string
+	for range 200 {
+		questions = append(questions, t.question())
+	}
+	var wg sync.WaitGroup
+	due := make(chan string)
+	wg.Go(func() {
+		defer close(due)
+		tick := time.NewTicker(time.Duration(float64(time.Second) / (c.Rate * c.Noise)))
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case due <- questions[i%len(questions)]:
+			default: // as many as may be are under way
+			}
+		}
+	})
+	for range c.Open {
+		wg.Go(func() {
+			for q := range due {
+				if _, err := t.client.Search(ctx, api.Query{Collection: collected, Query: q}); err == nil {
+					count.answered.Add(1)
+				} else if ctx.Err() == nil {
+					count.refused.Add(1)
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		const atOnce = 10
+		tick := time.NewTicker(time.Duration(float64(atOnce) * float64(time.Second) / (c.Rate * c.Noise * uploadRate)))
+		defer tick.Stop()
+		for {
+			if err := t.upload(ctx, atOnce); err == nil {
+				count.uploaded.Add(atOnce)
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
