@@ -24,7 +24,8 @@ const (
 )
 
 // curateSteps are the steps of a round in order, with the longest time one run
-// of each may take. Marking comes last: it notes what the others are done with.
+// of each may take. Clustering marks versions as curated, so it does not run
+// where indexing failed.
 var curateSteps = []struct {
 	activity string
 	limit    time.Duration
@@ -34,7 +35,6 @@ var curateSteps = []struct {
 	{wire.ActivityMerge, time.Hour},
 	{wire.ActivityVectors, 6 * time.Hour},
 	{wire.ActivitySweep, 30 * time.Minute},
-	{wire.ActivityNote, 10 * time.Minute},
 }
 
 // curateRetry gives up on a step after about two minutes: the others go on, and
@@ -85,7 +85,11 @@ func CurateCollection(ctx workflow.Context, in wire.Curation) error {
 // whether a step left work.
 func curateRound(ctx workflow.Context, in wire.Curation) (more bool, err error) {
 	var failures []error
+	indexed := true
 	for _, s := range curateSteps {
+		if s.activity == wire.ActivityCluster && !indexed {
+			continue
+		}
 		step := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 			StartToCloseTimeout: s.limit, HeartbeatTimeout: heartbeat, RetryPolicy: curateRetry,
 		})
@@ -95,6 +99,7 @@ func curateRound(ctx workflow.Context, in wire.Curation) (more bool, err error) 
 				return false, err
 			}
 			failures = append(failures, err)
+			indexed = indexed && s.activity != wire.ActivityBackfill
 			continue
 		}
 		more = more || out.More

@@ -53,6 +53,7 @@ var house = map[string]kind{
 	"internal/lifecycle/...": foundation,
 
 	"internal/answer/...":    capability,
+	"internal/curate/...":    capability,
 	"internal/evaluate/...":  capability,
 	"internal/ingest/...":    capability,
 	"internal/llm/...":       capability,

@@ -41,6 +41,11 @@ type Store interface {
 	LiveGeneration(ctx context.Context, tenant, collection uuid.UUID) (int, error)
 }
 
+// Curation hears of collections that changed. It does not wait for anything.
+type Curation interface {
+	Changed(tenant, collection uuid.UUID)
+}
+
 // Parser turns a file into blocks. name and mediaType are hints; the content
 // decides. A *FileError is final, but for schema.ReasonCrashed; any other error
 // is of the surroundings.

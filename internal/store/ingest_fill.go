@@ -8,9 +8,11 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
@@ -35,14 +37,8 @@ $$;`
 
 // fill writes sections, passages and vectors.
 func (w *writer) fill(ctx context.Context, targets []*target) error {
-	var there bool
-	if err := w.tx.QueryRow(ctx, `SELECT to_regclass('pg_temp.ingest_passages') IS NOT NULL`).Scan(&there); err != nil {
+	if err := w.tables(ctx); err != nil {
 		return err
-	}
-	if !there {
-		if _, err := w.tx.Exec(ctx, tempSQL); err != nil {
-			return fmt.Errorf("make temporary tables: %w", err)
-		}
 	}
 	var sections, passages [][]any
 	for _, t := range targets {
@@ -59,11 +55,7 @@ func (w *writer) fill(ctx context.Context, targets []*target) error {
 			// The text itself was cleaned before it was cut: cleaning it here
 			// could move the passages' bounds.
 			sections = append(sections, []any{sec.ID, t.doc.Version, t.document, sec.Ordinal, path, sec.Text, sec.Tokens, starts, pages})
-			for _, p := range sec.Passages {
-				passages = append(passages, []any{p.ID, sec.ID, t.doc.Version, p.Ordinal, p.Start, p.End, p.Tokens,
-					pgvector.NewHalfVector(t.doc.Vectors.Row(row))})
-				row++
-			}
+			passages = appendPassages(passages, t.doc.Version, sec, t.doc.Vectors, &row)
 		}
 	}
 	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_sections"},
@@ -71,28 +63,56 @@ func (w *writer) fill(ctx context.Context, targets []*target) error {
 		pgx.CopyFromRows(sections)); err != nil {
 		return fmt.Errorf("copy sections: %w", err)
 	}
-	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_passages"},
-		[]string{"id", "section_id", "version_id", "ordinal", "start_byte", "end_byte", "tokens", "embedding"},
-		pgx.CopyFromRows(passages)); err != nil {
-		return fmt.Errorf("copy passages: %w", err)
-	}
 	if _, err := w.tx.Exec(ctx, `
 		INSERT INTO sections (tenant_id, id, version_id, document_id, collection_id, ordinal, heading_path, body, tokens, page_starts, page_numbers)
 		SELECT $1, id, version_id, document_id, $2, ordinal, heading_path, body, tokens, page_starts, page_numbers
 		FROM pg_temp.ingest_sections`, w.tenant, w.collection); err != nil {
 		return fmt.Errorf("write sections: %w", err)
 	}
+	return w.passages(ctx, passages, targets[0].doc.Vectors.Dimension)
+}
+
+// tables makes the temporary tables of the session, where it has none.
+func (w *writer) tables(ctx context.Context) error {
+	var there bool
+	if err := w.tx.QueryRow(ctx, `SELECT to_regclass('pg_temp.ingest_passages') IS NOT NULL`).Scan(&there); err != nil {
+		return err
+	}
+	if !there {
+		if _, err := w.tx.Exec(ctx, tempSQL); err != nil {
+			return fmt.Errorf("make temporary tables: %w", err)
+		}
+	}
+	return nil
+}
+
+// appendPassages appends a section's passages as rows for passages; their
+// vectors begin at row of v.
+func appendPassages(rows [][]any, version uuid.UUID, sec batch.Section, v batch.Vectors, row *int) [][]any {
+	for _, p := range sec.Passages {
+		rows = append(rows, []any{p.ID, sec.ID, version, p.Ordinal, p.Start, p.End, p.Tokens, pgvector.NewHalfVector(v.Row(*row))})
+		*row++
+	}
+	return rows
+}
+
+// passages writes passages and their vectors.
+func (w *writer) passages(ctx context.Context, rows [][]any, dimension int) error {
+	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_passages"},
+		[]string{"id", "section_id", "version_id", "ordinal", "start_byte", "end_byte", "tokens", "embedding"},
+		pgx.CopyFromRows(rows)); err != nil {
+		return fmt.Errorf("copy passages: %w", err)
+	}
 	if _, err := w.tx.Exec(ctx, `
-		INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, generation, ordinal, start_byte, end_byte, tokens)
-		SELECT $1, id, section_id, version_id, $2, $3, ordinal, start_byte, end_byte, tokens
+		INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, ordinal, start_byte, end_byte, tokens, generation)
+		SELECT $1, id, section_id, version_id, $2, ordinal, start_byte, end_byte, tokens, $3
 		FROM pg_temp.ingest_passages`, w.tenant, w.collection, w.generation); err != nil {
 		return fmt.Errorf("write passages: %w", err)
 	}
-	dimension := targets[0].doc.Vectors.Dimension
 	if _, err := w.tx.Exec(ctx, fmt.Sprintf(`
 		INSERT INTO vectors_%d (tenant_id, collection_id, space_id, passage_id, version_id, embedding, generation)
-		SELECT $1, $2, c.space_id, p.id, p.version_id, p.embedding, c.generation
-		FROM (SELECT space_id, generation FROM collections WHERE id = $2) c, pg_temp.ingest_passages p`, dimension), w.tenant, w.collection); err != nil {
+		SELECT $1, $2, $3, id, version_id, embedding, $4
+		FROM pg_temp.ingest_passages`, dimension), w.tenant, w.collection, w.space, w.generation); err != nil {
 		return fmt.Errorf("write vectors: %w", err)
 	}
 	return nil

@@ -25,9 +25,18 @@ import (
 // superseded at once. It returns an outcome per version that did not become
 // ready or superseded, now or in an earlier call: lost to another attempt, or
 // refused with its reason. When the rows of one make the transaction fail, each
-// is written in a transaction of its own.
+// is written in a transaction of its own. A *batch.StaleError says that none was
+// written, because some were cut for another generation than the live one; what
+// their stages left is forgotten, so that they are cut anew.
 func (s *Store) WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
 	out, err := s.writeVersions(ctx, tenant, collection, docs)
+	var stale *batch.StaleError
+	if errors.As(err, &stale) {
+		if problem := s.forgetStale(ctx, tenant, docs, stale.Live); problem != nil {
+			return nil, problem
+		}
+		return nil, err
+	}
 	if err == nil || !refusesData(err) {
 		return out, err
 	}
@@ -95,18 +104,16 @@ func (s *Store) writeVersions(ctx context.Context, tenant, collection uuid.UUID,
 type writer struct {
 	tx                 pgx.Tx
 	tenant, collection uuid.UUID
-	generation         int // the live one
+	generation         int // that is written: the live one, but for rebuilds
+	space              int // of its vectors
 	words              analysed
 	outcomes           []wire.Outcome
 }
 
 func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 	// Locks are taken in one order by everyone: collection, documents, versions.
-	fits, err := w.checkSpace(ctx, docs)
+	fits, err := w.checkRecipe(ctx, docs)
 	if err != nil || !fits {
-		return err
-	}
-	if err := w.lockCollection(ctx, docs); err != nil {
 		return err
 	}
 	ready, superseded, err := w.lock(ctx, docs)
@@ -227,68 +234,6 @@ func (w *writer) lock(ctx context.Context, docs []batch.Document) (ready, supers
 
 func (w *writer) lost(version uuid.UUID) {
 	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
-}
-
-// checkSpace gives the collection its space on the first write. It reports false
-// when the vectors are of another, and refuses the versions.
-func (w *writer) checkSpace(ctx context.Context, docs []batch.Document) (bool, error) {
-	space, dimension := docs[0].Vectors.Space, docs[0].Vectors.Dimension
-	known, err := w.dimensions(ctx)
-	if err != nil {
-		return false, err
-	}
-	if !slices.Contains(known, dimension) {
-		return w.refuse(docs, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", dimension, known))
-	}
-	var id, have int
-	err = w.tx.QueryRow(ctx, `
-		WITH new AS (INSERT INTO spaces (name, dimension) SELECT $1, $2
-		             WHERE NOT EXISTS (SELECT FROM spaces WHERE name = $1)
-		             ON CONFLICT (name) DO NOTHING RETURNING id, dimension)
-		SELECT id, dimension FROM new UNION ALL SELECT id, dimension FROM spaces WHERE name = $1`, space, dimension).Scan(&id, &have)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, fmt.Errorf("space %s was made by another batch just now: %w", space, errRepeat)
-	}
-	if err != nil {
-		return false, err
-	}
-	if have != dimension {
-		return w.refuse(docs, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", space, have, dimension))
-	}
-	var current *int
-	err = w.tx.QueryRow(ctx, `SELECT space_id FROM collections WHERE id = $1`, w.collection).Scan(&current)
-	if err == nil && current == nil {
-		err = w.tx.QueryRow(ctx, `UPDATE collections SET space_id = coalesce(space_id, $2) WHERE id = $1 RETURNING space_id`, w.collection, id).Scan(&current)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the space of collection %s: %w", w.collection, err)
-	}
-	if *current != id {
-		var name string
-		if err := w.tx.QueryRow(ctx, `SELECT name FROM spaces WHERE id = $1`, *current).Scan(&name); err != nil {
-			return false, err
-		}
-		return w.refuse(docs, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or ingest into a new collection", name, space, name))
-	}
-	return true, nil
-}
-
-// dimensions lists the dimensions that have a table.
-func (w *writer) dimensions(ctx context.Context) ([]int, error) {
-	rows, err := w.tx.Query(ctx, `
-		SELECT substring(relname from 9)::int FROM pg_class
-		WHERE relname ~ '^vectors_[0-9]+$' AND relkind = 'p' AND relnamespace = current_schema()::regnamespace ORDER BY 1`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[int])
-}
-
-func (w *writer) refuse(docs []batch.Document, why string) (bool, error) {
-	for _, d := range docs {
-		w.outcomes = append(w.outcomes, wire.Outcome{Version: d.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
-	}
-	return false, nil
 }
 
 // goLive makes the versions ready and the ones they follow superseded.

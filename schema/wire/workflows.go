@@ -31,7 +31,6 @@ const (
 	ActivityMerge    = "curate-merge"    // segments of the lexical index
 	ActivityVectors  = "curate-vectors"  // of a large collection
 	ActivitySweep    = "curate-sweep"    // what merges, generations and a deletion left
-	ActivityNote     = "curate-note"     // marks the versions that are done with
 
 	// WorkflowRebuild takes a Rebuild: a new generation beside the old one,
 	// then one flip.

@@ -1,0 +1,257 @@
+// Package curate tends collections after their documents: it has the steps of
+// the workflow CurateCollection, and the reconciler that begins curations nobody
+// asked for.
+//
+// Each step finds its work in the store and does some of it; none relies on what
+// a signal said. So it may run twice at once, be killed anywhere, and be begun by
+// anyone, as often as they like.
+package curate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/activity"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const scope = "github.com/sluice-rag/sluice/internal/curate"
+
+var tracer = otel.Tracer(scope)
+
+// Store does the work. Every method concerns the live generation of a
+// collection, unless it says otherwise; schema.ErrNotFound says that the
+// collection was deleted.
+type Store interface {
+	// BackfillLexical indexes up to limit versions that lack their entry.
+	BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error)
+	// ClusterChanged takes some versions that came or went into account, and
+	// marks them as curated.
+	ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error)
+	// MergeSegments does one merge of index segments; 0: none was due.
+	MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (merged int, err error)
+	// TendVectors does one step for the vectors of a large collection.
+	TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error)
+	// DropMerged removes segments that were merged more than age ago.
+	DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error)
+	// RemoveGenerations removes some of what generations hold that ended more
+	// than age ago: up to limit versions' passages and vectors at a time.
+	RemoveGenerations(ctx context.Context, tenant, collection uuid.UUID, age time.Duration, limit int) (removed int, more bool, err error)
+	// PurgeCollection removes up to limit rows of each kind that belong to a
+	// collection, if that was deleted.
+	PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error)
+}
+
+// Options are the settings of curation. Zero values take the defaults.
+type Options struct {
+	// Slice is how long one run of a step goes on while there is work: between
+	// them signals are heard and the other steps have their turn. Default 20 s.
+	Slice time.Duration
+	// Keep is how long what a merge or another generation replaced stays for the
+	// queries that read it. Default 10 minutes; negative is none.
+	Keep time.Duration
+}
+
+func (o Options) defaults() Options {
+	if o.Slice <= 0 {
+		o.Slice = 20 * time.Second
+	}
+	if o.Keep == 0 {
+		o.Keep = 10 * time.Minute
+	}
+	return o
+}
+
+// How much one call of the store does.
+const (
+	backfillVersions = 256
+	removeVersions   = 200
+	purgeRows        = 5000
+)
+
+// Activities are the steps of CurateCollection.
+type Activities struct {
+	store   Store
+	options Options
+}
+
+// NewActivities makes the steps.
+func NewActivities(s Store, o Options) *Activities {
+	return &Activities{store: s, options: o.defaults()}
+}
+
+// Backfill indexes versions that lack their entry in the lexical index.
+func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	return a.run(ctx, "backfill", in, func(ctx context.Context) (int, bool, error) {
+		done, left, err := a.store.BackfillLexical(ctx, in.Tenant, in.Collection, backfillVersions)
+		return done, done > 0 && left > 0, err
+	})
+}
+
+// Cluster takes sections that came and went into account.
+func (a *Activities) Cluster(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	return a.run(ctx, "cluster", in, func(ctx context.Context) (int, bool, error) {
+		done, left, err := a.store.ClusterChanged(ctx, in.Tenant, in.Collection)
+		return done, done > 0 && left > 0, err
+	})
+}
+
+// Merge merges segments of the lexical index as long as a merge is due.
+func (a *Activities) Merge(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	return a.run(ctx, "merge", in, func(ctx context.Context) (int, bool, error) {
+		n, err := a.store.MergeSegments(ctx, in.Tenant, in.Collection)
+		return n, n > 0, err
+	})
+}
+
+// Vectors tends the vectors of a large collection.
+func (a *Activities) Vectors(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	return a.run(ctx, "vectors", in, func(ctx context.Context) (int, bool, error) {
+		more, err := a.store.TendVectors(ctx, in.Tenant, in.Collection)
+		if more {
+			return 1, true, err
+		}
+		return 0, false, err
+	})
+}
+
+// Sweep removes merged segments, generations that ended, and what is left of a
+// deleted collection.
+func (a *Activities) Sweep(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	keep := max(a.options.Keep, 0)
+	return a.run(ctx, "sweep", in, func(ctx context.Context) (int, bool, error) {
+		merged, err := a.store.DropMerged(ctx, in.Tenant, in.Collection, keep)
+		if err != nil {
+			return merged, false, fmt.Errorf("drop merged segments: %w", err)
+		}
+		removed, more, err := a.store.RemoveGenerations(ctx, in.Tenant, in.Collection, keep, removeVersions)
+		if err != nil {
+			return merged + removed, false, fmt.Errorf("remove generations: %w", err)
+		}
+		purged, left, err := a.store.PurgeCollection(ctx, in.Tenant, in.Collection, purgeRows)
+		if err != nil {
+			return merged + removed + purged, false, fmt.Errorf("purge the collection: %w", err)
+		}
+		return merged + removed + purged, more || left, nil
+	})
+}
+
+// piece does some work and reports how much, and whether there is more that can
+// be done now: what is left when none was done waits for something else.
+type piece func(ctx context.Context) (did int, more bool, err error)
+
+// run does pieces of a step for a while, with heartbeats.
+func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do piece) (out wire.Curated, err error) {
+	ctx, span := tracer.Start(ctx, "curate "+step, trace.WithAttributes(
+		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.collection", in.Collection.String())))
+	defer span.End()
+	defer beat(ctx)()
+	begin := time.Now()
+	for {
+		var did int
+		did, out.More, err = do(ctx)
+		out.Did += did
+		if err != nil || !out.More || time.Since(begin) > a.options.Slice || ctx.Err() != nil {
+			break
+		}
+	}
+	if errors.Is(err, schema.ErrNotFound) {
+		out.More, err = false, nil // deleted: what it left is swept
+	}
+	meters.record(ctx, step, time.Since(begin), out.Did, err)
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		slog.WarnContext(ctx, "a step of a curation failed", "step", step, "tenant", in.Tenant, "collection", in.Collection,
+			"try", activity.GetInfo(ctx).Attempt, "error", err)
+		return out, fmt.Errorf("curate %s: %w", step, err)
+	}
+	if out.Did > 0 {
+		slog.DebugContext(ctx, "curated", "step", step, "tenant", in.Tenant, "collection", in.Collection, "did", out.Did, "more", out.More)
+	}
+	return out, nil
+}
+
+// beat shows Temporal that an activity lives, until the function that it returns
+// is called.
+func beat(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(2 * time.Second)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// instruments are curation's metrics.
+type instruments struct {
+	runs, did, begun metric.Int64Counter
+	duration         metric.Float64Histogram
+}
+
+var meters = newInstruments()
+
+func newInstruments() instruments {
+	meter := otel.Meter(scope)
+	counter := func(name, unit, what string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		must(err)
+		return c
+	}
+	duration, err := meter.Float64Histogram("sluice.curate.step.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time of a step of a curation, by step."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300))
+	must(err)
+	return instruments{
+		runs:     counter("sluice.curate.steps", "{step}", "Steps of curations that ran, by step and outcome."),
+		did:      counter("sluice.curate.done", "{thing}", "What steps did, by step: versions indexed and clustered, segments merged, rows and segments swept, steps for vectors."),
+		begun:    counter("sluice.curate.begun", "{workflow}", "Curations and rebuilds that the reconciler began, by workflow."),
+		duration: duration,
+	}
+}
+
+// must stops the program for a malformed instrument, which no run survives.
+func must(err error) {
+	if err != nil {
+		panic("curate: " + err.Error())
+	}
+}
+
+func (m instruments) record(ctx context.Context, step string, took time.Duration, did int, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = "failed"
+	}
+	of := attribute.String("step", step)
+	m.runs.Add(ctx, 1, metric.WithAttributes(of, attribute.String("outcome", outcome)))
+	m.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of))
+	if did > 0 {
+		m.did.Add(ctx, int64(did), metric.WithAttributes(of))
+	}
+}

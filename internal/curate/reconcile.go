@@ -1,0 +1,127 @@
+package curate
+
+// The reconciler begins what nobody asked for: curations of collections whose
+// signal got lost, that an older build filled, or that have something to sweep
+// by now; and rebuilds that no workflow works on. That, and no signal, is what
+// guarantees that each comes about.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Found is what the reconciler looks at, of all tenants.
+type Found interface {
+	// Uncurated lists collections behind one, in the order of their ids: those
+	// with versions that were not taken note of for longer than age, or with
+	// something to sweep for longer than keep.
+	Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
+	// Rebuilds lists generations that are being built.
+	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
+}
+
+// Workflows begins workflows. One that runs already goes on as it does.
+type Workflows interface {
+	Curate(ctx context.Context, in wire.Curation) error
+	Rebuild(ctx context.Context, in wire.Rebuild) error
+}
+
+// ReconcilerOptions are the settings of the reconciler.
+type ReconcilerOptions struct {
+	Every time.Duration // between two looks
+	Age   time.Duration // for which the signal has time
+	Keep  time.Duration // as in Options
+}
+
+const (
+	// atOnce bounds what one look begins.
+	atOnce = 20
+	// A collection whose curation is begun again and again, because something
+	// about it fails, waits longer each time.
+	firstPause = 10 * time.Second
+	mostPause  = 10 * time.Minute
+)
+
+// NewReconciler makes the reconciler. Any number may run.
+func NewReconciler(f Found, w Workflows, o ReconcilerOptions) lifecycle.Service {
+	if o.Keep == 0 {
+		o.Keep = Options{}.defaults().Keep
+	}
+	r := &reconciler{found: f, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
+	return lifecycle.NewLoop("curation reconciler", nil, func(fetch, _ context.Context) error {
+		tick := time.NewTicker(o.Every)
+		defer tick.Stop()
+		for {
+			if err := r.round(fetch); err != nil && fetch.Err() == nil {
+				slog.WarnContext(fetch, "cannot look for collections to curate; trying again", "error", err)
+			}
+			select {
+			case <-fetch.Done():
+				return fetch.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+type reconciler struct {
+	found     Found
+	workflows Workflows
+	options   ReconcilerOptions
+	after     uuid.UUID
+	begun     map[uuid.UUID]pause
+}
+
+// pause is until when a collection is left alone, and how long that is.
+type pause struct {
+	until time.Time
+	next  time.Duration
+}
+
+func (r *reconciler) round(ctx context.Context) error {
+	rebuilds, err := r.found.Rebuilds(ctx, atOnce)
+	if err != nil {
+		return fmt.Errorf("list rebuilds: %w", err)
+	}
+	for _, b := range rebuilds {
+		if err := r.workflows.Rebuild(ctx, b); err != nil {
+			return err
+		}
+	}
+	list, err := r.found.Uncurated(ctx, r.after, r.options.Age, max(r.options.Keep, 0), atOnce)
+	if err != nil {
+		return fmt.Errorf("list collections to curate: %w", err)
+	}
+	if r.after = uuid.Nil; len(list) == atOnce {
+		r.after = list[len(list)-1].Collection // the rest next time
+	}
+	now := time.Now()
+	for id, p := range r.begun {
+		if now.Sub(p.until) > mostPause {
+			delete(r.begun, id)
+		}
+	}
+	for _, c := range list {
+		p := r.begun[c.Collection]
+		if now.Before(p.until) {
+			continue
+		}
+		if err := r.workflows.Curate(ctx, c); err != nil {
+			return err
+		}
+		next := min(max(2*p.next, firstPause), mostPause)
+		r.begun[c.Collection] = pause{until: now.Add(next), next: next}
+		meters.begun.Add(ctx, 1, metric.WithAttributes(attribute.String("workflow", wire.WorkflowCurate)))
+		slog.DebugContext(ctx, "began a curation", "tenant", c.Tenant, "collection", c.Collection)
+	}
+	return nil
+}

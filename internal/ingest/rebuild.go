@@ -1,0 +1,297 @@
+package ingest
+
+// The steps of RebuildCollection: stored sections to passages and vectors of
+// another generation. No file is parsed again: sections are shared by all
+// generations. Each step is safe to run again, and to run twice at once.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Generations is what a rebuild reads and writes. Every method that takes a
+// Rebuild gives batch.ErrOver when that generation is not being built.
+type Generations interface {
+	// Lacking lists the live versions that the generation lacks, in the order of
+	// their ids.
+	Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batch.Lacking, error)
+	// StoredTexts reads the text of the versions that are live.
+	StoredTexts(ctx context.Context, in wire.Rebuild, versions []uuid.UUID) ([]batch.Stored, error)
+	// WriteGeneration adds versions to the generation, those that are still live
+	// and not in it. It returns how many; a *batch.RefusedError is final.
+	WriteGeneration(ctx context.Context, in wire.Rebuild, docs []batch.Recut) (int, error)
+	RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) error
+	// FlipGeneration makes the generation live if no live version lacks it. Else
+	// it returns the lacking ones, up to limit, and holds up ingestion of the
+	// collection for a while so that they can be caught up with.
+	FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.Duration, limit int) (live bool, left []uuid.UUID, err error)
+	// RetryRefused queues again the documents that failed during the rebuild
+	// because the model server had another model than the generation before.
+	RetryRefused(ctx context.Context, in wire.Rebuild) (int, error)
+	FailRebuild(ctx context.Context, in wire.Rebuild, reason string) error
+}
+
+const (
+	// lackingPage is how many versions one list holds: their ids go through
+	// Temporal, which takes 2 MB.
+	lackingPage = 4000
+	// partVersions and partTokens bound what is cut at once.
+	partVersions = 64
+	partTokens   = 250_000
+	// flipTries is how often the flip catches up with versions by itself, and
+	// flipHold how long ingestion waits for it at most.
+	flipTries = 10
+	flipHold  = 30 * time.Second
+	flipParts = 256
+)
+
+// Rebuilder has the steps of RebuildCollection.
+type Rebuilder struct {
+	generations Generations
+	models      Models
+	curation    Curation
+}
+
+// NewRebuilder makes the steps. curation hears of collections with a new
+// generation, and what is left of the old one.
+func NewRebuilder(g Generations, m Models, c Curation) *Rebuilder {
+	return &Rebuilder{generations: g, models: m, curation: c}
+}
+
+// step runs one step under a span, with heartbeats, and gives its errors the
+// types by which the workflow knows them.
+func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do func(context.Context) error) error {
+	ctx, span := tracer.Start(ctx, "rebuild "+name, trace.WithAttributes(
+		attribute.String("sluice.tenant", in.Tenant.String()),
+		attribute.String("sluice.collection", in.Collection.String()),
+		attribute.Int("sluice.generation", in.Generation)))
+	defer span.End()
+	begin := time.Now()
+	err := beating(ctx, do)
+	meters.rebuild.Record(ctx, time.Since(begin).Seconds(), metric.WithAttributes(attribute.String("step", name)))
+	log := slog.With("step", name, "tenant", in.Tenant, "collection", in.Collection, "generation", in.Generation)
+	var refused *batch.RefusedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, batch.ErrOver):
+		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorRebuildOver, nil)
+	case errors.As(err, &refused):
+		log.ErrorContext(ctx, "the collection cannot be rebuilt", "reason", refused.Reason)
+		return temporal.NewNonRetryableApplicationError(refused.Reason, wire.ErrorRebuildRefused, nil)
+	}
+	span.RecordError(err)
+	span.SetStatus(codes.Error, err.Error())
+	log.WarnContext(ctx, "a step of a rebuild failed; trying again", "try", activity.GetInfo(ctx).Attempt, "error", err)
+	return fmt.Errorf("rebuild %s: %w", name, err)
+}
+
+// beating runs do and shows Temporal meanwhile that it lives.
+func beating(ctx context.Context, do func(context.Context) error) error {
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(beat)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				activity.RecordHeartbeat(ctx)
+			}
+		}
+	})
+	defer wg.Wait()
+	defer close(stop)
+	return do(ctx)
+}
+
+// List finds a page of what is lacking and divides it into parts.
+func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildParts, error) {
+	var out wire.RebuildParts
+	err := r.step(ctx, "list", in, func(ctx context.Context) error {
+		lacking, err := r.generations.Lacking(ctx, in, lackingPage)
+		if err != nil {
+			return fmt.Errorf("find versions without generation %d: %w", in.Generation, err)
+		}
+		for _, versions := range parts(lacking) {
+			out.Parts = append(out.Parts, wire.RebuildPart{Rebuild: in, Versions: versions})
+		}
+		return nil
+	})
+	return out, err
+}
+
+// parts divides versions so that one part is cut at once.
+func parts(lacking []batch.Lacking) [][]uuid.UUID {
+	var out [][]uuid.UUID
+	var tokens int64
+	for _, l := range lacking {
+		last := len(out) - 1
+		if last < 0 || len(out[last]) == partVersions || tokens+l.Tokens > partTokens {
+			out, tokens = append(out, nil), 0
+			last++
+		}
+		out[last] = append(out[last], l.Version)
+		tokens += l.Tokens
+	}
+	return out
+}
+
+// Cut cuts and encodes a part's versions and writes them.
+func (r *Rebuilder) Cut(ctx context.Context, in wire.RebuildPart) error {
+	return r.step(ctx, "cut", in.Rebuild, func(ctx context.Context) error { return r.cut(ctx, in.Rebuild, in.Versions) })
+}
+
+func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UUID) error {
+	stored, err := r.generations.StoredTexts(ctx, in, versions)
+	if err != nil {
+		return fmt.Errorf("read the text of %d versions: %w", len(versions), err)
+	}
+	if len(stored) == 0 {
+		return nil // none is live any more
+	}
+	docs, err := r.recut(ctx, stored)
+	if errors.Is(err, schema.ErrInvalid) {
+		if len(stored) == 1 {
+			return &batch.RefusedError{Reason: fmt.Sprintf("the model server cannot take document %q: %v", stored[0].ExternalID, err)}
+		}
+		for _, s := range stored { // one of them; the rest need not wait for it
+			if err := r.cut(ctx, in, []uuid.UUID{s.Version}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	n, err := r.generations.WriteGeneration(ctx, in, docs)
+	if err != nil {
+		return fmt.Errorf("write %d versions of generation %d: %w", len(docs), in.Generation, err)
+	}
+	meters.rebuilt.Add(ctx, int64(n))
+	return nil
+}
+
+// recut cuts texts into passages, and those into vectors.
+func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored) ([]batch.Recut, error) {
+	drafts := make([]*draft, len(stored))
+	var runs [][]string
+	for i, s := range stored {
+		drafts[i] = &draft{text: batch.Text{Title: s.Title}}
+		for _, sec := range s.Sections {
+			drafts[i].add(sec)
+		}
+		runs = drafts[i].runs(runs)
+	}
+	scores, threshold, err := scoresOf(ctx, r.models, runs)
+	if err != nil {
+		return nil, fmt.Errorf("score %d runs of sentences: %w", len(runs), err)
+	}
+	var inputs []string
+	for i, d := range drafts {
+		if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], threshold); reason != nil {
+			return nil, &batch.RefusedError{Reason: fmt.Sprintf("document %q: %s", stored[i].ExternalID, reason.Message)}
+		}
+		for _, sec := range d.text.Sections {
+			for _, p := range sec.Passages {
+				inputs = append(inputs, Embedded(d.text.Title, sec.HeadingPath, sec.Text[p.Start:p.End]))
+			}
+		}
+	}
+	vectors, space, err := r.models.Encode(ctx, wire.LaneBulk, inputs)
+	if err != nil {
+		return nil, fmt.Errorf("encode %d passages: %w", len(inputs), err)
+	}
+	if vectors.Len() != len(inputs) {
+		return nil, fmt.Errorf("the model server sent %d vectors for %d passages", vectors.Len(), len(inputs))
+	}
+	docs := make([]batch.Recut, len(stored))
+	row := 0
+	for i, d := range drafts {
+		n := d.text.Passages()
+		docs[i] = batch.Recut{Version: stored[i].Version, Sections: d.text.Sections,
+			Vectors: batch.NewVectors(space, vectors.Dimension, vectors.Data[row*vectors.Dimension:(row+n)*vectors.Dimension])}
+		row += n
+	}
+	return docs, nil
+}
+
+// Cluster clusters the sections of the generation from the beginning.
+func (r *Rebuilder) Cluster(ctx context.Context, in wire.Rebuild) error {
+	return r.step(ctx, "cluster", in, func(ctx context.Context) error {
+		if err := r.generations.RebuildClusters(ctx, in.Tenant, in.Collection, in.Generation); err != nil {
+			return fmt.Errorf("cluster generation %d: %w", in.Generation, err)
+		}
+		return nil
+	})
+}
+
+// Flip makes the generation live. Versions that came meanwhile it catches up
+// with, while ingestion waits; when there are too many of them it reports
+// false, and they are cut as the others were.
+func (r *Rebuilder) Flip(ctx context.Context, in wire.Rebuild) (live bool, err error) {
+	err = r.step(ctx, "flip", in, func(ctx context.Context) error {
+		for range flipTries {
+			now, left, err := r.generations.FlipGeneration(ctx, in, flipHold, flipParts+1)
+			if err != nil {
+				return fmt.Errorf("make generation %d live: %w", in.Generation, err)
+			}
+			if live = now; live {
+				break
+			}
+			if len(left) > flipParts {
+				return nil
+			}
+			for len(left) > 0 {
+				n := min(len(left), partVersions)
+				if err := r.cut(ctx, in, left[:n]); err != nil {
+					return err
+				}
+				left = left[n:]
+			}
+		}
+		if !live {
+			return nil
+		}
+		r.curation.Changed(in.Tenant, in.Collection)
+		queued, err := r.generations.RetryRefused(ctx, in)
+		if err != nil {
+			return fmt.Errorf("queue documents of the new model again: %w", err)
+		}
+		slog.InfoContext(ctx, "a rebuilt generation is live", "tenant", in.Tenant, "collection", in.Collection,
+			"generation", in.Generation, "queued", queued)
+		return nil
+	})
+	return live, err
+}
+
+// Fail ends the rebuild with its reason.
+func (r *Rebuilder) Fail(ctx context.Context, in wire.Rebuild, reason string) error {
+	return r.step(ctx, "fail", in, func(ctx context.Context) error {
+		if err := r.generations.FailRebuild(ctx, in, clip(reason)); err != nil {
+			return fmt.Errorf("mark generation %d as failed: %w", in.Generation, err)
+		}
+		return nil
+	})
+}
