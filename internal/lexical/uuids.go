@@ -26,9 +26,13 @@ func newUUIDTable(ids []uuid.UUID) uuidTable {
 	return t
 }
 
+// start mixes all bytes: ids may be random or count up.
 func (t uuidTable) start(id uuid.UUID) int {
-	h := binary.LittleEndian.Uint64(id[8:]) ^ binary.LittleEndian.Uint64(id[:8])
-	return int(h * 0x9e3779b97f4a7c15 >> 32 & uint64(len(t)-1))
+	h := binary.BigEndian.Uint64(id[:8])*0x9e3779b97f4a7c15 ^ binary.BigEndian.Uint64(id[8:])
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	return int(h & uint64(len(t)-1))
 }
 
 // each calls found with every place of id in ids.
