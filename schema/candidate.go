@@ -53,6 +53,7 @@ type StageReport struct {
 // Judged is a candidate in a stage's report.
 type Judged struct {
 	Document string             `json:"document,omitempty"` // external id
+	Version  uuid.UUID          `json:"version,omitzero"`
 	Location string             `json:"location,omitempty"`
 	Cluster  uuid.UUID          `json:"cluster,omitzero"`
 	Score    float64            `json:"score"`

@@ -228,7 +228,7 @@ func (b *workbench) nearest(ctx context.Context, s space, q []float32, k int) ([
 	}
 	out := make([]uuid.UUID, len(hits))
 	for i, h := range hits {
-		out[i] = h.Passage.ID
+		out[i] = h.Passage
 	}
 	return out, nil
 }

@@ -20,7 +20,7 @@ type question struct {
 	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
 	Plan       string   `placeholder:"PLAN" help:"Retrieval plan; the default one when empty."`
 	Filter     []string `short:"f" sep:"none" help:"Narrow by metadata, e.g. 'year >= 2024 and region in (emea, apac)'; may be repeated." placeholder:"FILTER"`
-	K          int      `short:"k" help:"How many passages; the plan's own number when 0."`
+	K          int      `short:"k" help:"How many candidates; the plan's own number when 0. An answer is made from these at most."`
 }
 
 func (q question) query() (api.Query, error) {
@@ -37,7 +37,7 @@ func (q question) query() (api.Query, error) {
 
 type searchCommand struct {
 	question
-	Explain bool `help:"Show what each stage of the plan did."`
+	Explain bool `help:"Show what each stage of the plan did, kept and dropped."`
 }
 
 func (s *searchCommand) Run(ctx context.Context) error {
@@ -61,8 +61,8 @@ func (s *searchCommand) Run(ctx context.Context) error {
 		fmt.Printf("%2d. %.4f  %s  (%s)\n", i+1, p.Score, printable(p.ExternalID), printable(p.Location))
 		indent(os.Stdout, "      ", p.Text, 96)
 	}
-	fmt.Printf("%d passages in %.0f ms, plan %s\n", len(found.Passages), found.Millis, found.Plan)
-	printTrace(found.Trace)
+	fmt.Printf("%d passages in %.0f ms, plan %s; an answer would be made from %s\n", len(found.Passages), found.Millis, found.Plan, numbers(found.Context))
+	printTrace(os.Stdout, found.Trace)
 	return nil
 }
 
@@ -109,12 +109,6 @@ func printAnswer(a schema.Answer) {
 		}
 		fmt.Printf("\n  [%d] %s, %s\n", i+1, printable(title), printable(c.Location))
 		indent(os.Stdout, "      | ", c.Quote, 92)
-	}
-}
-
-func printTrace(trace []schema.StageReport) {
-	for _, s := range trace {
-		fmt.Printf("  %-12s %6d in %6d out %8.1f ms  %s\n", s.Stage, s.In, s.Out, s.Millis, printable(s.Why))
 	}
 }
 

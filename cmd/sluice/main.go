@@ -34,6 +34,7 @@ type commands struct {
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
+	Plans       plansCommand       `cmd:"" help:"List retrieval plans, or check one of your own."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`

@@ -57,13 +57,26 @@ type Question struct {
 	Plan       string
 	Filter     schema.Filter
 	K          int
+	Documents  int
+	Explain    bool
 }
 
-// Found is what a search found.
+// Found is what a search found: the ranking, and what of it an answer would be
+// made from.
 type Found struct {
 	Plan       string
 	Candidates []schema.Candidate
+	Context    []int
+	Documents  []schema.RankedDocument
 	Trace      []schema.StageReport
+}
+
+// Plans are the retrieval plans.
+type Plans interface {
+	Plans() []schema.Plan
+	// CheckPlan reads a plan and says what is wrong with it as a FieldError that
+	// names the plan's field.
+	CheckPlan(text string) (schema.Plan, error)
 }
 
 // Questions searches, answers and keeps jobs. Groups of the principal decide

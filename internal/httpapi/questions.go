@@ -35,7 +35,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err != nil {
 		return Question{}, err
 	}
-	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K}, nil
+	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain}, nil
 }
 
 func (s *server) routeQuestions() {
@@ -53,7 +53,8 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
-			out := api.SearchResult{Query: q.Text, Plan: found.Plan, Passages: some(found.Candidates), Millis: float64(time.Since(begin).Microseconds()) / 1000}
+			out := api.SearchResult{Query: q.Text, Plan: found.Plan, Passages: some(found.Candidates), Context: some(found.Context),
+				Documents: found.Documents, Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			if in.Body.Explain {
 				out.Trace = found.Trace
 			}

@@ -26,6 +26,7 @@ type Options struct {
 	Collections   Collections
 	Documents     Documents
 	Questions     Questions
+	Plans         Plans
 	Tenants       Tenants
 	Idempotency   Idempotency
 	// Ready says why the server cannot serve now, or nil.
@@ -68,6 +69,7 @@ func New(o Options) http.Handler {
 	s.routeDocuments()
 	s.routeUploads()
 	s.routeQuestions()
+	s.routePlans()
 	s.routeTenants()
 
 	mux.HandleFunc("GET /docs", docsPage)

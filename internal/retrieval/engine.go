@@ -3,18 +3,24 @@
 // gives candidates, and reports what went in, what came out, why, and how long
 // it took. That report is the explanation of a search.
 //
-// A stage has a file of its own. Models and the index are behind the small
-// interfaces that the stages need.
+// A plan has two results. The ranking is what the stages up to the first that
+// selects (gradient, limit, order) find; the context is what the selecting ones
+// choose of it, to make an answer from.
+//
+// A stage has a file of its own. Candidates are light (item.go): places and
+// scores; texts are loaded at the end, for what is returned, and checked then
+// against what is live and visible. Models, index and texts are behind the small
+// interfaces that the stages need (sources.go).
 package retrieval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -27,78 +33,35 @@ import (
 
 const scope = "github.com/sluice-rag/sluice/internal/retrieval"
 
-// Model is what stages ask of the model server.
-type Model interface {
-	// Encode returns a unit vector per text, a zero vector for a text without
-	// a word that the model knows, and the name of the vectors' space.
-	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
-}
-
-// Index is what stages ask of the store.
-type Index interface {
-	// Nearest returns the q.K passages nearest to q.Vector, best first, equal
-	// ones by passage id, among the passages that are live, that the principal
-	// may see and that match the filter; it is exact. An unknown collection
-	// gives schema.ErrNotFound, one without vectors none, one whose vectors
-	// are of another space a *SpaceError.
-	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
-}
-
-// NearestQuery asks for the passages nearest to a vector.
-type NearestQuery struct {
-	Principal  schema.Principal
-	Collection uuid.UUID
-	Space      string // of Vector
-	Vector     []float32
-	Filter     schema.Filter
-	K          int
-}
-
-// Hit is a passage that Nearest found, with its section.
-type Hit struct {
-	Passage    schema.Passage
-	Section    schema.Section
-	Version    uuid.UUID
-	Document   uuid.UUID
-	ExternalID string
-	Title      string
-	Similarity float64 // inner product of unit vectors, in [-1, 1] but for rounding
-}
-
-// SpaceError says that the model server makes vectors of one space and the
-// collection holds vectors of another, so they cannot be compared.
-type SpaceError struct {
-	Collection uuid.UUID
-	Stored     string
-	Served     string
-}
-
-func (e *SpaceError) Error() string {
-	return fmt.Sprintf("collection %s holds vectors of space %q but the model server serves %q: start gpu-segmenter with the model pack of %q, "+
-		"or ingest the documents into a new collection", e.Collection, e.Stored, e.Served, e.Stored)
-}
-
-// Unwrap makes errors.Is(err, schema.ErrConflict) true.
-func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
-
 // Bounds of a query.
 const (
-	MaxK        = 100  // passages asked for
-	MaxQuestion = 4000 // characters
+	MaxK         = 100  // candidates asked for
+	MaxDocuments = 1000 // documents asked for
+	MaxQuestion  = 4000 // characters
+	// defaultK is how many candidates are returned, and make the context, when
+	// neither the query nor the plan says.
+	defaultK = 10
 )
+
+// Sources are what stages draw on.
+type Sources struct {
+	Model   Model
+	Lexical Lexical
+	Vectors Vectors
+	Texts   Texts
+}
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
 	plans    *Catalogue
-	model    Model
-	index    Index
+	sources  Sources
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
 }
 
 // NewEngine makes an Engine of its parts.
-func NewEngine(plans *Catalogue, model Model, index Index) (*Engine, error) {
+func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	meter := otel.Meter(scope)
 	duration, err := meter.Float64Histogram("sluice.plan.stage.duration", metric.WithUnit("s"),
 		metric.WithDescription("time that a stage of a plan took"))
@@ -110,18 +73,24 @@ func NewEngine(plans *Catalogue, model Model, index Index) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, model: model, index: index, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found.
 type Result struct {
-	Plan       string
-	Candidates []schema.Candidate // best first
-	Trace      []schema.StageReport
+	Plan string
+	// Candidates are the ranking, best first.
+	Candidates []schema.Candidate
+	// Context are indices into Candidates, in the order in which an answer's
+	// maker should read them.
+	Context   []int
+	Documents []schema.RankedDocument // as many as the query asked for
+	Trace     []schema.StageReport
 }
 
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
-// "text", "k" or "filter", without running it, and returns the plan's name.
+// "text", "k", "documents" or "filter", without running it, and returns the
+// plan's name.
 func (e *Engine) Check(q wire.Query) (plan string, err error) {
 	p, err := e.check(q)
 	return p.Name, err
@@ -141,6 +110,8 @@ func (e *Engine) check(q wire.Query) (Plan, error) {
 		return Plan{}, schema.Invalid("text", "has over %d characters", MaxQuestion)
 	case q.K < 0 || q.K > MaxK:
 		return Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", MaxK)
+	case q.Documents < 0 || q.Documents > MaxDocuments:
+		return Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", MaxDocuments)
 	}
 	return plan, q.Filter.Validate()
 }
@@ -149,6 +120,9 @@ func (e *Engine) check(q wire.Query) (Plan, error) {
 // tenant every live version without labels, and every labelled one of which the
 // principal's groups hold a label. No scope widens that; an admin key without
 // groups sees unlabelled documents only.
+//
+// The query's K says how many candidates are returned, and bounds the context;
+// it does not change how deep stages look.
 func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 	plan, err := e.check(q)
 	if err != nil {
@@ -157,52 +131,109 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 	ctx, span := e.tracer.Start(ctx, "plan "+plan.Name, trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
-	result := Result{Plan: plan.Name}
-	t := &task{query: q, model: e.model, index: e.index}
-	for _, s := range plan.stages {
-		report, err := e.runStage(ctx, plan, s, t, &result.Candidates)
-		if err != nil {
-			span.SetStatus(codes.Error, err.Error())
-			return Result{}, fmt.Errorf("stage %s of plan %s: %w", s.name(), plan.Name, err)
-		}
-		result.Trace = append(result.Trace, report)
+	result, err := e.run(ctx, plan, q)
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
 	}
 	return result, nil
 }
 
-func (e *Engine) runStage(ctx context.Context, plan Plan, s stage, t *task, candidates *[]schema.Candidate) (schema.StageReport, error) {
+func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
+	t, err := newTask(ctx, e.sources, q)
+	if err != nil {
+		return Result{}, err
+	}
+	var found candidates
+	var ranking *candidates // set by the first stage that selects
+	steps := make([]step, 0, len(plan.stages))
+	for _, s := range plan.stages {
+		if _, ok := s.(selecting); ok && ranking == nil {
+			all := found
+			ranking = &all
+		}
+		step, err := e.runStage(ctx, plan, s, t, found)
+		if err != nil {
+			return Result{}, fmt.Errorf("stage %s: %w", s.name(), err)
+		}
+		steps = append(steps, step)
+		found = candidates{unit: step.unit, items: step.items}
+	}
+	if ranking == nil {
+		all := found
+		ranking = &all
+		found.items, _ = cut(found.items, defaultK)
+	}
+	return t.result(ctx, plan, *ranking, found.items, steps)
+}
+
+// step is a stage's work, before it becomes a report.
+type step struct {
+	outcome
+	name string
+	in   int
+	took time.Duration
+}
+
+func (e *Engine) runStage(ctx context.Context, plan Plan, s stage, t *task, in candidates) (step, error) {
 	ctx, span := e.tracer.Start(ctx, "stage "+s.name())
 	defer span.End()
 	start := time.Now()
-	out, why, err := s.run(ctx, t, *candidates)
+	out, err := s.run(ctx, t, in)
 	took := time.Since(start)
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return schema.StageReport{}, err
+		return step{}, err
 	}
 	labels := metric.WithAttributes(attribute.String("plan", plan.Name), attribute.String("stage", s.name()))
 	e.duration.Record(ctx, took.Seconds(), labels)
-	e.out.Record(ctx, int64(len(out)), labels)
-	span.SetAttributes(attribute.Int("sluice.in", len(*candidates)), attribute.Int("sluice.out", len(out)))
-	report := schema.StageReport{Stage: s.name(), In: len(*candidates), Out: len(out), Millis: millis(took), Why: why}
-	*candidates = out
-	return report, nil
+	e.out.Record(ctx, int64(len(out.items)), labels)
+	span.SetAttributes(attribute.Int("sluice.in", len(in.items)), attribute.Int("sluice.out", len(out.items)))
+	return step{outcome: out, name: s.name(), in: len(in.items), took: took}, nil
 }
 
-// millis is d in milliseconds, to the microsecond.
-func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-
-// task is one run of a plan.
-type task struct {
-	query wire.Query
-	model Model
-	index Index
+// candidates are what one stage gives to the next: of one unit, best first.
+type candidates struct {
+	unit  schema.Unit // empty before the first stage
+	items []item
 }
 
-// stage is one step of a plan: from candidates to candidates, with a sentence
-// that says why.
+// outcome is what a stage did.
+type outcome struct {
+	unit       schema.Unit
+	items      []item
+	dropped    []judged
+	why        string
+	statistics map[string]float64 // for admins
+}
+
+// note takes over what a component says beside its hits.
+func (o *outcome) note(f found) {
+	if f.note != "" && !strings.Contains(o.why, f.note) {
+		o.why = join(o.why, f.note)
+	}
+	for k, v := range f.statistics {
+		if o.statistics == nil {
+			o.statistics = map[string]float64{}
+		}
+		if _, ok := o.statistics[k]; !ok {
+			o.statistics[k] = v
+		}
+	}
+}
+
+// stage is one step of a plan: from candidates to candidates.
 type stage interface {
 	name() string
-	run(ctx context.Context, t *task, in []schema.Candidate) (out []schema.Candidate, why string, err error)
+	// fit says which units come out when units of in go in ("" for the first
+	// stage), or what is wrong, as a FieldError on the parameter.
+	fit(in schema.Unit) (schema.Unit, error)
+	run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
+
+// selecting is a stage that changes the context and not the ranking.
+type selecting interface{ selects() }
+
+var errBounds = errors.New("the passage lies outside its section's text")

@@ -4,13 +4,8 @@ package retrieval
 // validated parameters. What is wrong with one is told by the field's name.
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,20 +18,27 @@ type Plan struct {
 	Name        string
 	Description string
 	stages      []stage
+	described   []schema.PlanStage
 }
 
-// Stages returns the names of the plan's stages in order.
-func (p Plan) Stages() []string {
-	out := make([]string, len(p.stages))
-	for i, s := range p.stages {
-		out[i] = s.name()
-	}
-	return out
+// Stages describes the plan's stages in order, with all their parameters.
+func (p Plan) Stages() []schema.PlanStage { return p.described }
+
+// Describe describes the plan.
+func (p Plan) Describe() schema.Plan {
+	return schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
 }
 
 // kinds are the stages that exist, each with how its parameters are read.
 var kinds = map[string]func(*parameters) stage{
-	"dense": readDense,
+	"dedupe":   readDedupe,
+	"dense":    readDense,
+	"gradient": readGradient,
+	"hybrid":   readHybrid,
+	"lexical":  readLexical,
+	"limit":    readLimit,
+	"order":    readOrder,
+	"zoom":     readZoom,
 }
 
 const maxStages = 32
@@ -72,169 +74,54 @@ func ParsePlan(text []byte) (Plan, error) {
 	case len(stages.Content) > maxStages:
 		return Plan{}, schema.Invalid("stages", "at most %d stages", maxStages)
 	}
+	unit, selected := schema.Unit(""), false
 	for i, node := range stages.Content {
-		s, err := readStage(fmt.Sprintf("stages[%d]", i), node)
+		field := fmt.Sprintf("stages[%d]", i)
+		s, described, err := readStage(field, node)
 		if err != nil {
 			return Plan{}, err
 		}
-		p.stages = append(p.stages, s)
+		field += "." + s.name()
+		out, err := s.fit(unit)
+		var wrong *schema.FieldError
+		if errors.As(err, &wrong) {
+			return Plan{}, schema.Invalid(strings.TrimSuffix(field+"."+wrong.Field, "."), "%s", wrong.Problem)
+		} else if err != nil {
+			return Plan{}, err
+		}
+		_, selects := s.(selecting)
+		if _, again := s.(dedupe); selected && !selects && !again {
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit and order may")
+		}
+		selected = selected || selects
+		unit, described.Unit = out, out
+		p.stages, p.described = append(p.stages, s), append(p.described, described)
 	}
 	return p, nil
 }
 
-func readStage(field string, node *yaml.Node) (stage, error) {
+// named reads "name: {parameters}", or a name alone.
+func named(field, what, example string, node *yaml.Node) (name string, p *parameters, err error) {
 	if node.Kind == yaml.ScalarNode { // "- dense": all parameters at their defaults
 		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{node, {Kind: yaml.MappingNode}}}
 	}
 	if node.Kind != yaml.MappingNode || len(node.Content) != 2 {
-		return nil, schema.Invalid(field, "write one stage per item, for example \"- dense: {k: 10}\"")
+		return "", nil, schema.Invalid(field, "write one %s per item, for example %q", what, example)
 	}
-	kind := node.Content[0].Value
+	name = node.Content[0].Value
+	p, err = readParameters(field+"."+name, node.Content[1])
+	return name, p, err
+}
+
+func readStage(field string, node *yaml.Node) (stage, schema.PlanStage, error) {
+	kind, params, err := named(field, "stage", "- dense: {k: 10}", node)
+	if err != nil {
+		return nil, schema.PlanStage{}, err
+	}
 	read, ok := kinds[kind]
 	if !ok {
-		return nil, schema.Invalid(field, "there is no stage %q; stages are: %s", kind, names(kinds))
-	}
-	params, err := readParameters(field+"."+kind, node.Content[1])
-	if err != nil {
-		return nil, err
+		return nil, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", kind, names(kinds))
 	}
 	s := read(params)
-	return s, params.close()
-}
-
-// parameters is a YAML mapping that is read field by field; the first thing
-// wrong is kept, and what nobody asked for is wrong too.
-type parameters struct {
-	field  string
-	values map[string]*yaml.Node
-	err    error
-}
-
-func readParameters(field string, node *yaml.Node) (*parameters, error) {
-	p := &parameters{field: field, values: map[string]*yaml.Node{}}
-	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
-		return p, nil
-	}
-	if node.Kind != yaml.MappingNode {
-		return nil, schema.Invalid(cmp.Or(field, "plan"), "needs fields with values, found %q", node.Value)
-	}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key := node.Content[i].Value
-		if _, twice := p.values[key]; twice {
-			return nil, schema.Invalid(p.at(key), "is given twice")
-		}
-		p.values[key] = node.Content[i+1]
-	}
-	return p, nil
-}
-
-func (p *parameters) at(name string) string {
-	if name == "" {
-		name = `""`
-	}
-	if p.field == "" {
-		return name
-	}
-	return p.field + "." + name
-}
-
-func (p *parameters) take(name string) *yaml.Node {
-	node := p.values[name]
-	delete(p.values, name)
-	return node
-}
-
-func (p *parameters) fail(name, format string, args ...any) {
-	if p.err == nil {
-		p.err = schema.Invalid(p.at(name), format, args...)
-	}
-}
-
-func (p *parameters) text(name string, required bool) string {
-	node := p.take(name)
-	switch {
-	case node == nil && required:
-		p.fail(name, "is missing")
-	case node == nil:
-	case node.Kind != yaml.ScalarNode || strings.TrimSpace(node.Value) == "":
-		p.fail(name, "needs a text")
-	default:
-		return node.Value
-	}
-	return ""
-}
-
-func (p *parameters) whole(name string, otherwise, least, most int) int {
-	node := p.take(name)
-	if node == nil {
-		return otherwise
-	}
-	n, err := strconv.Atoi(node.Value)
-	if node.Kind != yaml.ScalarNode || err != nil || n < least || n > most {
-		p.fail(name, "needs a whole number from %d to %d, found %q", least, most, node.Value)
-		return otherwise
-	}
-	return n
-}
-
-func (p *parameters) close() error {
-	if p.err == nil && len(p.values) > 0 {
-		name := slices.Min(slices.Collect(maps.Keys(p.values)))
-		p.fail(name, "there is no such field")
-	}
-	return p.err
-}
-
-// Catalogue is a set of plans by name.
-type Catalogue struct {
-	plans     map[string]Plan
-	otherwise string
-}
-
-// LoadCatalogue reads every .yaml file of a folder. A file is named after its
-// plan. otherwise names the plan of queries that name none.
-func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
-	files, err := fs.Glob(folder, "*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("list plans: %w", err)
-	}
-	c := &Catalogue{plans: map[string]Plan{}, otherwise: otherwise}
-	for _, file := range files {
-		text, err := fs.ReadFile(folder, file)
-		if err != nil {
-			return nil, fmt.Errorf("read plan %s: %w", file, err)
-		}
-		p, err := ParsePlan(text)
-		if err != nil {
-			return nil, fmt.Errorf("plan %s: %w", file, err)
-		}
-		if want := strings.TrimSuffix(path.Base(file), ".yaml"); p.Name != want {
-			return nil, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "is %q; the file's name says %q", p.Name, want))
-		}
-		c.plans[p.Name] = p
-	}
-	if _, ok := c.plans[otherwise]; !ok {
-		return nil, fmt.Errorf("load plans: %w", schema.Invalid("plan", "the default plan %q is not among: %s", otherwise, names(c.plans)))
-	}
-	return c, nil
-}
-
-// Plan returns the plan of that name, the default one for "". An unknown name
-// gives a FieldError on "plan" that lists those that exist.
-func (c *Catalogue) Plan(name string) (Plan, error) {
-	if name == "" {
-		name = c.otherwise
-	}
-	p, ok := c.plans[name]
-	if !ok {
-		return Plan{}, schema.Invalid("plan", "there is no plan %q; plans are: %s", name, names(c.plans))
-	}
-	return p, nil
-}
-
-// Names returns the names of all plans, sorted.
-func (c *Catalogue) Names() []string { return slices.Sorted(maps.Keys(c.plans)) }
-
-func names[V any](m map[string]V) string {
-	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+	return s, schema.PlanStage{Stage: kind, Parameters: params.given}, params.close()
 }

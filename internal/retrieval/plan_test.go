@@ -26,8 +26,27 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"two stages in one", "name: p\nstages:\n- {dense: {}, other: {}}", "stages[0]", "one stage per item"},
 		{"unknown parameter", "name: p\nstages:\n- dense: {top: 1}", "stages[0].dense.top", "no such field"},
 		{"k is text", "name: p\nstages:\n- dense: {k: many}", "stages[0].dense.k", "whole number"},
-		{"k is too much", "name: p\nstages:\n- dense: {k: 101}", "stages[0].dense.k", "1 to 100"},
-		{"k is zero", "name: p\nstages:\n- dense: {k: 0}", "stages[0].dense.k", "1 to 100"},
+		{"k is too much", "name: p\nstages:\n- dense: {k: 5001}", "stages[0].dense.k", "1 to 5000"},
+		{"k is zero", "name: p\nstages:\n- dense: {k: 0}", "stages[0].dense.k", "1 to 5000"},
+		{"unit", "name: p\nstages:\n- lexical: {unit: page}", "stages[0].lexical.unit", "passage, section, document, cluster"},
+		{"b", "name: p\nstages:\n- lexical: {b: 1.5}", "stages[0].lexical.b", "from 0 to 1"},
+		{"b is not a number", "name: p\nstages:\n- lexical: {b: NaN}", "stages[0].lexical.b", "from 0 to 1"},
+		{"no components", "name: p\nstages:\n- hybrid: {k: 5}", "stages[0].hybrid.of", "1 to 16"},
+		{"a component's weight", "name: p\nstages:\n- hybrid: {of: [{lexical: {weight: heavy}}]}", "stages[0].hybrid.of[0].lexical.weight", "a number from"},
+		{"a component's field", "name: p\nstages:\n- hybrid: {of: [{dense: {}}, {dense: {unit: section, k: 1}}]}", "stages[0].hybrid.of[1].dense.k", "no such field"},
+		{"a component twice", "name: p\nstages:\n- hybrid: {of: [{dense: {}}, {dense: {}}]}", "stages[0].hybrid.of[1].dense", "twice"},
+		{"an unknown component", "name: p\nstages:\n- hybrid: {of: [{sparse: {}}]}", "stages[0].hybrid.of[0].sparse", "dense, lexical"},
+		{"a component that fits not", "name: p\nstages:\n- hybrid: {unit: document, of: [{dense: {}}, {lexical: {unit: cluster}}]}", "stages[0].hybrid.of[1].lexical.unit", "neither"},
+		{"a method", "name: p\nstages:\n- hybrid: {method: sum, of: [dense]}", "stages[0].hybrid.method", "weighted, rrf"},
+		{"zoom is first", "name: p\nstages:\n- zoom: {to: section}", "stages[0].zoom", "cannot be first"},
+		{"limit is first", "name: p\nstages:\n- limit", "stages[0].limit", "cannot be first"},
+		{"dedupe is first", "name: p\nstages:\n- dedupe", "stages[0].dedupe", "cannot be first"},
+		{"zoom goes up", "name: p\nstages:\n- dense\n- zoom: {to: section}", "stages[1].zoom.to", "smaller"},
+		{"zoom stays", "name: p\nstages:\n- dense\n- zoom", "stages[1].zoom.to", "smaller"},
+		{"search goes up", "name: p\nstages:\n- dense\n- lexical: {unit: document}", "stages[1].lexical.unit", "smaller"},
+		{"hybrid goes up", "name: p\nstages:\n- dense\n- hybrid: {unit: section, of: [dense]}", "stages[1].hybrid.unit", "smaller"},
+		{"clusters hold no documents", "name: p\nstages:\n- lexical: {unit: cluster}\n- zoom: {to: document}", "stages[1].zoom.to", "smaller"},
+		{"scores after the selection", "name: p\nstages:\n- dense\n- limit\n- lexical", "stages[2].lexical", "selects"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
@@ -42,7 +61,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 func TestParsePlan(t *testing.T) {
 	for _, text := range []string{"name: p\nstages: [dense]", "name: p\nstages:\n- dense:", "name: p\ndescription: d\nstages:\n- dense: {k: 100}\n- dense: {}"} {
 		p, err := retrieval.ParsePlan([]byte(text))
-		if err != nil || p.Name != "p" || p.Stages()[0] != "dense" {
+		if err != nil || p.Name != "p" || p.Stages()[0].Stage != "dense" {
 			t.Errorf("%q: got %+v, %v", text, p, err)
 		}
 	}
@@ -53,8 +72,10 @@ func TestTheShippedPlansLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(c.Names(), "naive") {
-		t.Errorf("plan naive is missing: %v", c.Names())
+	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "sluice"} {
+		if !slices.Contains(c.Names(), name) {
+			t.Errorf("plan %s is missing: %v", name, c.Names())
+		}
 	}
 	if p, err := c.Plan(""); err != nil || p.Name != plans.Default {
 		t.Errorf("the default plan is %q, %v", p.Name, err)
@@ -83,6 +104,7 @@ func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
 // a field.
 func FuzzParsePlan(f *testing.F) {
 	f.Add("name: p\nstages:\n- dense: {k: 3}")
+	f.Add("name: p\nstages:\n- hybrid: {unit: section, of: [{lexical: {unit: document, weight: 2}}, dense]}\n- zoom: {to: passage, per: 2}\n- gradient: {g: 0.1}\n- limit")
 	f.Add("name: &a p\nstages: *a")
 	f.Fuzz(func(t *testing.T, text string) {
 		p, err := retrieval.ParsePlan([]byte(text))

@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -80,11 +79,11 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	for i := range vector {
 		vector[i] = rand.Float32()
 	}
-	q := retrieval.NearestQuery{Principal: schema.Principal{Tenant: tenant}, Collection: collection, Space: "s", Vector: vector, K: 10,
-		Filter: schema.Filter{{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}}
-	for _, filter := range []schema.Filter{nil, q.Filter} {
-		q.Filter = filter
-		text, args, err := nearestQuery(q, 1, 256)
+	q := near{principal: schema.Principal{Tenant: tenant}, collection: collection, space: "s", vector: vector, k: 10}
+	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
+		q.filter = filter
+		statement := &search{near: q, vectorPlace: vectorPlace{spaceID: 1, dimension: 256, generation: 1}}
+		text, args, err := statement.scanSQL()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +100,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := strings.Join(plan, "\n")
-		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "hashed SubPlan", "Sort Key: ((v.embedding <#>"} {
+		for _, want := range []string{"on vectors_256_shared v", "collection_id = '" + collection.String(), "space_id = 1", "hashed SubPlan", "Sort Key: (("} {
 			if !strings.Contains(whole, want) {
 				t.Errorf("the plan lacks %q:\n%s", want, whole)
 			}

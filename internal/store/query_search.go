@@ -1,14 +1,11 @@
 package store
 
-// This file searches: the passages nearest to a vector, exactly, among those
-// that the asker may see and the filter leaves. Labels, metadata and liveness
-// narrow the versions first; distances are taken of what is left.
+// This file says what a search may see: who asks, and which metadata a filter
+// wants. The vectors themselves are searched in vector_search.go.
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -17,123 +14,28 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
-
-const spaceSQL = `
-SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0)
-FROM collections c LEFT JOIN spaces s ON s.id = c.space_id
-WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
 // visibleSQL is the condition under which version %s is open to the groups in
 // parameter %s.
 const visibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
       OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s AND l.label = ANY(%[2]s::text[])))`
 
-// nearestSQL is the search per dimension: before and after the filter's
-// conditions. Vectors lie in the order of their passages, which is no order by
-// distance: every visible one is compared. "(... IN (...)) IS TRUE" is always a
-// lookup in a hash table; a join's method would hang on statistics, which a
-// collection that was just filled does not have (a nested loop over 20,000
-// passages of 800 documents took 1.4 s).
-var nearestSQL = func() map[int][2]string {
-	out := map[int][2]string{}
-	for _, d := range []int{256, 384, 512, 768, 1024} {
-		out[d] = [2]string{
-			`
-WITH visible AS MATERIALIZED (
-    SELECT d.live_version_id
-    FROM documents d
-    WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
-      AND ` + fmt.Sprintf(visibleSQL, "d.live_version_id", "$3"),
-			fmt.Sprintf(`
-), nearest AS MATERIALIZED (
-    SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(%[1]d)) AS similarity
-    FROM vectors_%[1]d v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.space_id = $4
-      AND (v.version_id IN (SELECT live_version_id FROM visible)) IS TRUE
-    ORDER BY v.embedding <#> $5::halfvec(%[1]d), v.passage_id
-    LIMIT $6
-)
-SELECT n.passage_id, n.version_id, d.id, d.external_id, n.similarity, r.title,
-       p.ordinal, p.start_byte, p.end_byte, p.tokens,
-       s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers
-FROM nearest n
-JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
-JOIN sections s ON s.tenant_id = $1 AND s.id = p.section_id
-JOIN versions r ON r.tenant_id = $1 AND r.id = n.version_id
-JOIN documents d ON d.tenant_id = $1 AND d.id = r.document_id
-ORDER BY n.similarity DESC, n.passage_id`, d),
-		}
-	}
-	return out
-}()
-
-// Nearest implements retrieval.Index.
+// Nearest implements retrieval.Vectors.
 func (s *Store) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
-	var hits []retrieval.Hit
-	err := s.AsTenant(ctx, q.Principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		hits = nil
-		var space *int
-		var name string
-		var dimension int
-		err := tx.QueryRow(ctx, spaceSQL, q.Principal.Tenant, q.Collection).Scan(&space, &name, &dimension)
-		switch {
-		case errors.Is(err, pgx.ErrNoRows):
-			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
-		case err != nil:
-			return fmt.Errorf("read the space of collection %s: %w", q.Collection, err)
-		case space == nil:
-			return nil // nothing in it is ready yet
-		case name != q.Space || dimension != len(q.Vector):
-			return &retrieval.SpaceError{Collection: q.Collection, Stored: name, Served: q.Space}
-		}
-		text, args, err := nearestQuery(q, *space, dimension)
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, text, args...)
-		if err != nil {
-			return err
-		}
-		hits, err = pgx.CollectRows(rows, scanHit)
-		return err
-	})
+	found, err := s.nearest(ctx, near{principal: q.Principal, collection: q.Collection, space: q.Space, vector: q.Vector,
+		filter: q.Filter, within: q.Within, k: q.K})
 	if err != nil {
-		return nil, fmt.Errorf("search: %w", err)
+		return nil, err
 	}
-	return hits, nil
-}
-
-func nearestQuery(q retrieval.NearestQuery, space, dimension int) (string, []any, error) {
-	parts, ok := nearestSQL[dimension]
-	if !ok {
-		return "", nil, fmt.Errorf("space %s has dimension %d; the store searches %v", q.Space, dimension, slices.Sorted(maps.Keys(nearestSQL)))
+	out := make([]retrieval.Hit, len(found))
+	for i, n := range found {
+		out[i] = retrieval.Hit{Passage: n.passage, Ref: n.ref, Similarity: n.similarity}
 	}
-	groups := q.Principal.Groups
-	if groups == nil {
-		groups = []string{}
-	}
-	args := []any{q.Principal.Tenant, q.Collection, groups, space, pgvector.NewHalfVector(q.Vector), q.K}
-	conditions, args, err := filterSQL(q.Filter, args)
-	if err != nil {
-		return "", nil, err
-	}
-	return parts[0] + conditions + parts[1], args, nil
-}
-
-func scanHit(row pgx.CollectableRow) (retrieval.Hit, error) {
-	var h retrieval.Hit
-	var starts, pages []int
-	err := row.Scan(&h.Passage.ID, &h.Version, &h.Document, &h.ExternalID, &h.Similarity, &h.Title,
-		&h.Passage.Ordinal, &h.Passage.Start, &h.Passage.End, &h.Passage.Tokens,
-		&h.Section.ID, &h.Section.Ordinal, &h.Section.HeadingPath, &h.Section.Text, &h.Section.Tokens, &starts, &pages)
-	h.Passage.SectionID = h.Section.ID
-	h.Section.Pages = pageMarks(starts, pages)
-	return h, err
+	return out, nil
 }
 
 func pageMarks(starts, pages []int) []schema.PageMark {

@@ -103,18 +103,27 @@ type Query struct {
 	Query      string        `json:"query" minLength:"1" maxLength:"4000"`
 	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
-	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many passages; the plan's own number when 0."`
-	Explain    bool          `json:"explain,omitempty" doc:"Return what each stage did."`
+	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
+	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`
+	Explain    bool          `json:"explain,omitempty" doc:"Return what each stage did, kept and dropped."`
 	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
 }
 
 // SearchResult answers a search.
 type SearchResult struct {
-	Query    string               `json:"query"`
-	Plan     string               `json:"plan"`
-	Passages []schema.Candidate   `json:"passages"`
-	Trace    []schema.StageReport `json:"trace,omitempty"`
-	Millis   float64              `json:"ms"`
+	Query    string             `json:"query"`
+	Plan     string             `json:"plan"`
+	Passages []schema.Candidate `json:"passages" doc:"The ranking, best first."`
+	// Context is never null.
+	Context   []int                   `json:"context" doc:"Of which passages, in this order, an answer would be made."`
+	Documents []schema.RankedDocument `json:"documents,omitempty" doc:"Documents by their best candidate."`
+	Trace     []schema.StageReport    `json:"trace,omitempty"`
+	Millis    float64                 `json:"ms"`
+}
+
+// PlanText is a retrieval plan as YAML.
+type PlanText struct {
+	Plan string `json:"plan" minLength:"1" maxLength:"65536" doc:"The plan's YAML."`
 }
 
 // NewTenant makes a tenant and its first key.

@@ -40,9 +40,13 @@ var samples = []any{
 	wire.ModelInfoRequest{Envelope: wire.Header()},
 	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu"},
 	wire.SearchRequest{Envelope: wire.Header(), Query: query(), Deadline: at},
-	wire.SearchReply{Envelope: wire.Header(), Plan: "naive", Candidates: []schema.Candidate{{Passage: id1, Document: id2, ExternalID: "a", Title: "A",
+	wire.SearchReply{Envelope: wire.Header(), Plan: "naive", Candidates: []schema.Candidate{{Unit: schema.UnitPassage, Cluster: id2, Passage: id1, Document: id2, ExternalID: "a", Title: "A",
 		HeadingPath: []string{"H"}, Page: 2, Location: "page 2", Spans: []schema.Span{{Version: id1, Section: id2, Start: 0, End: 4}}, Text: "text", Tokens: 1,
-		Score: 0.5, Scores: map[string]float64{"dense": 0.5}, Origin: "dense"}}, Trace: []schema.StageReport{{Stage: "dense", In: 9, Out: 1, Millis: 1.5, Why: "exact"}}},
+		Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}, Origin: "dense"}}, Context: []int{0}, Documents: []schema.RankedDocument{{Document: "a", Score: 0.5}},
+		Trace: []schema.StageReport{{Stage: "dense", Unit: schema.UnitPassage, In: 9, Out: 1, Millis: 1.5, Why: "exact",
+			Kept:       []schema.Judged{{Document: "a", Version: id1, Location: "page 2", Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}}},
+			Dropped:    []schema.Judged{{Cluster: id2, Score: 0.25, Why: "below rank 1"}},
+			Statistics: map[string]float64{"lexical.passage.units": 9}}}},
 	wire.AskRequest{Envelope: wire.Header(), Query: query(), Question: id2, Deadline: at},
 	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive",
 		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4}}},
@@ -55,7 +59,7 @@ var samples = []any{
 
 func query() wire.Query {
 	return wire.Query{Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
-		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, K: 5}
+		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, K: 5, Documents: 7, Explain: true}
 }
 
 func TestFormatIsGolden(t *testing.T) {

@@ -179,6 +179,18 @@ func (c *Client) Search(ctx context.Context, q api.Query) (api.SearchResult, err
 	return post[api.SearchResult](ctx, c, "/v1/search", q)
 }
 
+// Plans lists the retrieval plans.
+func (c *Client) Plans(ctx context.Context) ([]schema.Plan, error) {
+	var out api.Page[schema.Plan]
+	err := c.json(ctx, http.MethodGet, "/v1/plans", nil, nil, &out)
+	return out.Items, err
+}
+
+// CheckPlan has the server read a plan.
+func (c *Client) CheckPlan(ctx context.Context, yaml string) (schema.Plan, error) {
+	return post[schema.Plan](ctx, c, "/v1/plans/check", api.PlanText{Plan: yaml})
+}
+
 // Ask waits for an answer.
 func (c *Client) Ask(ctx context.Context, q api.Query) (schema.Answer, error) {
 	return post[schema.Answer](ctx, c, "/v1/ask", q)

@@ -50,6 +50,21 @@ func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID
 	return t.auth.RevokeKey(ctx, p, id)
 }
 
+// plans are the plans that the query workers run.
+type plans struct{ *retrieval.Catalogue }
+
+// Plans implements httpapi.Plans.
+func (c plans) Plans() []schema.Plan { return c.Describe() }
+
+// CheckPlan implements httpapi.Plans.
+func (c plans) CheckPlan(text string) (schema.Plan, error) {
+	p, err := retrieval.ParsePlan([]byte(text))
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	return p.Describe(), nil
+}
+
 // questions asks the query workers; the store keeps the jobs.
 type questions struct {
 	*store.Store
@@ -58,7 +73,8 @@ type questions struct {
 }
 
 func query(p schema.Principal, q httpapi.Question) wire.Query {
-	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, Filter: q.Filter, K: q.K}
+	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, Filter: q.Filter, K: q.K,
+		Documents: q.Documents, Explain: q.Explain}
 }
 
 func deadline(ctx context.Context) time.Time {
@@ -76,7 +92,7 @@ func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Que
 	if reply.Error != nil {
 		return httpapi.Found{}, reply.Error
 	}
-	return httpapi.Found{Plan: reply.Plan, Candidates: reply.Candidates, Trace: reply.Trace}, nil
+	return httpapi.Found{Plan: reply.Plan, Candidates: reply.Candidates, Context: reply.Context, Documents: reply.Documents, Trace: reply.Trace}, nil
 }
 
 // create stores a question; one that names an unknown plan is refused before.

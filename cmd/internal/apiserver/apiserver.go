@@ -38,7 +38,7 @@ type Server struct {
 // New listens at once, so that a taken address is an early error and URL is
 // known; it serves from Start on. A Server runs once.
 func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
-	plans, err := queryworker.Plans()
+	catalogue, err := queryworker.Plans()
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Authenticator: keys,
 		Collections:   d.Store,
 		Documents:     documents{d.Store},
-		Questions:     questions{Store: d.Store, nats: d.NATS, plans: plans},
+		Questions:     questions{Store: d.Store, nats: d.NATS, plans: catalogue},
+		Plans:         plans{catalogue},
 		Tenants:       tenants{Store: d.Store, auth: keys},
 		Idempotency:   d.Store,
 		Metrics:       d.Metrics,

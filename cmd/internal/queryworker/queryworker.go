@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
@@ -70,7 +71,12 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	engine, err := retrieval.NewEngine(catalogue, modelclient.New(deps.NATS, modelclient.Options{}), deps.Store)
+	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{
+		Model:   modelclient.New(deps.NATS, modelclient.Options{}),
+		Lexical: lexical.NewIndex(deps.Store, settings.LexicalCache<<20),
+		Vectors: deps.Store,
+		Texts:   deps.Store.Reader(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +110,33 @@ func (w *worker) service() lifecycle.Service {
 // retriever lets answering use the engine.
 type retriever struct{ *retrieval.Engine }
 
+// Retrieve gives the context alone, in its order: it is what an answer is made
+// from and what is stored with it. The explanation is stored too, but for the
+// names of documents that are not in the context: those stay with an answer
+// when their document is deleted, so it has their ids and scores only.
 func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
+	q.Explain = true
 	found, err := r.Run(ctx, q)
-	return answer.Retrieval{Candidates: found.Candidates, Trace: found.Trace}, err
+	if err != nil {
+		return answer.Retrieval{}, err
+	}
+	out := answer.Retrieval{Trace: found.Trace}
+	named := map[string]bool{}
+	for _, i := range found.Context {
+		c := found.Candidates[i]
+		out.Candidates = append(out.Candidates, c)
+		named[c.ExternalID] = true
+	}
+	for i := range out.Trace {
+		for _, judged := range [][]schema.Judged{out.Trace[i].Kept, out.Trace[i].Dropped} {
+			for j := range judged {
+				if !named[judged[j].Document] {
+					judged[j].Document, judged[j].Location = "", ""
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 // gateway asks the language model gateway over NATS.

@@ -28,7 +28,8 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
 		return searchFailure(remote(err))
 	}
-	reply := wire.SearchReply{Envelope: wire.Header(), Plan: found.Plan, Candidates: found.Candidates, Trace: found.Trace}
+	reply := wire.SearchReply{Envelope: wire.Header(), Plan: found.Plan, Candidates: found.Candidates, Context: found.Context,
+		Documents: found.Documents, Trace: found.Trace}
 	if reply.Candidates == nil {
 		reply.Candidates = []schema.Candidate{}
 	}

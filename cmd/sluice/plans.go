@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type plansCommand struct {
+	List  plansList  `cmd:"" default:"1" help:"List the retrieval plans and their stages."`
+	Check plansCheck `cmd:"" help:"Read a plan of your own and say what is wrong with it."`
+}
+
+type plansList struct{ remote }
+
+func (l *plansList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	plans, err := c.Plans(ctx)
+	if err != nil {
+		return err
+	}
+	if l.JSON {
+		return printJSON(plans)
+	}
+	for _, p := range plans {
+		printPlan(os.Stdout, p)
+	}
+	return nil
+}
+
+type plansCheck struct {
+	remote
+	File string `arg:"" type:"existingfile" help:"A plan in YAML."`
+}
+
+func (k *plansCheck) Run(ctx context.Context) error {
+	c, err := k.client()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(k.File)
+	if err != nil {
+		return err
+	}
+	plan, err := c.CheckPlan(ctx, string(text))
+	if err != nil {
+		return err
+	}
+	if k.JSON {
+		return printJSON(plan)
+	}
+	printPlan(os.Stdout, plan)
+	return nil
+}
+
+func printPlan(w io.Writer, p schema.Plan) {
+	name := printable(p.Name)
+	if p.Default {
+		name += " (default)"
+	}
+	fmt.Fprintln(w, name)
+	indent(w, "    ", p.Description, 96)
+	for i, s := range p.Stages {
+		fmt.Fprintf(w, "    %d. %-8s -> %-8s  %s\n", i+1, s.Stage, s.Unit, printable(settings(s.Parameters)))
+	}
+}
+
+// settings writes parameters on one line.
+func settings(parameters map[string]any) string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		value := parameters[name]
+		switch v := value.(type) {
+		case map[string]any:
+			value = "{" + settings(v) + "}"
+		case []any:
+			var items []string
+			for _, item := range v {
+				if m, ok := item.(map[string]any); ok {
+					items = append(items, settings(m))
+				}
+			}
+			value = "[" + strings.Join(items, "; ") + "]"
+		}
+		out = append(out, fmt.Sprintf("%s %v", name, value))
+	}
+	return strings.Join(out, ", ")
+}

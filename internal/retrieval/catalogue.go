@@ -1,0 +1,79 @@
+package retrieval
+
+// This file keeps the plans that can be asked for by name.
+
+import (
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Catalogue is a set of plans by name.
+type Catalogue struct {
+	plans     map[string]Plan
+	otherwise string
+}
+
+// LoadCatalogue reads every .yaml file of a folder. A file is named after its
+// plan. otherwise names the plan of queries that name none.
+func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
+	files, err := fs.Glob(folder, "*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("list plans: %w", err)
+	}
+	c := &Catalogue{plans: map[string]Plan{}, otherwise: otherwise}
+	for _, file := range files {
+		text, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return nil, fmt.Errorf("read plan %s: %w", file, err)
+		}
+		p, err := ParsePlan(text)
+		if err != nil {
+			return nil, fmt.Errorf("plan %s: %w", file, err)
+		}
+		if want := strings.TrimSuffix(path.Base(file), ".yaml"); p.Name != want {
+			return nil, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "is %q; the file's name says %q", p.Name, want))
+		}
+		c.plans[p.Name] = p
+	}
+	if _, ok := c.plans[otherwise]; !ok {
+		return nil, fmt.Errorf("load plans: %w", schema.Invalid("plan", "the default plan %q is not among: %s", otherwise, names(c.plans)))
+	}
+	return c, nil
+}
+
+// Plan returns the plan of that name, the default one for "". An unknown name
+// gives a FieldError on "plan" that lists those that exist.
+func (c *Catalogue) Plan(name string) (Plan, error) {
+	if name == "" {
+		name = c.otherwise
+	}
+	p, ok := c.plans[name]
+	if !ok {
+		return Plan{}, schema.Invalid("plan", "there is no plan %q; plans are: %s", name, names(c.plans))
+	}
+	return p, nil
+}
+
+// Describe describes all plans, sorted by name.
+func (c *Catalogue) Describe() []schema.Plan {
+	out := []schema.Plan{}
+	for _, name := range c.Names() {
+		p := c.plans[name].Describe()
+		p.Default = name == c.otherwise
+		out = append(out, p)
+	}
+	return out
+}
+
+// Names returns the names of all plans, sorted.
+func (c *Catalogue) Names() []string { return slices.Sorted(maps.Keys(c.plans)) }
+
+func names[V any](m map[string]V) string {
+	return strings.Join(slices.Sorted(maps.Keys(m)), ", ")
+}

@@ -1,0 +1,100 @@
+package retrieval
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type dedupe struct {
+	cosine float64
+	depth  int
+}
+
+// readDedupe reads the stage "dedupe":
+//
+//	dedupe: {cosine: 0.9, depth: 50}
+//
+// Redundancy removal as in ChunkRAG: of the first depth candidates those go
+// whose text lies inside a better one's, or is the same but for case, spaces and
+// punctuation, or whose vector's cosine to a better one's is above the
+// threshold (1: vectors do not count). The rest follows unseen.
+func readDedupe(p *parameters) stage {
+	return dedupe{cosine: p.number("cosine", 0.9, 0, 1), depth: p.whole("depth", 50, 1, 500)}
+}
+
+func (dedupe) name() string { return "dedupe" }
+
+func (dedupe) fit(in schema.Unit) (schema.Unit, error) { return selection{}.fit(in) }
+
+func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+	head, tail := cut(in.items, d.depth)
+	shown, err := t.shown(ctx, head, in.unit)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := t.load(ctx, shown); err != nil {
+		return outcome{}, err
+	}
+	var vectors map[lexical.Ref][]float32
+	if d.cosine < 1 && in.unit == schema.UnitPassage {
+		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, shown); err != nil {
+			return outcome{}, err
+		}
+	}
+	out := outcome{unit: in.unit}
+	seen := map[string]int{} // normalised text -> rank
+	var kept []int
+	for i, c := range head {
+		text := normalise(t.textOf(shown[i], in.unit))
+		if n, ok := seen[text]; ok && text != "" {
+			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("the same text as rank %d", n+1)})
+			continue
+		}
+		why := ""
+		for _, j := range kept {
+			if shown[i] == shown[j] {
+				why = fmt.Sprintf("shows the passage of rank %d", j+1)
+				break
+			}
+			if x := dot(vectors[shown[i]], vectors[shown[j]]); x > d.cosine {
+				why = fmt.Sprintf("cosine %.3f to rank %d", x, j+1)
+				break
+			}
+		}
+		if why != "" {
+			out.dropped = append(out.dropped, judged{c, why})
+			continue
+		}
+		seen[text] = i
+		kept = append(kept, i)
+		out.items = append(out.items, c)
+	}
+	out.why = fmt.Sprintf("%d of the first %d repeat a better one", len(out.dropped), len(head))
+	out.items = append(out.items, tail...)
+	return out, nil
+}
+
+// normalise keeps letters and digits, in lower case, with one space between
+// words.
+func normalise(text string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
+	}), " ")
+}
+
+// dot is the cosine of unit vectors; 0 where there is none.
+func dot(a, b []float32) float64 {
+	if len(a) != len(b) {
+		return 0
+	}
+	sum := 0.0
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
+}

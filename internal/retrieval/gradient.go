@@ -1,0 +1,62 @@
+package retrieval
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type gradient struct {
+	selection
+	minK  int
+	g     float64
+	score string
+}
+
+// readGradient reads the stage "gradient":
+//
+//	gradient: {min_k: 7, g: 0.3, score: hybrid}
+//
+// SAGE's selection (Algorithm 2): the first min_k candidates by score, and then
+// as long as a score has not fallen below g times the one before it. A score of
+// zero or less ends the list. (The paper prints S[i] > score/g with a score that
+// never changes; its prose and figures mean this.) score names the scorer whose
+// scores count; by default those of the stage before.
+func readGradient(p *parameters) stage {
+	return gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false)}
+}
+
+func (gradient) name() string { return "gradient" }
+
+func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
+	items := slices.Clone(in.items)
+	value := func(c item) float64 { return c.score }
+	if s.score != "" {
+		value = func(c item) float64 { return c.scores[s.score] }
+		if len(items) > 0 {
+			if _, ok := items[0].scores[s.score]; !ok {
+				return outcome{}, schema.Invalid("plan", "stage gradient: no stage before gives the score %q", s.score)
+			}
+		}
+		for i := range items {
+			items[i].score = value(items[i])
+		}
+		rank(items)
+	}
+	n := selected(items, value, s.minK, s.g)
+	why := fmt.Sprintf("no score falls below %g of the one before", s.g)
+	if n < len(items) {
+		why = fmt.Sprintf("after %d the score falls from %.3f to %.3f", n, value(items[n-1]), value(items[n]))
+	}
+	return outcome{unit: in.unit, items: items[:n:n], dropped: drop(items[n:], "after the sharp fall"), why: why}, nil
+}
+
+func selected(items []item, value func(item) float64, minK int, g float64) int {
+	n := min(minK, len(items))
+	for n < len(items) && value(items[n]) > 0 && value(items[n]) >= g*value(items[n-1]) {
+		n++
+	}
+	return n
+}

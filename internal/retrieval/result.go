@@ -1,0 +1,252 @@
+package retrieval
+
+// This file makes the result of a run: texts for what is returned, documents by
+// their best candidate, and the report of every stage. What has become
+// invisible since a stage found it is left out here.
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// maxReported bounds what a report shows of kept and dropped candidates each.
+const maxReported = 10
+
+func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen []item, steps []step) (Result, error) {
+	want := t.query.K
+	if want == 0 {
+		want = max(defaultK, reach(ranking.items, chosen))
+	}
+	want = min(want, max(MaxK, len(chosen)))
+	out := Result{Plan: plan.Name}
+	position := map[key]int{}
+	for rest := ranking.items; len(rest) > 0 && len(out.Candidates) < want; {
+		batch := rest[:min(want-len(out.Candidates), len(rest))]
+		rest = rest[len(batch):]
+		shown, err := t.shown(ctx, batch, ranking.unit)
+		if err != nil {
+			return Result{}, err
+		}
+		if err := t.load(ctx, shown); err != nil {
+			return Result{}, err
+		}
+		for i, c := range batch {
+			if text, ok := t.texts[shown[i]]; ok {
+				position[c.key] = len(out.Candidates)
+				out.Candidates = append(out.Candidates, candidate(c, ranking.unit, text))
+			}
+		}
+	}
+	for _, c := range chosen {
+		if i, ok := position[c.key]; ok {
+			out.Context = append(out.Context, i)
+		}
+	}
+	var err error
+	if out.Documents, err = t.documents(ctx, ranking); err != nil {
+		return Result{}, err
+	}
+	out.Trace, err = t.trace(ctx, steps)
+	return out, err
+}
+
+// reach is how far down the ranking the chosen ones lie.
+func reach(ranking, chosen []item) int {
+	in := map[key]bool{}
+	for _, c := range chosen {
+		in[c.key] = true
+	}
+	n := 0
+	for i, c := range ranking {
+		if in[c.key] {
+			n = i + 1
+		}
+	}
+	return n
+}
+
+// candidate is an item with the text that it shows.
+func candidate(c item, unit schema.Unit, text Text) schema.Candidate {
+	p := text.Passage
+	start, end, tokens := p.Start, p.End, p.Tokens
+	if unit == schema.UnitSection {
+		start, end, tokens = 0, len(text.Section.Text), text.Section.Tokens
+	}
+	out := schema.Candidate{
+		Unit: unit, Cluster: cmp.Or(c.cluster, c.from), Passage: p.ID, Document: text.Document, ExternalID: text.ExternalID,
+		Title: cmp.Or(text.Title, text.ExternalID), HeadingPath: text.Section.HeadingPath,
+		Page: text.Section.PageAt(start), Location: text.Section.Location(start),
+		Text: text.Section.Text[start:end], Tokens: tokens, Score: c.score, Scores: c.scores, Origin: c.origin,
+	}
+	version := c.ref.Version
+	if c.cluster != uuid.Nil {
+		version = c.best.Version
+	}
+	out.Spans = []schema.Span{{Version: version, Section: text.Section.ID, Start: start, End: end}}
+	return out
+}
+
+// shown are the places whose text candidates show: their own; of a document or
+// a cluster its best passage, by the score that it came with or else by BM25.
+func (t *task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
+	out := make([]lexical.Ref, len(items))
+	if unit == schema.UnitPassage || unit == schema.UnitSection {
+		for i, c := range items {
+			out[i] = c.ref
+		}
+		return out, nil
+	}
+	var open []key
+	for _, c := range items {
+		if c.best == nil {
+			open = append(open, c.key)
+		}
+	}
+	best := map[key]lexical.Ref{}
+	if len(open) > 0 {
+		of := bm25{unit: schema.UnitPassage, settings: lexical.Defaults}
+		if err := t.prepare(ctx, of); err != nil {
+			return nil, err
+		}
+		f, err := of.score(ctx, t, open)
+		if err != nil {
+			return nil, err
+		}
+		for _, h := range f.hits {
+			k := t.up(h.key.ref, unit)
+			if _, ok := best[k]; !ok {
+				best[k] = h.key.ref
+			}
+		}
+	}
+	for i, c := range items {
+		ref, ok := best[c.key]
+		switch {
+		case c.best != nil:
+			ref = *c.best
+		case ok:
+		case c.cluster == uuid.Nil:
+			ref = c.ref
+		case len(t.members[c.cluster]) > 0:
+			ref = t.members[c.cluster][0]
+		}
+		out[i] = ref
+		if items[i].best == nil {
+			items[i].best = &ref
+		}
+	}
+	return out, nil
+}
+
+// textOf is the text that a candidate shows; "" for one that is gone.
+func (t *task) textOf(shown lexical.Ref, unit schema.Unit) string {
+	text, ok := t.texts[shown]
+	switch {
+	case !ok:
+		return ""
+	case unit == schema.UnitSection:
+		return text.Section.Text
+	}
+	return text.Section.Text[text.Passage.Start:text.Passage.End]
+}
+
+// documents ranks documents by their best candidate. All documents of a cluster
+// rank with it, in reading order.
+func (t *task) documents(ctx context.Context, ranking candidates) ([]schema.RankedDocument, error) {
+	if t.query.Documents == 0 || len(ranking.items) == 0 {
+		return nil, nil
+	}
+	var versions []uuid.UUID
+	scores := map[uuid.UUID]float64{}
+	for _, c := range ranking.items {
+		refs, err := t.refsOf(ctx, []key{c.key})
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range refs {
+			if _, ok := scores[r.Version]; !ok {
+				scores[r.Version] = c.score
+				versions = append(versions, r.Version)
+			}
+		}
+	}
+	names, err := t.Texts.ExternalIDs(ctx, t.query.Principal, t.query.Collection, versions)
+	if err != nil {
+		return nil, err
+	}
+	var out []schema.RankedDocument
+	for _, v := range versions {
+		if name, ok := names[v]; ok && len(out) < t.query.Documents {
+			out = append(out, schema.RankedDocument{Document: name, Score: scores[v]})
+		}
+	}
+	return out, nil
+}
+
+// trace makes the reports. What a stage kept and dropped is named when the query
+// asks to explain; statistics are of all text, so they are for admins.
+func (t *task) trace(ctx context.Context, steps []step) ([]schema.StageReport, error) {
+	out := make([]schema.StageReport, len(steps))
+	var refs []lexical.Ref
+	for _, s := range steps {
+		for _, c := range reported(s.items) {
+			refs = append(refs, c.ref)
+		}
+		for _, c := range reported(s.dropped) {
+			refs = append(refs, c.ref)
+		}
+	}
+	refs = slices.DeleteFunc(refs, func(r lexical.Ref) bool { return r.Version == uuid.Nil })
+	if t.query.Explain {
+		if err := t.load(ctx, refs); err != nil {
+			return nil, err
+		}
+	}
+	for i, s := range steps {
+		out[i] = schema.StageReport{Stage: s.name, Unit: s.unit, In: s.in, Out: len(s.items), Millis: millis(s.took), Why: s.why}
+		if !t.query.Explain {
+			continue
+		}
+		for _, c := range reported(s.items) {
+			out[i].Kept = t.judge(out[i].Kept, judged{item: c}, s.unit)
+		}
+		for _, c := range reported(s.dropped) {
+			out[i].Dropped = t.judge(out[i].Dropped, c, s.unit)
+		}
+		if t.query.Principal.Has(schema.ScopeAdmin) {
+			out[i].Statistics = s.statistics
+		}
+	}
+	return out, nil
+}
+
+func reported[T any](all []T) []T { return all[:min(maxReported, len(all))] }
+
+// judge adds a candidate to a report, unless it is gone.
+func (t *task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {
+	out := schema.Judged{Cluster: c.cluster, Version: c.ref.Version, Score: c.score, Scores: c.scores, Why: c.why}
+	if c.cluster == uuid.Nil {
+		text, ok := t.texts[c.ref]
+		if !ok {
+			return to
+		}
+		out.Document = text.ExternalID
+		switch {
+		case c.ref.Passage >= 0:
+			out.Location = text.Section.Location(text.Passage.Start)
+		case c.ref.Section >= 0:
+			out.Location = text.Section.Location(0)
+		}
+	}
+	return append(to, out)
+}
+
+// millis is d in milliseconds, to the microsecond.
+func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

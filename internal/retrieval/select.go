@@ -1,0 +1,109 @@
+package retrieval
+
+// The stages that select: they choose and order what an answer is made from,
+// and leave the ranking alone. gradient and dedupe have files of their own.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// selection is a stage that cuts or orders the context.
+type selection struct{}
+
+func (selection) selects() {}
+
+func (selection) fit(in schema.Unit) (schema.Unit, error) {
+	if in == "" {
+		return "", schema.Invalid("", "cannot be first: a plan begins with lexical, dense or hybrid")
+	}
+	return in, nil
+}
+
+type limit struct {
+	selection
+	k, tokens int
+}
+
+// readLimit reads the stage "limit":
+//
+//	limit: {k: 10, tokens: 4000}
+//
+// The first k candidates, and of them as many as hold that many tokens
+// together (0: however many); the first one stays in any case.
+func readLimit(p *parameters) stage {
+	return limit{k: p.whole("k", 10, 1, MaxK), tokens: p.whole("tokens", 0, 0, 1_000_000)}
+}
+
+func (limit) name() string { return "limit" }
+
+func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+	kept, rest := cut(in.items, l.k)
+	out := outcome{unit: in.unit, dropped: drop(rest, fmt.Sprintf("below rank %d", l.k)), why: fmt.Sprintf("at most %d", l.k)}
+	if l.tokens > 0 {
+		shown, err := t.shown(ctx, kept, in.unit)
+		if err != nil {
+			return outcome{}, err
+		}
+		if err := t.load(ctx, shown); err != nil {
+			return outcome{}, err
+		}
+		tokens, n := 0, 0
+		for i, r := range shown {
+			size := t.tokens(r, in.unit)
+			if i > 0 && tokens+size > l.tokens {
+				break
+			}
+			tokens, n = tokens+size, n+1
+		}
+		out.dropped = append(drop(kept[n:], fmt.Sprintf("over %d tokens", l.tokens)), out.dropped...)
+		kept = kept[:n:n]
+		out.why = join(out.why, fmt.Sprintf("%d of at most %d tokens", tokens, l.tokens))
+	}
+	out.items = kept
+	return out, nil
+}
+
+// tokens are those of the text that a candidate shows.
+func (t *task) tokens(shown lexical.Ref, unit schema.Unit) int {
+	if unit == schema.UnitSection {
+		return t.texts[shown].Section.Tokens
+	}
+	return t.texts[shown].Passage.Tokens
+}
+
+type order struct {
+	selection
+	method string
+}
+
+// readOrder reads the stage "order":
+//
+//	order: {method: ends}
+//
+// rank leaves the best first. ends puts the best at both ends of the context
+// and the worst in its middle, where language models overlook most
+// (ChunkRAG's remedy for "lost in the middle"): ranks 1, 3, 5, ..., 6, 4, 2.
+func readOrder(p *parameters) stage { return order{method: p.choice("method", "rank", "ends")} }
+
+func (order) name() string { return "order" }
+
+func (o order) run(_ context.Context, _ *task, in candidates) (outcome, error) {
+	items := make([]item, len(in.items))
+	if o.method == "rank" {
+		copy(items, in.items)
+		rank(items)
+		return outcome{unit: in.unit, items: items, why: "the best first"}, nil
+	}
+	for i, c := range in.items {
+		if i%2 == 0 {
+			items[i/2] = c
+		} else {
+			items[len(items)-1-i/2] = c
+		}
+	}
+	return outcome{unit: in.unit, items: items, why: "the best at both ends"}, nil
+}

@@ -1,0 +1,119 @@
+package retrieval
+
+// This file is what stages ask of the outside: the lexical index, the vectors,
+// the texts and the model server. Every source shows an asker only what is
+// live, visible to its groups and lets through by the filter.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Model is what stages ask of the model server.
+type Model interface {
+	// Encode returns a unit vector per text, a zero vector for a text without
+	// a word that the model knows, and the name of the vectors' space.
+	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+}
+
+// Lexical is the lexical index.
+type Lexical interface {
+	// Search returns the q.K best units that share a term with the question.
+	// Search, unlike the other sources, gets the versions that a filter leaves
+	// from its caller.
+	Search(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (lexical.Result, error)
+}
+
+// Vectors are the vectors of passages.
+type Vectors interface {
+	// Nearest returns the q.K passages nearest to q.Vector, best first, equal
+	// ones by passage id, among the passages that are live, that the principal
+	// may see and that match the filter. An unknown collection
+	// gives schema.ErrNotFound, one without vectors none, one whose vectors
+	// are of another space a *SpaceError.
+	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
+}
+
+// NearestQuery asks for the passages nearest to a vector.
+type NearestQuery struct {
+	Principal  schema.Principal
+	Collection uuid.UUID
+	Space      string // of Vector
+	Vector     []float32
+	Filter     schema.Filter
+	// Within restricts to some places when it is not nil: passages, sections
+	// (Passage -1) and whole versions (Section -1 too). It is exact then.
+	Within []lexical.Ref
+	K      int
+}
+
+// Hit is a passage that Nearest found.
+type Hit struct {
+	Passage    uuid.UUID
+	Ref        lexical.Ref
+	Similarity float64 // inner product of unit vectors, in [-1, 1] but for rounding
+}
+
+// SpaceError says that the model server makes vectors of one space and the
+// collection holds vectors of another, so they cannot be compared.
+type SpaceError struct {
+	Collection uuid.UUID
+	Stored     string
+	Served     string
+}
+
+func (e *SpaceError) Error() string {
+	return fmt.Sprintf("collection %s holds vectors of space %q but the model server serves %q: start gpu-segmenter with the model pack of %q, "+
+		"or ingest the documents into a new collection", e.Collection, e.Stored, e.Served, e.Stored)
+}
+
+// Unwrap makes errors.Is(err, schema.ErrConflict) true.
+func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
+
+// Place is what a query needs to know of its collection.
+type Place struct {
+	Language string // BCP 47
+	// Unindexed counts the visible versions that curation has yet to index:
+	// those that an older build ingested.
+	Unindexed int
+}
+
+// Text is a passage of a live version with its section, which holds its text.
+type Text struct {
+	Document   uuid.UUID
+	ExternalID string
+	Title      string
+	Passage    schema.Passage
+	Section    schema.Section
+}
+
+// Texts are the stored documents. All but Place restrict what they return to
+// live versions that the principal may see: what was deleted since a stage
+// found it is not in the results.
+type Texts interface {
+	// Place describes a collection; schema.ErrNotFound where there is none.
+	Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (Place, error)
+	// Matching returns the versions that a filter leaves.
+	Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error)
+	// Texts returns the texts of passages. The ref of a section or of a
+	// version stands for its first passage.
+	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, refs []lexical.Ref) (map[lexical.Ref]Text, error)
+	// ExternalIDs names the documents of versions.
+	ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error)
+	// SectionRefs returns the sections of versions, in reading order.
+	SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error)
+	// PassageRefs returns the passages of sections and versions, in reading order.
+	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, places []lexical.Ref) ([]lexical.Ref, error)
+	// Members returns the sections of clusters by cluster, in reading order.
+	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
+	// ClustersOf returns the clusters of sections; one without is left out.
+	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
+	// VectorsOf returns the stored vectors of passages.
+	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
+}

@@ -1,0 +1,268 @@
+package retrieval
+
+// This file is one run of a plan: the question in the forms that stages need
+// (terms, vector, versions that the filter leaves), each made once, and what
+// the run has learnt of clusters and texts.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// task is one run of a plan. Its methods are for one goroutine, but for search
+// and score of components after prepare.
+type task struct {
+	Sources
+	query wire.Query
+	place Place
+
+	terms    []string // of the question; made by prepare
+	analysed bool
+	versions map[uuid.UUID]bool // that the filter leaves; nil: all
+	narrowed bool
+	vector   []float32 // nil: the model knows no word of it
+	space    string
+	encoded  bool
+
+	clusterOf map[lexical.Ref]uuid.UUID // of sections
+	members   map[uuid.UUID][]lexical.Ref
+	texts     map[lexical.Ref]Text
+	gone      map[lexical.Ref]bool // it had no text when it was asked for
+}
+
+func newTask(ctx context.Context, s Sources, q wire.Query) (*task, error) {
+	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
+	if err != nil {
+		return nil, err
+	}
+	return &task{Sources: s, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
+}
+
+// prepare makes the forms of the question that components need.
+func (t *task) prepare(ctx context.Context, components ...component) error {
+	for _, c := range components {
+		if err := c.prepare(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *task) analyse() error {
+	if t.analysed {
+		return nil
+	}
+	analyzer, err := lexical.NewAnalyzer(t.place.Language)
+	if err != nil {
+		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
+	}
+	t.terms, t.analysed = analyzer.Terms(t.query.Text), true
+	return nil
+}
+
+// narrow resolves the filter to versions.
+func (t *task) narrow(ctx context.Context) error {
+	if t.narrowed || len(t.query.Filter) == 0 {
+		return nil
+	}
+	ids, err := t.Texts.Matching(ctx, t.query.Principal, t.query.Collection, t.query.Filter)
+	if err != nil {
+		return err
+	}
+	t.versions, t.narrowed = make(map[uuid.UUID]bool, len(ids)), true
+	for _, id := range ids {
+		t.versions[id] = true
+	}
+	return nil
+}
+
+func (t *task) encode(ctx context.Context) error {
+	if t.encoded {
+		return nil
+	}
+	vectors, space, err := t.Model.Encode(ctx, wire.LaneInteractive, []string{t.query.Text})
+	if err != nil {
+		return fmt.Errorf("encode the question: %w", err)
+	}
+	if vectors.Len() != 1 {
+		return fmt.Errorf("encode the question: the model server gave %d vectors for 1 text", vectors.Len())
+	}
+	if v := vectors.Row(0); !isZero(v) {
+		t.vector = v
+	}
+	t.space, t.encoded = space, true
+	return nil
+}
+
+func isZero(v []float32) bool {
+	for _, x := range v {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// allowed reports whether the filter leaves a version.
+func (t *task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions[version] }
+
+// refsOf are the places of candidates: their own, or the sections of clusters.
+func (t *task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
+	var clusters []uuid.UUID
+	for _, k := range places {
+		if k.cluster != uuid.Nil {
+			clusters = append(clusters, k.cluster)
+		}
+	}
+	if err := t.expand(ctx, clusters); err != nil {
+		return nil, err
+	}
+	out := make([]lexical.Ref, 0, len(places))
+	for _, k := range places {
+		if k.cluster == uuid.Nil {
+			out = append(out, k.ref)
+			continue
+		}
+		out = append(out, t.members[k.cluster]...)
+	}
+	return out, nil
+}
+
+// expand learns the sections of clusters. A section that no cluster holds yet
+// is a cluster of its own, which the index alone knows: it shares a term with
+// the question, or it would not have been found.
+func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
+	var unknown []uuid.UUID
+	for _, c := range clusters {
+		if _, ok := t.members[c]; !ok {
+			unknown = append(unknown, c)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := t.Texts.Members(ctx, t.query.Principal, t.query.Collection, unknown)
+	if err != nil {
+		return err
+	}
+	alone := map[uuid.UUID]bool{}
+	for _, c := range unknown {
+		t.members[c] = nil
+		for _, r := range found[c] {
+			if t.allowed(r.Version) {
+				t.members[c] = append(t.members[c], r)
+				t.clusterOf[r] = c
+			}
+		}
+		if len(found[c]) == 0 {
+			alone[c] = true
+		}
+	}
+	if len(alone) == 0 {
+		return nil
+	}
+	if err := t.narrow(ctx); err != nil {
+		return err
+	}
+	if err := t.analyse(); err != nil {
+		return err
+	}
+	result, err := t.Lexical.Search(ctx, t.query.Principal.Tenant, t.query.Collection, lexical.Query{Unit: schema.UnitSection, Terms: t.terms,
+		K: everything, Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions, Within: &lexical.Within{Clusters: alone}})
+	if err != nil {
+		return fmt.Errorf("find the sections of clusters: %w", err)
+	}
+	for _, h := range result.Hits {
+		if c := lexical.SingletonCluster(h.Ref.Version, h.Ref.Section); alone[c] {
+			t.members[c] = append(t.members[c], h.Ref)
+			t.clusterOf[h.Ref] = c
+		}
+	}
+	return nil
+}
+
+// locate learns the clusters of the sections that places lie in.
+func (t *task) locate(ctx context.Context, places []lexical.Ref) error {
+	var unknown []lexical.Ref
+	seen := map[lexical.Ref]bool{}
+	for _, r := range places {
+		r = at(r, schema.UnitSection)
+		if _, ok := t.clusterOf[r]; !ok && !seen[r] {
+			seen[r] = true
+			unknown = append(unknown, r)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, unknown)
+	if err != nil {
+		return err
+	}
+	for _, r := range unknown {
+		c, ok := found[r]
+		if !ok {
+			c = lexical.SingletonCluster(r.Version, r.Section)
+			t.members[c] = []lexical.Ref{r}
+		}
+		t.clusterOf[r] = c
+	}
+	return nil
+}
+
+// up is the unit that a passage, section or document lies in. Clusters of its
+// section must have been located.
+func (t *task) up(r lexical.Ref, unit schema.Unit) key {
+	if unit == schema.UnitCluster {
+		return key{cluster: t.clusterOf[at(r, schema.UnitSection)]}
+	}
+	return key{ref: at(r, unit)}
+}
+
+// parents puts candidates by the places that they hold, to be found from a
+// smaller unit.
+func (t *task) parents(items []item) map[key]item {
+	out := make(map[key]item, len(items))
+	for _, c := range items {
+		out[c.key] = c
+	}
+	return out
+}
+
+// load fetches the texts of places that are not loaded yet.
+func (t *task) load(ctx context.Context, refs []lexical.Ref) error {
+	var missing []lexical.Ref
+	seen := map[lexical.Ref]bool{}
+	for _, r := range refs {
+		if _, ok := t.texts[r]; !ok && !t.gone[r] && !seen[r] {
+			seen[r] = true
+			missing = append(missing, r)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, missing)
+	if err != nil {
+		return err
+	}
+	for _, r := range missing {
+		text, ok := found[r]
+		if p := text.Passage; ok && (p.Start < 0 || p.End > len(text.Section.Text) || p.Start >= p.End) {
+			return fmt.Errorf("passage %s [%d, %d): %w", p.ID, p.Start, p.End, errBounds)
+		}
+		if ok {
+			t.texts[r] = text
+		} else {
+			t.gone[r] = true
+		}
+	}
+	return nil
+}

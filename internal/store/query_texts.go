@@ -1,0 +1,274 @@
+package store
+
+// This file gives retrieval the texts and places of what it found. Whatever is
+// named here is looked up as it is now: a version that is no longer live, or
+// that the asker may not see, is left out.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Reader is the store as plans need it: it implements retrieval.Texts.
+type Reader struct{ *Store }
+
+// Reader returns the store as plans need it.
+func (s *Store) Reader() Reader { return Reader{s} }
+
+var _ retrieval.Texts = Reader{}
+
+// maxUnindexed bounds how many versions Place looks at.
+const maxUnindexed = 1000
+
+// Versions that curation has not seen are few but for an upgrade and for a bulk
+// load; the limit keeps their number out of every query's time.
+var placeSQL = `
+SELECT c.language, (SELECT count(*) FROM (
+    SELECT v.id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
+    LIMIT $4) AS recent
+    WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
+      AND ` + fmt.Sprintf(visibleSQL, "recent.id", "$3") + `)
+FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
+
+// Place implements retrieval.Texts. Of the versions not indexed it counts at
+// most 1,000.
+func (r Reader) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
+	var out retrieval.Place
+	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Unindexed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return schema.ErrNotFound
+		}
+		return err
+	})
+	return out, wrap(err, "read collection %s", collection)
+}
+
+var matchingSQL = `
+SELECT d.live_version_id FROM documents d
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
+  AND ` + fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")
+
+// Matching implements retrieval.Texts.
+func (r Reader) Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error) {
+	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, groupsOf(p)})
+	if err != nil {
+		return nil, err
+	}
+	var out []uuid.UUID
+	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = ids(tx.Query(ctx, matchingSQL+conditions, args...))
+		return err
+	})
+	return out, wrap(err, "apply the filter to collection %s", collection)
+}
+
+// liveSQL are those of the versions in $4 that are live and visible.
+var liveSQL = `
+SELECT v.id AS version_id, d.id AS document_id, d.external_id, v.title
+FROM versions v
+JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.id = ANY($4::uuid[])
+  AND ` + fmt.Sprintf(visibleSQL, "v.id", "$3")
+
+// ExternalIDs implements retrieval.Texts.
+func (r Reader) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
+	found, err := collect(ctx, r, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, groupsOf(p), versions},
+		func(row pgx.CollectableRow) (x pair[uuid.UUID, string], err error) {
+			err = row.Scan(&x.key, &x.value)
+			return x, err
+		})
+	return byKey(found), wrap(err, "name the documents of collection %s", collection)
+}
+
+// places are refs as columns, and their versions.
+type places struct {
+	versions           []uuid.UUID
+	sections, passages []int
+}
+
+func columns(refs []lexical.Ref) places {
+	out := places{versions: make([]uuid.UUID, len(refs)), sections: make([]int, len(refs)), passages: make([]int, len(refs))}
+	for i, r := range refs {
+		out.versions[i], out.sections[i], out.passages[i] = r.Version, r.Section, r.Passage
+	}
+	return out
+}
+
+// args are the parameters of liveSQL and, from $5 on, the refs' ordinals.
+func (c places) args(p schema.Principal, collection uuid.UUID) []any {
+	return []any{p.Tenant, collection, groupsOf(p), c.versions, c.sections, c.passages}
+}
+
+// generationSQL is the collection's live generation.
+const generationSQL = `(SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2)`
+
+// A section or a whole version stands for its first passage.
+var textsSQL = `
+WITH live AS MATERIALIZED (` + liveSQL + `)
+SELECT a.version_id, a.section, a.passage, l.document_id, l.external_id, l.title,
+       p.id, p.ordinal, p.start_byte, p.end_byte, p.tokens,
+       s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers
+FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
+JOIN live l ON l.version_id = a.version_id
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = greatest(a.section, 0)
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = ` + generationSQL + ` AND p.ordinal = greatest(a.passage, 0)`
+
+// Texts implements retrieval.Texts.
+func (r Reader) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	found, err := collect(ctx, r, p, textsSQL, columns(refs).args(p, collection), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
+		ref, t := &x.key, &x.value
+		var starts, pages []int
+		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage, &t.Document, &t.ExternalID, &t.Title,
+			&t.Passage.ID, &t.Passage.Ordinal, &t.Passage.Start, &t.Passage.End, &t.Passage.Tokens,
+			&t.Section.ID, &t.Section.Ordinal, &t.Section.HeadingPath, &t.Section.Text, &t.Section.Tokens, &starts, &pages)
+		t.Passage.SectionID, t.Section.Pages = t.Section.ID, pageMarks(starts, pages)
+		return x, err
+	})
+	return byKey(found), wrap(err, "load passages of collection %s", collection)
+}
+
+var sectionRefsSQL = `
+WITH live AS MATERIALIZED (` + liveSQL + `)
+SELECT s.version_id, s.ordinal, -1 FROM live l
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = l.version_id
+ORDER BY 1, 2`
+
+// SectionRefs implements retrieval.Texts.
+func (r Reader) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
+	out, err := r.refs(ctx, p, sectionRefsSQL, p.Tenant, collection, groupsOf(p), versions)
+	return out, wrap(err, "list sections of collection %s", collection)
+}
+
+var passageRefsSQL = `
+WITH live AS MATERIALIZED (` + liveSQL + `)
+SELECT DISTINCT s.version_id, s.ordinal, p.ordinal
+FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
+JOIN live l ON l.version_id = a.version_id
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND (s.ordinal = a.section OR a.section < 0)
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = ` + generationSQL + ` AND (p.ordinal = a.passage OR a.passage < 0)
+ORDER BY 1, 2, 3`
+
+// PassageRefs implements retrieval.Texts.
+func (r Reader) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, places []lexical.Ref) ([]lexical.Ref, error) {
+	out, err := r.refs(ctx, p, passageRefsSQL, columns(places).args(p, collection)...)
+	return out, wrap(err, "list passages of collection %s", collection)
+}
+
+var membersSQL = `
+SELECT m.cluster_id, m.version_id, m.section FROM cluster_members m
+JOIN versions v ON v.tenant_id = $1 AND v.id = m.version_id
+JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
+WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = ` + generationSQL + `
+  AND ` + fmt.Sprintf(visibleSQL, "m.version_id", "$3") + `
+ORDER BY 1, 2, 3`
+
+// Members implements retrieval.Texts.
+func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+	out := map[uuid.UUID][]lexical.Ref{}
+	found, err := collect(ctx, r, p, membersSQL, []any{p.Tenant, collection, groupsOf(p), clusters}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
+		x.value.Passage = -1
+		err = row.Scan(&x.key, &x.value.Version, &x.value.Section)
+		return x, err
+	})
+	for _, x := range found {
+		out[x.key] = append(out[x.key], x.value)
+	}
+	return out, wrap(err, "list clusters of collection %s", collection)
+}
+
+// A cluster's id says nothing of text, so this one asks for no right to see.
+const clustersOfSQL = `
+SELECT m.version_id, m.section, m.cluster_id
+FROM unnest($3::uuid[], $4::int[]) AS a(version_id, section)
+JOIN cluster_members m ON m.tenant_id = $1 AND m.version_id = a.version_id AND m.section = a.section
+ AND m.collection_id = $2 AND m.generation = ` + generationSQL
+
+// ClustersOf implements retrieval.Texts.
+func (r Reader) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+	c := columns(sections)
+	found, err := collect(ctx, r, p, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
+		x.key.Passage = -1
+		err = row.Scan(&x.key.Version, &x.key.Section, &x.value)
+		return x, err
+	})
+	return byKey(found), wrap(err, "find clusters of collection %s", collection)
+}
+
+const vectorsOfSQL = `
+WITH live AS MATERIALIZED (%[1]s)
+SELECT a.version_id, a.section, a.passage, v.embedding::vector(%[2]d)
+FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
+JOIN live l ON l.version_id = a.version_id
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = a.section
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $8 AND p.ordinal = a.passage
+JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $7`
+
+// VectorsOf implements retrieval.Texts.
+func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+	var out map[lexical.Ref][]float32
+	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		out = map[lexical.Ref][]float32{}
+		place, _, err := readVectorPlace(ctx, tx, p.Tenant, collection)
+		if err != nil || place == nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, vectorTable(place.dimension)),
+			append(columns(passages).args(p, collection), place.spaceID, place.generation)...)
+		if err != nil {
+			return err
+		}
+		var ref lexical.Ref
+		var v pgvector.Vector
+		_, err = pgx.ForEachRow(rows, []any{&ref.Version, &ref.Section, &ref.Passage, &v}, func() error {
+			out[ref] = v.Slice()
+			v = pgvector.Vector{}
+			return nil
+		})
+		return err
+	})
+	return out, wrap(err, "load vectors of collection %s", collection)
+}
+
+func (r Reader) refs(ctx context.Context, p schema.Principal, sql string, args ...any) ([]lexical.Ref, error) {
+	return collect(ctx, r, p, sql, args, func(row pgx.CollectableRow) (ref lexical.Ref, err error) {
+		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage)
+		return ref, err
+	})
+}
+
+// collect runs a query as the tenant.
+func collect[T any](ctx context.Context, r Reader, p schema.Principal, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
+	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return out, err
+}
+
+// pair is what a row says of a key.
+type pair[K comparable, V any] struct {
+	key   K
+	value V
+}
+
+func byKey[K comparable, V any](pairs []pair[K, V]) map[K]V {
+	out := make(map[K]V, len(pairs))
+	for _, p := range pairs {
+		out[p.key] = p.value
+	}
+	return out
+}
