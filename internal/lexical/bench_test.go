@@ -144,7 +144,7 @@ func BenchmarkSearch(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/segments=%d", unit, segments), func(b *testing.B) {
 				view := benchViews(b)[segments]
 				defer processorTime(b)()
-	b.ReportAllocs()
+				b.ReportAllocs()
 				b.ResetTimer()
 				scored, pruned := 0, 0
 				for i := 0; b.Loop(); i++ {
