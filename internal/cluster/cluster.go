@@ -49,6 +49,7 @@ const (
 type Edge struct {
 	A, B     uuid.UUID
 	Relation Relation
+	Rank     uint8 // among those of its kind, 0 the strongest: of near vectors
 }
 
 // Cluster is a set of sections.

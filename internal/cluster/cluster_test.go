@@ -40,7 +40,7 @@ func sectionsOf(tokens ...int) []Section {
 func edgesOf(pairs ...[2]int) []Edge {
 	var out []Edge
 	for _, p := range pairs {
-		out = append(out, Edge{id(p[0]), id(p[1]), Link})
+		out = append(out, Edge{A: id(p[0]), B: id(p[1])})
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func TestTheClosestClusterIsTakenFirst(t *testing.T) {
 func TestRelationsBreakTies(t *testing.T) {
 	sections := sectionsOf(2000, 2000, 2000)
 	sections[1].Cluster, sections[2].Cluster = id(70), id(71)
-	edges := []Edge{{id(0), id(1), Folder}, {id(2), id(0), Link}, {id(0), id(99), Link}}
+	edges := []Edge{{id(0), id(1), Nearest, 1}, {id(2), id(0), Nearest, 0}, {id(0), id(99), Link, 0}}
 	if got := Update(sections, edges, nil, Options{Name: named("")}).Moved; !reflect.DeepEqual(got, []Move{{id(0), id(71)}}) {
 		t.Errorf("got %v", got)
 	}
@@ -107,10 +107,10 @@ func TestASectionOverTheLimitIsAlone(t *testing.T) {
 // literal is Algorithm 1 as the paper writes it, with the two repairs, by sets
 // and without any bound but that of hops.
 func literal(sections []Section, edges []Edge, limit int) [][]int {
-	adjacent := map[int]map[int]Relation{}
-	note := func(a, b int, r Relation) {
+	adjacent := map[int]map[int]int{}
+	note := func(a, b int, r int) {
 		if adjacent[a] == nil {
-			adjacent[a] = map[int]Relation{}
+			adjacent[a] = map[int]int{}
 		}
 		if old, ok := adjacent[a][b]; !ok || r < old {
 			adjacent[a][b] = r
@@ -122,8 +122,8 @@ func literal(sections []Section, edges []Edge, limit int) [][]int {
 	}
 	for _, e := range edges {
 		if a, b := number(e.A), number(e.B); a != b && tokens[a] > 0 && tokens[b] > 0 {
-			note(a, b, e.Relation)
-			note(b, a, e.Relation)
+			note(a, b, int(e.Relation)*1000+int(e.Rank))
+			note(b, a, int(e.Relation)*1000+int(e.Rank))
 		}
 	}
 	coefficient := func(d int) float64 {
@@ -175,7 +175,7 @@ func literal(sections []Section, edges []Edge, limit int) [][]int {
 		type near struct {
 			cluster  int
 			distance float64 // mean hops, the inverse of closeness
-			relation Relation
+			relation int
 			first    int
 		}
 		found := map[int]near{}
@@ -229,7 +229,7 @@ func drawGraph(t *rapid.T) ([]Section, []Edge) {
 	sections := sectionsOf(tokens...)
 	edges := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Edge {
 		n := rapid.IntRange(0, len(tokens)) // one too many: a section not given
-		return Edge{id(n.Draw(t, "a")), id(n.Draw(t, "b")), Relation(rapid.IntRange(0, 3).Draw(t, "relation"))}
+		return Edge{id(n.Draw(t, "a")), id(n.Draw(t, "b")), Relation(rapid.IntRange(0, 3).Draw(t, "relation")), rapid.Uint8Range(0, 2).Draw(t, "rank")}
 	}), 0, 120).Draw(t, "edges")
 	return sections, edges
 }
@@ -384,7 +384,7 @@ func TestUpdatesKeepAPartitionWithinTheLimit(t *testing.T) {
 			for _, tokens := range rapid.SliceOfN(rapid.IntRange(1, 1000), 0, 8).Draw(t, "fresh") {
 				fresh = append(fresh, Section{ID: id(next), Tokens: tokens})
 				for _, to := range rapid.SliceOfN(rapid.IntRange(0, next), 0, 4).Draw(t, "to") {
-					edges = append(edges, Edge{id(next), id(to), Relation(to % 4)})
+					edges = append(edges, Edge{id(next), id(to), Relation(to % 4), uint8(to % 3)})
 				}
 				next++
 			}
@@ -453,7 +453,7 @@ func communities(n int, r *rand.Rand) ([]Section, []Edge) {
 				j = r.IntN(n)
 			}
 			if j < n {
-				edges = append(edges, Edge{id(i), id(j), Link})
+				edges = append(edges, Edge{A: id(i), B: id(j)})
 			}
 		}
 	}
@@ -507,7 +507,7 @@ func TestManySectionsTakeSeconds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	sections, edges := communities(100_000, r)
 	for i := range 20_000 { // a page that many link to
-		edges = append(edges, Edge{id(0), id(i), Link})
+		edges = append(edges, Edge{A: id(0), B: id(i)})
 	}
 	began := time.Now()
 	clusters := Build(sections, edges, Options{Name: named("")})

@@ -82,21 +82,22 @@ func newPartition(sections []Section, edges []Edge, limit int) *partition {
 // relate fills the relations in, without repeats.
 func (p *partition) relate(number map[uuid.UUID]int32, edges []Edge) {
 	type half struct {
-		to       int32
-		relation Relation
+		to   int32
+		rank int // of the relation, and in it
 	}
 	all := make([][]half, len(p.sections))
 	for _, e := range edges {
 		a, known := number[e.A]
 		b, too := number[e.B]
 		if known && too && a != b {
-			all[a] = append(all[a], half{b, e.Relation})
-			all[b] = append(all[b], half{a, e.Relation})
+			rank := int(e.Relation)<<8 + int(e.Rank)
+			all[a] = append(all[a], half{b, rank})
+			all[b] = append(all[b], half{a, rank})
 		}
 	}
 	p.start = make([]int32, len(all)+1)
 	for i, own := range all {
-		slices.SortFunc(own, func(a, b half) int { return cmp.Or(cmp.Compare(a.relation, b.relation), cmp.Compare(a.to, b.to)) })
+		slices.SortFunc(own, func(a, b half) int { return cmp.Or(cmp.Compare(a.rank, b.rank), cmp.Compare(a.to, b.to)) })
 		p.marks.clear()
 		kept := 0
 		for _, h := range own {

@@ -137,8 +137,8 @@ func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]clust
 		seen := map[uuid.UUID]bool{id: true}
 		for _, other := range near {
 			if !seen[other] && len(seen) <= nearestSections {
+				out = append(out, cluster.Edge{A: id, B: other, Relation: cluster.Nearest, Rank: uint8(len(seen) - 1)})
 				seen[other] = true
-				out = append(out, cluster.Edge{A: id, B: other, Relation: cluster.Nearest})
 			}
 		}
 	}
@@ -149,8 +149,8 @@ func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]clust
 func nearestEdges(sections []uuid.UUID, vectors [][]float32) []cluster.Edge {
 	var out []cluster.Edge
 	for i, near := range cluster.Neighbours(vectors, nearestSections) {
-		for _, j := range near {
-			out = append(out, cluster.Edge{A: sections[i], B: sections[j], Relation: cluster.Nearest})
+		for rank, j := range near {
+			out = append(out, cluster.Edge{A: sections[i], B: sections[j], Relation: cluster.Nearest, Rank: uint8(rank)})
 		}
 	}
 	return out
