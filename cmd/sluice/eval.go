@@ -194,14 +194,13 @@ func (e *evaluation) ingest(ctx context.Context) (failed int, err error) {
 
 // Search implements evaluate.Searcher.
 func (e *evaluation) Search(ctx context.Context, plan, question string, depth int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Explain: true})
+	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth, Explain: true})
 	if err != nil {
 		return evaluate.Found{}, err
 	}
-	out := evaluate.Found{Plan: found.Plan, Passages: found.Passages, Stages: found.Trace, Millis: found.Millis}
-	for i, p := range found.Passages {
-		out.Documents = append(out.Documents, p.ExternalID)
-		out.Context = append(out.Context, i)
+	out := evaluate.Found{Plan: found.Plan, Passages: found.Passages, Context: found.Context, Stages: found.Trace, Millis: found.Millis}
+	for _, d := range found.Documents {
+		out.Documents = append(out.Documents, d.Document)
 	}
 	return out, nil
 }
