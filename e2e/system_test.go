@@ -21,6 +21,7 @@ func TestSluice(t *testing.T) {
 	t.Run("Up", func(t *testing.T) { testUp(t, p) })
 	t.Run("Crash", func(t *testing.T) { testCrash(t, p) })
 	t.Run("Workers", func(t *testing.T) { testWorkers(t, p) })
+	t.Run("EvaluationAlone", func(t *testing.T) { testEvaluationAlone(t, p) })
 }
 
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
@@ -34,6 +35,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Labels", func(t *testing.T) { testLabels(t, s) })
 	t.Run("Hostile", func(t *testing.T) { testHostile(t, s) })
 	t.Run("Encodings", func(t *testing.T) { testEncodings(t, s) })
+	t.Run("Evaluation", func(t *testing.T) { testEvaluation(t, s) })
 	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })

@@ -1,0 +1,138 @@
+package e2e
+
+// This file measures plans on a dataset so small that the figures are known.
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// evaluated is what `sluice eval --json` promises.
+type evaluated struct {
+	Dataset   string
+	Documents int
+	Failed    int
+	Queries   int
+	Plans     []struct {
+		Plan    string
+		Metrics map[string]float64
+		Tokens  float64
+		MS      struct{ P50, P95 float64 }
+	}
+}
+
+// dataset writes a BEIR folder of three documents that have no word in common,
+// and a fourth that cannot be ingested.
+func dataset(t *testing.T) string {
+	t.Helper()
+	return write(t, map[string]string{
+		"tiny/corpus.jsonl": `{"_id":"bees.md","title":"Bees","text":"# A hive\n\nBees store honey in wax combs. The queen lays eggs.","metadata":{"links":["rail"]}}
+{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres."}
+{"_id":"tea","title":"Tea","text":"Leaves are withered, rolled and dried before they are brewed."}
+{"_id":"blank","title":"Blank","text":" "}
+`,
+		"tiny/queries.jsonl": `{"_id":"1","text":"Where do bees store honey?","metadata":{"answers":["wax combs"],"evidence":["Bees store honey in wax combs."]}}
+{"_id":"2","text":"How wide is the gauge of steel rails?","metadata":{"answers":["1435 mm","the 1,435 millimetres"],"evidence":[{"doc":"rail","text":"The gauge is 1,435 millimetres."}]}}
+{"_id":"3","text":"Who asked this?"}
+`,
+		"tiny/qrels/test.tsv": "query-id\tcorpus-id\tscore\n1\tbees.md\t1\n2\trail\t1\n",
+	})
+}
+
+func testEvaluation(t *testing.T, s *server) {
+	base := dataset(t)
+	tiny, out := filepath.Join(base, "tiny"), t.TempDir()
+	report, figures := filepath.Join(out, "report.html"), filepath.Join(out, "figures.json")
+
+	first := s.sluice(t, "eval", tiny, "--plan", "naive", "--json", "-", "--html", report, "--keep").ok(t)
+	got := into[evaluated](t, first)
+	if got.Dataset != "tiny" || got.Documents != 4 || got.Failed != 1 || got.Queries != 2 || len(got.Plans) != 1 || got.Plans[0].Plan != "naive" {
+		t.Fatalf("the evaluation is %+v: %v", got, first)
+	}
+	for _, name := range []string{"ndcg@10", "mrr@10", "recall@100", "hit@1", "ar@4", "evidence_recall", "recall@1", "precision@1", "ie@1"} {
+		if v, there := got.Plans[0].Metrics[name]; !there || v != 1 {
+			t.Errorf("%s is %v (there: %v); every question has its answer in the first passage", name, v, there)
+		}
+	}
+	if p := got.Plans[0]; p.Tokens <= 0 || p.MS.P50 <= 0 || p.MS.P95 < p.MS.P50 {
+		t.Errorf("tokens %v, times %+v", p.Tokens, p.MS)
+	}
+	if !strings.Contains(first.err, "blank") || !strings.Contains(first.err, "1 questions without a relevant document") {
+		t.Errorf("the failed document or the question left out is not named: %s", first.err)
+	}
+	if page, err := os.ReadFile(report); err != nil || !strings.Contains(string(page), "tiny") || !strings.Contains(string(page), "<svg") {
+		t.Errorf("the report is %.200s, %v", page, err)
+	}
+	kept := evaluations(t, s)
+	if len(kept) != 1 {
+		t.Fatalf("--keep left %v", kept)
+	}
+	for _, d := range into[[]schema.Document](t, s.sluice(t, "documents", "list", "-c", kept[0], "--json").ok(t)) {
+		if d.ExternalID == "bees.md" && (d.Title != "Bees" || d.Metadata["links"] == nil) {
+			t.Errorf("title and metadata did not come along: %+v", d)
+		}
+	}
+
+	// Again: nothing is ingested, and what was there before stays.
+	again := s.sluice(t, "eval", tiny, "--plan", "naive", "--json", figures).ok(t)
+	if !strings.Contains(again.err, "from an earlier run") || len(evaluations(t, s)) != 1 {
+		t.Errorf("the second run did not use what the first kept, or deleted it: %v", again)
+	}
+	again.has(t, "nDCG@10", "naive", "1.0000")
+	if text, err := os.ReadFile(figures); err != nil || !json.Valid(text) {
+		t.Errorf("--json wrote %s, %v", text, err)
+	}
+
+	// Two datasets give an array; without --keep nothing is left.
+	put(t, base, "other/corpus.jsonl", `{"_id":"a","title":"A","text":"Anchors hold ships."}`)
+	put(t, base, "other/queries.jsonl", `{"_id":"1","text":"What holds ships?"}`)
+	put(t, base, "other/qrels/dev.tsv", "1\ta\t2\n")
+	put(t, base, "tiny/qrels/dev.tsv", "1\tbees.md\t1\n")
+	both := into[[]evaluated](t, s.sluice(t, "eval", tiny, filepath.Join(base, "other"), "--plan", "naive", "--split", "dev", "--json", "-").ok(t))
+	if len(both) != 2 || both[0].Queries != 1 || both[1].Dataset != "other" {
+		t.Errorf("two datasets gave %+v", both)
+	}
+	if _, there := both[1].Plans[0].Metrics["ar@4"]; there {
+		t.Error("there is an answer recall where no answers are known")
+	}
+	if left := evaluations(t, s); len(left) != 1 {
+		t.Errorf("without --keep, %v are left", left)
+	}
+
+	// What is wrong is told before anything is ingested.
+	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "plans are")
+	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
+	put(t, base, "tiny/qrels/test.tsv", "1\tnobody\t1\n")
+	s.sluice(t, "eval", tiny, "--plan", "naive").fails(t, "test.tsv line 1", "nobody")
+	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
+}
+
+// evaluations are the collections that evaluations have left.
+func evaluations(t *testing.T, s *server) []string {
+	t.Helper()
+	var out []string
+	for _, c := range into[[]schema.Collection](t, s.sluice(t, "collections", "list", "--json").ok(t)) {
+		if strings.HasPrefix(c.Name, "eval-") {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
+// testEvaluationAlone evaluates where no server runs.
+func testEvaluationAlone(t *testing.T, p programs) {
+	data := localtest.Dir(t)
+	r := p.run(t, nil, "sluice", "eval", filepath.Join(dataset(t), "tiny"), "--plan", "naive", "--json", "-", "--data", data).ok(t)
+	if got := into[evaluated](t, r); got.Queries != 2 || got.Plans[0].Metrics["hit@1"] != 1 {
+		t.Errorf("the evaluation is %+v", got)
+	}
+	if !strings.Contains(r.err, "starting one") {
+		t.Errorf("it does not say that it started a server: %v", r)
+	}
+}
