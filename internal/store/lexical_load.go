@@ -114,18 +114,14 @@ WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.generation = (SELECT gener
 func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
 	sql, args := loadSQL(l)
 	var out lexical.Loaded
-	err := s.AsTenant(ctx, l.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.askTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
 		out = lexical.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexical.PageKey][]byte{}}
-		rows, err := tx.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
 		var kind int
 		var id, other pgtype.UUID
 		var a, b int64
 		var data []byte
 		var text pgtype.Text
-		_, err = pgx.ForEachRow(rows, []any{&kind, &id, &a, &b, &other, &data, &text}, func() error {
+		_, err := pgx.ForEachRow(rows, []any{&kind, &id, &a, &b, &other, &data, &text}, func() error {
 			switch kind {
 			case rowCollection:
 				out.Generation, out.Language = int(a), text.String

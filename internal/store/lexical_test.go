@@ -32,7 +32,7 @@ type written struct {
 
 // write uploads documents and writes them as one batch; in the end all are
 // ready.
-func (f *fixture) write(t *testing.T, p schema.Principal, collection uuid.UUID, list ...*written) {
+func (f *fixture) write(t testing.TB, p schema.Principal, collection uuid.UUID, list ...*written) {
 	t.Helper()
 	outcomes, err := f.WriteVersions(t.Context(), p.Tenant, collection, f.prepare(t, p, collection, list...))
 	if err != nil || len(outcomes) > 0 {
@@ -41,7 +41,7 @@ func (f *fixture) write(t *testing.T, p schema.Principal, collection uuid.UUID, 
 }
 
 // prepare uploads documents and does all up to the last step.
-func (f *fixture) prepare(t *testing.T, p schema.Principal, collection uuid.UUID, list ...*written) []batch.Document {
+func (f *fixture) prepare(t testing.TB, p schema.Principal, collection uuid.UUID, list ...*written) []batch.Document {
 	t.Helper()
 	var docs []batch.Document
 	for _, w := range list {
@@ -78,7 +78,7 @@ func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.Store, 64<<
 
 // found names the versions whose units share a word with text; of clusters,
 // which are all of one section here, how many there are.
-func found(t *testing.T, x *lexical.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
+func found(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
 	t.Helper()
 	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.Query{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
 	if err != nil {
@@ -92,7 +92,7 @@ func found(t *testing.T, x *lexical.Index, p schema.Principal, collection uuid.U
 }
 
 // expect checks at every unit that a search finds the documents and no other.
-func expect(t *testing.T, x *lexical.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
+func expect(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
 	t.Helper()
 	versions := map[uuid.UUID]bool{}
 	for _, w := range want {
@@ -292,7 +292,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 }
 
 // asOwner runs SQL on all tenants' rows.
-func asOwner(t *testing.T, f *fixture, sql string) {
+func asOwner(t testing.TB, f *fixture, sql string) {
 	t.Helper()
 	conn := connect(t, f.url)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's

@@ -29,7 +29,7 @@ type fixture struct {
 	foreign    uuid.UUID // b's
 }
 
-func setUp(t *testing.T, o store.Options) *fixture {
+func setUp(t testing.TB, o store.Options) *fixture {
 	t.Helper()
 	f := &fixture{url: localtest.Database(t)}
 	f.Store = open(t, f.url, o)
@@ -40,7 +40,7 @@ func setUp(t *testing.T, o store.Options) *fixture {
 
 // tenant makes a tenant with a collection, and a principal of it with all
 // rights of a tenant.
-func (f *fixture) tenant(t *testing.T, name string) (schema.Principal, uuid.UUID) {
+func (f *fixture) tenant(t testing.TB, name string) (schema.Principal, uuid.UUID) {
 	t.Helper()
 	created, err := f.CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, sealed("admin"))
 	if err != nil {
@@ -64,7 +64,7 @@ func sealed(name string) schema.SealedKey {
 	}
 }
 
-func open(t *testing.T, url string, o store.Options) *store.Store {
+func open(t testing.TB, url string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, o)
 	if err != nil {
@@ -75,7 +75,7 @@ func open(t *testing.T, url string, o store.Options) *store.Store {
 }
 
 // emptyDatabase returns the owner's URL of a database that was not migrated.
-func emptyDatabase(t *testing.T) string {
+func emptyDatabase(t testing.TB) string {
 	t.Helper()
 	pg := localtest.Postgres(t)
 	name := fmt.Sprintf("empty_%d", serial.Add(1))
@@ -85,7 +85,7 @@ func emptyDatabase(t *testing.T) string {
 	return pg.OwnerURL(name)
 }
 
-func execute(t *testing.T, url, sql string) {
+func execute(t testing.TB, url, sql string) {
 	t.Helper()
 	conn := connect(t, url)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
@@ -94,7 +94,7 @@ func execute(t *testing.T, url, sql string) {
 	}
 }
 
-func connect(t *testing.T, url string) *pgx.Conn {
+func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(context.Background(), url)
 	if err != nil {
@@ -104,7 +104,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // one scans the single row of a query that p's tenant asks.
-func one[T any](t *testing.T, f *fixture, p schema.Principal, sql string, args ...any) T {
+func one[T any](t testing.TB, f *fixture, p schema.Principal, sql string, args ...any) T {
 	t.Helper()
 	var out T
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -117,7 +117,7 @@ func one[T any](t *testing.T, f *fixture, p schema.Principal, sql string, args .
 }
 
 // run executes SQL as p's tenant.
-func run(t *testing.T, f *fixture, p schema.Principal, sql string, args ...any) {
+func run(t testing.TB, f *fixture, p schema.Principal, sql string, args ...any) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sql, args...)
@@ -134,7 +134,7 @@ func text(id, content string) schema.Upload {
 }
 
 // upload uploads one document and returns what became of it.
-func (f *fixture) upload(t *testing.T, p schema.Principal, collection uuid.UUID, u schema.Upload) schema.Uploaded {
+func (f *fixture) upload(t testing.TB, p schema.Principal, collection uuid.UUID, u schema.Upload) schema.Uploaded {
 	t.Helper()
 	out, err := f.Upload(t.Context(), p, collection, []schema.Upload{u})
 	if err != nil {
@@ -145,7 +145,7 @@ func (f *fixture) upload(t *testing.T, p schema.Principal, collection uuid.UUID,
 
 // goLive does what ingestion does at its end: text for the version, and the
 // version in place of the one before.
-func (f *fixture) goLive(t *testing.T, p schema.Principal, document, version uuid.UUID) {
+func (f *fixture) goLive(t testing.TB, p schema.Principal, document, version uuid.UUID) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		section, passage := schema.NewID(), schema.NewID()
@@ -178,7 +178,7 @@ func (f *fixture) goLive(t *testing.T, p schema.Principal, document, version uui
 }
 
 // fail does what ingestion does with a document that it cannot read.
-func (f *fixture) fail(t *testing.T, p schema.Principal, version uuid.UUID) {
+func (f *fixture) fail(t testing.TB, p schema.Principal, version uuid.UUID) {
 	t.Helper()
 	run(t, f, p, `UPDATE versions SET state = 'failed', reason_code = 'broken', reason = 'not a PDF', finished_at = now(), parses = 3 WHERE id = $1`, version)
 }

@@ -67,9 +67,38 @@ func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.
 	return s.in(ctx, pgx.TxOptions{}, roleAuth, "", fn)
 }
 
+// askTenant is AsTenant for one statement that reads, whose rows go to fn: all
+// of it is one round trip.
+func (s *Store) askTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
+	if tenant == uuid.Nil {
+		return schema.Invalid("tenant", "is missing")
+	}
+	return s.repeat(ctx, func() error {
+		// What is sent together is one transaction.
+		b := &pgx.Batch{}
+		b.Queue(enterSQL, string(roleApp), tenant.String())
+		b.Queue(sql, args...)
+		results := s.pool.SendBatch(ctx, b)
+		defer results.Close() //nolint:errcheck // an error before counts; after the last row there is none
+		if _, err := results.Exec(); err != nil {
+			return &notBegun{fmt.Errorf("enter as %s: %w", roleApp, err)}
+		}
+		rows, err := results.Query()
+		if err != nil {
+			return err
+		}
+		return fn(rows)
+	})
+}
+
 func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	return s.repeat(ctx, func() error { return s.once(ctx, o, r, tenant, fn) })
+}
+
+// repeat runs a transaction until it succeeds, or fails for good.
+func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 	for try := 1; ; try++ {
-		err := s.once(ctx, o, r, tenant, fn)
+		err := transaction()
 		if err == nil || try == maxTries || !repeatable(err) {
 			return translate(err)
 		}
