@@ -16,42 +16,46 @@ type Key struct {
 	Tenant, Segment uuid.UUID
 }
 
-// Segment is the vectors of a segment's passages, row by row in the segment's
-// order.
+// Segment is the vectors of a segment's passages: row i is passage i.
 type Segment struct {
 	Block
 	Collection uuid.UUID
 	Generation int
 	Space      string
-	// Entries are the versions by entry, each with its first row; an entry
-	// whose vectors were gone has First -1.
-	Entries   []Entry
-	byVersion map[uuid.UUID]int
+	held       []bool // by entry
+	rows       map[uuid.UUID]rows
 }
 
-// Entry is where a version's vectors are in a Segment.
-type Entry struct {
-	Version     uuid.UUID
-	First, Rows int
-}
+type rows struct{ first, end int }
 
-// Index makes Of work.
-func (s *Segment) Index() {
-	s.byVersion = make(map[uuid.UUID]int, len(s.Entries))
-	for i, e := range s.Entries {
-		if e.First >= 0 {
-			s.byVersion[e.Version] = i
-		}
+// NewSegment makes a segment of some entries with some passages, of which it
+// holds none.
+func NewSegment(collection uuid.UUID, generation int, space string, dimension, entries, passages int) *Segment {
+	return &Segment{
+		Block:      Block{IDs: make([]uuid.UUID, passages), Data: make([]float32, passages*dimension), Dimension: dimension},
+		Collection: collection, Generation: generation, Space: space,
+		held: make([]bool, entries), rows: make(map[uuid.UUID]rows, entries),
 	}
 }
 
-// Of returns where a version's vectors are.
-func (s *Segment) Of(version uuid.UUID) (Entry, bool) {
-	i, ok := s.byVersion[version]
-	if !ok {
-		return Entry{}, false
+// Hold says that the rows of an entry of a version have been filled.
+func (s *Segment) Hold(entry int, version uuid.UUID, first, end int) {
+	s.held[entry] = true
+	s.rows[version] = rows{first, end}
+}
+
+// Holds reports whether an entry's vectors are there.
+func (s *Segment) Holds(entry int) bool { return s.held[entry] }
+
+// Copy fills rows from first on with a version's, if it has so many.
+func (s *Segment) Copy(version uuid.UUID, from *Segment, first, end int) bool {
+	r, ok := from.rows[version]
+	if !ok || r.end-r.first != end-first || from.Dimension != s.Dimension {
+		return false
 	}
-	return s.Entries[i], true
+	copy(s.IDs[first:end], from.IDs[r.first:r.end])
+	copy(s.Data[first*s.Dimension:end*s.Dimension], from.Data[r.first*s.Dimension:r.end*s.Dimension])
+	return true
 }
 
 // CacheStats are counts since the cache was made, and the bytes that it holds.
@@ -108,7 +112,7 @@ func (c *Cache) Put(key Key, s *Segment) {
 	if old := c.byKey[key]; old != nil {
 		c.drop(old)
 	}
-	size := s.Bytes() + int64(len(s.Entries))*96
+	size := s.Bytes() + int64(len(s.held))*64
 	if size > c.stats.Limit {
 		c.stats.Evictions++
 		return

@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -23,20 +22,6 @@ import (
 // parameter %s.
 const visibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
       OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s AND l.label = ANY(%[2]s::text[])))`
-
-// Nearest implements retrieval.Vectors.
-func (s *Store) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
-	found, err := s.nearest(ctx, near{principal: q.Principal, collection: q.Collection, space: q.Space, vector: q.Vector,
-		filter: q.Filter, within: q.Within, k: q.K})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]retrieval.Hit, len(found))
-	for i, n := range found {
-		out[i] = retrieval.Hit{Passage: n.passage, Ref: n.ref, Similarity: n.similarity}
-	}
-	return out, nil
-}
 
 func pageMarks(starts, pages []int) []schema.PageMark {
 	var out []schema.PageMark

@@ -70,7 +70,10 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			}{
 				{statement.approximateSQL, true},
 				{statement.scanSQL, false},
-				{func() (string, []any, error) { sql, args := statement.versionsSQL([]uuid.UUID{uuid.New()}); return sql, args, nil }, false},
+				{func() (string, []any, error) {
+					sql, args := statement.versionsSQL([]uuid.UUID{uuid.New()})
+					return sql, args, nil
+				}, false},
 				{statement.withinSQL, false},
 			} {
 				sql, args, err := way.build()

@@ -117,6 +117,24 @@ type search struct {
 	args []any
 }
 
+// Nearest implements retrieval.Vectors.
+func (s *Store) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+	found, err := s.nearest(ctx, nearOf(q))
+	return hitsOf(found), err
+}
+
+func nearOf(q retrieval.NearestQuery) near {
+	return near{principal: q.Principal, collection: q.Collection, space: q.Space, vector: q.Vector, filter: q.Filter, within: q.Within, k: q.K}
+}
+
+func hitsOf(found []neighbour) []retrieval.Hit {
+	out := make([]retrieval.Hit, len(found))
+	for i, n := range found {
+		out[i] = retrieval.Hit{Passage: n.passage, Ref: n.ref, Similarity: n.similarity}
+	}
+	return out
+}
+
 // nearest returns the q.k passages nearest to q.vector among those that are
 // live, that the principal may see, that the filter lets through and that lie
 // within the places, best first, equal ones by passage id. It returns fewer only

@@ -1,0 +1,199 @@
+package store
+
+// This file searches small collections in memory. What an asker sees is the
+// lexical index's view, one statement's worth: segments, dead entries, labels.
+// The vectors of a segment's passages never change, so they are loaded once and
+// kept; of a segment that others were merged into, they are taken from those.
+//
+// The answer is the one that the store would give. Whatever memory cannot
+// answer goes to the store: large collections, filters by metadata, and
+// collections that curation has yet to index.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/x448/float16"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/sluice-rag/sluice/internal/dense"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Views shows what an asker sees of a collection now; *lexical.Index does.
+type Views interface {
+	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (*lexical.View, error)
+}
+
+// Vectors searches vectors, those of small collections in memory. It is safe
+// for concurrent use.
+type Vectors struct {
+	store *Store
+	views Views
+	cache *dense.Cache
+	loads singleflight.Group
+	known sync.Map // of knownKey: what was seen of a collection
+}
+
+type knownKey struct{ tenant, collection uuid.UUID }
+
+// knownState is what holds of a collection's generation once it was seen, and
+// the passages that it had then.
+type knownState struct {
+	generation int
+	indexed    bool // every live version has an entry; whatever is written later, too
+	large      bool
+}
+
+// Vectors returns a search that keeps at most about cacheBytes of vectors.
+func (s *Store) Vectors(views Views, cacheBytes int64) *Vectors {
+	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes)}
+}
+
+// Stats tells how the cache does.
+func (v *Vectors) Stats() dense.CacheStats { return v.cache.Stats() }
+
+// errNotInMemory sends a question to the store.
+var errNotInMemory = errors.New("not answered in memory")
+
+// Nearest implements retrieval.Vectors.
+func (v *Vectors) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+	found, err := v.nearest(ctx, nearOf(q))
+	return hitsOf(found), err
+}
+
+func (v *Vectors) nearest(ctx context.Context, q near) ([]neighbour, error) {
+	found, err := v.inMemory(ctx, q)
+	if errors.Is(err, errNotInMemory) {
+		return v.store.nearest(ctx, q)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return found, nil
+}
+
+func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
+	if len(q.filter) > 0 || q.k <= 0 {
+		return nil, errNotInMemory
+	}
+	key := knownKey{q.principal.Tenant, q.collection}
+	state, _ := v.known.Load(key)
+	known, _ := state.(knownState)
+	if known.large {
+		return nil, errNotInMemory
+	}
+	if !known.indexed {
+		// Before the view, which then has at least what was there now.
+		seen, err := v.store.indexedGeneration(ctx, key.tenant, key.collection)
+		if err != nil {
+			return nil, err
+		}
+		if !seen.indexed {
+			return nil, errNotInMemory
+		}
+		known = seen
+		v.known.Store(key, seen)
+	}
+	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.Query{Unit: schema.UnitPassage, Groups: q.principal.Groups})
+	if err != nil {
+		return nil, err
+	}
+	passages := 0
+	for _, s := range view.Segments {
+		passages += s.Passages()
+	}
+	if passages > v.store.options.OwnVectorsAbove {
+		known.large = true
+		v.known.Store(key, known)
+		return nil, errNotInMemory
+	}
+	segments, err := v.segments(ctx, key, view)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range segments {
+		if s.Generation != known.generation {
+			v.known.Delete(key) // another is live: look at it anew
+			return nil, errNotInMemory
+		}
+		if len(s.IDs) > 0 && (s.Space != q.space || s.Dimension != len(q.vector)) {
+			return nil, errNotInMemory // which says what is wrong
+		}
+	}
+	visible, err := view.Visible(q.principal.Groups, nil)
+	if err != nil {
+		return nil, err
+	}
+	// The store rounds the question as it rounds what it keeps.
+	top := dense.NewTop(rounded(q.vector), q.k)
+	for i, s := range segments {
+		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.within) {
+			v.cache.Remove(dense.Key{Tenant: key.tenant, Segment: view.Segments[i].ID})
+			return nil, errNotInMemory
+		}
+	}
+	found := top.Neighbours()
+	out := make([]neighbour, len(found))
+	for i, n := range found {
+		out[i] = neighbour{n.ID, view.Segments[n.Block].Directory.RefOf(n.Row), float64(n.Similarity)}
+	}
+	return out, nil
+}
+
+// scanVisible compares the vectors of a segment's visible entries, those within
+// some places when within is not nil. It reports false when some are not there.
+func scanVisible(top *dense.Top, number int, s *dense.Segment, d *lexical.Directory, visible lexical.Bits, within []lexical.Ref) bool {
+	if within == nil {
+		for e := range d.Len() {
+			if !visible.Has(e) {
+				continue
+			}
+			if !s.Holds(e) {
+				return false
+			}
+			at := d.Entry(e)
+			top.Scan(number, &s.Block, at.FirstPassage, at.FirstPassage+at.Passages)
+		}
+		return true
+	}
+	rows := map[int]bool{} // places may overlap
+	for _, ref := range within {
+		for _, e := range d.EntriesOf(ref.Version) {
+			at := d.Entry(e)
+			if !visible.Has(e) || ref.Section >= at.Sections {
+				continue
+			}
+			if !s.Holds(e) {
+				return false
+			}
+			first, end := at.FirstPassage, at.FirstPassage+at.Passages
+			if ref.Section >= 0 {
+				first, end = d.PassagesOf(e, ref.Section)
+				if ref.Passage >= 0 {
+					first, end = first+ref.Passage, min(first+ref.Passage+1, end)
+				}
+			}
+			for row := first; row < end; row++ {
+				rows[row] = true
+			}
+		}
+	}
+	for row := range rows {
+		top.Scan(number, &s.Block, row, row+1)
+	}
+	return true
+}
+
+func rounded(v []float32) []float32 {
+	out := make([]float32, len(v))
+	for i, x := range v {
+		out[i] = float16.Fromfloat32(x).Float32()
+	}
+	return out
+}

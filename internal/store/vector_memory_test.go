@@ -1,0 +1,287 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// writeVectors writes documents as ingestion does, with random vectors.
+func (f *fixture) writeVectors(t *testing.T, r *rand.Rand, list ...*written) {
+	t.Helper()
+	docs := f.prepare(t, f.a, f.collection, list...)
+	for i := range docs {
+		var flat []float32
+		for range docs[i].Text.Passages() {
+			flat = append(flat, unit(r)...)
+		}
+		docs[i].Vectors = batch.NewVectors(space, dimension, flat)
+	}
+	if outcomes, err := f.WriteVersions(t.Context(), f.a.Tenant, f.collection, docs); err != nil || len(outcomes) > 0 {
+		t.Fatalf("outcomes %+v, %v", outcomes, err)
+	}
+}
+
+// bodies makes a document of some sections and passages.
+func bodies(r *rand.Rand) string {
+	var sections []string
+	for range 1 + r.IntN(3) {
+		sections = append(sections, strings.TrimSuffix(strings.Repeat("word/", 1+r.IntN(4)), "/"))
+	}
+	return strings.Join(sections, "|")
+}
+
+// sameHits compares what memory and the store found: the same passages with the
+// same similarities, but that neighbours which differ by rounding may trade places.
+func sameHits(got, want []retrieval.Hit) error {
+	if len(got) != len(want) {
+		return fmt.Errorf("%d hits, want %d", len(got), len(want))
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-4 }
+	places := map[uuid.UUID]lexical.Ref{}
+	for i := range want {
+		if !near(got[i].Similarity, want[i].Similarity) {
+			return fmt.Errorf("hit %d has similarity %v, want %v", i, got[i].Similarity, want[i].Similarity)
+		}
+		places[want[i].Passage] = want[i].Ref
+	}
+	for i, h := range got {
+		if ref, ok := places[h.Passage]; ok && ref != h.Ref {
+			return fmt.Errorf("hit %d is at %v, want %v", i, h.Ref, ref)
+		} else if !ok && !near(h.Similarity, want[len(want)-1].Similarity) {
+			return fmt.Errorf("hit %d, %s, is none of the store's", i, h.Passage)
+		}
+	}
+	return nil
+}
+
+// TestMemoryFindsWhatTheStoreFinds: whatever happens to a collection, the next
+// search in memory gives what an exact search in the store gives.
+func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(31, 32))
+	memory := f.Vectors(newIndex(f), 64<<20)
+	small := f.Vectors(newIndex(f), 20<<10) // keeps next to nothing
+	var all []*written
+	groups := [][]string{nil, {"legal"}, {"hr", "legal"}, {"board"}}
+	labels := [][]string{nil, nil, {"legal"}, {"hr"}, {"legal", "board"}}
+	for round := range 60 {
+		switch what := r.IntN(10); {
+		case what < 4 || len(all) < 5:
+			var some []*written
+			for range 1 + r.IntN(4) {
+				some = append(some, &written{name: fmt.Sprint("d", round, "-", len(some)), body: bodies(r), labels: labels[r.IntN(len(labels))]})
+			}
+			f.writeVectors(t, r, some...)
+			all = append(all, some...)
+		case what < 6: // another version
+			next := *all[r.IntN(len(all))]
+			next.body = bodies(r)
+			f.writeVectors(t, r, &next)
+			all = append(slices.DeleteFunc(all, func(w *written) bool { return w.id == next.id }), &next)
+		case what < 7:
+			w := all[r.IntN(len(all))]
+			to := labels[r.IntN(len(labels))]
+			if to == nil {
+				to = []string{}
+			}
+			if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Labels: &to}); err != nil {
+				t.Fatal(err)
+			}
+		case what < 8:
+			at := r.IntN(len(all))
+			if err := f.DeleteDocument(t.Context(), f.a, all[at].id); err != nil {
+				t.Fatal(err)
+			}
+			all = slices.Delete(all, at, at+1)
+		default:
+			if _, err := f.MergeSegments(t.Context(), f.a.Tenant, f.collection); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := f.a
+		p.Groups = groups[r.IntN(len(groups))]
+		q := retrieval.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40)}
+		for range 2 {
+			want, err := f.Nearest(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range []*store.Vectors{memory, small} {
+				got, err := v.Nearest(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := sameHits(got, want); err != nil {
+					t.Fatalf("round %d, groups %v, k %d, within %v: %v", round, p.Groups, q.K, q.Within, err)
+				}
+			}
+			q.Within = []lexical.Ref{}
+			for range r.IntN(5) {
+				w := all[r.IntN(len(all))]
+				q.Within = append(q.Within, lexical.Ref{Version: w.version, Section: r.IntN(4) - 1, Passage: -1})
+				if at := &q.Within[len(q.Within)-1]; at.Section >= 0 && r.IntN(2) == 0 {
+					at.Passage = r.IntN(4)
+				}
+			}
+		}
+	}
+	if s := memory.Stats(); s.Hits == 0 || s.Bytes == 0 || s.Evictions > 0 {
+		t.Errorf("the large cache: %+v", s)
+	}
+	if s := small.Stats(); s.Evictions == 0 || s.Bytes > s.Limit {
+		t.Errorf("the small cache: %+v", s)
+	}
+}
+
+func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
+	f := setUp(t, store.Options{OwnVectorsAbove: 40})
+	r := rand.New(rand.NewPCG(33, 34))
+	memory := f.Vectors(newIndex(f), 64<<20)
+	ask := func(p schema.Principal, change func(*retrieval.NearestQuery)) ([]retrieval.Hit, error) {
+		q := retrieval.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1000}
+		if change != nil {
+			change(&q)
+		}
+		return memory.Nearest(t.Context(), q)
+	}
+	want := func(n int, loads int64, change func(*retrieval.NearestQuery)) {
+		t.Helper()
+		before := memory.Stats().Misses
+		hits, err := ask(f.a, change)
+		if err != nil || len(hits) != n {
+			t.Errorf("%d hits, want %d, %v", len(hits), n, err)
+		}
+		if got := memory.Stats().Misses - before; got != loads {
+			t.Errorf("%d segments were looked for in vain, want %d", got, loads)
+		}
+	}
+	want(0, 0, nil)
+	// Ingested by a build without an index: curation has yet to come.
+	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
+	run(t, f, f.a, `UPDATE versions SET passage_count = 2`)
+	fresh := f.Vectors(newIndex(f), 64<<20)
+	if hits, err := fresh.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {
+		t.Errorf("%d hits, %v", len(hits), err)
+	}
+	if done, left, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 10); done != 1 || left != 0 || err != nil {
+		t.Fatal(done, left, err)
+	}
+	want(2, 1, nil)
+	want(2, 0, nil)
+	want(0, 0, func(q *retrieval.NearestQuery) {
+		q.Filter = schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}
+	})
+	var wrong *retrieval.SpaceError
+	if _, err := ask(f.a, func(q *retrieval.NearestQuery) { q.Space = "other" }); !errors.As(err, &wrong) {
+		t.Errorf("another space gave %v", err)
+	}
+	// Another tenant gets nothing, warm as the cache is.
+	if _, err := ask(f.b, nil); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("another tenant got %v", err)
+	}
+	// Grown large, it is the store's.
+	f.writeVectors(t, r, &written{name: "long", body: strings.TrimSuffix(strings.Repeat("word/", 60), "/")})
+	want(62, 0, nil)
+	f.tend(t, f.a, f.collection)
+	want(62, 0, nil)
+	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ask(f.a, nil); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("a deleted collection gave %v", err)
+	}
+}
+
+// TestMemoryIsFresh: many search while documents come and go; each search finds
+// what was committed before it and nothing that was deleted before it.
+func TestMemoryIsFresh(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(35, 36))
+	memory := f.Vectors(newIndex(f), 64<<20)
+	f.writeVectors(t, r, &written{name: "first", body: "a/b|c"})
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	live, gone := map[uuid.UUID]bool{}, map[uuid.UUID]bool{}
+	copyOf := func(m map[uuid.UUID]bool) map[uuid.UUID]bool {
+		mu.Lock()
+		defer mu.Unlock()
+		out := map[uuid.UUID]bool{}
+		for id := range m {
+			out[id] = true
+		}
+		return out
+	}
+	for i := range 3 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(37, uint64(i)))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				must, not := copyOf(live), copyOf(gone)
+				hits, err := memory.Nearest(context.Background(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 10_000})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				still := copyOf(live)
+				seen := map[uuid.UUID]bool{}
+				for _, h := range hits {
+					seen[h.Ref.Version] = true
+					if not[h.Ref.Version] {
+						t.Errorf("version %s was deleted", h.Ref.Version)
+					}
+				}
+				for id := range must {
+					if !seen[id] && still[id] {
+						t.Errorf("version %s is not found", id)
+					}
+				}
+			}
+		})
+	}
+	for i := range 40 {
+		w := &written{name: fmt.Sprint("d", i), body: bodies(r)}
+		f.writeVectors(t, r, w)
+		mu.Lock()
+		live[w.version] = true
+		mu.Unlock()
+		if i%3 == 2 {
+			// From before the deletion on it may be missing, after it must be.
+			mu.Lock()
+			delete(live, w.version)
+			mu.Unlock()
+			if err := f.DeleteDocument(t.Context(), f.a, w.id); err != nil {
+				t.Fatal(err)
+			}
+			mu.Lock()
+			gone[w.version] = true
+			mu.Unlock()
+		}
+		if i%5 == 4 {
+			if _, err := f.MergeSegments(t.Context(), f.a.Tenant, f.collection); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	close(stop)
+	wg.Wait()
+}
