@@ -41,6 +41,10 @@ func (r *reader) uvarint() uint64 {
 		r.pos++
 		return uint64(r.data[r.pos-1])
 	}
+	return r.longUvarint()
+}
+
+func (r *reader) longUvarint() uint64 {
 	v, n := binary.Uvarint(r.data[r.pos:])
 	if n <= 0 {
 		r.fail()

@@ -16,10 +16,9 @@ package lexical
 // Every restartEvery-th term of a page is written whole.
 
 import (
-	"bytes"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 )
 
 const (
@@ -27,7 +26,7 @@ const (
 	kindDirectory = 2
 
 	blockSize    = 128
-	restartEvery = 16
+	restartEvery = 8
 	maxTerm      = 1 << 10 // bytes of a term
 	maxFrontier  = 6       // bounds in a frontier
 )
@@ -68,9 +67,10 @@ type list struct {
 
 // Page is a decoded page of terms. It keeps the bytes that it was decoded from.
 type Page struct {
-	data     []byte // with slack, without checksum
-	end      int    // of the terms
-	restarts []int32
+	data     []byte        // with slack, without checksum
+	end      int           // of the terms
+	restarts []int32       // where groups of terms begin
+	keys     []uint64      // of the terms that they begin with
 	long     map[int]*list // continued lists and ones of several blocks, by where they begin
 	bytes    int
 }
@@ -86,6 +86,7 @@ func DecodePage(data []byte) (*Page, error) {
 		return nil, fmt.Errorf("%w: not a page of terms", ErrCorrupt)
 	}
 	r := reader{data: body[:p.end], pos: 1}
+	var l list
 	for n, length := 0, 0; r.pos < p.end; n++ {
 		if n%restartEvery == 0 {
 			p.restarts = append(p.restarts, int32(r.pos))
@@ -93,7 +94,9 @@ func DecodePage(data []byte) (*Page, error) {
 		}
 		shared, rest, lists := r.listed(length)
 		length = shared + len(rest)
-		var l list
+		if n%restartEvery == 0 {
+			p.keys = append(p.keys, termKey(rest))
+		}
 		if r.failed || !p.decodeList(r.pos-lists, lists, &l) {
 			return nil, fmt.Errorf("%w: a page of terms that does not parse", ErrCorrupt)
 		}
@@ -101,11 +104,13 @@ func DecodePage(data []byte) (*Page, error) {
 			if p.long == nil {
 				p.long = map[int]*list{}
 			}
-			p.long[r.pos-lists] = &l
+			kept := l
+			kept.blocks, kept.bounds = slices.Clone(l.blocks), slices.Clone(l.bounds)
+			p.long[r.pos-lists] = &kept
 			p.bytes += 160 + 36*len(l.blocks) + 8*len(l.bounds)
 		}
 	}
-	p.bytes += len(data) + 4*len(p.restarts) + 96
+	p.bytes += len(data) + 12*len(p.restarts) + 128
 	return p, nil
 }
 
@@ -125,42 +130,76 @@ func (r *reader) listed(before int) (shared int, rest []byte, lists int) {
 	return shared, rest, lists
 }
 
+// termKey is the beginning of a term as a number: keys are in the order of
+// their terms, or equal.
+func termKey[T string | []byte](term T) (key uint64) {
+	for i := range min(len(term), 8) {
+		key |= uint64(term[i]) << (56 - 8*i)
+	}
+	return key
+}
+
 // find returns the list of a term; nil: the page has none. A list that the page
 // does not keep decoded is read into short.
 func (p *Page) find(term string, short *list) *list {
-	var failed bool
-	group := sort.Search(len(p.restarts), func(i int) bool {
-		r := reader{data: p.data[:p.end], pos: int(p.restarts[i])}
-		_, rest, _ := r.listed(0)
-		failed = failed || r.failed
-		return string(rest) > term
-	}) - 1
-	if group < 0 || failed {
+	group := p.group(term)
+	if group < 0 {
 		return nil
 	}
 	r := reader{data: p.data[:p.end], pos: int(p.restarts[group])}
-	var buffer [maxTerm]byte
-	length := 0
+	same := 0 // bytes that the term begins with, as the one before did
 	for n := 0; n < restartEvery && r.pos < p.end; n++ {
-		shared, rest, lists := r.listed(length)
-		if r.failed {
+		shared := int(r.uvarint())
+		rest := r.bytes(int(r.uvarint()))
+		lists := int(r.uvarint())
+		begin := r.pos
+		r.pos += lists
+		if shared > same {
+			continue // it differs from the term where the one before did
+		}
+		if shared < same {
 			return nil
 		}
-		length = shared + copy(buffer[shared:], rest)
-		switch bytes.Compare(buffer[:length], []byte(term)) {
-		case 0:
-			if long := p.long[r.pos-lists]; long != nil {
-				return long
-			}
-			if !p.decodeList(r.pos-lists, lists, short) {
-				return nil
-			}
-			return short
-		case 1:
+		more := sharedPrefix(term[same:], rest)
+		same += more
+		switch {
+		case more < len(rest) && (same == len(term) || rest[more] > term[same]):
+			return nil // behind the term
+		case more < len(rest) || same < len(term):
+			continue
+		}
+		if long := p.long[begin]; long != nil {
+			return long
+		}
+		if !p.decodeList(begin, lists, short) {
 			return nil
 		}
+		return short
 	}
 	return nil
+}
+
+// group is the last group of terms that begins with term or one before it; -1:
+// there is none.
+func (p *Page) group(term string) int {
+	key := termKey(term)
+	low, high := 0, len(p.keys) // the first group that begins behind the term
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if k := p.keys[middle]; k < key || k == key && p.restart(middle) <= term {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low - 1
+}
+
+// restart is the term that a group begins with.
+func (p *Page) restart(group int) string {
+	r := reader{data: p.data[:p.end], pos: int(p.restarts[group])}
+	_, rest, _ := r.listed(0)
+	return string(rest)
 }
 
 // pageReader reads the lists of a page in their order.

@@ -82,7 +82,7 @@ func appendTerm(out []byte, before, term string) []byte {
 	return append(out, term[shared:]...)
 }
 
-func sharedPrefix(a, b string) int {
+func sharedPrefix[T string | []byte](a string, b T) int {
 	n := min(len(a), len(b))
 	for i := range n {
 		if a[i] != b[i] {
