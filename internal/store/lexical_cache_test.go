@@ -1,0 +1,193 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// counted counts what a storage gives, and can hold its answers back.
+type counted struct {
+	lexical.Storage
+	loads, headers, pages, entries, changes atomic.Int64
+	hold                                    atomic.Pointer[gate]
+}
+
+// gate holds answers back until it is opened.
+type gate struct{ reached, opened chan struct{} }
+
+func (c *counted) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
+	r, err := c.Storage.LoadLexical(ctx, l)
+	c.loads.Add(1)
+	c.headers.Add(int64(len(r.Headers)))
+	c.pages.Add(int64(len(r.Pages)))
+	c.entries.Add(int64(len(r.Entries)))
+	c.changes.Add(int64(len(r.Changes)))
+	if hold := c.hold.Load(); hold != nil {
+		hold.reached <- struct{}{}
+		<-hold.opened
+	}
+	return r, err
+}
+
+func (c *counted) parts() int64 { return c.headers.Load() + c.pages.Load() }
+
+// What one query has loaded, none loads again; of those that want the same at
+// the same time, one loads it.
+func TestLexicalLoadsOnce(t *testing.T) {
+	f := setUp(t, store.Options{})
+	var list []*written
+	for i := range 10 {
+		w := &written{name: fmt.Sprint(i), body: fmt.Sprintf("heron number%d", i)}
+		f.write(t, f.a, f.collection, w)
+		list = append(list, w)
+	}
+	s := &counted{Storage: f.Store}
+	x := lexical.NewIndex(s, 64<<20)
+	expect(t, x, f.a, f.collection, "heron number3 number4", list...)
+	cold, loads := s.parts(), s.loads.Load()
+	if cold < 20 {
+		t.Fatalf("%d parts of 10 segments", cold)
+	}
+	expect(t, x, f.a, f.collection, "heron number3 number4", list...)
+	if got := s.parts(); got != cold {
+		t.Errorf("a warm search loaded %d parts", got-cold)
+	}
+	if got := s.loads.Load() - loads; got != int64(len(units)) {
+		t.Errorf("%d warm searches made %d statements", len(units), got)
+	}
+
+	// Sixteen at once, while the first is held back.
+	s2 := &counted{Storage: f.Store}
+	x2 := lexical.NewIndex(s2, 64<<20)
+	hold := &gate{make(chan struct{}), make(chan struct{})}
+	s2.hold.Store(hold)
+	var wg sync.WaitGroup
+	search := func() {
+		q := lexical.Query{Unit: schema.UnitPassage, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
+		if r, err := x2.Search(t.Context(), f.a.Tenant, f.collection, q); err != nil || len(r.Hits) != 10 {
+			t.Errorf("%d hits, %v", len(r.Hits), err)
+		}
+	}
+	wg.Go(search)
+	<-hold.reached
+	alone := s2.parts()
+	for range 15 {
+		wg.Go(search)
+	}
+	// One that waits gives up with its caller.
+	ctx, cancel := context.WithCancel(t.Context())
+	gaveUp := make(chan error)
+	go func() {
+		_, err := x2.Search(ctx, f.a.Tenant, f.collection, lexical.Query{Unit: schema.UnitPassage, K: 1})
+		gaveUp <- err
+	}()
+	cancel()
+	if err := <-gaveUp; err == nil {
+		t.Error("a cancelled search found something")
+	}
+	s2.hold.Store(nil)
+	close(hold.opened)
+	wg.Wait()
+	if got := s2.parts(); got != alone {
+		t.Errorf("16 searches at once loaded %d parts, one alone %d", got, alone)
+	}
+}
+
+// A query that has begun keeps what it works on.
+func TestLexicalViewOutlivesEverything(t *testing.T) {
+	f := setUp(t, store.Options{})
+	var list []*written
+	for i := range 8 {
+		w := &written{name: fmt.Sprint(i), body: fmt.Sprintf("heron number%d", i)}
+		f.write(t, f.a, f.collection, w)
+		list = append(list, w)
+	}
+	q := lexical.Query{Unit: schema.UnitDocument, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
+	x := lexical.NewIndex(f.Store, 1) // keeps nothing
+	view, err := x.View(t.Context(), f.a.Tenant, f.collection, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := lexical.Search(view, q)
+	if err != nil || len(before.Hits) != len(list) {
+		t.Fatalf("%d hits, %v", len(before.Hits), err)
+	}
+	mergeAll(t, f)
+	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	after, err := lexical.Search(view, q)
+	if err != nil || fmt.Sprint(before.Hits) != fmt.Sprint(after.Hits) {
+		t.Errorf("%v, before %v, %v", after.Hits, before.Hits, err)
+	}
+}
+
+// Clusters are read when they are asked for, once, and then what is newer.
+func TestLexicalReadsNewClusters(t *testing.T) {
+	f := setUp(t, store.Options{})
+	a, b, c := &written{name: "a", body: "heron one|heron two"}, &written{name: "b", body: "heron three"}, &written{name: "c", body: "egret"}
+	f.write(t, f.a, f.collection, a, b, c)
+	s := &counted{Storage: f.Store}
+	x := lexical.NewIndex(s, 64<<20)
+	clusters := func(text string) map[uuid.UUID]bool {
+		t.Helper()
+		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, text, lexical.Query{Unit: schema.UnitCluster, K: 10, Settings: lexical.Defaults})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[uuid.UUID]bool{}
+		for _, h := range r.Hits {
+			out[h.Cluster] = true
+		}
+		return out
+	}
+	single := map[uuid.UUID]bool{
+		lexical.SingletonCluster(a.version, 0): true, lexical.SingletonCluster(a.version, 1): true, lexical.SingletonCluster(b.version, 0): true,
+	}
+	if got := clusters("heron"); !maps.Equal(got, single) {
+		t.Errorf("unclustered: %v, want %v", got, single)
+	}
+	first, second := schema.NewID(), schema.NewID()
+	put := func(epoch int, version uuid.UUID, section int, cluster uuid.UUID) {
+		t.Helper()
+		run(t, f, f.a, `INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
+			SELECT tenant_id, collection_id, 1, id, version_id, ordinal, $3, 1, $4 FROM sections WHERE version_id = $1 AND ordinal = $2
+			ON CONFLICT (section_id, generation, tenant_id) DO UPDATE SET cluster_id = $3, epoch = $4`, version, section, cluster, epoch)
+		run(t, f, f.a, `INSERT INTO clusterings (tenant_id, collection_id, generation, epoch) VALUES ($1, $2, 1, $3)
+			ON CONFLICT (collection_id, generation, tenant_id) DO UPDATE SET epoch = $3`, f.a.Tenant, f.collection, epoch)
+	}
+	put(1, a.version, 0, first)
+	put(1, b.version, 0, first)
+	if got, want := clusters("heron"), (map[uuid.UUID]bool{first: true, lexical.SingletonCluster(a.version, 1): true}); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	read := s.changes.Load()
+	put(2, b.version, 0, second)
+	if got, want := clusters("heron"), (map[uuid.UUID]bool{first: true, second: true, lexical.SingletonCluster(a.version, 1): true}); !maps.Equal(got, want) {
+		t.Errorf("after a change %v, want %v", got, want)
+	}
+	if got := s.changes.Load() - read; read != 2 || got != 1 {
+		t.Errorf("read %d assignments and then %d, want 2 and then 1", read, got)
+	}
+	read = s.changes.Load()
+	found(t, x, f.a, f.collection, schema.UnitSection, "heron")
+	clusters("heron")
+	if got := s.changes.Load() - read; got != 0 {
+		t.Errorf("%d assignments read again", got)
+	}
+	// Another generation's are others.
+	run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
+	if got := clusters("heron"); len(got) != 0 {
+		t.Errorf("a generation without an index gave %v", got)
+	}
+}
