@@ -1,0 +1,62 @@
+package queryworker
+
+// How the lexical index's cache does, as metrics.
+
+import (
+	"context"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+)
+
+// lexicalMeters shows the cache of an index as long as it runs.
+func lexicalMeters(x *lexical.Index) lifecycle.Service {
+	var shown metric.Registration
+	return lifecycle.NewResource("lexical index metrics", func(context.Context) (err error) {
+		if shown, err = showLexical(otel.Meter(scope), x); err != nil {
+			return fmt.Errorf("make metrics of the lexical index: %w", err)
+		}
+		return nil
+	}, func(context.Context) error { return shown.Unregister() })
+}
+
+func showLexical(meter metric.Meter, x *lexical.Index) (metric.Registration, error) {
+	hits, err := meter.Int64ObservableCounter("sluice.lexical.cache.hits", metric.WithUnit("{part}"),
+		metric.WithDescription("Parts of lexical indexes (pages, directories and what holds for a collection) that a search found in memory."))
+	if err != nil {
+		return nil, err
+	}
+	misses, err := meter.Int64ObservableCounter("sluice.lexical.cache.misses", metric.WithUnit("{part}"),
+		metric.WithDescription("Parts that it did not find there."))
+	if err != nil {
+		return nil, err
+	}
+	evictions, err := meter.Int64ObservableCounter("sluice.lexical.cache.evictions", metric.WithUnit("{part}"),
+		metric.WithDescription("Parts that were let go for others."))
+	if err != nil {
+		return nil, err
+	}
+	bytes, err := meter.Int64ObservableUpDownCounter("sluice.lexical.cache.bytes", metric.WithUnit("By"),
+		metric.WithDescription("Bytes that the parts in memory take."))
+	if err != nil {
+		return nil, err
+	}
+	limit, err := meter.Int64ObservableUpDownCounter("sluice.lexical.cache.limit", metric.WithUnit("By"),
+		metric.WithDescription("Bytes that they may take."))
+	if err != nil {
+		return nil, err
+	}
+	return meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		s := x.Stats()
+		o.ObserveInt64(hits, s.Hits)
+		o.ObserveInt64(misses, s.Misses)
+		o.ObserveInt64(evictions, s.Evictions)
+		o.ObserveInt64(bytes, s.Bytes)
+		o.ObserveInt64(limit, s.Limit)
+		return nil
+	}, hits, misses, evictions, bytes, limit)
+}
