@@ -52,6 +52,9 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 	if err := l.load(ctx, docs); err != nil {
 		return err
 	}
+	if err := b.mergeAll(ctx, s); err != nil { // as curation does
+		return err
+	}
 	all := l.cluster(docs, clusterTokens)
 	if err := l.saveClusters(ctx, all); err != nil {
 		return err
@@ -99,7 +102,9 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		}
 		return err
 	})
-	say("coarse: measuring")
+	if err := c.measuring("coarse"); err != nil {
+		return err
+	}
 	for range 2 { // warm up
 		for _, s := range []side{ours, other} {
 			if _, _, err := s.measure(ctx, 0); err != nil {

@@ -55,7 +55,9 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 			}
 		}
 	}
-	say("fresh: measuring")
+	if err := c.measuring("fresh"); err != nil {
+		return err
+	}
 	serial := 0
 	for _, unit := range units {
 		var seconds []float64

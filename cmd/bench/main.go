@@ -1,5 +1,5 @@
 // Command bench measures Sluice on this machine against the ratios that it is meant to reach, and says what holds it up.
-// Each part is a subcommand: `bench ingest` measures ingestion.
+// Each part is a subcommand: `bench ingest` measures ingestion, `bench all` everything. docs/benchmarks.md tells what each does.
 package main
 
 import (
@@ -23,6 +23,9 @@ type commands struct {
 	Store     storeCommand     `cmd:"" help:"Measure storing documents against COPY."`
 	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
 	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
+	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
+	Ask       askCommand       `cmd:"" hidden:"" help:"Be the process that searches in a measurement."`
+	All       allCommand       `cmd:"" help:"Run the parts, one after another, and sum up."`
 	NATS      natsCommand      `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 

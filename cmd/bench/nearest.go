@@ -85,7 +85,9 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	if graph != nil {
 		sides = append(sides, c.side("HNSW", questions, graph))
 	}
-	say("vectors: measuring")
+	if err := c.measuring("vectors"); err != nil {
+		return err
+	}
 	for _, s := range sides { // warm up
 		if _, _, err := s.measure(ctx, 0); err != nil {
 			return err

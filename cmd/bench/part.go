@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/pprof"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type common struct {
 	Docs    string        `placeholder:"FOLDER" help:"Texts to measure with: a folder in BEIR's layout or of .txt and .md files; made ones when empty."`
 	Seed    uint64        `default:"1" help:"What texts, vectors and questions are made from: the same seed makes the same."`
 	Rounds  int           `default:"5" help:"How often each side is measured, in turns."`
+	Profile string        `placeholder:"FILE" help:"Write a CPU profile of this process there, from when measuring begins; go tool pprof reads it."`
 	JSON    string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
 	Timeout time.Duration `default:"20m" help:"Longest time of a part."`
 }
@@ -48,6 +50,7 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	defer pprof.StopCPUProfile()
 	f := &findings{Part: name, Corpus: t.name()}
 	if err := measure(ctx, b, t, f); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -57,6 +60,22 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 	}
 	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
 	return f, nil
+}
+
+// measuring says that loading is over.
+func (c *common) measuring(name string) error {
+	say("%s: measuring", name)
+	if c.Profile == "" {
+		return nil
+	}
+	file, err := os.Create(c.Profile) // closed when the program ends, which is when it is complete
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	return nil
 }
 
 // say tells people what is going on; results go to standard output.

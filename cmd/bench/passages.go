@@ -82,7 +82,9 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 		r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: asked, K: c.K})
 		return float64(len(asked)), r.took(), err
 	}
-	say("lexical: measuring")
+	if err := c.measuring("lexical"); err != nil {
+		return err
+	}
 	for _, warm := range []func(context.Context, int) (float64, time.Duration, error){ask, askOther} {
 		if _, _, err := warm(ctx, 0); err != nil {
 			return err

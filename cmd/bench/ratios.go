@@ -158,6 +158,11 @@ func report(file string, all ...*findings) error {
 	if file == "" {
 		return nil
 	}
+	return writeJSON(file, all)
+}
+
+// writeJSON writes findings into a file.
+func writeJSON(file string, all []*findings) error {
 	data, err := json.MarshalIndent(all, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write the findings: %w", err)

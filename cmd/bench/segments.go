@@ -65,6 +65,9 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 	}
 	f.note("corpus", "%d passages of %d documents; %d segments, and merged into %d", len(flat(docs)), len(docs), counts[0], counts[1])
 
+	if err := c.measuring("segments"); err != nil {
+		return err
+	}
 	index := lexical.NewIndex(b.store, indexCache)
 	asked := questions(docs, 400, c.Seed)
 	for _, unit := range units {

@@ -119,7 +119,6 @@ func (b *workbench) close() error {
 	if b.postgres != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 		defer cancel()
-		b.postgres.Kill() // the files go anyway
 		errs = append(errs, b.postgres.Stop(ctx))
 	}
 	if err := os.RemoveAll(b.dir); err != nil {

@@ -1,0 +1,185 @@
+package main
+
+// This file is a process that searches and nothing else, so that its memory is that of searching: `bench ask`, which reads its
+// job from standard input and writes what it saw to standard output.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type askCommand struct{}
+
+// askJob says what is to be searched.
+type askJob struct {
+	URL    string
+	K      int
+	Cache  int64
+	Spaces []askSpace // the largest first
+}
+
+type askSpace struct {
+	Tenant, Collection uuid.UUID
+	Questions          []string
+	Vectors            [][]float32
+}
+
+// askResult is what the process saw. Times are in milliseconds, memory in bytes.
+type askResult struct {
+	Units               []askUnit
+	Before, After, Peak int64
+	Index, Evictions    int64
+}
+
+type askUnit struct {
+	Unit                string
+	Cold, Warm, Largest []float64
+}
+
+// runAsker runs this program as the process.
+func runAsker(ctx context.Context, job askJob) (askResult, error) {
+	var out askResult
+	self, err := os.Executable()
+	if err != nil {
+		return out, fmt.Errorf("find this program: %w", err)
+	}
+	in, err := json.Marshal(job)
+	if err != nil {
+		return out, fmt.Errorf("write a job: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, self, "ask")
+	var words bytes.Buffer
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), &words
+	answer, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(answer, &out)
+	}
+	if err != nil {
+		return out, fmt.Errorf("the asking process: %w %s", err, words.String())
+	}
+	return out, nil
+}
+
+func (askCommand) Run(ctx context.Context) error {
+	var job askJob
+	if err := json.NewDecoder(os.Stdin).Decode(&job); err != nil {
+		return fmt.Errorf("read the job: %w", err)
+	}
+	out := askResult{}
+	var err error
+	if out.Before, _, err = memory(); err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, job.URL, store.Options{Name: "bench asker"})
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	bench := &workbench{store: db}
+	for _, unit := range searched {
+		// Each size of text begins with nothing in memory.
+		one := askUnit{Unit: string(unit)}
+		index := lexical.NewIndex(db, job.Cache)
+		ask := func(s askSpace, i int) (float64, error) {
+			took, err := timed(func() error {
+				if unit == "vector" {
+					_, err := bench.nearest(ctx, space{Principal: schema.Principal{Tenant: s.Tenant}, collection: s.Collection}, s.Vectors[i], job.K)
+					return err
+				}
+				_, err := index.SearchText(ctx, s.Tenant, s.Collection, s.Questions[i], lexical.Query{Unit: unit, K: job.K, Settings: lexical.Defaults})
+				return err
+			})
+			return took.Seconds() * 1000, err
+		}
+		for pass := range 3 {
+			for n, s := range job.Spaces {
+				for i := range s.Questions {
+					if pass == 0 && i > 0 {
+						break // the first question of each tenant is the cold one
+					}
+					ms, err := ask(s, i)
+					switch {
+					case err != nil:
+						return err
+					case pass == 0:
+						one.Cold = append(one.Cold, ms)
+					case pass == 2:
+						one.Warm = append(one.Warm, ms)
+						if n == 0 {
+							one.Largest = append(one.Largest, ms)
+						}
+					}
+				}
+			}
+		}
+		stats := index.Stats()
+		out.Index, out.Evictions = max(out.Index, stats.Bytes), out.Evictions+stats.Evictions
+		rss, _, err := memory()
+		if err != nil {
+			return err
+		}
+		out.After = max(out.After, rss)
+		out.Units = append(out.Units, one)
+	}
+	if _, out.Peak, err = memory(); err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+// memory reads this process's resident bytes, now and at most.
+func memory() (now, peak int64, err error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, 0, fmt.Errorf("read memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "VmRSS" && name != "VmHWM" {
+			continue
+		}
+		kb, err := strconv.ParseInt(strings.Fields(value)[0], 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("read memory: %w", err)
+		}
+		if name == "VmRSS" {
+			now = kb << 10
+		} else {
+			peak = kb << 10
+		}
+	}
+	return now, peak, nil
+}
+
+// restart stops PostgreSQL and starts it again, with nothing in its memory.
+func (b *workbench) restart(ctx context.Context) error {
+	b.others.Reset()
+	stopping, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	if err := b.postgres.Stop(stopping); err != nil {
+		return fmt.Errorf("restart PostgreSQL: %w", err)
+	}
+	if err := b.postgres.Start(stopping); err != nil {
+		return fmt.Errorf("restart PostgreSQL: %w", err)
+	}
+	b.store.Close()
+	var err error
+	if b.store, err = store.Open(ctx, b.postgres.URL(), store.Options{Name: "bench"}); err != nil {
+		return err
+	}
+	b.others.Reset()
+	return nil
+}

@@ -1,0 +1,281 @@
+package main
+
+// This file loads a million passages of a hundred tenants of very different sizes through the store's own way of writing, has
+// curation's work done, and tells what that took, what it takes on disk, and how searches do.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type scaleCommand struct {
+	common
+	Passages int           `default:"1000000" help:"Passages of all tenants."`
+	Tenants  int           `default:"100" help:"How many tenants there are. The nth largest has an nth of the largest one's passages."`
+	Queries  int           `default:"10" help:"Questions per tenant."`
+	K        int           `default:"100" help:"How many units are wanted."`
+	Cache    int64         `default:"268435456" help:"Bytes of the index that the asking process keeps in memory."`
+	Curation time.Duration `default:"9m" help:"Longest time for curation's work: what is not done then is left."`
+}
+
+func (c *scaleCommand) Run(ctx context.Context) error { return c.run(ctx, "scale", c.measure) }
+
+// sizes are the tenants' shares of so many passages, by Zipf's law.
+func sizes(passages, tenants int) []int {
+	sum := 0.0
+	for i := range tenants {
+		sum += 1 / float64(i+1)
+	}
+	out := make([]int, tenants)
+	for i := range out {
+		out[i] = max(1, int(float64(passages)/sum/float64(i+1)))
+	}
+	return out
+}
+
+// resident is a tenant of the measurement.
+type resident struct {
+	*loader
+	mu     sync.Mutex
+	wanted int // passages
+	have   int
+	number int
+	docs   []int // numbers of its documents
+}
+
+func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
+	residents := make([]*resident, c.Tenants)
+	p := newPoints(c.Seed)
+	for i, n := range sizes(c.Passages, c.Tenants) {
+		s, err := b.newSpace(ctx, fmt.Sprintf("tenant-%d", i+1))
+		if err != nil {
+			return err
+		}
+		residents[i] = &resident{loader: &loader{workbench: b, space: s, points: p}, wanted: n, number: i}
+	}
+	say("scale: loading")
+	took, err := timed(func() error { return c.load(ctx, t, residents) })
+	if err != nil {
+		return err
+	}
+	passages, documents := 0, 0
+	var writing time.Duration
+	for _, r := range residents {
+		passages += r.have
+		documents += len(r.docs)
+		writing += r.spent
+	}
+	f.note("corpus", "%d passages of %d documents; %d tenants, the largest has %d passages, the median %d, the smallest %d",
+		passages, documents, c.Tenants, residents[0].have, residents[c.Tenants/2].have, residents[c.Tenants-1].have)
+	f.note("loading", "%.0f s: %.0f passages/s by %d writers; writing took %.0f s of their time, taking documents in and making up text and vectors the rest",
+		took.Seconds(), float64(passages)/took.Seconds(), writers(), writing.Seconds())
+	if err := c.curate(ctx, residents, f); err != nil {
+		return err
+	}
+	if err := b.settle(ctx); err != nil {
+		return err
+	}
+	if err := c.disk(ctx, b, passages, f); err != nil {
+		return err
+	}
+	if err := c.ask(ctx, b, t, residents, f); err != nil {
+		return err
+	}
+	return c.recall(ctx, residents, f)
+}
+
+func writers() int { return max(2, runtime.GOMAXPROCS(0)) }
+
+// load writes batches of tenants drawn at random by what they lack, as if all were ingesting at once.
+func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	type turn struct {
+		r    *resident
+		docs []int
+	}
+	turns := make(chan turn)
+	var wg sync.WaitGroup
+	for range writers() {
+		wg.Go(func() {
+			for n := range turns {
+				docs := make([]written, len(n.docs))
+				for i, number := range n.docs {
+					docs[i] = t.document(number)
+				}
+				n.r.mu.Lock() // a tenant's batches follow each other
+				err := n.r.load(ctx, docs)
+				n.r.mu.Unlock()
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(c.Seed, 1<<35))
+	next := 0
+	open := append([]*resident{}, residents...)
+	for len(open) > 0 && ctx.Err() == nil {
+		lacking := 0
+		for _, r := range open {
+			lacking += r.wanted - r.have
+		}
+		at, i := random.IntN(lacking), 0
+		for at >= open[i].wanted-open[i].have {
+			at -= open[i].wanted - open[i].have
+			i++
+		}
+		r := open[i]
+		n := turn{r: r}
+		for bytes := 0; len(n.docs) < 64 && bytes < 900_000 && r.have < r.wanted; next++ {
+			number := next % t.most()
+			d := t.document(number)
+			for _, p := range d.pieces {
+				bytes += len(p.text)
+			}
+			r.have += d.passages()
+			n.docs = append(n.docs, number)
+		}
+		r.docs = append(r.docs, n.docs...)
+		if r.have >= r.wanted {
+			open = append(open[:i], open[i+1:]...)
+		}
+		select {
+		case turns <- n:
+		case <-ctx.Done():
+		}
+	}
+	close(turns)
+	wg.Wait()
+	return context.Cause(ctx)
+}
+
+// curate does what curation does: merges segments, gives large collections' vectors an index, and clusters.
+func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *findings) error {
+	ends := time.Now().Add(c.Curation)
+	for _, step := range []struct {
+		name string
+		do   func(r *resident) error
+	}{
+		{"merging segments", func(r *resident) error { return r.mergeAll(ctx, r.space) }},
+		{"clustering", func(r *resident) error {
+			_, err := r.store.RebuildClusters(ctx, r.Tenant, r.collection, 1)
+			return err
+		}},
+		{"vectors' own partitions and graphs", func(r *resident) error {
+			for {
+				more, err := r.store.TendVectors(ctx, r.Tenant, r.collection)
+				if err != nil || !more {
+					return err
+				}
+			}
+		}},
+	} {
+		say("scale: %s", step.name)
+		begin, done := time.Now(), 0
+		for _, r := range residents {
+			if time.Now().After(ends) {
+				break
+			}
+			if err := step.do(r); err != nil {
+				return fmt.Errorf("%s of tenant %d: %w", step.name, r.number+1, err)
+			}
+			done++
+		}
+		f.note(step.name, "%.0f s for %d of %d tenants", time.Since(begin).Seconds(), done, len(residents))
+	}
+	return nil
+}
+
+// disk notes what each table takes, with its indexes and what it keeps elsewhere.
+func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *findings) error {
+	rows, err := b.others.Query(ctx, `
+		SELECT coalesce(parent.relname, c.relname), sum(pg_total_relation_size(c.oid))::bigint AS bytes
+		FROM pg_class c
+		LEFT JOIN pg_inherits i ON i.inhrelid = c.oid LEFT JOIN pg_class parent ON parent.oid = i.inhparent
+		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace
+		GROUP BY 1 HAVING sum(pg_total_relation_size(c.oid)) >= $1 ORDER BY 2 DESC`, passages)
+	if err != nil {
+		return fmt.Errorf("measure tables: %w", err)
+	}
+	defer rows.Close()
+	total := 0.0
+	for rows.Next() {
+		var name string
+		var bytes int64
+		if err := rows.Scan(&name, &bytes); err != nil {
+			return fmt.Errorf("measure tables: %w", err)
+		}
+		each := float64(bytes) / float64(passages)
+		total += each
+		f.note("disk, "+name, "%.0f bytes per passage", each)
+	}
+	f.note("disk, all of these", "%.0f bytes per passage", total)
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("measure tables: %w", err)
+	}
+	return nil
+}
+
+// ask has a process of its own search.
+func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents []*resident, f *findings) error {
+	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache}
+	for _, r := range residents {
+		docs := make([]written, 0, 50)
+		random := seeded(c.Seed, 1<<36+r.number)
+		for range 50 {
+			docs = append(docs, t.document(r.docs[random.IntN(len(r.docs))]))
+		}
+		seed := c.Seed + uint64(r.number)
+		job.Spaces = append(job.Spaces, askSpace{
+			Tenant: r.Tenant, Collection: r.collection, Questions: questions(docs, c.Queries, seed), Vectors: r.points.questions(docs, c.Queries),
+		})
+	}
+	say("scale: asking")
+	// Its memory is empty, and so is PostgreSQL's; files may still be in the system's.
+	if err := b.restart(ctx); err != nil {
+		return err
+	}
+	got, err := runAsker(ctx, job)
+	if err != nil {
+		return err
+	}
+	for _, u := range got.Units {
+		f.note(u.Unit+"s", "cold p50 %.1f ms, p95 %.1f ms; warm p50 %.2f ms, p95 %.2f ms; in the largest collection, warm, p50 %.2f ms, p95 %.2f ms",
+			median(u.Cold), quantile(u.Cold, 0.95), median(u.Warm), quantile(u.Warm, 0.95), median(u.Largest), quantile(u.Largest, 0.95))
+	}
+	f.note("memory of the asking process", "%.0f MB resident at first, %.0f MB after all questions of all tenants, %.0f MB at most; of it the index's parts %.0f MB of at most %.0f MB, %d were let go",
+		mega(got.Before), mega(got.After), mega(got.Peak), mega(got.Index), mega(c.Cache), got.Evictions)
+	return nil
+}
+
+func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
+
+// recall measures the vector search of collections with a graph; others are exact.
+func (c *scaleCommand) recall(ctx context.Context, residents []*resident, f *findings) error {
+	say("scale: recall")
+	worst, graphs := 1.0, 0
+	for _, r := range residents {
+		got, err := r.store.Recall(ctx, r.Tenant, r.collection, 30)
+		if err != nil {
+			return err
+		}
+		if got.Indexed == 0 {
+			continue
+		}
+		graphs++
+		worst = min(worst, got.Recall)
+		f.note(fmt.Sprintf("recall, tenant %d", r.number+1), "%.4f of %d samples, graph of %d vectors", got.Recall, got.Samples, got.Indexed)
+	}
+	f.note("recall", "%.4f at worst in %d collections with a graph; %d are searched exactly", worst, graphs, len(residents)-graphs)
+	return nil
+}
+
+// searched are the sizes of text, and vectors, in the order of asking.
+var searched = append([]schema.Unit{"vector"}, units...)
