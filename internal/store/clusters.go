@@ -57,7 +57,7 @@ ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = e
 	dropClustersSQL = `DELETE FROM clusters WHERE tenant_id = $1 AND id = ANY ($2)`
 	dropMembersSQL  = `DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	nextEpochSQL    = `
-UPDATE clusterings SET epoch = $4, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
 	// Of one call. A version alone may have more sections.
 	curatedVersions = 256
@@ -103,7 +103,10 @@ func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 // that went live or left since they were last looked at, up to a number, and
 // marks these as curated. It returns how many it did and how many are left. It
 // takes the text as indexed: whoever fills gaps of the index does so first.
-// Of a deleted collection the clusters go. Several processes may call it at
+// When all is done and a quarter of the sections have come or gone since all of
+// them were clustered, it clusters them anew: what came in any order is then where
+// it belongs, and the time of that is in proportion to what came. Of a deleted
+// collection the clusters go. Several processes may call it at
 // once; they take turns.
 func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -137,6 +140,11 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("cluster collection %s: %w", collection, err)
+	}
+	if left == 0 {
+		if err := s.rebuildDrifted(ctx, tenant, collection); err != nil {
+			return 0, 0, err
+		}
 	}
 	if done > 0 {
 		slog.DebugContext(ctx, "clustered", "tenant", tenant, "collection", collection, "versions", done, "left", left)
@@ -254,6 +262,7 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 type clusterDiff struct {
 	cluster.Diff
 	sections map[uuid.UUID]sectionRow
+	changed  int // sections placed and removed
 }
 
 // name gives a new cluster an id that none had before.
@@ -276,7 +285,7 @@ func (c clustering) write(ctx context.Context, d clusterDiff) error {
 			return fmt.Errorf("drop clusters: %w", err)
 		}
 	}
-	if _, err := c.tx.Exec(ctx, nextEpochSQL, c.tenant, c.collection, c.generation, c.epoch); err != nil {
+	if _, err := c.tx.Exec(ctx, nextEpochSQL, c.tenant, c.collection, c.generation, c.epoch, d.changed); err != nil {
 		return fmt.Errorf("note the epoch: %w", err)
 	}
 	return nil

@@ -4,6 +4,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -31,7 +32,17 @@ WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
 	noteRebuildSQL = `
-UPDATE clusterings SET rebuilt_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+
+	// The share that changed is of so many sections at least, and at most: larger
+	// collections are clustered anew on demand alone.
+	driftedSQL = `
+SELECT c.generation FROM clusterings c
+JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id AND k.deleted_at IS NULL AND k.generation = c.generation
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5`
+	driftShare, minDrifted, maxDrifted = 4, 64, 200_000
 
 	// So many sections are related by their vectors in memory, 1 KB each; the
 	// rest of a larger collection by links, documents and folders alone.
@@ -62,6 +73,29 @@ func (s *Store) RebuildClusters(ctx context.Context, tenant, collection uuid.UUI
 		return 0, fmt.Errorf("cluster generation %d of collection %s anew: %w", generation, collection, err)
 	}
 	return clusters, nil
+}
+
+// rebuildDrifted clusters the live generation anew when much of it has changed.
+func (s *Store) rebuildDrifted(ctx context.Context, tenant, collection uuid.UUID) error {
+	var drifted []int
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, driftedSQL, tenant, collection, driftShare, minDrifted, maxDrifted)
+		if err != nil {
+			return err
+		}
+		drifted, err = pgx.CollectRows(rows, pgx.RowTo[int])
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("see how much of collection %s changed: %w", collection, err)
+	}
+	for _, generation := range drifted {
+		_, err := s.RebuildClusters(ctx, tenant, collection, generation)
+		if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrNotFound) { // flipped or deleted meanwhile
+			return err
+		}
+	}
+	return nil
 }
 
 // openRebuild locks what is clustered of the collection: the live generation

@@ -83,6 +83,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	}
 	edges = append(edges, neighbours(out.sections)...)
 	out.Diff = cluster.Update(sections, edges, removed, c.options())
+	out.changed = len(came) + len(removed)
 	return out, nil
 }
 
