@@ -149,7 +149,10 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if err := store.Migrate(ctx, u.databaseURL); err != nil {
 		return err
 	}
-	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{Name: "sluice up", MaxConns: u.settings.DatabaseConnections, MaxDocumentBytes: u.settings.MaxUpload << 20}); err != nil {
+	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{
+		Name: "sluice up", MaxConns: u.settings.DatabaseConnections, MaxDocumentBytes: u.settings.MaxUpload << 20,
+		OwnVectorsAbove: u.settings.VectorIndexAbove,
+	}); err != nil {
 		return err
 	}
 	closing(u.store.Close)
@@ -181,7 +184,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	models := modelclient.New(u.nats, modelclient.Options{})
 	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(), Log: u.log,
 		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
-	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Parse: s.Parse, Streams: s.Streams},
+	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Parse: s.Parse, Streams: s.Streams},
 		ingestworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
 	if err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ type upCommand struct {
 	config.Streams
 	config.HTTP
 	config.Ingest
+	config.Curate
 	config.Parse
 	config.Query
 	config.LLM

@@ -14,6 +14,7 @@ import (
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database."`
 	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most."`
+	VectorIndexAbove    int    `env:"SLUICE_VECTOR_INDEX_ABOVE" default:"20000" help:"Passages above which a collection's vectors get an HNSW index; below, all are compared."`
 }
 
 // NATS is where messages go.
@@ -74,6 +75,12 @@ type Ingest struct {
 	IngestPurge      time.Duration `env:"SLUICE_INGEST_PURGE" default:"30s" help:"How often what was deleted or replaced is purged."`
 }
 
+// Curate is how collections are tended after their documents.
+type Curate struct {
+	CurateAfter time.Duration `env:"SLUICE_CURATE_AFTER" default:"15s" help:"How long a change waits for its signal before its collection is curated without one."`
+	CurateKeep  time.Duration `env:"SLUICE_CURATE_KEEP" default:"10m" help:"How long merged parts of the index, and generations that ended, stay for the queries that read them."`
+}
+
 // LLM is which language model answers.
 type LLM struct {
 	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,extractive" help:"Who answers: ${enum}; auto is openai with a key or base URL, else extractive."`
@@ -89,6 +96,7 @@ type Query struct {
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"16" help:"Searches, and questions, that one worker runs at once."`
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`
 	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes."`
+	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own."`
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent."`
 }
 
@@ -136,6 +144,7 @@ type IngestWorker struct {
 	Connections
 	Streams
 	Ingest
+	Curate
 	Parse
 	Health
 	Log

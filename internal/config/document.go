@@ -19,6 +19,7 @@ var groups = []struct {
 	{"Streams", "ingest-worker, query-worker", &Streams{}},
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},
+	{"Curation", "ingest-worker", &Curate{}},
 	{"Parsing", "ingest-worker", &Parse{}},
 	{"Models", "gpu-segmenter", &Model{}},
 	{"Questions", "query-worker", &Query{}},

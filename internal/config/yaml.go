@@ -80,6 +80,7 @@ type everything struct {
 	Connections
 	Streams
 	Ingest
+	Curate
 	Parse
 	Query
 	LLM

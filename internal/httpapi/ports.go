@@ -27,6 +27,16 @@ type Collections interface {
 	DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error
 }
 
+// Rebuilds makes collections anew from what is stored.
+type Rebuilds interface {
+	// StartRebuild returns the rebuild of the same recipe that is under way, or
+	// begins one; schema.ErrConflict while one of another recipe is.
+	StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error)
+	// Rebuild returns the newest one.
+	Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
+	CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
+}
+
 // Documents keeps documents.
 type Documents interface {
 	Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error)

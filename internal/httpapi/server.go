@@ -24,6 +24,7 @@ type Options struct {
 
 	Authenticator Authenticator
 	Collections   Collections
+	Rebuilds      Rebuilds
 	Documents     Documents
 	Questions     Questions
 	Plans         Plans
@@ -66,6 +67,7 @@ func New(o Options) http.Handler {
 	s.api.UseMiddleware(s.authenticate, s.idempotent)
 
 	s.routeCollections()
+	s.routeRebuilds()
 	s.routeDocuments()
 	s.routeUploads()
 	s.routeQuestions()

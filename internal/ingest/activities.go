@@ -76,18 +76,19 @@ type Models interface {
 // Activities are the stages of IngestBatch. Each is safe to run again, and to
 // run twice at once.
 type Activities struct {
-	store   Store
-	parser  Parser
-	models  Models
-	options Options
+	store    Store
+	parser   Parser
+	models   Models
+	curation Curation
+	options  Options
 }
 
 // NewActivities makes the stages.
-func NewActivities(s Store, p Parser, m Models, o Options) (*Activities, error) {
+func NewActivities(s Store, p Parser, m Models, c Curation, o Options) (*Activities, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	return &Activities{store: s, parser: p, models: m, options: o}, nil
+	return &Activities{store: s, parser: p, models: m, curation: c, options: o}, nil
 }
 
 // beat is how often a running stage shows that it lives.

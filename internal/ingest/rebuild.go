@@ -36,7 +36,8 @@ type Generations interface {
 	// WriteGeneration adds versions to the generation, those that are still live
 	// and not in it. It returns how many; a *batch.RefusedError is final.
 	WriteGeneration(ctx context.Context, in wire.Rebuild, docs []batch.Recut) (int, error)
-	RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) error
+	// RebuildClusters clusters the generation from the beginning.
+	RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) (clusters int, err error)
 	// FlipGeneration makes the generation live if no live version lacks it. Else
 	// it returns the lacking ones, up to limit, and holds up ingestion of the
 	// collection for a while so that they can be caught up with.
@@ -240,7 +241,7 @@ func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored) ([]batch.R
 // Cluster clusters the sections of the generation from the beginning.
 func (r *Rebuilder) Cluster(ctx context.Context, in wire.Rebuild) error {
 	return r.step(ctx, "cluster", in, func(ctx context.Context) error {
-		if err := r.generations.RebuildClusters(ctx, in.Tenant, in.Collection, in.Generation); err != nil {
+		if _, err := r.generations.RebuildClusters(ctx, in.Tenant, in.Collection, in.Generation); err != nil {
 			return fmt.Errorf("cluster generation %d: %w", in.Generation, err)
 		}
 		return nil

@@ -27,6 +27,9 @@ func (a *Activities) Write(ctx context.Context, in wire.IngestBatch) ([]wire.Out
 		}
 		meters.outcome(ctx, "ready", len(in.Items)-lost-failing)
 		meters.outcome(ctx, "lost", lost)
+		if lost < len(in.Items) {
+			a.curation.Changed(in.Tenant, in.Collection)
+		}
 	}
 	return out, err
 }

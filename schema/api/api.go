@@ -30,6 +30,13 @@ type CollectionChange struct {
 	Description *string `json:"description,omitempty" maxLength:"2000"`
 }
 
+// NewRebuild asks for a new generation of a collection; absent fields stay as
+// they are.
+type NewRebuild struct {
+	Language     string `json:"language,omitempty" maxLength:"35" doc:"BCP 47."`
+	Segmentation string `json:"segmentation,omitempty" maxLength:"32" doc:"How sections become passages; there is sage."`
+}
+
 // NewDocument is one document of an upload.
 type NewDocument struct {
 	ExternalID string          `json:"external_id" minLength:"1" maxLength:"1024" doc:"The user's own name of the document (path, URL, key), unique in its collection."`

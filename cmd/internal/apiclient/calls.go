@@ -91,6 +91,22 @@ func (c *Client) RetryCollection(ctx context.Context, name string) (api.Retried,
 	return post[api.Retried](ctx, c, collectionPath(name)+"/retry", struct{}{})
 }
 
+// StartRebuild asks for a new generation of a collection.
+func (c *Client) StartRebuild(ctx context.Context, collection string, n api.NewRebuild) (schema.Rebuild, error) {
+	return post[schema.Rebuild](ctx, c, collectionPath(collection)+"/rebuild", n)
+}
+
+// Rebuild returns a collection's newest rebuild.
+func (c *Client) Rebuild(ctx context.Context, collection string) (schema.Rebuild, error) {
+	return get[schema.Rebuild](ctx, c, collectionPath(collection)+"/rebuild", nil)
+}
+
+// CancelRebuild cancels a collection's rebuild.
+func (c *Client) CancelRebuild(ctx context.Context, collection string) (schema.Rebuild, error) {
+	var out schema.Rebuild
+	return out, c.json(ctx, http.MethodDelete, collectionPath(collection)+"/rebuild", nil, nil, &out)
+}
+
 // Compare asks which documents to upload.
 func (c *Client) Compare(ctx context.Context, collection string, documents []api.Fingerprint) (api.CompareResult, error) {
 	return post[api.CompareResult](ctx, c, collectionPath(collection)+"/documents/compare", api.Compare{Documents: documents})

@@ -53,6 +53,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		AskTime:       c.AskTimeout,
 		Authenticator: keys,
 		Collections:   d.Store,
+		Rebuilds:      d.Store,
 		Documents:     documents{d.Store},
 		Questions:     questions{Store: d.Store, nats: d.NATS, plans: catalogue},
 		Plans:         plans{catalogue},

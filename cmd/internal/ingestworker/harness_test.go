@@ -75,7 +75,8 @@ func newWorld(t *testing.T) *world {
 			IngestBatches: 4, IngestBatchSize: 8, IngestBatchBytes: 1 << 20, IngestBatchWait: 50 * time.Millisecond,
 			IngestLease: 10 * time.Second, IngestRequeue: time.Second, IngestReconcile: 200 * time.Millisecond, IngestPurge: time.Hour,
 		},
-		Parse: config.Parse{ParseWorkers: 2, ParseTimeout: 10 * time.Second},
+		Curate: config.Curate{CurateAfter: time.Minute, CurateKeep: time.Hour},
+		Parse:  config.Parse{ParseWorkers: 2, ParseTimeout: 10 * time.Second},
 	}
 	w.options = w.settings.Options()
 	w.options.Grace, w.options.Tries = time.Second, 3
@@ -146,6 +147,26 @@ func (w *world) count(query string, args ...any) int {
 	var n int
 	w.ok(conn.QueryRow(ctx, query, args...).Scan(&n))
 	return n
+}
+
+// superuser opens a connection as the superuser until the test ends.
+func (w *world) superuser() *pgx.Conn {
+	w.t.Helper()
+	conn, err := pgx.Connect(w.context(), w.adminURL())
+	w.ok(err)
+	w.t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// wipeTemporal gives the world a Temporal that knows of nothing: another
+// namespace.
+func (w *world) wipeTemporal() {
+	w.t.Helper()
+	w.temporal = localtest.Temporal(w.t)
+	client, err := durable.Dial(w.context(), durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: w.t.Name()})
+	w.ok(err)
+	w.client.Close()
+	w.client = client
 }
 
 func (w *world) adminURL() string {

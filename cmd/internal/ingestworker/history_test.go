@@ -5,7 +5,8 @@ package ingestworker
 //
 //	go test ./cmd/internal/ingestworker -run TestRecordHistories -record NAME
 //
-// writes workflows/testdata/ingest_batch_NAME_*.json. Old histories stay as long
+// writes workflows/testdata/ingest_batch_NAME_*.json, and the same for curations
+// and rebuilds (curation_test.go, rebuild_test.go). Old histories stay as long
 // as batches of that time may still run.
 
 import (
@@ -56,23 +57,24 @@ func TestRecordHistories(t *testing.T) {
 			w := newWorld(t)
 			w.parser = &scriptedParser{}
 			run(w)
-			w.saveHistories(name)
+			w.saveHistories(wire.WorkflowIngestBatch, "ingest_batch", name)
 		})
 	}
 }
 
-// saveHistories waits for the end of every batch and keeps its history if asked to.
-func (w *world) saveHistories(name string) {
+// saveHistories waits for the end of every workflow of a type and keeps its
+// history, as prefix_RECORD_name_N.json, if asked to.
+func (w *world) saveHistories(kind, prefix, name string) {
 	w.t.Helper()
 	ctx := w.context()
-	list, err := w.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Namespace: w.temporal.Namespace})
+	list, err := w.client.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		Namespace: w.temporal.Namespace, Query: "WorkflowType = '" + kind + "'"})
 	w.ok(err)
 	if len(list.Executions) == 0 {
 		w.t.Fatal("no workflow ran")
 	}
 	for i, e := range list.Executions {
-		var result wire.BatchResult
-		w.ok(w.client.GetWorkflow(ctx, e.Execution.WorkflowId, e.Execution.RunId).Get(ctx, &result))
+		w.ok(w.client.GetWorkflow(ctx, e.Execution.WorkflowId, e.Execution.RunId).Get(ctx, nil))
 		if *record == "" {
 			continue
 		}
@@ -83,7 +85,7 @@ func (w *world) saveHistories(name string) {
 		w.ok(err)
 		dir := filepath.Join("..", "..", "..", "workflows", "testdata")
 		w.ok(os.MkdirAll(dir, 0o755))
-		w.ok(os.WriteFile(filepath.Join(dir, fmt.Sprintf("ingest_batch_%s_%s_%d.json", *record, name, i)), append(data, '\n'), 0o644))
+		w.ok(os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s_%s_%s_%d.json", prefix, *record, name, i)), append(data, '\n'), 0o644))
 	}
 }
 

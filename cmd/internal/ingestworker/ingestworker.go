@@ -1,5 +1,5 @@
 // Package ingestworker puts ingestion together: relay, intake, the Temporal
-// worker with the stages, reconciler and purger, as one service. ingest-worker
+// workers with the stages and with curation, reconcilers and purger, as one service. ingest-worker
 // runs it alone, `sluice up` beside everything else.
 package ingestworker
 
@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/curate"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
@@ -29,6 +30,7 @@ const Grace = 20 * time.Second
 // Settings of the worker.
 type Settings struct {
 	config.Ingest
+	config.Curate
 	config.Parse
 	config.Streams
 }
@@ -81,7 +83,8 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		defer cancel()
 		return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
 	}
-	activities, err := ingest.NewActivities(d.Store, parser, models, o)
+	changed := newSignals(d.Temporal)
+	activities, err := ingest.NewActivities(d.Store, parser, models, changed, o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +104,14 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 	}
 	return []lifecycle.Service{
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return insist(ctx, streams) }, nil),
+		changed,
 		stages(d.Temporal, activities, o),
+		curator(d.Temporal, curate.NewActivities(d.Store, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(d.Store, models, changed)),
 		relay,
 		intake,
 		reconciler,
+		curate.NewReconciler(d.Store, curations{d.Temporal},
+			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
 		purger(d.Store, s.IngestPurge),
 	}, nil
 }

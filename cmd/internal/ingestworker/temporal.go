@@ -27,7 +27,28 @@ import (
 // stages makes the Temporal worker. Stop lets the stages in hand finish; when
 // its time is over they are cancelled, and another worker goes on with them.
 func stages(c client.Client, a *ingest.Activities, o ingest.Options) lifecycle.Service {
-	return lifecycle.NewFunc("ingest stages", func(context.Context) (lifecycle.Run, error) {
+	return temporalWorker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
+		// Stages of the batches this worker took in, and as many of others'.
+		MaxConcurrentActivityExecutionSize:     2 * o.Batches,
+		MaxConcurrentActivityTaskPollers:       2,
+		MaxConcurrentWorkflowTaskPollers:       2,
+		MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
+		WorkerStopTimeout:                      Grace,
+	}, func(w worker.Worker) {
+		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
+		for name, stage := range map[string]any{
+			wire.ActivityParse: a.Parse, wire.ActivitySegment: a.Segment, wire.ActivityEncode: a.Encode,
+			wire.ActivityWrite: a.Write, wire.ActivityFail: a.Fail,
+		} {
+			w.RegisterActivityWithOptions(stage, activity.RegisterOptions{Name: name})
+		}
+	})
+}
+
+// temporalWorker makes a service of a Temporal worker. register tells it what it
+// runs. When the time of Stop is over what runs is cancelled.
+func temporalWorker(name string, c client.Client, queue string, o worker.Options, register func(worker.Worker)) lifecycle.Service {
+	return lifecycle.NewFunc(name, func(context.Context) (lifecycle.Run, error) {
 		done := make(chan struct{})
 		var once sync.Once
 		var failure error
@@ -37,24 +58,11 @@ func stages(c client.Client, a *ingest.Activities, o ingest.Options) lifecycle.S
 				close(done)
 			})
 		}
-		w := worker.New(c, wire.TaskQueueIngest, worker.Options{
-			// Stages of the batches this worker took in, and as many of others'.
-			MaxConcurrentActivityExecutionSize:     2 * o.Batches,
-			MaxConcurrentActivityTaskPollers:       2,
-			MaxConcurrentWorkflowTaskPollers:       2,
-			MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
-			WorkerStopTimeout:                      Grace,
-			OnFatalError:                           end,
-		})
-		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
-		for name, stage := range map[string]any{
-			wire.ActivityParse: a.Parse, wire.ActivitySegment: a.Segment, wire.ActivityEncode: a.Encode,
-			wire.ActivityWrite: a.Write, wire.ActivityFail: a.Fail,
-		} {
-			w.RegisterActivityWithOptions(stage, activity.RegisterOptions{Name: name})
-		}
+		o.OnFatalError = end
+		w := worker.New(c, queue, o)
+		register(w)
 		if err := w.Start(); err != nil {
-			return lifecycle.Run{}, fmt.Errorf("poll task queue %s: %w", wire.TaskQueueIngest, err)
+			return lifecycle.Run{}, fmt.Errorf("poll task queue %s: %w", queue, err)
 		}
 		return lifecycle.Run{
 			Done: done,

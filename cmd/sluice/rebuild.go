@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// lookEvery is how often a rebuild that is waited for is looked at.
+const lookEvery = 500 * time.Millisecond
+
+type collectionsRebuild struct {
+	remote
+	Name         string `arg:"" help:"Name or id."`
+	Language     string `help:"BCP 47; the collection's own when left out."`
+	Segmentation string `help:"How sections become passages: sage."`
+	Wait         bool   `help:"Wait until it is done."`
+	Status       bool   `xor:"do" help:"Show the newest rebuild and begin none."`
+	Cancel       bool   `xor:"do" help:"Cancel the rebuild that is under way."`
+}
+
+func (b *collectionsRebuild) Run(ctx context.Context) error {
+	c, err := b.client()
+	if err != nil {
+		return err
+	}
+	var r schema.Rebuild
+	switch {
+	case b.Cancel:
+		r, err = c.CancelRebuild(ctx, b.Name)
+	case b.Status:
+		r, err = c.Rebuild(ctx, b.Name)
+	default:
+		r, err = c.StartRebuild(ctx, b.Name, api.NewRebuild{Language: b.Language, Segmentation: b.Segmentation})
+	}
+	if err == nil && b.Wait {
+		r, err = b.wait(ctx, c, r)
+	}
+	if err != nil {
+		return err
+	}
+	if b.JSON {
+		if err := printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Println(rebuildText(r))
+	}
+	if b.Wait && r.State != schema.GenerationLive {
+		return fmt.Errorf("generation %d did not go live: it is %s", r.Generation, r.State)
+	}
+	return nil
+}
+
+// wait looks at the rebuild until it has ended.
+func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r schema.Rebuild) (schema.Rebuild, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for number, said := r.Generation, ""; ; {
+		if r.Generation != number {
+			return r, fmt.Errorf("another rebuild, of generation %d, has begun: %w", r.Generation, schema.ErrConflict)
+		}
+		if r.State != schema.GenerationBuilding {
+			return r, nil
+		}
+		if text := rebuildText(r); text != said && !b.JSON {
+			said = text
+			fmt.Fprintln(os.Stderr, text)
+		}
+		select {
+		case <-ctx.Done():
+			return r, fmt.Errorf("stopped waiting; the server goes on: %w", ctx.Err())
+		case <-tick.C:
+		}
+		var err error
+		if r, err = c.Rebuild(ctx, b.Name); err != nil {
+			return r, err
+		}
+	}
+}
+
+func rebuildText(r schema.Rebuild) string {
+	text := fmt.Sprintf("generation %d (%s, %s): %s", r.Generation, r.Language, r.Segmentation, r.State)
+	switch r.State {
+	case schema.GenerationBuilding:
+		text += fmt.Sprintf(", %d of %d documents", min(r.Versions, r.Total), r.Total)
+	case schema.GenerationLive, schema.GenerationRetired:
+		text += fmt.Sprintf(", %d passages", r.Passages)
+	case schema.GenerationFailed:
+		text += ": " + r.Reason
+	}
+	return text
+}

@@ -1,0 +1,46 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func (s *server) routeRebuilds() {
+	const path = "/v1/collections/{collection}/rebuild"
+	route(s, huma.Operation{OperationID: "rebuild-collection", Method: http.MethodPost, Path: path,
+		Summary: "Cut, encode and index a collection anew", Tags: []string{"Collections"}, DefaultStatus: http.StatusAccepted,
+		Description: "Makes a new generation beside the live one, from the text that is stored, and puts it in the live one's place when it is complete. One of the same recipe that is being built already is returned."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+			InCollection
+			Body api.NewRebuild
+		}) (*reply[schema.Rebuild], error) {
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return replyTo(s.Rebuilds.StartRebuild(ctx, p, id, schema.NewRebuild{Language: in.Body.Language, Segmentation: in.Body.Segmentation}))
+		})
+	route(s, huma.Operation{OperationID: "get-rebuild", Method: http.MethodGet, Path: path,
+		Summary: "Show a collection's newest rebuild", Tags: []string{"Collections"}},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Rebuild], error) {
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return replyTo(s.Rebuilds.Rebuild(ctx, p, id))
+		})
+	route(s, huma.Operation{OperationID: "cancel-rebuild", Method: http.MethodDelete, Path: path,
+		Summary: "Cancel a collection's rebuild", Tags: []string{"Collections"}},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Rebuild], error) {
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return replyTo(s.Rebuilds.CancelRebuild(ctx, p, id))
+		})
+}
