@@ -120,7 +120,9 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	})
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{Name: w.Name, MaxConns: n.Database.DatabaseConnections}); err != nil {
+	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
+		Name: w.Name, MaxConns: n.Database.DatabaseConnections, OwnVectorsAbove: n.Database.VectorIndexAbove,
+	}); err != nil {
 		return nil, err
 	}
 	p.closing = append(p.closing, p.Store.Close)
