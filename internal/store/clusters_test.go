@@ -2,7 +2,6 @@ package store_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -403,92 +402,4 @@ func TestConcurrentCurators(t *testing.T) {
 	group.Wait()
 	f.curateAll(t, f.a, f.collection)
 	f.checkClusters(t, f.a, f.collection, 1)
-}
-
-func TestRebuildTakesAllAtOnce(t *testing.T) {
-	f := setUp(t, store.Options{})
-	r := rand.New(rand.NewPCG(9, 9))
-	f.life(t, r, map[string]*page{}, 10)
-	f.curateAll(t, f.a, f.collection)
-	shape := func() string {
-		return one[string](t, f, f.a, `
-SELECT string_agg(s, '; ' ORDER BY s) FROM (
-    SELECT string_agg(section_id::text, ' ' ORDER BY section_id) AS s FROM cluster_members WHERE collection_id = $1 GROUP BY cluster_id) x`, f.collection)
-	}
-	const epochsSQL = `SELECT count(DISTINCT epoch) FROM cluster_members WHERE collection_id = $1`
-	var before string
-	for range 2 { // the same from the same
-		n, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if have := one[int](t, f, f.a, `SELECT count(*) FROM clusters WHERE collection_id = $1`, f.collection); n != have || n == 0 {
-			t.Errorf("%d clusters, said %d", have, n)
-		}
-		if n := one[int](t, f, f.a, epochsSQL, f.collection); n != 1 {
-			t.Errorf("members of %d epochs", n)
-		}
-		now := shape()
-		if before != "" && now != before {
-			t.Error("a second rebuild gave other clusters")
-		}
-		before = now
-	}
-	f.checkClusters(t, f.a, f.collection, 1)
-	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 5); !errors.Is(err, schema.ErrConflict) {
-		t.Errorf("a generation that nobody builds: %v", err)
-	}
-	if _, err := f.RebuildClusters(t.Context(), f.b.Tenant, f.collection, 1); !errors.Is(err, schema.ErrNotFound) {
-		t.Errorf("another tenant's collection: %v", err)
-	}
-}
-
-func TestGenerationsAreClusteredApart(t *testing.T) {
-	f := setUp(t, store.Options{})
-	r := rand.New(rand.NewPCG(10, 10))
-	living := map[string]*page{}
-	f.life(t, r, living, 4)
-	f.curateAll(t, f.a, f.collection)
-	run(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', 'sage', 'building')`, f.a.Tenant, f.collection)
-	f.life(t, r, living, 1)
-	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 2); err != nil {
-		t.Fatal(err)
-	}
-	f.life(t, r, living, 3) // after the rebuild read it
-	f.curateAll(t, f.a, f.collection)
-	f.checkClusters(t, f.a, f.collection, 1)
-	f.checkClusters(t, f.a, f.collection, 2)
-
-	if err := f.DropClusters(t.Context(), f.a.Tenant, f.collection, 1); !errors.Is(err, schema.ErrConflict) {
-		t.Errorf("dropping the live generation's: %v", err)
-	}
-	run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
-	if err := f.DropClusters(t.Context(), f.a.Tenant, f.collection, 1); err != nil {
-		t.Fatal(err)
-	}
-	f.life(t, r, living, 2)
-	f.curateAll(t, f.a, f.collection)
-	f.checkClusters(t, f.a, f.collection, 2)
-	if n := one[int](t, f, f.a, `SELECT count(*) FROM cluster_members WHERE generation = 1`); n != 0 {
-		t.Errorf("%d members of the old generation", n)
-	}
-}
-
-func TestADeletedCollectionHasNoClusters(t *testing.T) {
-	f := setUp(t, store.Options{})
-	f.life(t, rand.New(rand.NewPCG(11, 11)), map[string]*page{}, 5)
-	f.curateAll(t, f.a, f.collection)
-	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
-		t.Fatal(err)
-	}
-	f.curateAll(t, f.a, f.collection)
-	if n := one[int](t, f, f.a, `SELECT (SELECT count(*) FROM clusters) + (SELECT count(*) FROM cluster_members) + (SELECT count(*) FROM clusterings)`); n != 0 {
-		t.Errorf("%d rows are left", n)
-	}
-	if n := one[int](t, f, f.a, `SELECT count(*) FROM versions WHERE NOT curated AND state IN ('ready', 'superseded')`); n != 0 {
-		t.Errorf("%d versions are left uncurated", n)
-	}
-	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 1); !errors.Is(err, schema.ErrNotFound) {
-		t.Errorf("rebuilding it: %v", err)
-	}
 }

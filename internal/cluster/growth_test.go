@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// together is the share of edges whose ends share a cluster.
+func together(clusters []Cluster, edges []Edge) float64 {
+	at := map[uuid.UUID]int{}
+	for i, c := range clusters {
+		for _, s := range c.Sections {
+			at[s] = i
+		}
+	}
+	n := 0
+	for _, e := range edges {
+		if at[e.A] == at[e.B] {
+			n++
+		}
+	}
+	return float64(n) / float64(len(edges))
+}
+
+// communities makes groups of sections that are related among themselves, with
+// some relations across.
+func communities(n int, r *rand.Rand) ([]Section, []Edge) {
+	const size = 8
+	sections := make([]Section, n)
+	var edges []Edge
+	for i := range n {
+		sections[i] = Section{ID: id(i), Tokens: 200 + r.IntN(600)}
+		for range 4 {
+			j := i/size*size + r.IntN(size)
+			if r.IntN(10) == 0 {
+				j = r.IntN(n)
+			}
+			if j < n {
+				edges = append(edges, Edge{A: id(i), B: id(j)})
+			}
+		}
+	}
+	return sections, edges
+}
+
+// grow clusters sections that arrive in an order, the first ones at once and the
+// others some at a time.
+func grow(sections []Section, edges []Edge, order []int, first, step int) []Cluster {
+	byID := map[uuid.UUID]Cluster{}
+	at := map[uuid.UUID]uuid.UUID{}
+	var have []Section
+	for i, to := 0, first; i < len(order); i, to = to, to+step {
+		for j := range have {
+			have[j].Cluster = at[have[j].ID]
+		}
+		for _, k := range order[i:min(to, len(order))] {
+			have = append(have, sections[k])
+		}
+		d := Update(have, edges, nil, Options{Name: named(fmt.Sprint(i))})
+		for _, m := range d.Moved {
+			at[m.Section] = m.Cluster
+		}
+		for _, c := range d.Changed {
+			byID[c.ID] = c
+		}
+		for _, g := range d.Gone {
+			delete(byID, g)
+		}
+	}
+	return slices.Collect(maps.Values(byID))
+}
+
+// Sections whose relations come with them are clustered as well as all at once.
+// Those that come in any order find clusters filled by chance before the
+// sections that belong to them: that is what a rebuild is for.
+func TestGrowingIsNotMuchWorse(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	sections, edges := communities(2000, r)
+	order := r.Perm(len(sections))
+	full := together(Build(sections, edges, Options{Name: named("")}), edges)
+	shuffled := together(grow(sections, edges, order, 50, 50), edges)
+	slices.Sort(order)
+	inOrder := together(grow(sections, edges, order, 50, 50), edges)
+	t.Logf("relations inside clusters: %.3f built at once, %.3f grown in order, %.3f in any order", full, inOrder, shuffled)
+	if full < 0.7 || inOrder < 0.9*full || shuffled < 0.6*full {
+		t.Errorf("relations inside clusters: %.3f built at once, %.3f grown in order, %.3f in any order", full, inOrder, shuffled)
+	}
+}
+
+func TestManySectionsTakeSeconds(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	sections, edges := communities(100_000, r)
+	for i := range 20_000 { // a page that many link to
+		edges = append(edges, Edge{A: id(0), B: id(i)})
+	}
+	began := time.Now()
+	clusters := Build(sections, edges, Options{Name: named("")})
+	took := time.Since(began)
+	t.Logf("%d sections, %d relations, %d clusters in %v", len(sections), len(edges), len(clusters), took)
+	if took > 20*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
