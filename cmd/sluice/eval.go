@@ -60,15 +60,24 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	var done []*evaluate.Results
+	var summaries []evaluate.Summary
+	screen := os.Stdout
+	if c.JSON == "-" {
+		screen = os.Stderr
+	}
 	for _, d := range datasets {
 		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options}
 		results, err := e.run(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
-		done = append(done, results)
+		summary := results.Summary()
+		if err := printSummary(screen, summary); err != nil {
+			return err
+		}
+		done, summaries = append(done, results), append(summaries, summary)
 	}
-	return c.report(done)
+	return c.report(done, summaries)
 }
 
 // writable reports a file that could not be written, before the work is done.
@@ -205,21 +214,8 @@ func (e *evaluation) Search(ctx context.Context, plan, question string, depth in
 	return out, nil
 }
 
-// report writes everything.
-func (c *evalCommand) report(done []*evaluate.Results) error {
-	summaries := make([]evaluate.Summary, len(done))
-	for i, r := range done {
-		summaries[i] = r.Summary()
-	}
-	screen := os.Stdout
-	if c.JSON == "-" {
-		screen = os.Stderr
-	}
-	for _, s := range summaries {
-		if err := printSummary(screen, s); err != nil {
-			return err
-		}
-	}
+// report writes the files.
+func (c *evalCommand) report(done []*evaluate.Results, summaries []evaluate.Summary) error {
 	if c.JSON != "" {
 		if err := write(c.JSON, func(w io.Writer) error {
 			e := json.NewEncoder(w)
