@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -69,7 +70,7 @@ func testAnswers(t *testing.T, s *server, db *pgx.Conn) {
 		checkAnswerFields(t, []byte(r.out))
 		a := into[schema.Answer](t, r)
 		checkQuotes(t, s, db, a)
-		if a.Question != e.Question || a.Plan != "naive" {
+		if a.Question != e.Question || a.Plan != plans.Default {
 			t.Errorf("question %q came back as %q, plan %q", e.Question, a.Question, a.Plan)
 		}
 		if len(e.Documents) == 0 {
@@ -202,7 +203,7 @@ func collapse(text string) string { return strings.Join(strings.Fields(text), " 
 func testSearch(t *testing.T, s *server, db *pgx.Conn) {
 	const question = "How long did a full restore of the ERP database take?"
 	found := into[api.SearchResult](t, s.sluice(t, "search", question, "-c", "examples", "--json", "--explain", "-k", "5").ok(t))
-	if len(found.Passages) != 5 || found.Query != question || found.Plan != "naive" {
+	if len(found.Passages) != 5 || found.Query != question || found.Plan != plans.Default {
 		t.Fatalf("found %d passages for %q with plan %q", len(found.Passages), found.Query, found.Plan)
 	}
 	if !slices.Contains(names(found.Passages), "it/runbook-erp-restore.md") {
@@ -220,7 +221,7 @@ func testSearch(t *testing.T, s *server, db *pgx.Conn) {
 			t.Errorf("passage %d of %s at %q is %q, but stored is %q", i+1, p.ExternalID, p.Location, p.Text, text)
 		}
 	}
-	if len(found.Trace) == 0 || found.Trace[len(found.Trace)-1].Out != 5 {
+	if len(found.Trace) == 0 || len(found.Trace[0].Kept) == 0 || found.Trace[0].Kept[0].Document != found.Passages[0].ExternalID {
 		t.Errorf("the explanation is %+v", found.Trace)
 	}
 	plain := into[api.SearchResult](t, s.sluice(t, "search", question, "-c", "examples", "--json").ok(t))

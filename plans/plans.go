@@ -10,4 +10,4 @@ import "embed"
 var FS embed.FS
 
 // Default is the plan of a question that names none.
-const Default = "naive"
+const Default = "sluice"

@@ -27,9 +27,7 @@ func printTrace(w io.Writer, trace []schema.StageReport) {
 		}
 		printJudged(w, "+", s.Kept, s.Out)
 		printJudged(w, "-", s.Dropped, max(0, s.In-s.Out))
-		for _, name := range slices.Sorted(maps.Keys(s.Statistics)) {
-			fmt.Fprintf(w, "   = %s %g\n", printable(name), s.Statistics[name])
-		}
+		printStatistics(w, s.Statistics)
 	}
 }
 
@@ -57,6 +55,19 @@ func printJudged(w io.Writer, sign string, judged []schema.Judged, of int) {
 	}
 	if more := of - len(judged); more > 0 && len(judged) > 0 {
 		fmt.Fprintf(w, "   %s and %d more\n", sign, more)
+	}
+}
+
+// printStatistics prints a line per scorer: "lexical.passage: units 40, ...".
+func printStatistics(w io.Writer, all map[string]float64) {
+	lines := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		parts := strings.SplitN(name, ".", 3)
+		scorer := strings.Join(parts[:min(2, len(parts))], ".")
+		lines[scorer] = append(lines[scorer], fmt.Sprintf("%s %.6g", strings.TrimPrefix(name, scorer+"."), all[name]))
+	}
+	for _, scorer := range slices.Sorted(maps.Keys(lines)) {
+		fmt.Fprintf(w, "   = %s: %s\n", printable(scorer), printable(strings.Join(lines[scorer], ", ")))
 	}
 }
 

@@ -97,7 +97,7 @@ func (h hybrid) run(ctx context.Context, t *task, in candidates) (outcome, error
 		out.why = "nothing to search in"
 		return out, nil
 	}
-	p := pool{unit: h.unit, items: map[key]item{}, scores: make([]map[key]hit, len(h.of))}
+	p := pool{unit: h.unit, items: map[key]item{}, scores: make([]map[key]hit, len(h.of)), whole: make([]bool, len(h.of))}
 	var err error
 	if in.unit == h.unit {
 		for _, c := range in.items {
@@ -127,6 +127,9 @@ type pool struct {
 	unit   schema.Unit
 	items  map[key]item
 	scores []map[key]hit // by component and its unit
+	// whole says of which components these are all scores but zeros: it found
+	// less than it looked for.
+	whole []bool
 }
 
 // collect looks up the candidates: what components of the unit, or of smaller
@@ -157,7 +160,7 @@ func (h hybrid) collect(ctx context.Context, t *task, in candidates, p *pool, ou
 			return err
 		}
 		out.note(f)
-		p.scores[i] = byKey(f.hits)
+		p.scores[i], p.whole[i] = byKey(f.hits), len(f.hits) < h.depth
 		if !isAbove {
 			if err := p.add(ctx, t, c, f.hits); err != nil {
 				return err
@@ -203,6 +206,9 @@ func (h hybrid) descend(ctx context.Context, t *task, p *pool, anchors []int, ab
 	}
 	inside.clusters = nil // clusters and others may be mixed: their sections stand for them
 	for _, i := range anchors {
+		if p.whole[i] {
+			continue // it found them all
+		}
 		f, err := h.of[i].search(ctx, t, h.depth, inside)
 		if err != nil {
 			return err
@@ -282,6 +288,9 @@ func (h hybrid) complete(ctx context.Context, t *task, p *pool, out *outcome) er
 	for i, c := range h.of {
 		if p.scores[i] == nil {
 			p.scores[i] = map[key]hit{}
+		}
+		if p.whole[i] {
+			continue
 		}
 		missing, err := h.missing(ctx, t, p, i, candidates)
 		if err != nil {

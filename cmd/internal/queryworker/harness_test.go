@@ -40,6 +40,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -235,7 +236,24 @@ func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
 		}
 		return tx.SendBatch(ctx, b).Close()
 	}))
+	w.index()
 	return document
+}
+
+// index makes what curation makes of documents that have no index yet.
+func (w *world) index() {
+	w.t.Helper()
+	ctx := w.context()
+	for left := 1; left > 0; {
+		var err error
+		_, left, err = w.store.BackfillLexical(ctx, w.principal.Tenant, w.collection, 100)
+		w.ok(err)
+	}
+	for left := 1; left > 0; {
+		var err error
+		_, left, err = w.store.ClusterChanged(ctx, w.principal.Tenant, w.collection)
+		w.ok(err)
+	}
 }
 
 // handbook adds a few documents.
@@ -257,7 +275,7 @@ const carryOver = "How many days of unused annual leave can I carry over into th
 // ask stores a question.
 func (w *world) ask(ctx context.Context, question string, async bool) wire.QuestionInput {
 	w.t.Helper()
-	j, err := w.store.CreateQuestion(ctx, w.principal, store.NewQuestion{Collection: w.collection, Text: question, Plan: "naive", Async: async, Trace: bus.Traceparent(ctx)})
+	j, err := w.store.CreateQuestion(ctx, w.principal, store.NewQuestion{Collection: w.collection, Text: question, Plan: plans.Default, Async: async, Trace: bus.Traceparent(ctx)})
 	w.ok(err)
 	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 }

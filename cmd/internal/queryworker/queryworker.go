@@ -46,6 +46,7 @@ type worker struct {
 	settings Settings
 	deps     Deps
 	engine   *retrieval.Engine
+	index    *lexical.Index
 	answerer *answer.Answerer
 	holder   string        // of leases
 	every    time.Duration // how often the reconciler looks
@@ -71,10 +72,11 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	index := lexical.NewIndex(deps.Store, settings.LexicalCache<<20)
 	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{
 		Model:   modelclient.New(deps.NATS, modelclient.Options{}),
-		Lexical: lexical.NewIndex(deps.Store, settings.LexicalCache<<20),
-		Vectors: deps.Store,
+		Lexical: index,
+		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),
 	})
 	if err != nil {
@@ -85,7 +87,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
 	return &worker{
-		settings: settings, deps: deps, engine: engine,
+		settings: settings, deps: deps, engine: engine, index: index,
 		answerer: answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS}),
 		holder:   fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:    5 * time.Second,
@@ -98,6 +100,7 @@ func (w *worker) service() lifecycle.Service {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency}
 	}
 	return lifecycle.NewGroup("query worker", grace,
+		lexicalMeters(w.index),
 		w.temporalWorker(),
 		bus.Serve(w.deps.NATS, serve(wire.SearchSubject), w.search, searchFailure),
 		bus.Serve(w.deps.NATS, serve(wire.AskSubject), w.ask, askFailure),

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -32,19 +33,23 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	w.handbook()
 	w.run(w.worker(nil).service())
 	reply := w.search(wire.Query{Text: carryOver, K: 3})
-	if reply.Error != nil || len(reply.Candidates) != 3 || reply.Plan != "naive" {
+	if reply.Error != nil || len(reply.Candidates) != 3 || reply.Plan != plans.Default {
 		t.Fatalf("got %+v", reply)
 	}
 	best := reply.Candidates[0]
-	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["dense"] != best.Score {
+	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["hybrid"] != best.Score ||
+		best.Scores["lexical.passage"] <= 0 || best.Scores["dense.passage"] <= 0 {
 		t.Errorf("the best is %+v", best)
 	}
 	stored := scalar[string](w, `SELECT body FROM sections WHERE id = $1`, best.Spans[0].Section)
 	if stored[best.Spans[0].Start:best.Spans[0].End] != best.Text {
 		t.Error("the text is not its span's")
 	}
-	if len(reply.Trace) != 1 || reply.Trace[0].Stage != "dense" || reply.Trace[0].Out != 3 || !strings.Contains(reply.Trace[0].Why, "similarity") {
+	if first := reply.Trace[0]; first.Stage != "hybrid" || first.Out == 0 || first.Unit != schema.UnitPassage || !strings.Contains(first.Why, "hybrid") || first.Kept != nil {
 		t.Errorf("the trace is %+v", reply.Trace)
+	}
+	if explained := w.search(wire.Query{Text: carryOver, K: 3, Explain: true}); explained.Trace[0].Kept[0].Document != "leave.md" || explained.Trace[0].Statistics != nil {
+		t.Errorf("the explanation is %+v", explained.Trace)
 	}
 	if all := w.search(wire.Query{Text: "What is the chair of the board paid?"}); strings.Contains(all.Candidates[0].Text, "240,000") {
 		t.Error("a labelled document was found without its group")
@@ -124,13 +129,13 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 		if failure != nil || !a.Supported || len(a.Citations) == 0 {
 			t.Fatalf("%s: got %+v, %v", question, a, failure)
 		}
-		if a.Citations[0].Document != want[0] || !strings.Contains(a.Answer, want[1]) || a.Question != question || a.Plan != "naive" {
+		if a.Citations[0].Document != want[0] || !strings.Contains(a.Answer, want[1]) || a.Question != question || a.Plan != plans.Default {
 			t.Errorf("%s: got %+v", question, a)
 		}
 		if a.Usage.Provider != "extractive" || a.Usage.InputTokens == 0 || a.Usage.OutputTokens == 0 {
 			t.Errorf("%s: usage is %+v", question, a.Usage)
 		}
-		if len(a.Trace) != 2 || a.Trace[1].Stage != "generate" || a.Trace[1].Out != len(a.Citations) {
+		if last := a.Trace[len(a.Trace)-1]; last.Stage != "generate" || last.Out != len(a.Citations) || a.Trace[0].Kept[0].Document != want[0] {
 			t.Errorf("%s: trace is %+v", question, a.Trace)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -75,7 +76,7 @@ func strays(t *testing.T, id trace.TraceID, in wire.QuestionInput) {
 // everywhere are spans that both ways of asking share.
 var everywhere = []string{
 	"question understand", "question retrieve", "question generate", "question finish", // steps
-	"plan naive", "stage dense", // plan
+	"plan " + plans.Default, "stage hybrid", // plan
 	"model.encode",                                  // model client
 	"SELECT", "WITH", "request sluice.llm.complete", // SQL, the search too; NATS
 	"serve sluice.llm.complete", "complete answer", // gateway
