@@ -37,7 +37,7 @@ func NewAnalyzer(tag string) (*Analyzer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("an analyser of language %q: %w", tag, err)
 	}
-	base, _ := parsed.Base()
+	base, _, _ := parsed.Raw() // Base would guess at English
 	code := base.String()
 	a := &Analyzer{rules: languages[code], plain: code != "tr" && code != "az"}
 	if !a.plain {

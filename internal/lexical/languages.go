@@ -42,6 +42,7 @@ type rules struct {
 	stop func(word string) bool       // nil: none
 	// plainAccents says that a word is the same with and without accents.
 	plainAccents bool
+	elides       bool                // an article may stand before a word, with an apostrophe
 	lower        unicode.SpecialCase // nil: as everywhere
 }
 
@@ -52,10 +53,10 @@ var languages = map[string]rules{
 	"en": {stem: english.Stem, stop: englishwords.IsStopWord, plainAccents: true},
 	"es": {stem: spanish.Stem, stop: spanishwords.IsStopWord},
 	"fi": {stem: finnish.Stem},
-	"fr": {stem: french.Stem, stop: frenchwords.IsStopWord},
+	"fr": {stem: french.Stem, stop: frenchwords.IsStopWord, elides: true},
 	"ga": {stem: irish.Stem},
 	"hu": {stem: hungarian.Stem, stop: hungarianwords.IsStopWord},
-	"it": {stem: italian.Stem},
+	"it": {stem: italian.Stem, elides: true},
 	"nb": {stem: norwegian.Stem, stop: norwegianwords.IsStopWord},
 	"nl": {stem: dutch.Stem},
 	"nn": {stem: norwegian.Stem, stop: norwegianwords.IsStopWord},
@@ -67,6 +68,9 @@ var languages = map[string]rules{
 	"ta": {stem: tamil.Stem},
 	"tr": {stem: turkish.Stem},
 }
+
+// longestArticle is of French "jusqu" and Italian "quell"; "aujourd'hui" is a word.
+const longestArticle = 6
 
 // fold brings a word that is not of ASCII alone into lower case and the
 // characters that the language tells apart.
@@ -90,6 +94,9 @@ func (r rules) fold(word string) string {
 
 // term is the term of a word in lower case; empty: a stop word.
 func (r rules) term(word string) string {
+	if article, rest, elided := strings.Cut(word, "'"); elided && r.elides && len(article) <= longestArticle && rest != "" {
+		word = rest
+	}
 	if r.stop != nil && r.stop(word) {
 		return ""
 	}

@@ -1,0 +1,151 @@
+package lexical
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// fuzzDocuments fill pages of every kind of list.
+func fuzzDocuments() (docs []Document) {
+	for i := range 40 {
+		doc := Document{Entry: numbered(i), Version: numbered(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
+		if i%3 == 0 {
+			doc.Labels = []string{"red", "green"}
+		}
+		for j := range 3 {
+			doc.Sections = append(doc.Sections, [][]string{{"common", "common", fmt.Sprint("rare", i*j)}, {"common", fmt.Sprint("some", j)}, nil})
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+func fuzzSegment(f *testing.F) (Built, SegmentView) {
+	built, err := build(uuid.UUID{1}, fuzzDocuments(), smallLayout)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return built, openAll(f, built)
+}
+
+// reseal gives data the checksum that it should have, so that what reads it
+// meets bytes that nobody wrote.
+func reseal(data []byte) []byte {
+	if len(data) < 4 {
+		return seal(data)
+	}
+	return binary.LittleEndian.AppendUint32(bytes.Clone(data[:len(data)-4]), crc32.Checksum(data[:len(data)-4], castagnoli))
+}
+
+// unlessWritten fails when bytes that nobody wrote are read without an error.
+func unlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
+	t.Helper()
+	if err != nil {
+		if !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("%v is not ErrCorrupt", err)
+		}
+		return
+	}
+	for _, w := range written {
+		if bytes.Equal(w, data) {
+			return
+		}
+	}
+	// A checksum of 32 bits can be hit by chance, but then the bytes are whole.
+	if n := len(data) - 4; n < 0 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
+		t.Fatal("bytes with a wrong checksum were read")
+	}
+}
+
+func FuzzOpenSegment(f *testing.F) {
+	built, _ := fuzzSegment(f)
+	f.Add(built.Header)
+	f.Add(built.Header[:len(built.Header)/2])
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, header []byte) {
+		_, err := OpenSegment(uuid.UUID{1}, header)
+		unlessWritten(t, header, [][]byte{built.Header}, err)
+		s, err := OpenSegment(uuid.UUID{1}, reseal(header))
+		if err != nil {
+			return
+		}
+		for _, n := range s.PagesOf([]string{"", "common", "\xff", OpenTerm}) {
+			if n < s.directoryPages || n >= s.PageCount() {
+				t.Fatalf("page %d of %d", n, s.PageCount())
+			}
+		}
+	})
+}
+
+func FuzzDecodePage(f *testing.F) {
+	built, view := fuzzSegment(f)
+	var written [][]byte
+	for _, p := range built.Pages[view.directoryPages:] {
+		written = append(written, p.Data)
+		f.Add(p.Data)
+	}
+	f.Add([]byte(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, err := DecodePage(data)
+		unlessWritten(t, data, written, err)
+		page, err := DecodePage(reseal(data))
+		if err != nil {
+			return
+		}
+		if page.Bytes() > 100*len(data)+1000 {
+			t.Fatalf("%d bytes became %d", len(data), page.Bytes())
+		}
+		var short list
+		var block postings
+		for _, term := range []string{"common", "rare1", "zzz", OpenTerm, "\xff"} {
+			page.find(term, &short)
+		}
+		var l list
+		for at := page.reader(); !at.atEnd(); {
+			term, ok := at.next(&l)
+			if !ok {
+				t.Fatal("a page that was decoded does not parse")
+			}
+			page.find(string(term), &short)
+			for i := range l.blocks {
+				b := &l.blocks[i]
+				if !l.read(b, &block) {
+					continue
+				}
+				for j, slot := range block.slots[:block.n] {
+					if slot < b.first || slot > b.last || j > 0 && slot <= block.slots[j-1] {
+						t.Fatalf("slot %d of a block from %d to %d", slot, b.first, b.last)
+					}
+				}
+			}
+		}
+	})
+}
+
+func FuzzOpenDirectory(f *testing.F) {
+	built, view := fuzzSegment(f)
+	first := built.Pages[0].Data
+	f.Add(first, view.entries)
+	f.Add([]byte(nil), 0)
+	f.Fuzz(func(t *testing.T, data []byte, entries int) {
+		pages := [][]byte{data}
+		for _, p := range built.Pages[1:view.directoryPages] {
+			pages = append(pages, p.Data)
+		}
+		_, err := OpenDirectory(view.Segment, pages)
+		unlessWritten(t, data, [][]byte{first}, err)
+		pages[0] = reseal(data)
+		if _, err := OpenDirectory(view.Segment, pages); err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Fatal(err)
+		}
+		if d, ok := decodeDirectory(data, max(0, entries)); ok && d.Bytes() > 200*len(data)+1000 {
+			t.Fatalf("%d bytes became %d", len(data), d.Bytes())
+		}
+	})
+}
