@@ -33,7 +33,7 @@ func bench(b *testing.B) *benchCorpus {
 	b.Helper()
 	benchOnce.Do(func() { benchLoaded = newBenchCorpus(b) })
 	if benchLoaded == nil {
-		b.Skip("the dataset is not there")
+		b.Fatal("the dataset is not there")
 	}
 	return benchLoaded
 }
