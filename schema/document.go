@@ -68,6 +68,7 @@ type Collection struct {
 	Counts       map[State]int64 `json:"counts,omitempty"` // documents by the state of their newest version
 	Bytes        int64           `json:"bytes,omitempty"`
 	Passages     int64           `json:"passages,omitempty"`
+	Uncurated    int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
 }
 
 // GenerationState is how far a generation of a collection is.

@@ -37,6 +37,9 @@ type evalCommand struct {
 	Language string   `default:"en" help:"Language of the documents."`
 }
 
+// curationStuck is after how long without progress curation is given up.
+const curationStuck = 5 * time.Minute
+
 // cleaning is how long the end may take after a Ctrl-C.
 const cleaning = time.Minute
 
@@ -127,6 +130,9 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := e.curated(ctx); err != nil {
+		return nil, err
+	}
 	bar := newCounter(os.Stderr, e.dataset.Name+" questions")
 	defer bar.end()
 	e.options.Progress = bar.show
@@ -199,6 +205,34 @@ func (e *evaluation) ingest(ctx context.Context) (failed int, err error) {
 		fmt.Fprintf(os.Stderr, "  failed  %s  %s: %s\n", printable(f.Document), f.Code, printable(f.Message))
 	}
 	return s.Failed, nil
+}
+
+// curated waits until the documents are in clusters. They are found before, each
+// section as a cluster of its own, and that is not what is to be measured.
+func (e *evaluation) curated(ctx context.Context) error {
+	bar := newCounter(os.Stderr, e.dataset.Name+" curated")
+	defer bar.end()
+	least, since := int64(-1), time.Now()
+	for pause := 50 * time.Millisecond; ; pause = min(pause*3/2, time.Second) {
+		c, err := e.client.Collection(ctx, e.collection)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.Uncurated == 0:
+			return nil
+		case least < 0 || c.Uncurated < least:
+			least, since = c.Uncurated, time.Now()
+		case time.Since(since) > curationStuck:
+			return fmt.Errorf("%d documents are not clustered, and none was for %s: see the server's log", c.Uncurated, curationStuck)
+		}
+		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
 }
 
 // Search implements evaluate.Searcher.

@@ -24,7 +24,9 @@ ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 	// that version's, passages the live one's.
 	collectionSelect = `
 SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.created_at,
-       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0)
+       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0),
+       (SELECT count(*) FROM versions u
+        WHERE u.tenant_id = c.tenant_id AND u.collection_id = c.id AND NOT u.curated AND u.state IN ('ready', 'superseded'))
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
 LEFT JOIN LATERAL (
