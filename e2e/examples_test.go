@@ -229,8 +229,8 @@ func testSearch(t *testing.T, s *server, db *pgx.Conn) {
 		t.Error("there is an explanation that nobody asked for")
 	}
 	// For people: the documents, and what each stage did.
-	s.sluice(t, "search", question, "-c", "examples", "--explain").ok(t).has(t, "it/runbook-erp-restore.md", "dense", "plan naive")
-	s.sluice(t, "ask", question, "-c", "examples").ok(t).has(t, "it/runbook-erp-restore.md", "plan naive")
+	s.sluice(t, "search", question, "-c", "examples", "--explain").ok(t).has(t, "it/runbook-erp-restore.md", "hybrid", "lexical.document", "plan "+plans.Default)
+	s.sluice(t, "ask", question, "-c", "examples").ok(t).has(t, "it/runbook-erp-restore.md", "plan "+plans.Default)
 }
 
 func testDocuments(t *testing.T, s *server, files int) {
