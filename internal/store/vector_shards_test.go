@@ -90,7 +90,7 @@ func recall(hits []retrieval.Hit, best []float64) (good int) {
 }
 
 func TestLargeCollectionsGetAnIndex(t *testing.T) {
-	f := setUp(t, store.Options{OwnVectorsAbove: 1000, KeepSuperseded: -1})
+	f := setUp(t, store.Options{OwnVectorsAbove: 600, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(11, 12))
 	about := topics(r, 40)
 	var documents []*planted
@@ -152,32 +152,32 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 			coalesce(h.indexed::text, 'no') || ' indexed' FROM vector_shards h LEFT JOIN vectors_256 v ON true WHERE h.retired_at IS NULL GROUP BY h.id, h.indexed`)
 	}
 
-	more(50)
+	more(25)
 	if n := f.tend(t, f.a, f.collection); n != 0 {
 		t.Errorf("a small collection took %d steps", n)
 	}
 	check("small")
 	more(50)
 	f.tend(t, f.a, f.collection)
-	if got := state(); got != "2000 own, 0 shared, 2000 indexed" {
+	if got := state(); got != "1500 own, 0 shared, 1500 indexed" {
 		t.Error(got)
 	}
 	check("indexed")
-	more(10) // too few to move
+	more(5) // too few to move
 	f.tend(t, f.a, f.collection)
-	if got := state(); got != "2000 own, 200 shared, 2000 indexed" {
+	if got := state(); got != "1500 own, 100 shared, 1500 indexed" {
 		t.Error(got)
 	}
 	check("with late ones")
-	more(10)
+	more(5)
 	f.tend(t, f.a, f.collection)
-	if got := state(); got != "2400 own, 0 shared, 2000 indexed" {
+	if got := state(); got != "1700 own, 0 shared, 1500 indexed" {
 		t.Error(got)
 	}
 	check("with late ones moved")
-	more(150)
+	more(80)
 	f.tend(t, f.a, f.collection)
-	if got := state(); got != "5400 own, 0 shared, 5400 indexed" {
+	if got := state(); got != "3300 own, 0 shared, 3300 indexed" {
 		t.Error(got)
 	}
 	check("built anew")
