@@ -33,9 +33,10 @@ const maxUnindexed = 1000
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
 SELECT c.language, (SELECT count(*) FROM (
-    SELECT v.id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
+    SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
+      AND EXISTS (SELECT FROM documents d WHERE d.tenant_id = $1 AND d.id = recent.document_id AND d.live_version_id = recent.id AND d.deleted_at IS NULL)
       AND ` + fmt.Sprintf(visibleSQL, "recent.id", "$3") + `)
 FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 

@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// TestReaderShowsWhatIsLiveAndVisible: whatever a plan names, of whatever unit,
+// what is dead, deleted, labelled otherwise or another tenant's is not there.
+func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(11, 12))
+	vectors := func() [][]float32 { return [][]float32{unit(r), unit(r)} }
+	open := &planted{vectors: vectors(), metadata: map[string][]string{"year": {"2024"}}}
+	other := &planted{vectors: vectors()}
+	board := &planted{vectors: vectors(), labels: []string{"board"}, metadata: map[string][]string{"year": {"2024"}}}
+	dead, deleted, foreign := &planted{vectors: vectors(), dead: true}, &planted{vectors: vectors(), deleted: true}, &planted{vectors: vectors()}
+	all := []*planted{open, other, board, dead, deleted, foreign}
+	f.plant(t, f.a, f.collection, all[:5])
+	f.plant(t, f.b, f.foreign, all[5:])
+	cluster := schema.NewID()
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		for _, d := range all[:5] {
+			batch.Queue(`INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
+				VALUES ($1, $2, 1, $3, $4, 0, $5, 10, 1)`, f.a.Tenant, f.collection, d.section, d.version, cluster)
+		}
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var versions []uuid.UUID
+	var passages, sections []lexical.Ref
+	for _, d := range all {
+		versions = append(versions, d.version)
+		sections = append(sections, lexical.Ref{Version: d.version, Section: 0, Passage: -1})
+		passages = append(passages, lexical.Ref{Version: d.version, Section: 0, Passage: 1}, lexical.Ref{Version: d.version, Section: 0, Passage: 7})
+	}
+	reader := f.Reader()
+	for _, c := range []struct {
+		groups []string
+		want   []*planted
+	}{{nil, []*planted{open, other}}, {[]string{"board"}, []*planted{open, other, board}}} {
+		p := f.a
+		p.Groups = c.groups
+		visible := map[uuid.UUID]bool{}
+		for _, d := range c.want {
+			visible[d.version] = true
+		}
+		check := func(what string, perVersion int, found []uuid.UUID, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatalf("%s: %v", what, err)
+			}
+			seen := map[uuid.UUID]bool{}
+			for _, v := range found {
+				seen[v] = true
+			}
+			if !maps.Equal(seen, visible) || len(found) != perVersion*len(visible) {
+				t.Errorf("%s with groups %v: %d of versions %v, want %v", what, c.groups, len(found), seen, visible)
+			}
+		}
+		texts, err := reader.Texts(t.Context(), p, f.collection, passages)
+		check("passages", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
+		for ref, x := range texts {
+			if ref.Passage != 1 || x.Section.Text[x.Passage.Start:x.Passage.End] != "é passage. " || x.Title != "A title" || x.ExternalID != x.Document.String() || x.Section.Location(x.Passage.Start) != "page 4" {
+				t.Errorf("the text of %v is %+v", ref, x)
+			}
+		}
+		texts, err = reader.Texts(t.Context(), p, f.collection, slices.Concat(sections))
+		check("sections", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
+		named, err := reader.ExternalIDs(t.Context(), p, f.collection, versions)
+		check("names", 1, slices.Collect(maps.Keys(named)), err)
+		refs, err := reader.SectionRefs(t.Context(), p, f.collection, versions)
+		check("sections of versions", 1, versionsOf(refs), err)
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, sections)
+		check("passages of sections", 2, versionsOf(refs), err)
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, []lexical.Ref{{Version: open.version, Section: -1, Passage: -1}})
+		if err != nil || len(refs) != 2 || refs[0] != (lexical.Ref{Version: open.version}) || refs[1].Passage != 1 {
+			t.Errorf("passages of a document: %v, %v", refs, err)
+		}
+		members, err := reader.Members(t.Context(), p, f.collection, []uuid.UUID{cluster, schema.NewID()})
+		check("members", 1, versionsOf(members[cluster]), err)
+		found, err := reader.VectorsOf(t.Context(), p, f.collection, passages)
+		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
+		matching, err := reader.Matching(t.Context(), p, f.collection, nil)
+		check("no filter", 1, matching, err)
+	}
+	matching, err := reader.Matching(t.Context(), f.a, f.collection, schema.Filter{{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}})
+	if err != nil || !slices.Equal(matching, []uuid.UUID{open.version}) {
+		t.Errorf("a filter leaves %v, %v", matching, err)
+	}
+	place, err := reader.Place(t.Context(), f.a, f.collection)
+	if err != nil || place.Language != "en" || place.Unindexed != 2 { // open and other: nothing indexed them
+		t.Errorf("place is %+v, %v", place, err)
+	}
+	if _, err := reader.Place(t.Context(), f.a, f.foreign); err == nil {
+		t.Error("another tenant's collection is described")
+	}
+}
+
+func versionsOf(refs []lexical.Ref) []uuid.UUID {
+	out := make([]uuid.UUID, len(refs))
+	for i, r := range refs {
+		out[i] = r.Version
+	}
+	return out
+}
