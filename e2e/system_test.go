@@ -35,6 +35,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Labels", func(t *testing.T) { testLabels(t, s) })
 	t.Run("Hostile", func(t *testing.T) { testHostile(t, s) })
 	t.Run("Encodings", func(t *testing.T) { testEncodings(t, s) })
+	t.Run("Quality", func(t *testing.T) { testQuality(t, s) })
 	t.Run("Evaluation", func(t *testing.T) { testEvaluation(t, s) })
 	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
