@@ -55,9 +55,10 @@ lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 	@tools/setup compose
 	@tools/lint/run
 
-bench: setup build ## measure ingestion (PART=ingest) of documents made for it, or of DOCS=/some/folder
+bench: setup build ## measure against what is to be reached: the quick parts, or PART=lexical (docs/benchmarks.md), of DOCS=/some/folder
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/bench
-	@bin/bench $(or $(PART),ingest) $(if $(DOCS),--docs '$(DOCS)')
+	cd tools/bench-bleve && CGO_ENABLED=0 go build -o ../../bin/ .
+	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
 
 clean: ## remove what was built here
 	rm -rf bin dist

@@ -41,7 +41,8 @@ type askSpace struct {
 type askResult struct {
 	Units               []askUnit
 	Before, After, Peak int64
-	Index, Evictions    int64
+	Index, Vectors      int64
+	Evictions           int64
 }
 
 type askUnit struct {
@@ -88,15 +89,15 @@ func (askCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	bench := &workbench{store: db}
 	for _, unit := range searched {
 		// Each size of text begins with nothing in memory.
 		one := askUnit{Unit: string(unit)}
 		index := lexical.NewIndex(db, job.Cache)
+		vectors := db.Vectors(index, job.Cache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {
 				if unit == "vector" {
-					_, err := bench.nearest(ctx, space{Principal: schema.Principal{Tenant: s.Tenant}, collection: s.Collection}, s.Vectors[i], job.K)
+					_, err := nearestOf(ctx, vectors, space{Principal: schema.Principal{Tenant: s.Tenant}, collection: s.Collection}, s.Vectors[i], job.K)
 					return err
 				}
 				_, err := index.SearchText(ctx, s.Tenant, s.Collection, s.Questions[i], lexical.Query{Unit: unit, K: job.K, Settings: lexical.Defaults})
@@ -127,6 +128,7 @@ func (askCommand) Run(ctx context.Context) error {
 		}
 		stats := index.Stats()
 		out.Index, out.Evictions = max(out.Index, stats.Bytes), out.Evictions+stats.Evictions
+		out.Vectors = max(out.Vectors, vectors.Stats().Bytes)
 		rss, _, err := memory()
 		if err != nil {
 			return err

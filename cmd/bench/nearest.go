@@ -12,7 +12,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
+	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -65,7 +67,8 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	exact := func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, b.others, `SELECT passage_id FROM others.vectors WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}
-	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return b.nearest(ctx, s, q, c.K) }
+	vectors := b.store.Vectors(lexical.NewIndex(b.store, indexCache), indexCache)
+	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return nearestOf(ctx, vectors, s, q, c.K) }
 	recall, err := recallOf(ctx, questions[:30], exact, ours)
 	if err != nil {
 		return err
@@ -222,9 +225,9 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 	return out, nil
 }
 
-// nearest asks Sluice.
-func (b *workbench) nearest(ctx context.Context, s space, q []float32, k int) ([]uuid.UUID, error) {
-	hits, err := b.store.Nearest(ctx, retrieval.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
+// nearestOf asks Sluice.
+func nearestOf(ctx context.Context, vectors *store.Vectors, s space, q []float32, k int) ([]uuid.UUID, error) {
+	hits, err := vectors.Nearest(ctx, retrieval.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
 		return nil, err
 	}

@@ -105,8 +105,10 @@ func (f *findings) print(out io.Writer) error {
 	line("  what", "unit", "Sluice", "other", "ratio", "rounds", "target", "")
 	for _, r := range f.Ratios {
 		each := r.each()
-		other, target, verdict := "", "", ""
+		// Without another side the figure itself is what has a target.
+		other, ratio, target, verdict := "", "", "", ""
 		if r.Other != nil {
+			ratio = figure(r.value())
 			other = strings.TrimSpace(figure(median(r.Other)) + " " + r.Against)
 		}
 		if r.Target > 0 {
@@ -118,7 +120,7 @@ func (f *findings) print(out io.Writer) error {
 				verdict = "reached"
 			}
 		}
-		line("  "+r.What, r.Unit, figure(median(r.Ours)), other, figure(r.value()),
+		line("  "+r.What, r.Unit, figure(median(r.Ours)), other, ratio,
 			fmt.Sprintf("%s to %s in %d", figure(slices.Min(each)), figure(slices.Max(each)), len(each)), target, verdict)
 	}
 	if err := w.Flush(); err != nil {
