@@ -31,14 +31,15 @@ func (p Plan) Describe() schema.Plan {
 
 // kinds are the stages that exist, each with how its parameters are read.
 var kinds = map[string]func(*parameters) stage{
-	"dedupe":   readDedupe,
-	"dense":    readDense,
-	"gradient": readGradient,
-	"hybrid":   readHybrid,
-	"lexical":  readLexical,
-	"limit":    readLimit,
-	"order":    readOrder,
-	"zoom":     readZoom,
+	"dedupe":    readDedupe,
+	"dense":     readDense,
+	"gradient":  readGradient,
+	"hybrid":    readHybrid,
+	"lexical":   readLexical,
+	"limit":     readLimit,
+	"order":     readOrder,
+	"proximity": readProximity,
+	"zoom":      readZoom,
 }
 
 const maxStages = 32

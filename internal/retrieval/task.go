@@ -22,7 +22,8 @@ type task struct {
 	query wire.Query
 	place Place
 
-	terms    []string // of the question; made by prepare
+	analyzer *lexical.Analyzer // of the collection's language; made with terms
+	terms    []string          // of the question; made by prepare
 	analysed bool
 	versions map[uuid.UUID]bool // that the filter leaves; nil: all
 	narrowed bool
@@ -59,11 +60,11 @@ func (t *task) analyse() error {
 	if t.analysed {
 		return nil
 	}
-	analyzer, err := lexical.NewAnalyzer(t.place.Language)
-	if err != nil {
+	var err error
+	if t.analyzer, err = lexical.NewAnalyzer(t.place.Language); err != nil {
 		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
 	}
-	t.terms, t.analysed = analyzer.Terms(t.query.Text), true
+	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
 	return nil
 }
 
