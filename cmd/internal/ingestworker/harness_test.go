@@ -69,7 +69,15 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, url: localtest.Database(t), temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
+	w := newWorldOn(t, localtest.Database(t))
+	w.addTenant()
+	return w
+}
+
+// newWorldOn makes a world on a database, which has the tenant to be used.
+func newWorldOn(t *testing.T, url string) *world {
+	t.Helper()
+	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
 			IngestBatches: 4, IngestBatchSize: 8, IngestBatchBytes: 1 << 20, IngestBatchWait: 50 * time.Millisecond,
@@ -95,7 +103,6 @@ func newWorld(t *testing.T) *world {
 	w.client, err = durable.Dial(ctx, durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: t.Name()})
 	w.ok(err)
 	t.Cleanup(func() { w.client.Close() })
-	w.addTenant()
 	w.session, err = w.store.OpenSession(ctx, "test")
 	w.ok(err)
 	t.Cleanup(func() { _ = w.session.Close(context.Background()) })
