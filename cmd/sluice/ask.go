@@ -62,7 +62,9 @@ func (s *searchCommand) Run(ctx context.Context) error {
 		indent(os.Stdout, "      ", p.Text, 96)
 	}
 	fmt.Printf("%d passages in %.0f ms, plan %s; an answer would be made from %s\n", len(found.Passages), found.Millis, found.Plan, numbers(found.Context))
-	printTrace(os.Stdout, found.Trace)
+	if s.Explain {
+		printTrace(os.Stdout, found.Trace)
+	}
 	return nil
 }
 

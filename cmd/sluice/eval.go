@@ -237,7 +237,7 @@ func (e *evaluation) curated(ctx context.Context) error {
 
 // Search implements evaluate.Searcher.
 func (e *evaluation) Search(ctx context.Context, plan, question string, depth int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth, Explain: true})
+	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth})
 	if err != nil {
 		return evaluate.Found{}, err
 	}

@@ -54,10 +54,7 @@ func (s *server) routeQuestions() {
 				return nil, err
 			}
 			out := api.SearchResult{Query: q.Text, Plan: found.Plan, Passages: some(found.Candidates), Context: some(found.Context),
-				Documents: found.Documents, Millis: float64(time.Since(begin).Microseconds()) / 1000}
-			if in.Body.Explain {
-				out.Trace = found.Trace
-			}
+				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})
 	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags},

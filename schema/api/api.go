@@ -112,7 +112,7 @@ type Query struct {
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
 	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
 	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`
-	Explain    bool          `json:"explain,omitempty" doc:"Return what each stage did, kept and dropped."`
+	Explain    bool          `json:"explain,omitempty" doc:"Show in the trace what each stage kept and dropped."`
 	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
 }
 
@@ -124,7 +124,7 @@ type SearchResult struct {
 	// Context is never null.
 	Context   []int                   `json:"context" doc:"Of which passages, in this order, an answer would be made."`
 	Documents []schema.RankedDocument `json:"documents,omitempty" doc:"Documents by their best candidate."`
-	Trace     []schema.StageReport    `json:"trace,omitempty"`
+	Trace     []schema.StageReport    `json:"trace"`
 	Millis    float64                 `json:"ms"`
 }
 
