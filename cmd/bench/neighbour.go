@@ -163,17 +163,22 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 	}
 	say("neighbour: measuring")
 	var alone, with []float64
+	refused := 0 // of the quiet tenant's
 	var noise noiseCount
 	for round := range c.Rounds {
 		measureAlone := func() error {
-			ms, err := c.window(ctx, quiet)
+			ms, failed, err := c.window(ctx, quiet)
+			if err == nil && failed > 0 {
+				err = fmt.Errorf("%d searches of a tenant that is alone failed", failed)
+			}
 			alone = append(alone, quantile(ms, 0.95))
 			return err
 		}
 		measureWith := func() error {
 			stop := c.makeNoise(ctx, noisy, &noise)
-			ms, err := c.window(ctx, quiet)
+			ms, failed, err := c.window(ctx, quiet)
 			stop()
+			refused += failed
 			with = append(with, quantile(ms, 0.95))
 			if err != nil {
 				return err
@@ -193,23 +198,26 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 		}
 	}
 	spent := c.Window.Seconds() * float64(c.Rounds)
-	f.note("tenant that is measured", "%g searches/s in %d documents", c.Rate, ownDocuments)
+	f.note("tenant that is measured", "%g searches/s in %d documents; %d of %d were refused beside the other, however often they were tried",
+		c.Rate, ownDocuments, refused, c.Rounds*c.count())
 	f.note("noise", "%.1f searches/s were answered (%.0f were offered), %.1f refused/s; %.1f documents/s were uploaded",
 		float64(noise.answered.Load())/spent, c.Rate*c.Noise, float64(noise.refused.Load())/spent, float64(noise.uploaded.Load())/spent)
 	f.compare(ratio{What: "p95 of a search, beside a noisy tenant", Unit: "ms", Ours: with, Other: alone, Against: "alone", Target: 2, AtMost: true})
 	return nil
 }
 
-// window searches at the tenant's rate and returns how long each search took, in milliseconds. A search waits for nothing of
-// this program's: it begins when it is due.
-func (c *neighbourCommand) window(ctx context.Context, t *tenant) ([]float64, error) {
-	count := max(1, int(c.Window.Seconds()*c.Rate))
-	took, errs := make([]time.Duration, count), make([]error, count)
+// count is the searches of one window.
+func (c *neighbourCommand) count() int { return max(1, int(c.Window.Seconds()*c.Rate)) }
+
+// window searches at the tenant's rate and returns how long each search took, in milliseconds, and how many failed: these
+// count with the time until they were given up. A search waits for nothing of this program's: it begins when it is due.
+func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64, failed int, err error) {
+	took, errs := make([]time.Duration, c.count()), make([]error, c.count())
 	tick := time.NewTicker(time.Duration(float64(time.Second) / c.Rate))
 	defer tick.Stop()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	for i := range count {
+	for i := range took {
 		q := t.question()
 		wg.Go(func() {
 			took[i], errs[i] = timed(func() error {
@@ -220,11 +228,19 @@ func (c *neighbourCommand) window(ctx context.Context, t *tenant) ([]float64, er
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return []float64{0}, context.Cause(ctx)
+			return []float64{0}, 0, context.Cause(ctx)
 		}
 	}
 	wg.Wait()
-	return millis(took), errors.Join(errs...)
+	for _, e := range errs {
+		if e != nil {
+			failed, err = failed+1, e
+		}
+	}
+	if failed < len(errs) {
+		err = nil
+	}
+	return millis(took), failed, err
 }
 
 // noiseCount counts what the noisy tenant did.
