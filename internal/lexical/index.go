@@ -63,6 +63,31 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 	}
 }
 
+// Searcher searches one state of a collection.
+type Searcher interface {
+	// Search is for queries with terms and groups among those that it was
+	// opened for.
+	Search(q Query) (Result, error)
+}
+
+// Open loads once what several searches need: those for q's terms and groups,
+// in any unit, and in clusters when q is of clusters. They all see the
+// collection as it is now.
+func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q Query) (Searcher, error) {
+	s, err := x.load(ctx, tenant, collection, q)
+	if err != nil {
+		return nil, fmt.Errorf("search collection %s: %w", collection, err)
+	}
+	return opened{x, s}, nil
+}
+
+type opened struct {
+	index *Index
+	sight sight
+}
+
+func (o opened) Search(q Query) (Result, error) { return o.index.search(o.sight, q) }
+
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
 func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q Query) (*View, error) {

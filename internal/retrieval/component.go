@@ -90,7 +90,7 @@ func (c bm25) search(ctx context.Context, t *task, k int, within *area) (found, 
 	if len(t.terms) == 0 {
 		return found{note: "the question has no word to search for"}, nil
 	}
-	r, err := t.Lexical.Search(ctx, t.query.Principal.Tenant, t.query.Collection, q)
+	r, err := t.searchIndex(ctx, q)
 	if err != nil {
 		return found{}, err
 	}

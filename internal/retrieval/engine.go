@@ -53,11 +53,12 @@ type Sources struct {
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
-	plans    *Catalogue
-	sources  Sources
-	tracer   trace.Tracer
-	duration metric.Float64Histogram
-	out      metric.Int64Histogram
+	plans     *Catalogue
+	sources   Sources
+	analyzers analyzers
+	tracer    trace.Tracer
+	duration  metric.Float64Histogram
+	out       metric.Int64Histogram
 }
 
 // NewEngine makes an Engine of its parts.
@@ -141,7 +142,7 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 }
 
 func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
-	t, err := newTask(ctx, e.sources, q)
+	t, err := newTask(ctx, e.sources, &e.analyzers, q)
 	if err != nil {
 		return Result{}, err
 	}

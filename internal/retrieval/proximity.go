@@ -94,7 +94,7 @@ func (s proximity) run(ctx context.Context, t *task, in candidates) (outcome, er
 
 // idf are the weights of the question's terms in sections, as BM25 has them.
 func (t *task) idf(ctx context.Context) (map[string]float64, error) {
-	r, err := t.Lexical.Search(ctx, t.query.Principal.Tenant, t.query.Collection, lexical.Query{Unit: schema.UnitSection, Terms: t.terms, K: 1,
+	r, err := t.searchIndex(ctx, lexical.Query{Unit: schema.UnitSection, Terms: t.terms, K: 1,
 		Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions})
 	if err != nil {
 		return nil, fmt.Errorf("read the statistics of the question's terms: %w", err)

@@ -112,8 +112,13 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 	return out
 }
 
-// Search implements retrieval.Lexical.
-func (c *scriptedCorpus) Search(_ context.Context, _, _ uuid.UUID, q lexical.Query) (lexical.Result, error) {
+// Open implements retrieval.Lexical.
+func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.Query) (lexical.Searcher, error) {
+	return c, nil
+}
+
+// Search implements lexical.Searcher.
+func (c *scriptedCorpus) Search(q lexical.Query) (lexical.Result, error) {
 	c.queries = append(c.queries, q)
 	allowed := func(r lexical.Ref) bool {
 		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || q.Versions != nil && !q.Versions[r.Version] {

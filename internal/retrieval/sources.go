@@ -24,10 +24,10 @@ type Model interface {
 
 // Lexical is the lexical index.
 type Lexical interface {
-	// Search returns the q.K best units that share a term with the question.
-	// Search, unlike the other sources, gets the versions that a filter leaves
-	// from its caller.
-	Search(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (lexical.Result, error)
+	// Open loads what searches for q's terms and groups need, and clusters when
+	// q is of clusters. The searches, unlike the other sources, get the versions
+	// that a filter leaves from their caller.
+	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (lexical.Searcher, error)
 }
 
 // Vectors are the vectors of passages.

@@ -7,6 +7,7 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -19,12 +20,15 @@ import (
 // and score of components after prepare.
 type task struct {
 	Sources
-	query wire.Query
-	place Place
+	analyzers *analyzers
+	query     wire.Query
+	place     Place
 
 	analyzer *lexical.Analyzer // of the collection's language; made with terms
 	terms    []string          // of the question; made by prepare
 	analysed bool
+	index    lexical.Searcher   // opened by the first search
+	clusters bool               // index was opened with clusters
 	versions map[uuid.UUID]bool // that the filter leaves; nil: all
 	narrowed bool
 	vector   []float32 // nil: the model knows no word of it
@@ -37,13 +41,28 @@ type task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-func newTask(ctx context.Context, s Sources, q wire.Query) (*task, error) {
+func newTask(ctx context.Context, s Sources, a *analyzers, q wire.Query) (*task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err
 	}
-	return &task{Sources: s, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	return &task{Sources: s, analyzers: a, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
+}
+
+// analyzers are one per language: an analyser remembers the stems that it met.
+type analyzers struct{ known sync.Map }
+
+func (a *analyzers) of(language string) (*lexical.Analyzer, error) {
+	if have, ok := a.known.Load(language); ok {
+		return have.(*lexical.Analyzer), nil
+	}
+	made, err := lexical.NewAnalyzer(language)
+	if err != nil {
+		return nil, err
+	}
+	have, _ := a.known.LoadOrStore(language, made)
+	return have.(*lexical.Analyzer), nil
 }
 
 // prepare makes the forms of the question that components need.
@@ -61,11 +80,29 @@ func (t *task) analyse() error {
 		return nil
 	}
 	var err error
-	if t.analyzer, err = lexical.NewAnalyzer(t.place.Language); err != nil {
+	if t.analyzer, err = t.analyzers.of(t.place.Language); err != nil {
 		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
 	}
 	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
 	return nil
+}
+
+// searchIndex searches the index as it was when the run first did: the stages
+// of one run see one state, and ask the store once.
+func (t *task) searchIndex(ctx context.Context, q lexical.Query) (lexical.Result, error) {
+	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
+	if t.index == nil || clusters && !t.clusters {
+		open := lexical.Query{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
+		if clusters {
+			open.Unit = schema.UnitCluster
+		}
+		var err error
+		if t.index, err = t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, open); err != nil {
+			return lexical.Result{}, err
+		}
+		t.clusters = clusters
+	}
+	return t.index.Search(q)
 }
 
 // narrow resolves the filter to versions.
@@ -175,7 +212,7 @@ func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if err := t.analyse(); err != nil {
 		return err
 	}
-	result, err := t.Lexical.Search(ctx, t.query.Principal.Tenant, t.query.Collection, lexical.Query{Unit: schema.UnitSection, Terms: t.terms,
+	result, err := t.searchIndex(ctx, lexical.Query{Unit: schema.UnitSection, Terms: t.terms,
 		K: everything, Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions, Within: &lexical.Within{Clusters: alone}})
 	if err != nil {
 		return fmt.Errorf("find the sections of clusters: %w", err)
