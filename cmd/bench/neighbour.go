@@ -168,8 +168,8 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 	for round := range c.Rounds {
 		measureAlone := func() error {
 			ms, failed, err := c.window(ctx, quiet)
-			if err == nil && failed > 0 {
-				err = fmt.Errorf("%d searches of a tenant that is alone failed", failed)
+			if failed > 0 {
+				err = fmt.Errorf("%d searches of a tenant that is alone failed, such as: %w", failed, err)
 			}
 			alone = append(alone, quantile(ms, 0.95))
 			return err
@@ -178,6 +178,9 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 			stop := c.makeNoise(ctx, noisy, &noise)
 			ms, failed, err := c.window(ctx, quiet)
 			stop()
+			if failed < c.count() {
+				err = nil
+			}
 			refused += failed
 			with = append(with, quantile(ms, 0.95))
 			if err != nil {
@@ -209,8 +212,8 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 // count is the searches of one window.
 func (c *neighbourCommand) count() int { return max(1, int(c.Window.Seconds()*c.Rate)) }
 
-// window searches at the tenant's rate and returns how long each search took, in milliseconds, and how many failed: these
-// count with the time until they were given up. A search waits for nothing of this program's: it begins when it is due.
+// window searches at the tenant's rate and returns how long each search took, in milliseconds, and how many failed, with
+// the last one's error: these count with the time until they were given up. A search waits for nothing of this program's: it begins when it is due.
 func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64, failed int, err error) {
 	took, errs := make([]time.Duration, c.count()), make([]error, c.count())
 	tick := time.NewTicker(time.Duration(float64(time.Second) / c.Rate))
@@ -236,9 +239,6 @@ func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64,
 		if e != nil {
 			failed, err = failed+1, e
 		}
-	}
-	if failed < len(errs) {
-		err = nil
 	}
 	return millis(took), failed, err
 }
