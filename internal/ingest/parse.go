@@ -3,6 +3,7 @@ package ingest
 // The first stage: bytes to blocks.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,8 @@ func (a *Activities) parseOne(ctx context.Context, in wire.IngestBatch, src batc
 			out := failed(src.Version, schema.ReasonEmpty, "there is no text in it")
 			return nil, &out, nil
 		}
+		// The title that people see is the one that is embedded with the text.
+		parsed.Title = cmp.Or(src.Title, parsed.Title)
 		artifact, err := batch.Pack(parsed)
 		return artifact, nil, err
 	}

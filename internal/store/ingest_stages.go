@@ -22,7 +22,7 @@ func (s *Store) Sources(ctx context.Context, tenant uuid.UUID, items []wire.Atte
 	ids, attempts := split(items)
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.media_type, v.sha256, a.version_id IS NOT NULL
+			SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.title, v.media_type, v.sha256, a.version_id IS NOT NULL
 			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
 			JOIN documents d ON d.id = v.document_id
@@ -33,7 +33,7 @@ func (s *Store) Sources(ctx context.Context, tenant uuid.UUID, items []wire.Atte
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Source, error) {
 			var b batch.Source
-			err := row.Scan(&b.Version, &b.Attempt.Attempt, &b.Name, &b.MediaType, &b.SHA256, &b.Parsed)
+			err := row.Scan(&b.Version, &b.Attempt.Attempt, &b.Name, &b.Title, &b.MediaType, &b.SHA256, &b.Parsed)
 			return b, err
 		})
 		return err

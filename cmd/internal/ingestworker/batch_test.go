@@ -331,3 +331,22 @@ func TestModelServersThatDisagreeFailADocument(t *testing.T) {
 		t.Errorf("got %+v", d.Reason)
 	}
 }
+
+func TestTitleGivenWithTheUploadIsEmbedded(t *testing.T) {
+	w := newWorld(t)
+	var embedded atomic.Bool
+	w.models.before = func(_ context.Context, op wire.ModelOp, texts []string) error {
+		if op == wire.OpEncode && strings.HasPrefix(texts[0], "A given name\n") {
+			embedded.Store(true)
+		}
+		return nil
+	}
+	_, err := w.store.Upload(w.context(), w.principal, w.collection, []schema.Upload{{ExternalID: "a.md", FileName: "a.md",
+		Title: "A given name", Content: strings.NewReader(document("one", 2))}})
+	w.ok(err)
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
+	if d := w.document("a.md"); d.Title != "A given name" || !embedded.Load() {
+		t.Errorf("the title is %q; embedded with the text: %t", d.Title, embedded.Load())
+	}
+}

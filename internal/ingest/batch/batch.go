@@ -31,7 +31,8 @@ type Lease struct {
 type Source struct {
 	wire.Attempt
 	Name      string // of the file, else the document's external id
-	MediaType string // as given by the uploader, may be empty
+	Title     string // as given by the uploader, may be empty
+	MediaType string // likewise
 	SHA256    []byte
 	Parsed    bool // this attempt has its parsed artifact already
 }
