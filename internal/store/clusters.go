@@ -99,6 +99,15 @@ type curated struct {
 
 func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 
+// lookUpSQL has the transaction's statements look rows up by index. A collection
+// that is being filled has no statistics, or those of its first documents, and
+// a scan that was planned for them is repeated for thousands of rows over what
+// came since: it took minutes. The time limit is for a plan that is wrong
+// nevertheless: the next try has newer statistics.
+const lookUpSQL = `
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
+       set_config('statement_timeout', '60s', true)`
+
 // ClusterChanged brings the clusters of a collection up to date with versions
 // that went live or left since they were last looked at, up to a number, and
 // marks these as curated. It returns how many it did and how many are left. It
@@ -111,6 +120,9 @@ func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, left = 0, 0
+		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
+			return fmt.Errorf("prepare the lookups: %w", err)
+		}
 		var live int
 		var deleted bool
 		if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
