@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
-	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
@@ -55,8 +54,11 @@ INSERT INTO clusters (tenant_id, collection_id, generation, id, tokens, sections
 SELECT $1, $2, $3, c.* FROM unnest($4::uuid[], $5::int[], $6::int[]) AS c(id, tokens, sections)
 ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = excluded.sections`
 	dropClustersSQL = `DELETE FROM clusters WHERE tenant_id = $1 AND id = ANY ($2)`
-	dropMembersSQL  = `DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	nextEpochSQL    = `
+	// Of the generations that are updated alone: those that nobody searches any more
+	// keep members and sums that agree until they are dropped.
+	dropMembersSQL = `
+DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3)`
+	nextEpochSQL = `
 UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
 	// Of one call. A version alone may have more sections.
@@ -225,7 +227,11 @@ func curate(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx,
 	if err := lockCurated(ctx, tx, tenant, changed); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, dropMembersSQL, tenant, changed.left); err != nil {
+	generations := make([]int, len(parts))
+	for i, part := range parts {
+		generations[i] = part.generation
+	}
+	if _, err := tx.Exec(ctx, dropMembersSQL, tenant, changed.left, generations); err != nil {
 		return fmt.Errorf("remove sections of versions that left: %w", err)
 	}
 	for i, part := range parts {
@@ -348,26 +354,6 @@ func dropClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 		if _, err := tx.Exec(ctx, sql, tenant, collection, generation); err != nil {
 			return fmt.Errorf("drop clusters: %w", err)
 		}
-	}
-	return nil
-}
-
-// DropClusters removes the clusters of a generation that nothing searches any
-// more.
-func (s *Store) DropClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) error {
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var live int
-		err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, nil)
-		if err != nil {
-			return named(err, "collection", collection)
-		}
-		if live == generation {
-			return fmt.Errorf("generation %d is live: %w", generation, schema.ErrConflict)
-		}
-		return dropClusterings(ctx, tx, tenant, collection, &generation)
-	})
-	if err != nil {
-		return fmt.Errorf("drop the clusters of generation %d of collection %s: %w", generation, collection, err)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -64,12 +65,18 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	f.checkClusters(t, f.a, f.collection, 1)
 	f.checkClusters(t, f.a, f.collection, 2)
 
-	if err := f.DropClusters(t.Context(), f.a.Tenant, f.collection, 1); !errors.Is(err, schema.ErrConflict) {
-		t.Errorf("dropping the live generation's: %v", err)
-	}
 	run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
-	if err := f.DropClusters(t.Context(), f.a.Tenant, f.collection, 1); err != nil {
-		t.Fatal(err)
+	f.life(t, r, living, 3)
+	f.curateAll(t, f.a, f.collection)
+	if n := one[int](t, f, f.a, wrongClustersSQL, f.collection); n != 0 {
+		t.Errorf("%d clusters, those of the old generation too, with other sums than their members", n)
+	}
+	run(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state, finished_at) VALUES ($1, $2, 1, 'en', 'sage', 'retired', now())`, f.a.Tenant, f.collection)
+	for more := true; more; {
+		var err error
+		if _, more, err = f.RemoveGenerations(t.Context(), f.a.Tenant, f.collection, -time.Minute, 100); err != nil {
+			t.Fatal(err)
+		}
 	}
 	f.life(t, r, living, 2)
 	f.curateAll(t, f.a, f.collection)

@@ -56,10 +56,6 @@ FROM (SELECT p.version_id, count(*)::int AS passages FROM passages p WHERE p.ten
 WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages`
 	removedToSQL = `UPDATE generations SET removed_to = $4 WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`
 	removedSQL   = `UPDATE generations SET removed_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`
-
-	removeMembersSQL    = `DELETE FROM cluster_members WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
-	removeClustersSQL   = `DELETE FROM clusters WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
-	removeClusteringSQL = `DELETE FROM clusterings WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 )
 
 // Uncurated lists up to limit collections of all tenants behind one, in the
@@ -140,11 +136,11 @@ func (s *Store) removeDerived(ctx context.Context, tenant, collection uuid.UUID,
 		return err
 	}
 	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		commands := &pgx.Batch{}
-		for _, sql := range []string{removeMembersSQL, removeClustersSQL, removeClusteringSQL, removedSQL} {
-			commands.Queue(sql, tenant, collection, number)
+		if err := dropClusterings(ctx, tx, tenant, collection, &number); err != nil {
+			return err
 		}
-		return tx.SendBatch(ctx, commands).Close()
+		_, err := tx.Exec(ctx, removedSQL, tenant, collection, number)
+		return err
 	})
 }
 
