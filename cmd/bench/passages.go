@@ -180,7 +180,7 @@ func (c *lexicalCommand) sizes(ctx context.Context, b *workbench, other *bleve, 
 		return err
 	}
 	if r.Documents != passages {
-		return fmt.Errorf("Bleve has %d passages of %d", r.Documents, passages)
+		return fmt.Errorf("the index of Bleve has %d passages of %d", r.Documents, passages)
 	}
 	own, err := single[int64](ctx, b, `SELECT sum(bytes)::bigint FROM lexical_segments WHERE merged_at IS NULL`)
 	if err != nil {

@@ -69,16 +69,6 @@ type Options struct {
 	Name func(first uuid.UUID) uuid.UUID
 }
 
-// Build clusters sections anew, whatever clusters they are in. The result is in
-// the order of the clusters' first sections.
-func Build(sections []Section, edges []Edge, o Options) []Cluster {
-	fresh := slices.Clone(sections)
-	for i := range fresh {
-		fresh[i].Cluster = uuid.Nil
-	}
-	return Update(fresh, edges, nil, o).Changed
-}
-
 // Diff is what an update changes.
 type Diff struct {
 	// Changed are the clusters that are new or have other sections than before,

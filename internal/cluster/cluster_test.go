@@ -63,7 +63,7 @@ func show(clusters []Cluster) [][]int {
 func TestAlgorithmOneByHand(t *testing.T) {
 	sections := sectionsOf(1000, 1000, 1000, 1000, 1000, 1000)
 	edges := edgesOf([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 4}, [2]int{4, 5})
-	got := show(Build(sections, edges, Options{Name: named("")}))
+	got := show(build(sections, edges, Options{Name: named("")}))
 	if want := [][]int{{0, 1, 2, 3}, {4, 5}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -95,7 +95,7 @@ func TestRelationsBreakTies(t *testing.T) {
 }
 
 func TestASectionOverTheLimitIsAlone(t *testing.T) {
-	got := show(Build(sectionsOf(4001, 1, 4000), edgesOf([2]int{0, 1}, [2]int{1, 2}), Options{Name: named("")}))
+	got := show(build(sectionsOf(4001, 1, 4000), edgesOf([2]int{0, 1}, [2]int{1, 2}), Options{Name: named("")}))
 	if want := [][]int{{0}, {1}, {2}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -235,7 +235,7 @@ func TestBuildIsAlgorithmOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sections, edges := drawGraph(t)
 		limit := rapid.SampledFrom([]int{1000, 2500, 4000}).Draw(t, "limit")
-		got := show(Build(sections, edges, Options{Limit: limit, Name: named("")}))
+		got := show(build(sections, edges, Options{Limit: limit, Name: named("")}))
 		if want := literal(sections, edges, limit); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
 		}
@@ -246,7 +246,7 @@ func TestResultsDoNotDependOnTheOrderGiven(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sections, edges := drawGraph(t)
 		o := Options{Limit: 3000, Name: named("")}
-		want := Build(sections, edges, o)
+		want := build(sections, edges, o)
 		mixed := rapid.Permutation(sections).Draw(t, "sections")
 		turned := rapid.Permutation(edges).Draw(t, "edges")
 		for i := range turned {
@@ -254,7 +254,7 @@ func TestResultsDoNotDependOnTheOrderGiven(t *testing.T) {
 				turned[i].A, turned[i].B = turned[i].B, turned[i].A
 			}
 		}
-		if got := Build(mixed, append(turned, edges...), o); !reflect.DeepEqual(got, want) {
+		if got := build(mixed, append(turned, edges...), o); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got  %v\nwant %v", got, want)
 		}
 	})
@@ -405,7 +405,7 @@ func TestUpdateWithNothingNewChangesNothing(t *testing.T) {
 		sections, edges := drawGraph(t)
 		o := Options{Limit: 3000, Name: named("")}
 		at := map[uuid.UUID]uuid.UUID{}
-		for _, c := range Build(sections, edges, o) {
+		for _, c := range build(sections, edges, o) {
 			for _, s := range c.Sections {
 				at[s] = c.ID
 			}
@@ -417,4 +417,14 @@ func TestUpdateWithNothingNewChangesNothing(t *testing.T) {
 			t.Fatalf("got %+v", d)
 		}
 	})
+}
+
+// build clusters sections anew, whatever clusters they are in. The result is in
+// the order of the clusters' first sections.
+func build(sections []Section, edges []Edge, o Options) []Cluster {
+	fresh := slices.Clone(sections)
+	for i := range fresh {
+		fresh[i].Cluster = uuid.Nil
+	}
+	return Update(fresh, edges, nil, o).Changed
 }

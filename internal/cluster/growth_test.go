@@ -83,7 +83,7 @@ func TestGrowingIsNotMuchWorse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sections, edges := communities(2000, r)
 	order := r.Perm(len(sections))
-	full := together(Build(sections, edges, Options{Name: named("")}), edges)
+	full := together(build(sections, edges, Options{Name: named("")}), edges)
 	shuffled := together(grow(sections, edges, order, 50, 50), edges)
 	slices.Sort(order)
 	inOrder := together(grow(sections, edges, order, 50, 50), edges)
@@ -100,7 +100,7 @@ func TestManySectionsTakeSeconds(t *testing.T) {
 		edges = append(edges, Edge{A: id(0), B: id(i)})
 	}
 	began := time.Now()
-	clusters := Build(sections, edges, Options{Name: named("")})
+	clusters := build(sections, edges, Options{Name: named("")})
 	took := time.Since(began)
 	t.Logf("%d sections, %d relations, %d clusters in %v", len(sections), len(edges), len(clusters), took)
 	if took > 20*time.Second {

@@ -29,7 +29,7 @@ func TestQualityOfNearestNeighbours(t *testing.T) {
 			article[all[i].Metadata.Article] = append(article[all[i].Metadata.Article], c.first[f.name])
 		}
 	}
-	clusters := Build(c.sections, c.edges, Options{Name: named("")})
+	clusters := build(c.sections, c.edges, Options{Name: named("")})
 	at := c.assigned(clusters)
 	of := map[int]string{}
 	for a, list := range article {

@@ -249,16 +249,6 @@ func (d *Directory) PassagesOf(entry, section int) (first, end int) {
 	return int(d.firstSlot[s]) - entry - 1, int(d.firstSlot[s+1]) - entry - 1
 }
 
-// PassageTerms is the length of a passage.
-func (d *Directory) PassageTerms(passage int) int {
-	return int(d.lengths[zoomPassage][passage+d.EntryOf(passage)+1])
-}
-
-// SectionTerms is the length of an entry's section.
-func (d *Directory) SectionTerms(entry, section int) int {
-	return int(d.lengths[zoomSection][int(d.firstSection[entry])+1+section])
-}
-
 // units is the number of units of a zoom, titles' slots and sections too.
 func (d *Directory) units(z zoom) int { return len(d.lengths[z]) }
 

@@ -291,10 +291,9 @@ func TestSearchesFindWhatTheFormulasSay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShelf(t, smallLayout)
-		shared := NewStatisticsCache()
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			s.step(rt)
-			shared = NewStatisticsCache()
+			shared := NewStatisticsCache()
 			for range 3 {
 				q := s.drawQuery(rt)
 				v := s.view(q)

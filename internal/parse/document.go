@@ -103,15 +103,10 @@ const (
 	recordTokens = 80  // of a cell that makes its row a record of its own
 )
 
-// table adds rows as blocks of "a | b | c" lines, each block beginning with the
-// header (which may be nil). A row with a long cell becomes a block of
-// "column: value" lines.
-func (d *document) table(header []string, rows [][]string, page int) bool {
-	return d.linkedTable(header, rows, nil, page)
-}
-
-// linkedTable adds a table whose rows have links; links may have fewer rows.
-// Those noted already go with its first block.
+// linkedTable adds rows as blocks of "a | b | c" lines, each block beginning
+// with the header (which may be nil). A row with a long cell becomes a block of
+// "column: value" lines. Its links go with each row; there may be fewer of them
+// than rows. Links noted already go with the first block.
 func (d *document) linkedTable(header []string, rows, links [][]string, page int) bool {
 	t := tableWriter{d: d, page: page, links: d.takeLinks()}
 	t.header(header)

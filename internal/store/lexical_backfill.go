@@ -63,14 +63,6 @@ func (s *Store) BackfillLexical(ctx context.Context, tenant, collection uuid.UUI
 	if err != nil {
 		return 0, 0, fmt.Errorf("index collection %s: %w", collection, err)
 	}
-	return s.BackfillLexicalGeneration(ctx, tenant, collection, generation, language, limit)
-}
-
-// BackfillLexicalGeneration is BackfillLexical for a generation in its
-// language, live or not; the passages of its versions are there already. A
-// version may come back while a generation is being built: when its labels
-// change, it lacks its entry again.
-func (s *Store) BackfillLexicalGeneration(ctx context.Context, tenant, collection uuid.UUID, generation int, language string, limit int) (done, left int, err error) {
 	at := place{tenant, collection, generation}
 	done, left, err = s.backfill(ctx, at, language, limit)
 	if err != nil {

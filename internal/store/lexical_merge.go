@@ -76,15 +76,9 @@ func (s *Store) MergeSegments(ctx context.Context, tenant, collection uuid.UUID)
 	if err != nil {
 		return 0, fmt.Errorf("merge segments of collection %s: %w", collection, err)
 	}
-	return s.MergeSegmentsGeneration(ctx, tenant, collection, at.generation)
-}
-
-// MergeSegmentsGeneration is MergeSegments for a generation, live or not.
-func (s *Store) MergeSegmentsGeneration(ctx context.Context, tenant, collection uuid.UUID, generation int) (int, error) {
-	at := place{tenant, collection, generation}
 	merged, err := s.merge(ctx, at)
 	if err != nil {
-		return 0, fmt.Errorf("merge segments of generation %d of collection %s: %w", generation, collection, err)
+		return 0, fmt.Errorf("merge segments of generation %d of collection %s: %w", at.generation, collection, err)
 	}
 	return merged, nil
 }

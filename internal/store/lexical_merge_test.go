@@ -379,21 +379,25 @@ func TestLexicalBackfill(t *testing.T) {
 	// A generation beside the live one.
 	run(t, f, f.a, `INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, generation, ordinal, start_byte, end_byte, tokens)
 		SELECT tenant_id, gen_random_uuid(), section_id, version_id, collection_id, 2, ordinal, start_byte, end_byte, tokens FROM passages`)
+	const goLiveSQL = `UPDATE collections SET generation = $2, language = $3 WHERE id = $1`
+	language := one[string](t, f, f.a, `SELECT language FROM collections WHERE id = $1`, f.collection)
+	run(t, f, f.a, goLiveSQL, f.collection, 2, "de")
 	for left := 1; left > 0; {
 		var err error
-		if _, left, err = f.BackfillLexicalGeneration(t.Context(), f.a.Tenant, f.collection, 2, "de", 4); err != nil {
+		if _, left, err = f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 4); err != nil {
 			t.Fatal(err)
 		}
 	}
+	run(t, f, f.a, goLiveSQL, f.collection, 1, language)
 	expect(t, x, as, f.collection, "heron", list...) // still of the live one alone
 	labels := []string{"board"}
 	if _, err := f.UpdateDocument(t.Context(), f.a, list[1].id, schema.DocumentChange{Labels: &labels}); err != nil {
 		t.Fatal(err)
 	}
-	if done, left, err := f.BackfillLexicalGeneration(t.Context(), f.a.Tenant, f.collection, 2, "de", 4); done != 1 || left != 0 || err != nil {
+	run(t, f, f.a, goLiveSQL, f.collection, 2, "de")
+	if done, left, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 4); done != 1 || left != 0 || err != nil {
 		t.Errorf("after a change of labels: %d done, %d left, %v", done, left, err)
 	}
-	run(t, f, f.a, `UPDATE collections SET generation = 2, language = 'de' WHERE id = $1`, f.collection)
 	as.Groups = append(as.Groups, "board")
 	expect(t, x, as, f.collection, "heron", list...)
 	if err := f.DropLexicalGeneration(t.Context(), f.a.Tenant, f.collection, 1); err != nil {

@@ -75,14 +75,6 @@ func Split(text string, sentences []Range, limit int) []Range {
 	return out
 }
 
-// CoarseChunks groups the sentences of a section into coarse chunks: ranges
-// [Start, End) of sentence numbers that tile the list. Paragraphs (separated by
-// an empty line) fill a chunk while it stays within l tokens; a longer paragraph
-// is cut between sentences.
-func CoarseChunks(text string, sentences []Range, l int) []Range {
-	return coarseChunks(text, sentences, counts(text, sentences), l)
-}
-
 // counts counts the tokens of each sentence.
 func counts(text string, sentences []Range) []int {
 	out := make([]int, len(sentences))
@@ -92,6 +84,10 @@ func counts(text string, sentences []Range) []int {
 	return out
 }
 
+// coarseChunks groups the sentences of a section into coarse chunks: ranges
+// [Start, End) of sentence numbers that tile the list. Paragraphs (separated by
+// an empty line) fill a chunk while it stays within l tokens; a longer paragraph
+// is cut between sentences. tokens are the sentences'.
 func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 	var (
 		out   []Range
