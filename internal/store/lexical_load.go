@@ -33,7 +33,8 @@ const (
 // parts only when they are asked for. Dead entries have an index of their own;
 // a fingerprint tells whether they must be sent again. Pages of a segment that
 // is not known are found by their first and last terms; those of its directory
-// have none.
+// have none. Its one plan is for all arguments (askSQL): OFFSET keeps a join
+// with pages from being made any other way than page by page.
 func loadSQL(l lexical.Load) (string, []any) {
 	known, wanted, terms := l.Known, l.Wanted, make([][]byte, len(l.Terms))
 	if known == nil {
@@ -81,7 +82,7 @@ UNION ALL
 SELECT 1, id, 0, 0, NULL, CASE WHEN wanted AND NOT known THEN header END, NULL FROM live
 UNION ALL
 SELECT 2, p.segment_id, p.page, 0, NULL, p.data, NULL
-FROM live l JOIN lexical_pages p ON p.tenant_id = $1 AND p.segment_id = l.id
+FROM live l, LATERAL (SELECT * FROM lexical_pages WHERE tenant_id = $1 AND segment_id = l.id OFFSET 0) p
 WHERE l.wanted AND NOT l.known
   AND (p.first_term IS NULL OR EXISTS (SELECT FROM unnest($6::bytea[]) t WHERE t BETWEEN p.first_term AND p.last_term))
 UNION ALL
@@ -95,8 +96,8 @@ WHERE e.tenant_id = $1 AND e.collection_id = $2 AND e.generation = (SELECT gener
 	loadPagesSQL = `
 UNION ALL
 SELECT 2, p.segment_id, p.page, 0, NULL, p.data, NULL
-FROM unnest($%d::uuid[], $%d::int[]) AS q (segment, page)
-JOIN lexical_pages p ON p.tenant_id = $1 AND p.segment_id = q.segment AND p.page = q.page`
+FROM unnest($%d::uuid[], $%d::int[]) AS q (segment, page),
+    LATERAL (SELECT * FROM lexical_pages WHERE tenant_id = $1 AND segment_id = q.segment AND lexical_pages.page = q.page OFFSET 0) p`
 
 	loadClustersSQL = `
 UNION ALL

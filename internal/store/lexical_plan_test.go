@@ -1,0 +1,115 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+)
+
+// The plan of a load is made once, for any collection: whatever the tables held
+// then, it goes by the indexes that lead to one collection or segment.
+func TestLexicalLoadPlan(t *testing.T) {
+	url := localtest.Database(t)
+	s, err := Open(t.Context(), url, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	owner, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	tenant, fill := uuid.New(), []string{
+		`INSERT INTO spaces (name, dimension) VALUES ('s', 256) ON CONFLICT DO NOTHING`,
+		`INSERT INTO collections (tenant_id, id, name, space_id)
+		 SELECT $1::uuid, gen_random_uuid(), 'c' || n, (SELECT id FROM spaces WHERE name = 's') FROM generate_series(1, 500) n`,
+		`INSERT INTO lexical_segments (tenant_id, id, collection_id, generation, header, documents, passages, bytes)
+		 SELECT $1, gen_random_uuid(), id, 1, '', 1, 1, 1 FROM collections`,
+		`INSERT INTO lexical_pages (tenant_id, segment_id, page, first_term, last_term, data)
+		 SELECT $1, id, n, 'a', 'b', '' FROM lexical_segments, generate_series(0, 19) n`,
+		`INSERT INTO lexical_entries (tenant_id, id, collection_id, generation, version_id, dead)
+		 SELECT $1, gen_random_uuid(), id, 1, gen_random_uuid(), n % 3 = 0 FROM collections, generate_series(1, 30) n`,
+	}
+	l := lexical.Load{Terms: []string{"a"}, Pages: []lexical.PageKey{{}}, Clusters: true}
+	check := func(when string) {
+		sql, args := loadSQL(l)
+		nulls := strings.Repeat(", NULL", len(args))[2:]
+		var plan []string
+		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, askSQL, string(roleApp), tenant.String()); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, "PREPARE load AS "+sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, "EXPLAIN EXECUTE load ("+nulls+"); DEALLOCATE load", pgx.QueryExecModeSimpleProtocol)
+			if err != nil {
+				return err
+			}
+			plan, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := strings.Join(plan, "\n")
+		for _, never := range []string{"Seq Scan", "Hash Join", "Merge Join"} {
+			if strings.Contains(whole, never) {
+				t.Errorf("%s the plan has a %s:\n%s", when, never, whole)
+			}
+		}
+		for table, key := range map[string]string{
+			"lexical_segments": "(collection_id = $2)", "lexical_entries": "(collection_id = $2)",
+			"lexical_pages": "(segment_id = ", "clusterings": "(collection_id = $2)", "cluster_members": "(collection_id = $2)",
+		} {
+			scans := 0
+			for i, line := range plan {
+				if !strings.Contains(line, " on "+table+" ") && !strings.HasSuffix(line, " on "+table) {
+					continue
+				}
+				scans++
+				if !strings.Contains(strings.Join(plan[i:min(i+3, len(plan))], "\n"), key) {
+					t.Errorf("%s the plan reads %s other than by %s:\n%s", when, table, key, whole)
+				}
+			}
+			if scans == 0 {
+				t.Errorf("%s the plan does not read %s:\n%s", when, table, whole)
+			}
+		}
+	}
+	check("Of empty tables")
+	err = s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+		for _, sql := range fill {
+			args := []any{tenant}
+			if !strings.Contains(sql, "$1") {
+				args = nil
+			}
+			if _, err := tx.Exec(ctx, sql, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("Of tables without statistics")
+	if _, err := owner.Exec(t.Context(), `ANALYZE collections, lexical_segments, lexical_pages, lexical_entries, cluster_members, clusterings`); err != nil {
+		t.Fatal(err)
+	}
+	check("Of tables with statistics")
+}
