@@ -13,7 +13,7 @@ import (
 
 // meters are the instruments of all services, told apart by subject.
 type meters struct {
-	duration          metric.Float64Histogram
+	duration, waited  metric.Float64Histogram
 	refused           metric.Int64Counter
 	inFlight, waiting metric.Int64UpDownCounter
 	of                metric.MeasurementOption // the subject
@@ -27,8 +27,11 @@ func newMeters(subject string) meters {
 	m.duration, _ = meter.Float64Histogram("sluice.service.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time that a request took to answer, once its turn came."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
+	m.waited, _ = meter.Float64Histogram("sluice.service.wait", metric.WithUnit("s"),
+		metric.WithDescription("Time that a request waited for its turn."),
+		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	m.refused, _ = meter.Int64Counter("sluice.service.overloaded", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were refused, for too many ran and waited."))
+		metric.WithDescription("Requests that were refused, for too many of their tenant ran and waited."))
 	m.inFlight, _ = meter.Int64UpDownCounter("sluice.service.in_flight", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests that run."))
 	m.waiting, _ = meter.Int64UpDownCounter("sluice.service.waiting", metric.WithUnit("{request}"),

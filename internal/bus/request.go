@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -38,6 +39,9 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 	}
 	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
 	Inject(ctx, msg.Header)
+	if of, ok := request.(wire.OfTenant); ok {
+		msg.Header.Set(wire.HeaderTenant, of.TenantID().String())
+	}
 	answer, err := nc.RequestMsgWithContext(ctx, msg)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
@@ -49,6 +53,26 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 		return fail(fmt.Errorf("request %s: decode the reply: %w", subject, err))
 	}
 	return reply, nil
+}
+
+// tenantOf reads whose turn a request takes. What does not say it, such as a request of an older build, shares one
+// queue with the likes of it.
+func tenantOf(msg *nats.Msg) uuid.UUID {
+	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
+}
+
+// checkTenant reports a request that took the turn of another tenant than its own.
+func checkTenant(msg *nats.Msg, request any) error {
+	of, ok := request.(wire.OfTenant)
+	said := msg.Header.Get(wire.HeaderTenant)
+	if ok && said != "" && said != of.TenantID().String() {
+		return schema.Invalid(wire.HeaderTenant, "is %q, the request is of tenant %s", said, of.TenantID())
+	}
+	return nil
 }
 
 // redact returns an address without its user: a token stands where the name

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
@@ -21,9 +22,15 @@ import (
 type ServeOptions struct {
 	Subject string
 	Group   string
-	// Concurrency is how many requests run at once; as many again may wait, and
-	// more are answered with "overloaded". 0: 16.
+	// Concurrency is how many requests run at once; of each tenant, as many again
+	// may wait, and more of that tenant are answered with "overloaded". 0: 16.
+	// Tenants that wait take turns. The tenant is that of a wire.OfTenant;
+	// requests of other types all count as one tenant's.
 	Concurrency int
+	// Share is how many requests of one tenant run at once while others have
+	// asked within the last minute. A tenant that is alone may take up to three
+	// quarters of Concurrency, so that a newcomer begins at once. 0: all.
+	Share int
 }
 
 // Service answers requests on a subject, as one of a queue group.
@@ -32,7 +39,7 @@ type Service struct {
 
 	nc      *nats.Conn
 	options ServeOptions
-	handle  func(context.Context, []byte) (any, error)
+	handle  func(context.Context, *nats.Msg) (any, error)
 	failure func(*schema.RemoteError) any
 	meters  meters
 }
@@ -46,9 +53,12 @@ func Serve[Req, Reply any, P interface {
 	o.Concurrency = int(positive(int64(o.Concurrency), 16))
 	s := &Service{
 		nc: nc, options: o, meters: newMeters(o.Subject),
-		handle: func(ctx context.Context, data []byte) (any, error) {
-			request, err := wire.Decode[Req, P](data)
+		handle: func(ctx context.Context, msg *nats.Msg) (any, error) {
+			request, err := wire.Decode[Req, P](msg.Data)
 			if err != nil {
+				return nil, err
+			}
+			if err := checkTenant(msg, request); err != nil {
 				return nil, err
 			}
 			return handle(ctx, request), nil
@@ -64,20 +74,28 @@ type serving struct {
 	*Service
 	sub     *nats.Subscription
 	workers sync.WaitGroup
+	queue   *fair[arrival]
+}
 
-	// A last message may arrive while the queue closes.
-	mu     sync.RWMutex
-	queue  chan *nats.Msg
-	closed bool
+// arrival is a message that waits since it came.
+type arrival struct {
+	msg  *nats.Msg
+	came time.Time
 }
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &serving{Service: s, queue: make(chan *nats.Msg, s.options.Concurrency)}
+	r := &serving{Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now)}
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
-			for msg := range r.queue {
-				s.answer(work, msg)
+			for {
+				next, done, more := r.queue.next()
+				if !more {
+					return
+				}
+				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
+				s.answer(work, next.msg)
+				done()
 			}
 		})
 	}
@@ -89,7 +107,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		if sub != nil {
 			_ = sub.Unsubscribe()
 		}
-		r.close()
+		r.queue.close()
 		cancel()
 		r.workers.Wait()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
@@ -105,27 +123,20 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 
 // accept runs on the subscription's own goroutine, one message at a time.
 func (r *serving) accept(msg *nats.Msg) {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	if r.closed {
+	// Before put: the request may have left the queue when put returns.
+	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
+	taken, closed := r.queue.put(tenantOf(msg), arrival{msg, time.Now()})
+	if taken {
+		return
+	}
+	r.meters.waiting.Add(context.Background(), -1, r.meters.of)
+	if closed { // a last message may arrive while the queue closes
 		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
 		return
 	}
-	select {
-	case r.queue <- msg:
-		r.meters.waiting.Add(context.Background(), 1, r.meters.of)
-	default:
-		r.meters.refused.Add(context.Background(), 1, r.meters.of)
-		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
-			Message: fmt.Sprintf("%s is overloaded: %d requests run and as many wait", r.options.Subject, r.options.Concurrency)}))
-	}
-}
-
-func (r *serving) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = true
-	close(r.queue)
+	r.meters.refused.Add(context.Background(), 1, r.meters.of)
+	r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
+		Message: fmt.Sprintf("%s is overloaded: as many requests of this tenant run and wait as may", r.options.Subject)}))
 }
 
 // stop takes no new requests and finishes those it holds; it cancels them when
@@ -138,7 +149,7 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelFunc) error {
 		case <-ctx.Done():
 		}
 	}
-	r.close()
+	r.queue.close()
 	done := make(chan struct{})
 	go func() { r.workers.Wait(); close(done) }()
 	select {
@@ -162,7 +173,7 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 			s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeInternal, Message: "internal error; the log has more"}))
 		}
 	}()
-	reply, err := s.handle(ctx, msg.Data)
+	reply, err := s.handle(ctx, msg)
 	if err != nil {
 		span.RecordError(err)
 		reply = s.failure(schema.ToRemote(err))

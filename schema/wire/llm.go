@@ -42,6 +42,9 @@ type LLMRequest struct {
 	Deadline time.Time    `json:"deadline,omitzero"`
 }
 
+// TenantID implements OfTenant.
+func (r LLMRequest) TenantID() uuid.UUID { return r.Tenant }
+
 // Quote is a verbatim piece of passage Passage (index into the request).
 type Quote struct {
 	Passage int `json:"passage"`

@@ -23,6 +23,9 @@ type Query struct {
 	Explain bool `json:"explain,omitempty"`
 }
 
+// TenantID implements OfTenant.
+func (q Query) TenantID() uuid.UUID { return q.Principal.Tenant }
+
 // SearchRequest asks for ranked passages.
 type SearchRequest struct {
 	Envelope

@@ -55,6 +55,13 @@ func Decode[M any, P interface {
 	return m, nil
 }
 
+// HeaderTenant is the NATS header of a request that says whose it is, so that a service can tell tenants apart before it
+// reads requests.
+const HeaderTenant = "Sluice-Tenant"
+
+// OfTenant is a request that is made for a tenant.
+type OfTenant interface{ TenantID() uuid.UUID }
+
 // Encode writes a message.
 func Encode(m any) ([]byte, error) {
 	data, err := json.Marshal(m)

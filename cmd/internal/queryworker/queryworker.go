@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -96,8 +97,12 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 
 // service puts the parts together, in the order in which they start.
 func (w *worker) service() lifecycle.Service {
+	share := w.settings.QueryTenant
+	if share <= 0 {
+		share = max(1, runtime.GOMAXPROCS(0)/2)
+	}
 	serve := func(subject string) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency}
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share}
 	}
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),

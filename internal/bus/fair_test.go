@@ -1,0 +1,175 @@
+package bus
+
+// This file tests whose turn it is, without a server and without a clock of its own.
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+var loud, quiet, third = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
+
+// served is a queue under test, in the hands of one goroutine: fetch must not be called when nothing may run.
+type served struct {
+	t *testing.T
+	*fair[string]
+	at time.Time
+}
+
+func newServed(t *testing.T, places, share int) *served {
+	s := &served{t: t, at: time.Unix(0, 0)}
+	s.fair = newFair[string](places, share, func() time.Time { return s.at })
+	return s
+}
+
+func (s *served) give(tenant uuid.UUID, name string, count int) (taken int) {
+	s.t.Helper()
+	for range count {
+		ok, closed := s.put(tenant, name)
+		if closed {
+			s.t.Fatal("the queue is closed")
+		}
+		if ok {
+			taken++
+		}
+	}
+	return taken
+}
+
+// idle reports whether no request may run.
+func (s *served) idle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.turn() < 0
+}
+
+func (s *served) fetch(want string) (done func()) {
+	s.t.Helper()
+	if s.idle() {
+		s.t.Fatalf("nothing may run, want %s", want)
+	}
+	got, done, _ := s.next()
+	if got != want {
+		s.t.Fatalf("%s is next, want %s", got, want)
+	}
+	return done
+}
+
+// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and beside
+// others the flood holds its share alone.
+func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
+	s := newServed(t, 8, 2)
+	if taken := s.give(loud, "loud", 1000); taken != 6+8 {
+		t.Fatalf("%d of the flood were taken, want what may run and wait: 14", taken)
+	}
+	var running []func()
+	for !s.idle() {
+		running = append(running, s.fetch("loud"))
+	}
+	if len(running) != 6 {
+		t.Fatalf("%d of a lone tenant run, want 6 of 8", len(running))
+	}
+	// There is a place for the newcomer, before any of the flood ends.
+	if s.give(quiet, "quiet", 1) != 1 {
+		t.Fatal("a newcomer was refused")
+	}
+	end := s.fetch("quiet")
+	if !s.idle() {
+		t.Fatal("more of the flood began beside a newcomer")
+	}
+	end()
+	for i, done := range running {
+		done()
+		if over := i >= 4; s.idle() == over {
+			t.Fatalf("%d of the flood run beside another tenant: idle %v", 5-i, s.idle())
+		}
+	}
+}
+
+// TestTenantsTakeTurns: one place, and queues of different lengths.
+func TestTenantsTakeTurns(t *testing.T) {
+	s := newServed(t, 1, 1)
+	s.queue = 5
+	s.give(loud, "loud", 4)
+	done := s.fetch("loud")
+	s.give(quiet, "quiet", 2)
+	s.give(third, "third", 1)
+	for _, want := range []string{"loud", "quiet", "third", "loud", "quiet", "loud"} {
+		done()
+		done = s.fetch(want)
+	}
+	done()
+	if !s.idle() {
+		t.Error("something is left")
+	}
+}
+
+// TestAFullQueueIsItsTenantsAlone: who is refused has filled a queue of its own.
+func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
+	s := newServed(t, 2, 1)
+	s.give(loud, "loud", 100)
+	if ok, _ := s.put(loud, "loud"); ok {
+		t.Error("a full queue took more")
+	}
+	if got := s.give(quiet, "quiet", 3); got != 3 {
+		t.Errorf("another tenant got %d of 3 requests taken", got)
+	}
+}
+
+// TestAShareIsForgottenWithItsReason: a tenant that is alone again may use most of the service.
+func TestAShareIsForgottenWithItsReason(t *testing.T) {
+	s := newServed(t, 4, 1)
+	s.give(quiet, "quiet", 1)
+	s.fetch("quiet")()
+	s.give(loud, "loud", 4)
+	done := s.fetch("loud")
+	if !s.idle() {
+		t.Fatal("a second one runs, beside a tenant that was just here")
+	}
+	s.at = s.at.Add(remembered)
+	s.fetch("loud")
+	s.fetch("loud")
+	if !s.idle() {
+		t.Fatal("a tenant took all places")
+	}
+	done()
+	s.fetch("loud")
+	if len(s.tenants) != 1 {
+		t.Errorf("%d tenants are remembered, want 1", len(s.tenants))
+	}
+}
+
+// TestACloseServesWhatWaits: and wakes all who wait for more.
+func TestACloseServesWhatWaits(t *testing.T) {
+	f := newFair[int](3, 1, time.Now)
+	for i := range 3 {
+		f.put(loud, i)
+		f.put(quiet, i)
+	}
+	served, ended := make(chan int, 6), make(chan struct{})
+	for range 3 {
+		go func() {
+			for {
+				i, done, more := f.next()
+				if !more {
+					ended <- struct{}{}
+					return
+				}
+				served <- i
+				done()
+			}
+		}()
+	}
+	f.close()
+	for range 3 {
+		<-ended
+	}
+	if len(served) != 6 {
+		t.Errorf("%d of 6 were served", len(served))
+	}
+	if taken, closed := f.put(loud, 1); taken || !closed {
+		t.Errorf("a closed queue took a request")
+	}
+}

@@ -1,0 +1,122 @@
+package bus_test
+
+// This file tests a service that several tenants share, over a real NATS server.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// searches runs a service whose every search tells that it began, and waits.
+func searches(t *testing.T, nc *nats.Conn, began chan<- string, proceed <-chan struct{}) {
+	t.Helper()
+	s := bus.Serve(nc, bus.ServeOptions{Subject: wire.SearchSubject, Group: wire.QueryGroup, Concurrency: 2, Share: 1},
+		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
+			began <- r.Text
+			<-proceed
+			return wire.SearchReply{Envelope: wire.Header(), Plan: r.Text}
+		}, func(e *schema.RemoteError) wire.SearchReply { return wire.SearchReply{Envelope: wire.Header(), Error: e} })
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop(context.Background()) })
+}
+
+func searchOf(tenant uuid.UUID, text string) wire.SearchRequest {
+	return wire.SearchRequest{Envelope: wire.Header(), Query: wire.Query{Principal: schema.Principal{Tenant: tenant}, Text: text}}
+}
+
+// TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that begins at once.
+func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
+	nc := connect(t)
+	began, proceed := make(chan string, 1100), make(chan struct{})
+	searches(t, nc, began, proceed)
+	loud, quiet := schema.NewID(), schema.NewID()
+	const flood = 1000
+	refused := make(chan error, flood)
+	var senders sync.WaitGroup
+	for range flood {
+		senders.Go(func() {
+			reply, err := bus.Request[wire.SearchReply](t.Context(), nc, wire.SearchSubject, searchOf(loud, "loud"))
+			switch {
+			case err != nil:
+				t.Error(err)
+			case reply.Error != nil:
+				refused <- reply.Error
+			}
+		})
+	}
+	for range flood - 3 { // one runs and two wait
+		if err := <-refused; !errors.Is(err, schema.ErrOverloaded) {
+			t.Fatalf("got %v, want overloaded", err)
+		}
+	}
+	if got := <-began; got != "loud" {
+		t.Fatal(got)
+	}
+	answered := make(chan wire.SearchReply, 1)
+	senders.Go(func() {
+		reply, err := bus.Request[wire.SearchReply](t.Context(), nc, wire.SearchSubject, searchOf(quiet, "quiet"))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- reply
+	})
+	if got := <-began; got != "quiet" {
+		t.Fatalf("%s began next, want the other tenant's", got)
+	}
+	close(proceed)
+	if reply := <-answered; reply.Error != nil || reply.Plan != "quiet" {
+		t.Errorf("got %+v", reply)
+	}
+	senders.Wait()
+}
+
+// TestAForeignTurnIsRefused: the header decides on the turn, so it must be true.
+func TestAForeignTurnIsRefused(t *testing.T) {
+	nc := connect(t)
+	proceed := make(chan struct{})
+	close(proceed)
+	searches(t, nc, make(chan string, 10), proceed)
+	tenant := schema.NewID()
+	data, err := wire.Encode(searchOf(tenant, "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for header, code := range map[string]schema.Code{
+		tenant.String():         "",
+		"":                      "", // of an older build
+		schema.NewID().String(): schema.CodeInvalid,
+		"nobody":                schema.CodeInvalid,
+	} {
+		msg := &nats.Msg{Subject: wire.SearchSubject, Data: data, Header: nats.Header{}}
+		if header != "" {
+			msg.Header.Set(wire.HeaderTenant, header)
+		}
+		answer, err := nc.RequestMsgWithContext(t.Context(), msg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reply wire.SearchReply
+		if err := json.Unmarshal(answer.Data, &reply); err != nil {
+			t.Fatal(err)
+		}
+		var got schema.Code
+		if reply.Error != nil {
+			got = reply.Error.Code
+		}
+		if got != code {
+			t.Errorf("header %q gave %q, want %q", header, got, code)
+		}
+	}
+}
