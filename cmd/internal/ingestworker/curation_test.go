@@ -29,8 +29,10 @@ func (w *world) curated() {
 		"living entries of versions that are not ready": `SELECT count(*) FROM lexical_entries e JOIN versions v ON v.id = e.version_id WHERE v.state <> 'ready' AND NOT e.dead`,
 		"sections of ready versions in no cluster": `SELECT count(*) FROM sections s JOIN versions v ON v.id = s.version_id JOIN collections c ON c.id = v.collection_id
 			WHERE v.state = 'ready' AND NOT EXISTS (SELECT FROM cluster_members m WHERE m.section_id = s.id AND m.generation = c.generation)`,
-		"members of clusters that are not ready": `SELECT count(*) FROM cluster_members m JOIN versions v ON v.id = m.version_id WHERE v.state <> 'ready'`,
-		"clusters whose sums are wrong": `SELECT count(*) FROM clusters c JOIN collections l ON l.id = c.collection_id AND l.generation = c.generation WHERE NOT EXISTS (
+		// An ended generation keeps its members until it is removed.
+		"members of clusters that are not ready": `SELECT count(*) FROM cluster_members m JOIN versions v ON v.id = m.version_id
+			JOIN collections c ON c.id = m.collection_id AND c.generation = m.generation WHERE v.state <> 'ready'`,
+		"clusters whose sums are wrong": `SELECT count(*) FROM clusters c WHERE NOT EXISTS (
 			SELECT FROM cluster_members m WHERE m.cluster_id = c.id HAVING count(*) = c.sections AND sum(m.tokens) = c.tokens)`,
 	} {
 		if n := w.count(query); n != 0 {

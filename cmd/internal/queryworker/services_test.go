@@ -37,8 +37,8 @@ func TestSearchFindsAndExplains(t *testing.T) {
 		t.Fatalf("got %+v", reply)
 	}
 	best := reply.Candidates[0]
-	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["hybrid"] != best.Score ||
-		best.Scores["lexical.passage"] <= 0 || best.Scores["dense.passage"] <= 0 {
+	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["proximity"] != best.Score ||
+		best.Scores["hybrid"] <= 0 || best.Scores["lexical.passage"] <= 0 || best.Scores["dense.passage"] <= 0 {
 		t.Errorf("the best is %+v", best)
 	}
 	stored := scalar[string](w, `SELECT body FROM sections WHERE id = $1`, best.Spans[0].Section)
