@@ -47,6 +47,8 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"hybrid goes up", "name: p\nstages:\n- dense\n- hybrid: {unit: section, of: [dense]}", "stages[1].hybrid.unit", "smaller"},
 		{"clusters hold no documents", "name: p\nstages:\n- lexical: {unit: cluster}\n- zoom: {to: document}", "stages[1].zoom.to", "smaller"},
 		{"scores after the selection", "name: p\nstages:\n- dense\n- limit\n- lexical", "stages[2].lexical", "selects"},
+		{"proximity comes first", "name: p\nstages: [proximity]", "stages[0].proximity", "nothing"},
+		{"proximity reads documents", "name: p\nstages: [lexical: {unit: document}, proximity]", "stages[1].proximity", "documents"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
