@@ -2,7 +2,6 @@ package lexical
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -236,8 +235,7 @@ func BenchmarkMerge(b *testing.B) {
 	for b.Loop() {
 		var inputs []MergeInput
 		for _, s := range view.Segments[:8] {
-			pages := maps.Clone(s.Pages)
-			inputs = append(inputs, MergeInput{Segment: s.Segment, Directory: s.Directory, Page: func(n int) (*Page, error) { return pages[n], nil }})
+			inputs = append(inputs, MergeInput{Segment: s.Segment, Directory: s.Directory, Page: func(n int) (*Page, error) { return s.page(n), nil }})
 		}
 		if _, err := Merge(uuid.UUID{1}, inputs, nil); err != nil {
 			b.Fatal(err)

@@ -44,6 +44,7 @@ type cache struct {
 	stats CacheStats
 }
 
+// cached is a place of the cache. One that was let go of holds no value.
 type cached struct {
 	prev, next *cached
 	key        partKey
@@ -59,8 +60,13 @@ func newCache(limit int64) *cache {
 
 // get returns a part, nil when it is not there. The caller holds c.mu.
 func (c *cache) get(key partKey) any {
-	e := c.parts[key]
-	if e == nil {
+	return c.use(c.parts[key])
+}
+
+// use returns what a place of the cache holds, nil when that is nothing. The
+// caller holds c.mu.
+func (c *cache) use(e *cached) any {
+	if e == nil || e.value == nil {
 		c.stats.Misses++
 		return nil
 	}
@@ -96,6 +102,7 @@ func (c *cache) put(key partKey, value any, bytes int) {
 func (c *cache) drop(e *cached) {
 	e.unlink()
 	delete(c.parts, e.key)
+	e.value = nil
 	c.stats.Bytes -= e.bytes
 }
 

@@ -41,18 +41,18 @@ func (c *cursor) release() {
 }
 
 // open sets the cursor to the beginning of a term's postings in a segment, and
-// says whether there are any.
-func (c *cursor) open(s *SegmentView, term string) (bool, error) {
+// says whether there are any. key is the term's.
+func (c *cursor) open(s *SegmentView, term string, key uint64) (bool, error) {
 	c.parts = c.parts[:0]
 	c.part, c.at, c.total, c.read, c.pos = 0, 0, 0, 0, 0
 	c.unpacked, c.corrupt, c.unitOf = false, false, nil
-	first, end := s.pageRange(term)
+	first, end := s.pageRangeFrom(term, key, 0)
 	for number := first; number < end; number++ {
-		page := s.Pages[number]
+		page := s.page(number)
 		if page == nil {
 			return false, fmt.Errorf("segment %s: the view lacks page %d of term %.40q", s.ID, number, term)
 		}
-		l := page.find(term, &c.short)
+		l := page.find(term, key, &c.short)
 		if l == nil {
 			continue
 		}

@@ -104,7 +104,7 @@ func FuzzDecodePage(f *testing.F) {
 		var short list
 		var block postings
 		for _, term := range []string{"common", "rare1", "zzz", OpenTerm, "\xff"} {
-			page.find(term, &short)
+			page.find(term, termKey(term), &short)
 		}
 		var l list
 		for at := page.reader(); !at.atEnd(); {
@@ -112,7 +112,7 @@ func FuzzDecodePage(f *testing.F) {
 			if !ok {
 				t.Fatal("a page that was decoded does not parse")
 			}
-			page.find(string(term), &short)
+			page.find(string(term), termKey(term), &short)
 			for i := range l.blocks {
 				b := &l.blocks[i]
 				if !l.read(b, &block) {

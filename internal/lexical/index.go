@@ -3,7 +3,6 @@ package lexical
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -118,13 +117,27 @@ type sight struct {
 // collectionState is what the last query saw of a collection.
 type collectionState struct {
 	language string
-	live     []uuid.UUID
+	live     []uuid.UUID // by id
+	mark     ListMark
 }
 
 // openSegment is a segment whose header and directory are read.
 type openSegment struct {
 	*Segment
 	directory *Directory
+	// places are where the cache last had the segment's pages. The cache's lock
+	// is theirs.
+	places []*cached
+}
+
+// page returns a page if the cache c has it. The caller holds c.mu.
+func (s *openSegment) page(c *cache, tenant uuid.UUID, number int) *Page {
+	at := &s.places[number]
+	if *at == nil || (*at).value == nil {
+		*at = c.parts[partKey{tenant, s.ID, number}]
+	}
+	p, _ := c.use(*at).(*Page)
+	return p
 }
 
 type deadEntries struct {
@@ -142,25 +155,20 @@ type clustersPart struct {
 
 // statistics belong to one state of a collection.
 type statistics struct {
-	generation int
-	live       []uuid.UUID
-	dead       DeadMark
-	cache      *StatisticsCache
-}
-
-func (s *statistics) isOf(o *statistics) bool {
-	return s.generation == o.generation && s.dead == o.dead && slices.Equal(s.live, o.live)
+	live  ListMark
+	dead  DeadMark
+	cache *StatisticsCache
 }
 
 // statisticsFor finds the statistics of the state that was loaded, or begins
 // new ones.
-func (x *Index) statisticsFor(l Load, r Loaded) (partKey, *statistics) {
+func (x *Index) statisticsFor(l Load, h *held) (partKey, *statistics) {
 	key := partKey{l.Tenant, l.Collection, partStatistics}
-	now := &statistics{generation: r.Generation, live: r.Live, dead: r.Dead}
+	now := &statistics{live: h.state.mark, dead: h.dead.mark}
 	x.cache.mu.Lock()
 	known, _ := x.cache.get(key).(*statistics)
 	x.cache.mu.Unlock()
-	if known != nil && known.isOf(now) {
+	if known != nil && known.live == now.live && known.dead == now.dead {
 		return key, known
 	}
 	now.cache = NewStatisticsCache()
@@ -169,7 +177,7 @@ func (x *Index) statisticsFor(l Load, r Loaded) (partKey, *statistics) {
 
 // keepStatistics keeps what a search may have added to.
 func (x *Index) keepStatistics(s sight) {
-	x.cache.put(s.statistics, s.known, s.known.cache.Bytes()+16*len(s.known.live))
+	x.cache.put(s.statistics, s.known, s.known.cache.Bytes())
 }
 
 // language is the collection's as the last query saw it, empty when none did.

@@ -31,15 +31,39 @@ const (
 
 // held are the parts that a query works on.
 type held struct {
-	segments map[uuid.UUID]*openSegment
-	pages    map[PageKey]*Page
+	state    *collectionState
+	segments []heldSegment // by id
 	dead     *deadEntries
 	clusters *clustersPart
 }
 
+// heldSegment is a segment with the pages that the query needs, nil where they
+// are not here yet.
+type heldSegment struct {
+	*openSegment
+	pages []NumberedPage
+}
+
+func (h *held) find(id uuid.UUID) (at int, found bool) {
+	return slices.BinarySearchFunc(h.segments, id, func(s heldSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
+}
+
+// hold adds a segment that is not held.
+func (h *held) hold(s *openSegment, needs []string) *heldSegment {
+	at := len(h.segments)
+	if at > 0 && compareIDs(h.segments[at-1].ID, s.ID) > 0 {
+		at, _ = h.find(s.ID)
+	}
+	// Two pages of the needs of a term are rare: most terms have one.
+	pages := make([]NumberedPage, 0, len(needs)+1)
+	s.eachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
+	h.segments = slices.Insert(h.segments, at, heldSegment{s, pages})
+	return &h.segments[at]
+}
+
 func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
 	needs := slices.Compact(slices.Sorted(slices.Values(q.Needs())))
-	h := &held{segments: map[uuid.UUID]*openSegment{}, pages: map[PageKey]*Page{}}
+	h := &held{}
 	waited := map[partKey]bool{}
 	for statements := 0; ; {
 		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager,
@@ -60,8 +84,8 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query)
 		if err != nil {
 			return sight{}, err
 		}
-		if view := h.view(r.Live, needs); view != nil {
-			key, known := x.statisticsFor(l, r)
+		if view := h.view(); view != nil {
+			key, known := x.statisticsFor(l, h)
 			view.Statistics = known.cache
 			return sight{view: view, language: r.Language, statistics: key, known: known}, nil
 		}
@@ -97,36 +121,46 @@ func (x *Index) gather(h *held, l *Load) (missing []partKey) {
 			l.Epoch = h.clusters.mark
 		}
 	}
-	defer func() {
-		for id := range h.segments {
-			l.Known = append(l.Known, id)
-		}
-	}()
-	state, _ := of(partCollection).(*collectionState)
-	if state == nil {
-		return append(missing, partKey{l.Tenant, l.Collection, partCollection})
+	if h.state, _ = of(partCollection).(*collectionState); h.state != nil {
+		l.Live = h.state.mark
+		missing = x.gatherSegments(h, l, missing)
+	} else {
+		missing = append(missing, partKey{l.Tenant, l.Collection, partCollection})
 	}
-	for _, id := range state.live {
-		s := h.segments[id]
-		if s == nil {
-			s, _ = x.cache.get(partKey{l.Tenant, id, partSegment}).(*openSegment)
-		}
-		if s == nil {
+	if h.state != nil && len(h.segments) == len(h.state.live) && len(l.Wanted) == 0 {
+		l.Known = h.state.live // all of them, and no other
+		return missing
+	}
+	for _, s := range h.segments {
+		l.Known = append(l.Known, s.ID)
+	}
+	return missing
+}
+
+// gatherSegments is gather for segments and their pages.
+func (x *Index) gatherSegments(h *held, l *Load, missing []partKey) []partKey {
+	if h.segments == nil {
+		h.segments = make([]heldSegment, 0, len(h.state.live))
+	}
+	for _, id := range h.state.live {
+		var s *heldSegment
+		if at, found := h.find(id); found {
+			s = &h.segments[at]
+		} else if open, _ := x.cache.get(partKey{l.Tenant, id, partSegment}).(*openSegment); open != nil {
+			s = h.hold(open, l.Terms)
+		} else {
 			l.Wanted = append(l.Wanted, id)
 			missing = append(missing, partKey{l.Tenant, id, partSegment})
 			continue
 		}
-		h.segments[id] = s
-		for _, n := range s.PagesOf(l.Terms) {
-			at := PageKey{id, n}
-			if h.pages[at] != nil {
+		for i := range s.pages {
+			p := &s.pages[i]
+			if p.Page != nil {
 				continue
 			}
-			if p, _ := x.cache.get(partKey{l.Tenant, id, n}).(*Page); p != nil {
-				h.pages[at] = p
-			} else {
-				l.Pages = append(l.Pages, at)
-				missing = append(missing, partKey{l.Tenant, id, n})
+			if p.Page = s.page(x.cache, l.Tenant, p.Number); p.Page == nil {
+				l.Pages = append(l.Pages, PageKey{id, p.Number})
+				missing = append(missing, partKey{l.Tenant, id, p.Number})
 			}
 		}
 	}
@@ -185,8 +219,11 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 		if err != nil {
 			return err
 		}
-		h.segments[id] = &openSegment{s, directory}
-		put(id, partSegment, h.segments[id], s.Bytes()+directory.Bytes())
+		open := &openSegment{Segment: s, directory: directory, places: make([]*cached, s.PageCount())}
+		if _, found := h.find(id); !found {
+			h.hold(open, l.Terms)
+		}
+		put(id, partSegment, open, s.Bytes()+directory.Bytes()+8*len(open.places))
 	}
 	for at, data := range r.Pages {
 		if directories[at] {
@@ -196,10 +233,17 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 		if err != nil {
 			return fmt.Errorf("page %d of segment %s: %w", at.Page, at.Segment, err)
 		}
-		h.pages[at] = p
+		if i, found := h.find(at.Segment); found {
+			h.segments[i].set(at.Page, p)
+		}
 		put(at.Segment, at.Page, p, p.Bytes())
 	}
-	put(l.Collection, partCollection, &collectionState{r.Language, r.Live}, 16*len(r.Live))
+	live := r.Live
+	if h.state != nil && h.state.mark == r.Mark {
+		live = h.state.live
+	}
+	h.state = &collectionState{r.Language, live, r.Mark}
+	put(l.Collection, partCollection, h.state, 16*len(live))
 	if h.dead == nil || h.dead.mark != r.Dead {
 		h.dead = &deadEntries{mark: r.Dead, entries: make(map[uuid.UUID]bool, len(r.Entries))}
 		for _, id := range r.Entries {
@@ -213,18 +257,27 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 			put(l.Collection, partClusters, c, c.clusters.Bytes())
 		}
 	}
-	for _, id := range r.Live {
-		s := h.segments[id]
-		if s == nil {
+	for _, id := range live {
+		at, found := h.find(id)
+		if !found {
 			continue
 		}
-		for _, n := range s.PagesOf(l.Terms) {
-			if h.pages[PageKey{id, n}] == nil {
-				return fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
+		for _, p := range h.segments[at].pages {
+			if p.Page == nil {
+				return fmt.Errorf("page %d of segment %s is missing: %w", p.Number, id, ErrCorrupt)
 			}
 		}
 	}
 	return nil
+}
+
+// set puts a page where it is needed.
+func (s *heldSegment) set(number int, page *Page) {
+	for i := range s.pages {
+		if s.pages[i].Number == number {
+			s.pages[i].Page = page
+		}
+	}
 }
 
 // OpenStored reads a segment's header and directory. page returns the bytes of
@@ -261,21 +314,18 @@ func (c *clustersPart) after(r Loaded) *clustersPart {
 }
 
 // view puts the parts together, or returns nil when a segment is lacking.
-func (h *held) view(live []uuid.UUID, needs []string) *View {
-	v := &View{Segments: make([]SegmentView, 0, len(live)), Dead: h.dead.entries}
+func (h *held) view() *View {
+	v := &View{Segments: make([]SegmentView, 0, len(h.state.live)), Dead: h.dead.entries}
 	if h.clusters != nil {
 		v.Clusters = h.clusters.clusters
 	}
-	for _, id := range live {
-		s := h.segments[id]
-		if s == nil {
+	for _, id := range h.state.live {
+		at, found := h.find(id)
+		if !found {
 			return nil
 		}
-		pages := map[int]*Page{}
-		for _, n := range s.PagesOf(needs) {
-			pages[n] = h.pages[PageKey{id, n}]
-		}
-		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, pages})
+		s := &h.segments[at]
+		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, s.pages})
 	}
 	return v
 }

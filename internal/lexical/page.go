@@ -139,10 +139,10 @@ func termKey[T string | []byte](term T) (key uint64) {
 	return key
 }
 
-// find returns the list of a term; nil: the page has none. A list that the page
+// find returns the list of a term with a key; nil: the page has none. A list that the page
 // does not keep decoded is read into short.
-func (p *Page) find(term string, short *list) *list {
-	group := p.group(term)
+func (p *Page) find(term string, key uint64, short *list) *list {
+	group := p.group(term, key)
 	if group < 0 {
 		return nil
 	}
@@ -181,8 +181,7 @@ func (p *Page) find(term string, short *list) *list {
 
 // group is the last group of terms that begins with term or one before it; -1:
 // there is none.
-func (p *Page) group(term string) int {
-	key := termKey(term)
+func (p *Page) group(term string, key uint64) int {
 	low, high := 0, len(p.keys) // the first group that begins behind the term
 	for low < high {
 		middle := int(uint(low+high) >> 1)

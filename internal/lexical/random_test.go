@@ -117,7 +117,7 @@ func open(t testing.TB, b Built) SegmentView {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SegmentView{Segment: s, Directory: d, Pages: map[int]*Page{}}
+	return SegmentView{Segment: s, Directory: d}
 }
 
 // openAll opens a segment with all its pages.
@@ -128,7 +128,7 @@ func openAll(t testing.TB, b Built) SegmentView {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.Pages[n] = p
+		v.Pages = append(v.Pages, NumberedPage{n, p})
 	}
 	return v
 }
@@ -139,7 +139,7 @@ func (s *shelf) merge(numbers []int) {
 	var inputs []MergeInput
 	for _, n := range numbers {
 		v := openAll(s.t, s.segments[n])
-		inputs = append(inputs, MergeInput{Segment: v.Segment, Directory: v.Directory, Page: func(n int) (*Page, error) { return v.Pages[n], nil }})
+		inputs = append(inputs, MergeInput{Segment: v.Segment, Directory: v.Directory, Page: func(n int) (*Page, error) { return v.page(n), nil }})
 	}
 	built, err := merge(s.id(0), inputs, s.dead, s.cut)
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *shelf) view(q Query) *View {
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			sv.Pages[n] = p
+			sv.Pages = append(sv.Pages, NumberedPage{n, p})
 		}
 		v.Segments = append(v.Segments, sv)
 	}

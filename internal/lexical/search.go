@@ -94,9 +94,10 @@ func (s *search) openTerms() error {
 		if t == "" || t[0] == 0 {
 			continue // never the term of a text
 		}
+		key := termKey(t)
 		for i := range s.view.Segments {
 			c := cursors.Get().(*cursor)
-			found, err := c.open(&s.view.Segments[i], t)
+			found, err := c.open(&s.view.Segments[i], t, key)
 			if err != nil || !found {
 				c.release()
 				if err != nil {

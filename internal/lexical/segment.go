@@ -39,7 +39,9 @@ type Segment struct {
 	counts
 	directoryPages int
 	pages          []pageTerms // pages of terms; their numbers follow the directory's
-	bytes          int
+	// firstKeys and lastKeys are the termKeys of pages.
+	firstKeys, lastKeys []uint64
+	bytes               int
 }
 
 type pageTerms struct{ first, last string }
@@ -124,6 +126,7 @@ func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
 		r.fail()
 	}
 	s.pages = make([]pageTerms, 0, n)
+	s.firstKeys, s.lastKeys = make([]uint64, 0, n), make([]uint64, 0, n)
 	last := ""
 	for range n {
 		p := pageTerms{first: r.term(last)}
@@ -133,7 +136,8 @@ func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
 		}
 		last = p.last
 		s.pages = append(s.pages, p)
-		s.bytes += len(p.first) + len(p.last) + 32
+		s.firstKeys, s.lastKeys = append(s.firstKeys, termKey(p.first)), append(s.lastKeys, termKey(p.last))
+		s.bytes += len(p.first) + len(p.last) + 48
 	}
 	if r.failed || r.pos != len(data) {
 		return nil, fmt.Errorf("segment %s: %w: a header that does not parse", id, ErrCorrupt)
@@ -153,25 +157,48 @@ func (s *Segment) Passages() int { return s.passages }
 // PagesOf lists the numbers, rising and without repetition, of the pages that
 // may hold the terms.
 func (s *Segment) PagesOf(terms []string) []int {
+	sorted := terms
+	if !slices.IsSorted(terms) {
+		sorted = slices.Sorted(slices.Values(terms))
+	}
 	var numbers []int
-	for _, t := range terms {
-		first, end := s.pageRange(t)
-		for i := first; i < end; i++ {
-			numbers = append(numbers, i)
+	s.eachPage(sorted, func(n int) { numbers = append(numbers, n) })
+	return numbers
+}
+
+// eachPage calls fn with the numbers that PagesOf lists, for sorted terms.
+func (s *Segment) eachPage(sorted []string, fn func(number int)) {
+	next := s.directoryPages
+	for _, t := range sorted {
+		first, end := s.pageRangeFrom(t, termKey(t), max(next-1, s.directoryPages)-s.directoryPages)
+		for next = max(next, first); next < end; next++ {
+			fn(next)
 		}
 	}
-	slices.Sort(numbers)
-	return slices.Compact(numbers)
 }
 
 // pageRange is the range of the numbers of pages that may hold a term.
 func (s *Segment) pageRange(term string) (first, end int) {
-	lo, _ := slices.BinarySearchFunc(s.pages, term, func(p pageTerms, t string) int { return strings.Compare(p.last, t) })
-	hi := lo
-	for hi < len(s.pages) && s.pages[hi].first <= term {
-		hi++
+	return s.pageRangeFrom(term, termKey(term), 0)
+}
+
+// pageRangeFrom is pageRange for a term with a key that is in no page of terms
+// before the from-th.
+func (s *Segment) pageRangeFrom(term string, key uint64, from int) (first, end int) {
+	low, high := from, len(s.lastKeys)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if k := s.lastKeys[middle]; k < key || k == key && s.pages[middle].last < term {
+			low = middle + 1
+		} else {
+			high = middle
+		}
 	}
-	return lo + s.directoryPages, hi + s.directoryPages
+	end = low
+	for end < len(s.pages) && (s.firstKeys[end] < key || s.firstKeys[end] == key && s.pages[end].first <= term) {
+		end++
+	}
+	return low + s.directoryPages, end + s.directoryPages
 }
 
 // DirectoryPages lists the numbers of the pages that OpenDirectory reads, in

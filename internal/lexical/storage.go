@@ -20,6 +20,9 @@ type Load struct {
 	Tenant, Collection uuid.UUID
 	// Terms whose pages are wanted of the segments that are not in Known.
 	Terms []string
+	// Live is what the caller knows of the list of segments; it is loaded when
+	// it is another.
+	Live ListMark
 	// Known are segments whose header and directory the caller has.
 	Known []uuid.UUID
 	// Segments of more than Eager bytes are not loaded unless they are in
@@ -43,6 +46,12 @@ type PageKey struct {
 	Page    int
 }
 
+// ListMark tells one list of segments from another.
+type ListMark struct {
+	Generation int
+	Count, XOR int64 // of the segments, and of hashes of their ids
+}
+
 // DeadMark tells one set of dead entries from another.
 type DeadMark struct {
 	Generation int
@@ -58,8 +67,9 @@ type EpochMark struct {
 // Loaded is the answer to a Load.
 type Loaded struct {
 	Generation int
-	Language   string      // BCP 47, of the live generation
-	Live       []uuid.UUID // segments, by id
+	Language   string // BCP 47, of the live generation
+	Mark       ListMark
+	Live       []uuid.UUID // segments, by id, where Mark is not what was known
 	// Headers of segments that were not known, with the pages of their
 	// directories among Pages.
 	Headers map[uuid.UUID][]byte

@@ -19,7 +19,30 @@ type View struct {
 type SegmentView struct {
 	*Segment
 	Directory *Directory
-	Pages     map[int]*Page // by number; those of PagesOf(Query.Needs())
+	Pages     []NumberedPage // rising; those of PagesOf(Query.Needs())
+}
+
+// NumberedPage is a page of terms and its number in its segment.
+type NumberedPage struct {
+	Number int
+	Page   *Page
+}
+
+// page returns a page; nil: the view lacks it.
+func (s *SegmentView) page(number int) *Page {
+	low, high := 0, len(s.Pages)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		switch n := s.Pages[middle].Number; {
+		case n == number:
+			return s.Pages[middle].Page
+		case n < number:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return nil
 }
 
 // Needs lists the terms whose pages a search reads: the query's and those of

@@ -120,7 +120,7 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	}
 	var set Bits
 	for _, label := range labels {
-		found, err := c.open(s, label)
+		found, err := c.open(s, label, termKey(label))
 		if err != nil {
 			return nil, fmt.Errorf("reading who may see: %w", err)
 		}

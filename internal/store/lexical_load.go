@@ -21,17 +21,19 @@ import (
 // Kinds of rows of loadSQL.
 const (
 	rowCollection = iota // a: live generation, text: language
-	rowSegment           // id, data: header unless it is known
+	rowSegment           // id, data: header unless it is known; none where the list is known
 	rowPage              // id, a: number, data
 	rowDead              // a: count, b: XOR
 	rowEntry             // id of a dead one
 	rowEpoch             // a: newest epoch
 	rowMember            // id: version, a: section, other: cluster
+	rowList              // a: count, b: XOR
 )
 
 // loadSQL reads everything in one snapshot, as rows of several kinds; some
 // parts only when they are asked for. Dead entries have an index of their own;
-// a fingerprint tells whether they must be sent again. Pages of a segment that
+// a fingerprint tells whether they must be sent again, and another one whether
+// the list of segments must. Pages of a segment that
 // is not known are found by their first and last terms; those of its directory
 // have none. Its one plan is for all arguments (askSQL): OFFSET keeps a join
 // with pages from being made any other way than page by page.
@@ -46,7 +48,8 @@ func loadSQL(l lexical.Load) (string, []any) {
 	for i, t := range l.Terms {
 		terms[i] = []byte(t)
 	}
-	args := []any{l.Tenant, l.Collection, known, l.Eager, wanted, terms, l.Dead.Generation, l.Dead.Count, l.Dead.XOR}
+	args := []any{l.Tenant, l.Collection, known, l.Eager, wanted, terms, l.Dead.Generation, l.Dead.Count, l.Dead.XOR,
+		l.Live.Generation, l.Live.Count, l.Live.XOR}
 	var sql strings.Builder
 	sql.WriteString(loadStateSQL)
 	if len(l.Pages) > 0 {
@@ -72,6 +75,8 @@ WITH c AS MATERIALIZED (
     SELECT s.id, s.header, s.id = ANY ($3::uuid[]) AS known, s.bytes <= $4::bigint OR s.id = ANY ($5::uuid[]) AS wanted
     FROM lexical_segments s
     WHERE s.tenant_id = $1 AND s.collection_id = $2 AND s.generation = (SELECT generation FROM c) AND s.merged_at IS NULL
+), list AS MATERIALIZED (
+    SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(id, 0)), 0) AS x FROM live
 ), dead AS MATERIALIZED (
     SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(e.id, 0)), 0) AS x
     FROM lexical_entries e
@@ -80,6 +85,7 @@ WITH c AS MATERIALIZED (
 SELECT 0, NULL::uuid, generation::bigint, 0::bigint, NULL::uuid, NULL::bytea, language FROM c
 UNION ALL
 SELECT 1, id, 0, 0, NULL, CASE WHEN wanted AND NOT known THEN header END, NULL FROM live
+WHERE (SELECT (generation, n, x) IS DISTINCT FROM ($10::int, $11::bigint, $12::bigint) FROM c, list) OR wanted AND NOT known
 UNION ALL
 SELECT 2, p.segment_id, p.page, 0, NULL, p.data, NULL
 FROM live l, LATERAL (SELECT * FROM lexical_pages WHERE tenant_id = $1 AND segment_id = l.id OFFSET 0) p
@@ -87,6 +93,8 @@ WHERE l.wanted AND NOT l.known
   AND (p.first_term IS NULL OR EXISTS (SELECT FROM unnest($6::bytea[]) t WHERE t BETWEEN p.first_term AND p.last_term))
 UNION ALL
 SELECT 3, NULL, n, x, NULL, NULL, NULL FROM dead
+UNION ALL
+SELECT 7, NULL, n, x, NULL, NULL, NULL FROM list
 UNION ALL
 SELECT 4, e.id, 0, 0, NULL, NULL, NULL
 FROM lexical_entries e
@@ -133,6 +141,8 @@ func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded
 				}
 			case rowPage:
 				out.Pages[lexical.PageKey{Segment: id.Bytes, Page: int(a)}] = data
+			case rowList:
+				out.Mark = lexical.ListMark{Count: a, XOR: b}
 			case rowDead:
 				out.Dead = lexical.DeadMark{Count: a, XOR: b}
 			case rowEntry:
@@ -153,6 +163,9 @@ func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded
 		return out, fmt.Errorf("load the lexical index: %w", err)
 	}
 	slices.SortFunc(out.Live, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	out.Dead.Generation, out.Epoch.Generation = out.Generation, out.Generation
+	out.Mark.Generation, out.Dead.Generation, out.Epoch.Generation = out.Generation, out.Generation, out.Generation
+	if out.Mark == l.Live {
+		out.Live = nil // what came with headers is not the whole list
+	}
 	return out, nil
 }
