@@ -20,7 +20,10 @@ MODULES := tools/temporal tools/examples tools/bench-bleve tools/datasets
 
 # The tests of concurrent code run under the race detector; all others without cgo.
 RACE := ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
-	./internal/auth/... ./internal/llm/... ./cmd/internal/...
+	./internal/auth/... ./internal/llm/... ./internal/dense/... ./cmd/internal/...
+# Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
+RACE_SOME := ./internal/store ./internal/lexical
+AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
 CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
 # Two test binaries at a time: each may run a Postgres and a Temporal.
@@ -49,6 +52,7 @@ test: setup build ## run every test
 	CGO_ENABLED=0 $(TEST) $$(comm -23 <(go list ./... | sort) <(go list $(CGO_PACKAGES) $(RACE) | sort))
 	CGO_ENABLED=1 $(TEST) $(CGO_PACKAGES)
 	CGO_ENABLED=1 $(TEST) -race $(RACE)
+	CGO_ENABLED=1 $(TEST) -race -run '$(AT_ONCE)' $(RACE_SOME)
 	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test ./...); done
 
 lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
