@@ -2,9 +2,27 @@ package lexical
 
 // The search of clusters: a cluster's sections are scattered, so its
 // frequencies are summed up over all postings of a term, which also counts the
-// clusters that have it.
+// clusters that have it. A table remembers the sums.
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// clusterPosting is a cluster's frequency of a term: nothing of what counts
+// may have it.
+type clusterPosting struct{ number, frequency uint32 }
+
+// clusterRoom is the room of one search of clusters: zero by cluster, but for
+// what the search puts there.
+type clusterRoom struct {
+	totals      []score
+	frequencies []uint32
+	postings    []clusterPosting
+}
+
+var clusterRooms = sync.Pool{New: func() any { return new(clusterRoom) }}
 
 // clusters searches clusters.
 func (s *search) clusters(settings Settings) error {
@@ -16,58 +34,33 @@ func (s *search) clusters(settings Settings) error {
 	}
 	s.scorer = newScorer(settings, st.Average)
 	counted, lengths := s.counted(table)
-	totals := make([]score, units)
-	frequencies := make([]uint32, units)
-	has := make([]uint32, units) // the last term, from 1, that the cluster has
-	var found []uint32
+	room := clusterRooms.Get().(*clusterRoom)
+	defer clusterRooms.Put(room)
+	room.totals = slices.Grow(room.totals[:0], units)[:units]
+	clear(room.totals)
 	for i := range s.terms {
 		t := &s.terms[i]
-		df := 0
-		found = found[:0]
-		for segment, c := range t.cursors {
-			if c == nil {
-				continue
-			}
-			d, of := s.view.Segments[segment].Directory, table.of[segment]
-			for c.block() != nil && c.unpack() {
-				p := &c.buffer
-				for j, slot := range p.slots[:p.n] {
-					section := d.slotSection[slot]
-					number := of[section]
-					if number == noCluster {
-						continue
-					}
-					if has[number] != uint32(i+1) {
-						has[number] = uint32(i + 1)
-						df++
-						frequencies[number] = 0
-						found = append(found, number)
-					}
-					if counted == nil || counted[segment].Has(int(section)) {
-						frequencies[number] += p.frequencies[j]
-					}
-				}
-				c.nextBlock()
-			}
-			if c.corrupt {
-				return fmt.Errorf("segment %s: %w: a block of postings", s.view.Segments[segment].ID, ErrCorrupt)
-			}
+		list, err := s.clusterPostings(table, t, counted, room)
+		if err != nil {
+			return err
 		}
-		st.DF[t.term] = df
-		t.weight = weightOf(settings, units, df, t.times)
-		for _, number := range found {
-			if f := frequencies[number]; f > 0 {
-				totals[number] += s.scorer.score(t.weight, f, uint32(lengths[number]))
+		st.DF[t.term] = len(list)
+		t.weight = weightOf(settings, units, len(list), t.times)
+		for _, p := range list {
+			if p.frequency > 0 {
+				room.totals[p.number] += s.scorer.score(t.weight, p.frequency, uint32(lengths[p.number]))
 			}
 		}
 	}
 	s.result.Statistics = st
 	s.top.ordered = func(a, b place) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
-	for number, total := range totals {
+	least := s.top.least()
+	for number, total := range room.totals {
 		if total > 0 {
 			s.result.Scored++
-			if total >= s.top.least() {
+			if total >= least {
 				s.top.offer(place{score: total, unit: uint32(number)})
+				least = s.top.least()
 			}
 		}
 	}
@@ -77,6 +70,63 @@ func (s *search) clusters(settings Settings) error {
 		})
 	}
 	return nil
+}
+
+// clusterPostings returns the clusters with a term, which may be in room. Those
+// of a search that counts all that lives are remembered.
+func (s *search) clusterPostings(table *clusterTable, t *queryTerm, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	if counted == nil {
+		if list, ok := s.cache.clusterPostings(table, t.term); ok {
+			return list, nil
+		}
+	}
+	list, err := s.sumClusters(table, t, counted, room)
+	if err == nil && counted == nil {
+		s.cache.keepClusterPostings(table, t.term, slices.Clone(list))
+	}
+	return list, err
+}
+
+// sumClusters sums up a term's postings by cluster.
+func (s *search) sumClusters(table *clusterTable, t *queryTerm, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	if err := s.open(t); err != nil {
+		return nil, err
+	}
+	room.frequencies = slices.Grow(room.frequencies[:0], len(table.ids))[:len(table.ids)]
+	frequencies, list := room.frequencies, room.postings[:0]
+	clear(frequencies)
+	// One more than the frequency, so that zero says that the term was not met.
+	for segment, c := range t.cursors {
+		if c == nil {
+			continue
+		}
+		section, of := s.view.Segments[segment].Directory.slotSection, table.of[segment]
+		for c.block() != nil && c.unpack() {
+			p := &c.buffer
+			for j, slot := range p.slots[:p.n] {
+				number := of[section[slot]]
+				if number == noCluster {
+					continue
+				}
+				if frequencies[number] == 0 {
+					frequencies[number] = 1
+					list = append(list, clusterPosting{number: number})
+				}
+				if counted == nil || counted[segment].Has(int(section[slot])) {
+					frequencies[number] += p.frequencies[j]
+				}
+			}
+			c.nextBlock()
+		}
+		if c.corrupt {
+			return nil, fmt.Errorf("segment %s: %w: a block of postings", s.view.Segments[segment].ID, ErrCorrupt)
+		}
+	}
+	for i := range list {
+		list[i].frequency = frequencies[list[i].number] - 1
+	}
+	room.postings = list
+	return list, nil
 }
 
 // counted returns the sections that count, by segment, nil when all living ones

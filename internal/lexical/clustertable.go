@@ -13,6 +13,42 @@ type clusterTable struct {
 	ids      []uuid.UUID
 	lengths  []uint64 // of living sections
 	total    uint64
+	// postings are those of terms in all living sections. The lock of the cache
+	// that keeps the table is theirs.
+	postings      map[string][]clusterPosting
+	postingsBytes int
+}
+
+// maxClusterPostings is how many bytes a table's remembered postings take at
+// most.
+const maxClusterPostings = 16 << 20
+
+// clusterPostings returns a term's remembered postings.
+func (c *StatisticsCache) clusterPostings(t *clusterTable, term string) ([]clusterPosting, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, ok := t.postings[term]
+	return list, ok
+}
+
+// keepClusterPostings remembers a term's postings, and begins anew where there
+// are too many.
+func (c *StatisticsCache) keepClusterPostings(t *clusterTable, term string, list []clusterPosting) {
+	size := 8*len(list) + len(term) + 64
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := t.postings[term]; ok {
+		return
+	}
+	before := t.postingsBytes
+	if t.postings == nil || t.postingsBytes+size > maxClusterPostings {
+		t.postings, t.postingsBytes = map[string][]clusterPosting{}, 0
+	}
+	t.postings[term] = list
+	t.postingsBytes += size
+	if c.clusters == t {
+		c.bytes += t.postingsBytes - before
+	}
 }
 
 // clusterTable returns the table of the view's snapshot.
@@ -63,7 +99,7 @@ func newClusterTable(v *View, l *life) *clusterTable {
 }
 
 func (t *clusterTable) bytes() int {
-	n := 24 * len(t.ids)
+	n := 24*len(t.ids) + t.postingsBytes
 	for _, of := range t.of {
 		n += 4 * len(of)
 	}

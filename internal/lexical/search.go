@@ -56,9 +56,7 @@ func Search(v *View, q Query) (Result, error) {
 		return Result{}, fmt.Errorf("a search for units of %q", q.Unit)
 	}
 	defer s.close()
-	if err := s.openTerms(); err != nil {
-		return Result{}, err
-	}
+	s.listTerms()
 	var partial bool
 	if s.scopes, partial, err = v.scopes(&q, s.cache, s.life); err != nil {
 		return Result{}, err
@@ -81,8 +79,8 @@ func Search(v *View, q Query) (Result, error) {
 	return s.result, nil
 }
 
-// openTerms finds the query's terms in the segments.
-func (s *search) openTerms() error {
+// listTerms lists the query's terms.
+func (s *search) listTerms() {
 	numbers := make(map[string]int, len(s.query.Terms))
 	for _, t := range s.query.Terms {
 		if i, ok := numbers[t]; ok {
@@ -90,23 +88,28 @@ func (s *search) openTerms() error {
 			continue
 		}
 		numbers[t] = len(s.terms)
-		s.terms = append(s.terms, queryTerm{term: t, times: 1, cursors: make([]*cursor, len(s.view.Segments))})
-		if t == "" || t[0] == 0 {
-			continue // never the term of a text
-		}
-		key := termKey(t)
-		for i := range s.view.Segments {
-			c := cursors.Get().(*cursor)
-			found, err := c.open(&s.view.Segments[i], t, key)
-			if err != nil || !found {
-				c.release()
-				if err != nil {
-					return err
-				}
-				continue
+		s.terms = append(s.terms, queryTerm{term: t, times: 1})
+	}
+}
+
+// open finds a term in the segments.
+func (s *search) open(t *queryTerm) error {
+	t.cursors = make([]*cursor, len(s.view.Segments))
+	if t.term == "" || t.term[0] == 0 {
+		return nil // never the term of a text
+	}
+	key := termKey(t.term)
+	for i := range s.view.Segments {
+		c := cursors.Get().(*cursor)
+		found, err := c.open(&s.view.Segments[i], t.term, key)
+		if err != nil || !found {
+			c.release()
+			if err != nil {
+				return err
 			}
-			s.terms[len(s.terms)-1].cursors[i] = c
+			continue
 		}
+		t.cursors[i] = c
 	}
 	return nil
 }
@@ -131,6 +134,9 @@ func (s *search) nested(settings Settings, partial bool) error {
 	s.scorer = newScorer(settings, st.Average)
 	for i := range s.terms {
 		t := &s.terms[i]
+		if err := s.open(t); err != nil {
+			return err
+		}
 		df := s.cache.documentFrequency(s.view, s.life, s.zoom, t.term, t.cursors)
 		st.DF[t.term] = df
 		t.weight = weightOf(settings, units, df, t.times)
