@@ -224,7 +224,7 @@ func (c *coarseCommand) check(ctx context.Context, docs []written, all []cluster
 			return err
 		}
 		if err := o.compare(q, c.K, got); err != nil {
-			return errors.Join(errors.New("Sluice's result is not exact"), err)
+			return errors.Join(errors.New("the result of Sluice is not exact"), err)
 		}
 	}
 	return nil

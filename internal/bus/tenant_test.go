@@ -25,7 +25,9 @@ func searches(t *testing.T, nc *nats.Conn, began chan<- string, proceed <-chan s
 			began <- r.Text
 			<-proceed
 			return wire.SearchReply{Envelope: wire.Header(), Plan: r.Text}
-		}, func(e *schema.RemoteError) wire.SearchReply { return wire.SearchReply{Envelope: wire.Header(), Error: e} })
+		}, func(e *schema.RemoteError) wire.SearchReply {
+			return wire.SearchReply{Envelope: wire.Header(), Error: e}
+		})
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -177,13 +177,8 @@ func (s *Segment) eachPage(sorted []string, fn func(number int)) {
 	}
 }
 
-// pageRange is the range of the numbers of pages that may hold a term.
-func (s *Segment) pageRange(term string) (first, end int) {
-	return s.pageRangeFrom(term, termKey(term), 0)
-}
-
-// pageRangeFrom is pageRange for a term with a key that is in no page of terms
-// before the from-th.
+// pageRangeFrom is the range of the numbers of pages that may hold a term. key
+// is the term's; it is in no page of terms before the from-th.
 func (s *Segment) pageRangeFrom(term string, key uint64, from int) (first, end int) {
 	low, high := from, len(s.lastKeys)
 	for low < high {
