@@ -28,6 +28,7 @@ type reading struct {
 // sectionReading is one section.
 type sectionReading struct {
 	ranges            []text.Range
+	title             []string
 	lines             [][]string // terms by sentence
 	length            int        // terms
 	ordered, coverage float64
@@ -51,7 +52,7 @@ func (t *task) read(places []lexical.Ref, idf map[string]float64) *reading {
 			r.pairs += idf[t.terms[i-1]] + idf[term]
 		}
 	}
-	var terms, lines int
+	var terms, words, lines int
 	titles := map[string][]string{}
 	for _, place := range places {
 		found, ok := t.texts[place]
@@ -60,21 +61,24 @@ func (t *task) read(places []lexical.Ref, idf map[string]float64) *reading {
 		}
 		s := &sectionReading{ranges: text.Sentences(found.Section.Text)}
 		for _, sentence := range s.ranges {
-			words := t.analyzer.Terms(sentence.Of(found.Section.Text))
-			s.lines = append(s.lines, words)
-			s.length += len(words)
+			line := t.analyzer.Terms(sentence.Of(found.Section.Text))
+			s.lines = append(s.lines, line)
+			s.length += len(line)
 		}
 		title, ok := titles[found.Title]
 		if !ok {
 			title = t.analyzer.Terms(found.Title)
 			titles[found.Title] = title
 		}
-		r.cover(s, title)
+		words, lines = words+s.length, lines+len(s.lines)
+		s.title = title
+		s.length += len(title)
+		r.cover(s)
 		r.sections[found.Section.ID] = s
-		terms, lines = terms+s.length, lines+len(s.lines)
+		terms += s.length
 	}
 	r.average = cmp.Or(float64(terms)/float64(max(len(r.sections), 1)), 1)
-	r.line = cmp.Or(float64(terms)/float64(max(lines, 1)), 1)
+	r.line = cmp.Or(float64(words)/float64(max(lines, 1)), 1)
 	for _, s := range r.sections {
 		r.order(s)
 	}
@@ -89,12 +93,12 @@ func saturated(weight, frequency, length, average float64) float64 {
 }
 
 // cover finds which part of the question the section has.
-func (r *reading) cover(s *sectionReading, title []string) {
+func (r *reading) cover(s *sectionReading) {
 	if r.distinct == 0 {
 		return
 	}
 	met := map[string]bool{}
-	for _, words := range append([][]string{title}, s.lines...) {
+	for _, words := range s.all() {
 		for _, w := range words {
 			if weight, asked := r.idf[w]; asked && !met[w] {
 				met[w] = true
@@ -104,13 +108,17 @@ func (r *reading) cover(s *sectionReading, title []string) {
 	}
 }
 
-// order finds how often neighbours in the question are neighbours in the section.
+// all are the lines with the title before them.
+func (s *sectionReading) all() [][]string { return append([][]string{s.title}, s.lines...) }
+
+// order finds how often neighbours in the question are neighbours in the section
+// or its document's title.
 func (r *reading) order(s *sectionReading) {
 	if r.pairs == 0 {
 		return
 	}
 	counts := map[[2]string]float64{}
-	for _, words := range s.lines {
+	for _, words := range s.all() {
 		for i := 1; i < len(words); i++ {
 			if _, asked := r.idf[words[i]]; asked {
 				counts[[2]string{words[i-1], words[i]}]++
