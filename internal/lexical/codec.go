@@ -127,3 +127,25 @@ func unpack(out []uint32, data []byte, width int) {
 		bit += width
 	}
 }
+
+// unpackOne is the i-th of the values that unpack fills out with.
+func unpackOne(data []byte, width, i int) uint32 {
+	bit := i * width
+	return uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & (1<<width - 1))
+}
+
+// unpackSlots fills out with first and the slots behind it, of which data has
+// the differences less one, as unpack reads them. It returns the last slot,
+// which is not in out when it does not fit there.
+func unpackSlots(out []uint32, data []byte, width int, first uint32) (last uint64) {
+	slot := uint64(first)
+	out[0] = first
+	mask := uint64(1)<<width - 1
+	bit := 0
+	for i := 1; i < len(out); i++ {
+		slot += binary.LittleEndian.Uint64(data[bit>>3:])>>(bit&7)&mask + 1
+		out[i] = uint32(slot)
+		bit += width
+	}
+	return slot
+}

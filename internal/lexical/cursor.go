@@ -21,9 +21,12 @@ type cursor struct {
 	weight   float64 // idf (k1 + 1) repetitions
 	total    int     // blocks
 	read     int     // blocks unpacked
-	unpacked bool    // the current block lies in buffer
+	unpacked bool    // the current block's slots lie in buffer
+	counted  bool    // and its frequencies
 	pos      int     // in buffer
 	highest  score   // bound of the window
+	bounded  *block  // the block that bound is of
+	bound    score
 	postings uint32
 	units    [zooms]uint32
 	buffer   postings
@@ -36,7 +39,7 @@ var cursors = sync.Pool{New: func() any { return new(cursor) }}
 func (c *cursor) release() {
 	clear(c.parts)
 	c.short.data = nil
-	c.unitOf = nil
+	c.unitOf, c.bounded = nil, nil
 	cursors.Put(c)
 }
 
@@ -45,7 +48,7 @@ func (c *cursor) release() {
 func (c *cursor) open(s *SegmentView, term string, key uint64) (bool, error) {
 	c.parts = c.parts[:0]
 	c.part, c.at, c.total, c.read, c.pos = 0, 0, 0, 0, 0
-	c.unpacked, c.corrupt, c.unitOf = false, false, nil
+	c.unpacked, c.corrupt, c.unitOf, c.bounded = false, false, nil, nil
 	first, end := s.pageRangeFrom(term, key, 0)
 	for number := first; number < end; number++ {
 		page := s.page(number)
@@ -110,19 +113,32 @@ func (c *cursor) seekBlock(slot uint32) *block {
 	return nil
 }
 
-// unpack makes the current block's postings readable.
-func (c *cursor) unpack() bool {
+// unpackSlots makes the slots of the current block's postings readable.
+func (c *cursor) unpackSlots() bool {
 	if c.unpacked {
 		return true
 	}
 	l := c.parts[c.part]
-	if !l.read(&l.blocks[c.at], &c.buffer) {
+	if !l.readSlots(&l.blocks[c.at], &c.buffer) {
 		c.corrupt = true
 		c.part = len(c.parts)
 		return false
 	}
 	c.read++
-	c.unpacked = true
+	c.unpacked, c.counted = true, false
+	return true
+}
+
+// unpack makes the current block's postings readable.
+func (c *cursor) unpack() bool {
+	if !c.unpackSlots() {
+		return false
+	}
+	if !c.counted {
+		l := c.parts[c.part]
+		l.readFrequencies(&l.blocks[c.at], &c.buffer)
+		c.counted = true
+	}
 	return true
 }
 
@@ -135,7 +151,7 @@ func (c *cursor) seek(slot uint32) uint32 {
 	if !c.unpacked && b.first >= slot {
 		return b.first
 	}
-	if !c.unpack() {
+	if !c.unpackSlots() {
 		return exhausted
 	}
 	p := &c.buffer
@@ -168,10 +184,11 @@ func (c *cursor) frequency(first, end uint32) uint32 {
 	if c.unitOf != nil {
 		return c.sum(first, end)
 	}
-	if !c.unpack() {
+	if !c.unpackSlots() {
 		return 0
 	}
-	return c.buffer.frequencies[c.pos]
+	l := c.parts[c.part]
+	return l.frequency(&l.blocks[c.at], c.pos)
 }
 
 // rewind goes back to the first posting.

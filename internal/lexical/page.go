@@ -292,23 +292,33 @@ type postings struct {
 
 // read unpacks a block of the list, and says whether it is well formed.
 func (l *list) read(b *block, out *postings) bool {
-	n := int(b.postings)
-	out.n = n
+	l.readFrequencies(b, out)
+	return l.readSlots(b, out)
+}
+
+// readSlots is read for the slots alone.
+func (l *list) readSlots(b *block, out *postings) bool {
+	out.n = int(b.postings)
+	return unpackSlots(out.slots[:out.n], l.data[b.data:], int(b.deltaWidth), b.first) == uint64(b.last)
+}
+
+// readFrequencies is read for the frequencies alone.
+func (l *list) readFrequencies(b *block, out *postings) {
 	if l.one != 0 {
-		out.slots[0], out.frequencies[0] = b.first, l.one
-		return true
+		out.frequencies[0] = l.one
+		return
 	}
-	deltas := packedBytes(n-1, int(b.deltaWidth))
-	unpack(out.slots[1:n], l.data[b.data:], int(b.deltaWidth))
-	unpack(out.frequencies[:n], l.data[int(b.data)+deltas:], int(b.width))
-	slot := uint64(b.first)
-	out.slots[0] = b.first
-	for i := 1; i < n; i++ {
-		slot += uint64(out.slots[i]) + 1
-		out.slots[i] = uint32(slot)
-	}
+	n := int(b.postings)
+	unpack(out.frequencies[:n], l.data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width))
 	for i := range out.frequencies[:n] {
 		out.frequencies[i]++
 	}
-	return slot == uint64(b.last)
+}
+
+// frequency reads the frequency of a block's i-th posting alone.
+func (l *list) frequency(b *block, i int) uint32 {
+	if l.one != 0 {
+		return l.one
+	}
+	return unpackOne(l.data[int(b.data)+packedBytes(int(b.postings)-1, int(b.deltaWidth)):], int(b.width), i) + 1
 }

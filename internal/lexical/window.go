@@ -128,6 +128,14 @@ func (c *cursor) windowBound(s scorer, end uint32) score {
 	return highest
 }
 
+// currentBound is the bound of the current block b.
+func (c *cursor) currentBound(s scorer, b *block) score {
+	if c.bounded != b {
+		c.bounded, c.bound = b, c.blockBound(s, c.parts[c.part], b)
+	}
+	return c.bound
+}
+
 // blockBound is what the term adds at most to a unit of a block.
 func (c *cursor) blockBound(s scorer, l *list, b *block) score {
 	bounds := l.bounds[b.frontiers[c.zoom]:b.frontiers[c.zoom+1]]
@@ -255,6 +263,15 @@ func (w *window) complete(unit uint32, total *score, least score, lookedUp int) 
 			return false
 		}
 		c := w.live[i]
+		b := c.seekBlock(first)
+		if b == nil || b.first >= end {
+			continue
+		}
+		// The bound of the block is nearer than the window's, and a block that
+		// touches the unit bounds all of its frequency.
+		if *total+w.sums[i]+c.currentBound(w.s.scorer, b) < least {
+			return false
+		}
 		if f := c.frequency(first, end); f > 0 {
 			*total += w.s.scorer.score(c.weight, f, w.lengths[unit])
 		}
