@@ -2,6 +2,10 @@ package bus
 
 // Who is served next: each tenant has a queue of its own, tenants that wait take turns, and none holds all places. It
 // knows nothing of what is served.
+//
+// Beside others a tenant earns its share of the service's time, and may save a little: while it has some left it runs
+// twice its share, so that one who asks seldom does not wait for itself. One that has used up what it earned runs its
+// share, less what others run: they go first. After patience its oldest request runs all the same.
 
 import (
 	"sync"
@@ -12,6 +16,11 @@ import (
 
 // remembered is how long a tenant counts as one that others share the service with, after its last request.
 const remembered = time.Minute
+
+const (
+	savings  = 4 * time.Second // of a tenant's share of time, at most
+	patience = time.Second     // of a tenant that has used up its time
+)
 
 // fair is a queue of requests of many tenants. Its workers, as many as it has places, call next.
 type fair[T any] struct {
@@ -25,7 +34,9 @@ type fair[T any] struct {
 	change  sync.Cond
 	tenants map[uuid.UUID]*flow[T]
 	turns   []*flow[T] // those that have something waiting, the next one first
-	forget  time.Time  // when to look for tenants that are not remembered any more
+	running int
+	nudge   *time.Timer // looks again when the patience of one that waits may be over
+	forget  time.Time   // when to look for tenants that are not remembered any more
 	closed  bool
 }
 
@@ -33,7 +44,10 @@ type fair[T any] struct {
 type flow[T any] struct {
 	waiting []T
 	running int
-	seen    time.Time
+	seen    time.Time     // when a request last came or ended
+	since   time.Time     // when a request last began or ended, or was the first that waits
+	left    time.Duration // of the time it earned, at counted; not below 0
+	counted time.Time
 }
 
 // newFair makes a queue of so many places. A share of 0 is all of them.
@@ -46,6 +60,8 @@ func newFair[T any](places, share int, now func() time.Time) *fair[T] {
 		f.alone = max(f.share, places-max(1, places/4))
 	}
 	f.change.L = &f.mu
+	f.nudge = time.AfterFunc(time.Hour, f.change.Broadcast)
+	f.nudge.Stop()
 	return f
 }
 
@@ -60,16 +76,18 @@ func (f *fair[T]) put(tenant uuid.UUID, request T) (taken, closed bool) {
 	f.prune(now)
 	of := f.tenants[tenant]
 	if of == nil {
-		of = &flow[T]{}
+		of = &flow[T]{left: f.most(), counted: now}
 		f.tenants[tenant] = of
 	}
 	of.seen = now
+	f.count(of, now)
 	// What may run at once has not waited, though no worker may have fetched it yet.
 	if of.running+len(of.waiting) >= f.alone+f.queue {
 		return false, false
 	}
 	of.waiting = append(of.waiting, request)
 	if len(of.waiting) == 1 {
+		of.since = now
 		f.turns = append(f.turns, of)
 	}
 	f.change.Signal()
@@ -97,7 +115,9 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 		if at := f.turn(); at >= 0 {
 			of := f.turns[at]
 			request, of.waiting = of.waiting[0], of.waiting[1:]
+			of.since = f.now()
 			of.running++
+			f.running++
 			f.turns = append(f.turns[:at], f.turns[at+1:]...)
 			if len(of.waiting) > 0 {
 				f.turns = append(f.turns, of)
@@ -109,7 +129,11 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 			}
 			return request, func() { f.end(of) }, true
 		}
+		if len(f.turns) > 0 {
+			f.nudge.Reset(patience)
+		}
 		if f.closed && len(f.turns) == 0 {
+			f.nudge.Stop()
 			f.change.Broadcast()
 			return request, nil, false
 		}
@@ -117,29 +141,60 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 	}
 }
 
+// most is what a tenant saves at most.
+func (f *fair[T]) most() time.Duration { return time.Duration(f.share) * savings }
+
+// count brings what a tenant has left up to now, before what it runs or has waiting changes. One that has something
+// waiting asks for more than its share, and saves nothing.
+func (f *fair[T]) count(of *flow[T], now time.Time) {
+	rate := f.share - of.running
+	if len(of.waiting) > 0 {
+		rate = min(rate, 0)
+	}
+	of.left += now.Sub(of.counted) * time.Duration(rate)
+	of.left = min(max(of.left, 0), f.most())
+	of.counted = now
+}
+
 // turn is the place in turns of the tenant that is next, -1 when none may run more. The mutex is held.
 func (f *fair[T]) turn() int {
 	if len(f.turns) == 0 {
 		return -1
 	}
-	f.prune(f.now())
-	limit := f.share
-	if len(f.tenants) == 1 {
-		limit = f.alone
-	}
+	now := f.now()
+	f.prune(now)
 	for i, of := range f.turns {
-		if of.running < limit {
+		f.count(of, now)
+		if of.running < f.limit(of, now) {
 			return i
 		}
 	}
 	return -1
 }
 
+// limit is how many requests of a tenant may run now.
+func (f *fair[T]) limit(of *flow[T], now time.Time) int {
+	switch {
+	case len(f.tenants) == 1 || f.share == f.places:
+		return f.alone
+	case of.left > 0:
+		return min(2*f.share, f.alone)
+	}
+	limit := f.share - (f.running - of.running)
+	if limit < 1 && now.Sub(of.since) >= patience {
+		limit = 1
+	}
+	return limit
+}
+
 func (f *fair[T]) end(of *flow[T]) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	now := f.now()
+	f.count(of, now)
 	of.running--
-	of.seen = f.now()
+	f.running--
+	of.seen, of.since = now, now
 	f.change.Signal()
 }
 

@@ -71,6 +71,7 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	if len(running) != 6 {
 		t.Fatalf("%d of a lone tenant run, want 6 of 8", len(running))
 	}
+	s.at = s.at.Add(10 * time.Second) // more than the flood had saved
 	// There is a place for the newcomer, before any of the flood ends.
 	if s.give(quiet, "quiet", 1) != 1 {
 		t.Fatal("a newcomer was refused")
@@ -118,24 +119,59 @@ func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	}
 }
 
+// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins nothing while another, that has not, is served,
+// but for one request in a while.
+func TestWhoAsksSeldomGoesFirst(t *testing.T) {
+	s := newServed(t, 8, 2)
+	s.give(quiet, "quiet", 1)
+	s.fetch("quiet")()
+	s.give(loud, "loud", 8)
+	var running []func()
+	for range 4 { // from its savings
+		running = append(running, s.fetch("loud"))
+	}
+	if !s.idle() {
+		t.Fatal("savings gave more than twice the share")
+	}
+	s.at = s.at.Add(savings) // four run and two are earned: the savings are used up
+	running[0]()
+	running[1]()
+	if !s.idle() {
+		t.Fatal("a tenant without savings runs more than its share")
+	}
+	s.give(quiet, "quiet", 3)
+	for range 3 { // they do not wait for each other
+		s.fetch("quiet")
+	}
+	running[2]()
+	running[3]()
+	if !s.idle() {
+		t.Fatal("a tenant without savings began beside one that goes first")
+	}
+	s.at = s.at.Add(patience - 1)
+	if !s.idle() {
+		t.Fatal("a tenant without savings began before its patience was over")
+	}
+	s.at = s.at.Add(1)
+	s.fetch("loud")
+}
+
 // TestAShareIsForgottenWithItsReason: a tenant that is alone again may use most of the service.
 func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s := newServed(t, 4, 1)
 	s.give(quiet, "quiet", 1)
 	s.fetch("quiet")()
-	s.give(loud, "loud", 4)
-	done := s.fetch("loud")
+	s.give(loud, "loud", 6)
+	s.fetch("loud")
+	s.fetch("loud")
 	if !s.idle() {
-		t.Fatal("a second one runs, beside a tenant that was just here")
+		t.Fatal("a third one runs, beside a tenant that was just here")
 	}
 	s.at = s.at.Add(remembered)
-	s.fetch("loud")
 	s.fetch("loud")
 	if !s.idle() {
 		t.Fatal("a tenant took all places")
 	}
-	done()
-	s.fetch("loud")
 	if len(s.tenants) != 1 {
 		t.Errorf("%d tenants are remembered, want 1", len(s.tenants))
 	}

@@ -27,9 +27,10 @@ type ServeOptions struct {
 	// Tenants that wait take turns. The tenant is that of a wire.OfTenant;
 	// requests of other types all count as one tenant's.
 	Concurrency int
-	// Share is how many requests of one tenant run at once while others have
-	// asked within the last minute. A tenant that is alone may take up to three
-	// quarters of Concurrency, so that a newcomer begins at once. 0: all.
+	// Share is how many requests of one tenant run at once, on average over a few
+	// seconds, while others have asked within the last minute; those who use less
+	// than theirs go first. A tenant that is alone may take up to three quarters
+	// of Concurrency, so that a newcomer begins at once. 0: all.
 	Share int
 }
 

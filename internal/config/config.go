@@ -94,7 +94,7 @@ type LLM struct {
 // Query is how questions are answered.
 type Query struct {
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"16" help:"Searches, and questions, that one worker runs at once."`
-	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches, and questions, of one tenant that one worker runs at once while other tenants ask too; 0 is half of the cores."`
+	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches of one tenant that one worker runs at once, on average, while other tenants search too; 0 is half of the cores."`
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`
 	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes."`
 	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own."`

@@ -101,14 +101,14 @@ func (w *worker) service() lifecycle.Service {
 	if share <= 0 {
 		share = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	serve := func(subject string) bus.ServeOptions {
+	serve := func(subject string, share int) bus.ServeOptions {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share}
 	}
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),
 		w.temporalWorker(),
-		bus.Serve(w.deps.NATS, serve(wire.SearchSubject), w.search, searchFailure),
-		bus.Serve(w.deps.NATS, serve(wire.AskSubject), w.ask, askFailure),
+		bus.Serve(w.deps.NATS, serve(wire.SearchSubject, share), w.search, searchFailure),
+		bus.Serve(w.deps.NATS, serve(wire.AskSubject, max(1, w.settings.QueryConcurrency/2)), w.ask, askFailure),
 		w.canceller(),
 		w.reconciler(),
 		w.intake(),
