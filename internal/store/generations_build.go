@@ -49,7 +49,9 @@ UPDATE generations SET closing_until = now() + $4 WHERE tenant_id = $1 AND colle
 UPDATE generations SET state = 'retired', finished_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND state = 'live'`
 	goLiveGenerationSQL = `
 UPDATE generations SET state = 'live', finished_at = now(), closing_until = NULL
-WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`
+WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'building'`
+	lockBuildingSQL = `
+SELECT FROM generations WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'building' FOR UPDATE`
 	flipSQL = `
 UPDATE collections c SET generation = g.number, language = g.language, segmentation = g.segmentation,
        space_id = coalesce(g.space_id, c.space_id)
@@ -256,7 +258,14 @@ func (s *Store) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.D
 		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space); err != nil {
 			return named(err, "collection", in.Collection)
 		}
-		var err error
+		// It may have been cancelled while this waited; from here on it cannot be.
+		err := tx.QueryRow(ctx, lockBuildingSQL, in.Tenant, in.Collection, in.Generation).Scan()
+		if isNoRows(err) {
+			return batch.ErrOver
+		}
+		if err != nil {
+			return fmt.Errorf("lock generation %d: %w", in.Generation, err)
+		}
 		if left, err = ids(tx.Query(ctx, lackingIDsSQL, in.Tenant, in.Collection, in.Generation, limit)); err != nil {
 			return fmt.Errorf("find versions without it: %w", err)
 		}
