@@ -188,13 +188,17 @@ func BenchmarkFirstSearch(b *testing.B) {
 	for i := 0; i < len(c.documents); i += 20 {
 		view.Dead[c.documents[i].Entry] = true
 	}
-	defer processorTime(b)()
-	b.ReportAllocs()
-	for i := 0; b.Loop(); i++ {
-		view.Statistics = nil
-		if _, err := Search(&view, Query{Unit: schema.UnitPassage, Terms: c.queries[i%1000], K: 100}); err != nil {
-			b.Fatal(err)
-		}
+	for _, unit := range []schema.Unit{schema.UnitPassage, schema.UnitCluster} {
+		b.Run(string(unit), func(b *testing.B) {
+			defer processorTime(b)()
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				view.Statistics = nil
+				if _, err := Search(&view, Query{Unit: unit, Terms: c.queries[i%1000], K: 100}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -2,7 +2,11 @@ package lexical
 
 // Which cluster the sections of a view's segments are in, by number.
 
-import "github.com/google/uuid"
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
 
 const noCluster = ^uint32(0)
 
@@ -70,22 +74,21 @@ func newClusterTable(v *View, l *life) *clusterTable {
 	numbers := map[uuid.UUID]uint32{}
 	for i, s := range v.Segments {
 		d := s.Directory
+		own := d.clustersIn(v.Clusters)
+		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
 		of := make([]uint32, d.units(zoomSection))
-		for e, version := range d.versions {
+		for e := range d.versions {
 			lives := l.living[i] == nil || l.living[i].Has(e)
-			first := d.firstSection[e]
-			for section := first; section < d.firstSection[e+1]; section++ {
-				if !lives || section == first {
+			for section := d.firstSection[e]; section < d.firstSection[e+1]; section++ {
+				local := own.of[section]
+				if !lives || local == noCluster {
 					of[section] = noCluster
 					continue
 				}
-				id := v.Clusters.Of(version, int(section-first)-1)
-				number, ok := numbers[id]
-				if !ok {
-					number = uint32(len(t.ids))
-					numbers[id] = number
-					t.ids = append(t.ids, id)
-					t.lengths = append(t.lengths, 0)
+				number := whole[local]
+				if number == noCluster {
+					number = t.number(numbers, own.ids[local])
+					whole[local] = number
 				}
 				of[section] = number
 				length := uint64(d.lengths[zoomSection][section])
@@ -96,6 +99,53 @@ func newClusterTable(v *View, l *life) *clusterTable {
 		t.of[i] = of
 	}
 	return t
+}
+
+// number is that of a cluster in the table, which has it from now on.
+func (t *clusterTable) number(numbers map[uuid.UUID]uint32, id uuid.UUID) uint32 {
+	number, ok := numbers[id]
+	if !ok {
+		number = uint32(len(t.ids))
+		numbers[id] = number
+		t.ids = append(t.ids, id)
+		t.lengths = append(t.lengths, 0)
+	}
+	return number
+}
+
+// segmentClusters numbers the clusters of a segment's sections, whether those
+// live or not: it changes with the clustering alone, not with the list of
+// segments.
+type segmentClusters struct {
+	snapshot *Clusters
+	of       []uint32 // by section; noCluster for titles
+	ids      []uuid.UUID
+}
+
+// clustersIn returns the clusters of the segment's sections in a snapshot. The
+// directory remembers those asked for last.
+func (d *Directory) clustersIn(snapshot *Clusters) *segmentClusters {
+	if known := d.clusters.Load(); known != nil && known.snapshot == snapshot {
+		return known
+	}
+	c := &segmentClusters{snapshot: snapshot, of: make([]uint32, d.units(zoomSection))}
+	numbers := map[uuid.UUID]uint32{}
+	for e, version := range d.versions {
+		first := d.firstSection[e]
+		c.of[first] = noCluster
+		for section := first + 1; section < d.firstSection[e+1]; section++ {
+			id := snapshot.Of(version, int(section-first)-1)
+			number, ok := numbers[id]
+			if !ok {
+				number = uint32(len(c.ids))
+				numbers[id] = number
+				c.ids = append(c.ids, id)
+			}
+			c.of[section] = number
+		}
+	}
+	d.clusters.Store(c)
+	return c
 }
 
 func (t *clusterTable) bytes() int {

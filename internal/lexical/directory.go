@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"math"
 	"sort"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 )
@@ -47,6 +48,7 @@ type Directory struct {
 	lengths                 [zooms][]uint32
 	byID, byVersion         uuidTable
 	counts                  counts
+	clusters                atomic.Pointer[segmentClusters]
 }
 
 // Entry is a version's place in a segment.
@@ -182,7 +184,8 @@ func decodeDirectory(stream []byte, entries int) (*Directory, bool) {
 
 // Bytes is about what the directory takes in memory.
 func (d *Directory) Bytes() int {
-	words := len(d.titles) + len(d.firstSection) + len(d.firstSlot) + len(d.slotSection) + len(d.slotEntry) + len(d.byID) + len(d.byVersion)
+	words := 5 * len(d.firstSlot) // of clusters, when they are asked for
+	words += len(d.titles) + len(d.firstSection) + len(d.firstSlot) + len(d.slotSection) + len(d.slotEntry) + len(d.byID) + len(d.byVersion)
 	for _, l := range d.lengths {
 		words += len(l)
 	}

@@ -67,6 +67,8 @@ type Searcher interface {
 	// Search is for queries with terms and groups among those that it was
 	// opened for.
 	Search(q Query) (Result, error)
+	// Generation is the collection's that is searched.
+	Generation() int
 }
 
 // Open loads once what several searches need: those for q's terms and groups,
@@ -86,6 +88,8 @@ type opened struct {
 }
 
 func (o opened) Search(q Query) (Result, error) { return o.index.search(o.sight, q) }
+
+func (o opened) Generation() int { return o.sight.generation }
 
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
@@ -110,6 +114,7 @@ func (x *Index) search(s sight, q Query) (Result, error) {
 type sight struct {
 	view       *View
 	language   string
+	generation int
 	statistics partKey
 	known      *statistics
 }

@@ -87,7 +87,7 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query)
 		if view := h.view(); view != nil {
 			key, known := x.statisticsFor(l, h)
 			view.Statistics = known.cache
-			return sight{view: view, language: r.Language, statistics: key, known: known}, nil
+			return sight{view: view, language: r.Language, generation: r.Generation, statistics: key, known: known}, nil
 		}
 	}
 }
