@@ -106,7 +106,8 @@ func (c *child) crash(cause error) error {
 }
 
 // spawner starts processes from one thread that lives as long as they do: Linux
-// kills a child whose parent *thread* ends.
+// kills a child whose parent *thread* ends. Children begin with that thread's
+// priority, which is low.
 type spawner struct {
 	jobs chan func()
 	done chan struct{}
@@ -117,6 +118,7 @@ func newSpawner() *spawner {
 	go func() {
 		defer close(s.done)
 		runtime.LockOSThread()
+		yield()
 		for job := range s.jobs {
 			job()
 		}

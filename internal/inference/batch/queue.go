@@ -39,6 +39,9 @@ const (
 // interactiveWait is how long an interactive item waits for company: somebody waits for it.
 const interactiveWait = time.Millisecond
 
+// urgentFor is how long after an interactive request the bulk lane leaves a worker, and its core, to the next one.
+const urgentFor = time.Second
+
 var lanes = [...]wire.Lane{wire.LaneInteractive, wire.LaneBulk}
 
 // Queue batches items of type T.
@@ -57,6 +60,8 @@ type Queue[T any] struct {
 	mu      sync.Mutex
 	closed  bool
 	waiting [len(lanes)][]entry[T] // by length, then by age
+	running [len(lanes)]int        // batches
+	urgent  time.Time              // when an interactive request last came
 }
 
 type entry[T any] struct {
@@ -132,6 +137,9 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 		return errClosed
 	}
 	q.waiting[at] = merge(q.waiting[at], added)
+	if lane == wire.LaneInteractive {
+		q.urgent = r.arrived
+	}
 	q.metrics.depth(at, len(added))
 	q.mu.Unlock()
 	select {
@@ -173,10 +181,11 @@ func (q *Queue[T]) dispatch() {
 			return
 		}
 		for {
-			found, wait := q.next(time.Now())
+			found, lane, wait := q.next(time.Now())
 			if found != nil {
 				q.owned.Go(func() {
 					q.execute(found)
+					q.ran(lane)
 					q.free <- struct{}{}
 				})
 				break
@@ -194,7 +203,7 @@ func (q *Queue[T]) dispatch() {
 
 // next takes a batch that is due out of the queue. Without one it says how long it will be until one is, if nothing
 // comes.
-func (q *Queue[T]) next(now time.Time) (found []entry[T], wait time.Duration) {
+func (q *Queue[T]) next(now time.Time) (found []entry[T], lane int, wait time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for lane := range q.waiting {
@@ -207,6 +216,9 @@ func (q *Queue[T]) next(now time.Time) (found []entry[T], wait time.Duration) {
 		waiting := q.waiting[lane]
 		if len(waiting) == 0 {
 			continue
+		}
+		if left := urgentFor - now.Sub(q.urgent); lanes[lane] == wire.LaneBulk && left > 0 && q.running[lane] >= max(1, q.options.Workers-1) {
+			return nil, 0, left
 		}
 		oldest, cells := 0, 0
 		for i, e := range waiting {
@@ -222,7 +234,7 @@ func (q *Queue[T]) next(now time.Time) (found []entry[T], wait time.Duration) {
 		due := patience - now.Sub(waiting[oldest].request.arrived)
 		if due > 0 && len(waiting) < q.options.MaxItems && cells < q.options.MaxCells {
 			// A lower lane doesn't take the worker in the meantime.
-			return nil, due
+			return nil, 0, due
 		}
 		from, to := q.cut(waiting, oldest)
 		found = slices.Clone(waiting[from:to])
@@ -231,9 +243,21 @@ func (q *Queue[T]) next(now time.Time) (found []entry[T], wait time.Duration) {
 		for _, e := range found {
 			q.metrics.waited(lane, now.Sub(e.request.arrived))
 		}
-		return found, 0
+		q.running[lane]++
+		return found, lane, 0
 	}
-	return nil, time.Hour
+	return nil, 0, time.Hour
+}
+
+// ran counts a batch as over, and has the dispatcher look again at what had to leave room for it.
+func (q *Queue[T]) ran(lane int) {
+	q.mu.Lock()
+	q.running[lane]--
+	q.mu.Unlock()
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
 }
 
 // drop takes out the entries of requests that are over and ends those requests. The mutex is held.

@@ -138,6 +138,36 @@ func TestInteractiveGoesBeforeBulk(t *testing.T) {
 	})
 }
 
+// TestBulkLeavesAWorkerFree: for a while after an interactive request.
+func TestBulkLeavesAWorkerFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{takes: 100 * time.Millisecond}
+		q := queue(r, func(o *Options) { o.MaxItems, o.Workers = 1, 2 })
+		defer q.Close()
+		bulk := func() time.Duration {
+			t.Helper()
+			started := time.Now()
+			if err := q.Do(t.Context(), wire.LaneBulk, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}}); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(started)
+		}
+		if took := bulk(); took != 200*time.Millisecond {
+			t.Errorf("bulk alone took %v, want 200ms on two workers", took)
+		}
+		if err := q.Do(t.Context(), wire.LaneInteractive, []item{{3, "U", nil}}); err != nil {
+			t.Fatal(err)
+		}
+		if took := bulk(); took != 300*time.Millisecond {
+			t.Errorf("bulk took %v after an interactive request, want 300ms on one worker", took)
+		}
+		time.Sleep(urgentFor) // of the bubble's clock
+		if took := bulk(); took != 200*time.Millisecond {
+			t.Errorf("bulk took %v a while later, want 200ms", took)
+		}
+	})
+}
+
 func TestAnExpiredRequestIsDroppedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
