@@ -162,7 +162,8 @@ func (c inner) search(ctx context.Context, t *task, k int, within *area) (found,
 	if within != nil && len(within.refs) == 0 {
 		return found{}, nil
 	}
-	q := NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
+	q := NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
+		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
 	if within != nil {
 		q.Within = within.refs
 	}

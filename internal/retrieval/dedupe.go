@@ -42,7 +42,7 @@ func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error
 	}
 	var vectors map[lexical.Ref][]float32
 	if d.cosine < 1 && in.unit == schema.UnitPassage {
-		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, shown); err != nil {
+		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, shown); err != nil {
 			return outcome{}, err
 		}
 	}

@@ -41,6 +41,9 @@ const (
 	// defaultK is how many candidates are returned, and make the context, when
 	// neither the query nor the plan says.
 	defaultK = 10
+	// attempts are how often a plan begins: again when a rebuilt generation
+	// became live while it ran.
+	attempts = 3
 )
 
 // Sources are what stages draw on.
@@ -133,6 +136,14 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
 	result, err := e.run(ctx, plan, q)
+	for range attempts - 1 {
+		var flipped *GenerationError
+		if !errors.As(err, &flipped) {
+			break
+		}
+		span.AddEvent("began again", trace.WithAttributes(attribute.Int("sluice.generation", flipped.Live)))
+		result, err = e.run(ctx, plan, q)
+	}
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
@@ -141,6 +152,7 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 	return result, nil
 }
 
+// run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
 	t, err := newTask(ctx, e.sources, &e.analyzers, q)
 	if err != nil {

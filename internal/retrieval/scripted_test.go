@@ -40,6 +40,10 @@ type scriptedCorpus struct {
 	vectors   map[lexical.Ref][]float32
 	unindexed int
 
+	calls   int             // of sources
+	called  func(calls int) // before each
+	flips   int             // generations that went before the live one
+	places  []int           // generations that runs began with
 	queries []lexical.Query
 	nearest []retrieval.NearestQuery
 }
@@ -92,6 +96,26 @@ func (c *scriptedCorpus) matches(f schema.Filter, v uuid.UUID) bool {
 	return true
 }
 
+// call counts a call of a source.
+func (c *scriptedCorpus) call() {
+	if c.called != nil {
+		c.called(c.calls)
+	}
+	c.calls++
+}
+
+// asked counts a call that asks of a generation.
+func (c *scriptedCorpus) asked(generation int) error {
+	c.call()
+	if generation != c.Generation() {
+		return &retrieval.GenerationError{Asked: generation, Live: c.Generation()}
+	}
+	return nil
+}
+
+// Generation implements lexical.Searcher.
+func (c *scriptedCorpus) Generation() int { return 1 + c.flips }
+
 // all lists the refs of a unit, in order.
 func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 	for d, document := range c.documents {
@@ -114,6 +138,7 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 
 // Open implements retrieval.Lexical.
 func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.Query) (lexical.Searcher, error) {
+	c.call()
 	return c, nil
 }
 
@@ -162,6 +187,9 @@ func (c *scriptedCorpus) Search(q lexical.Query) (lexical.Result, error) {
 
 // Nearest implements retrieval.Vectors.
 func (c *scriptedCorpus) Nearest(_ context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+	if err := c.asked(q.Generation); err != nil {
+		return nil, err
+	}
 	c.nearest = append(c.nearest, q)
 	var hits []retrieval.Hit
 	for _, r := range c.all(schema.UnitPassage) {
@@ -185,7 +213,9 @@ func (c *scriptedCorpus) Encode(_ context.Context, _ wire.Lane, texts []string) 
 
 // Place implements retrieval.Texts, as the methods below.
 func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (retrieval.Place, error) {
-	return retrieval.Place{Language: "en", Unindexed: c.unindexed}, nil
+	c.call()
+	c.places = append(c.places, c.Generation())
+	return retrieval.Place{Language: "en", Generation: c.Generation(), Unindexed: c.unindexed}, nil
 }
 
 func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {
@@ -197,7 +227,10 @@ func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.
 	return out, nil
 }
 
-func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
 	out := map[lexical.Ref]retrieval.Text{}
 	for _, r := range refs {
 		if !c.there(p, r.Version) {
@@ -235,7 +268,10 @@ func (c *scriptedCorpus) SectionRefs(_ context.Context, p schema.Principal, _ uu
 	return out, nil
 }
 
-func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uuid.UUID, places []lexical.Ref) (out []lexical.Ref, err error) {
+func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, places []lexical.Ref) (out []lexical.Ref, err error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
 	for _, r := range c.all(schema.UnitPassage) {
 		s, d := r, r
 		s.Passage, d.Section, d.Passage = -1, -1, -1
@@ -246,7 +282,10 @@ func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uu
 	return out, nil
 }
 
-func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.UUID, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
 	out := map[uuid.UUID][]lexical.Ref{}
 	for _, r := range c.all(schema.UnitSection) {
 		if id, ok := c.clusters[r]; ok && slices.Contains(clusters, id) && c.there(p, r.Version) {
@@ -256,7 +295,10 @@ func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.U
 	return out, nil
 }
 
-func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uuid.UUID, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
 	out := map[lexical.Ref]uuid.UUID{}
 	for _, r := range sections {
 		if id, ok := c.clusters[r]; ok {
@@ -266,7 +308,10 @@ func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uui
 	return out, nil
 }
 
-func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
 	out := map[lexical.Ref][]float32{}
 	for _, r := range passages {
 		if v, ok := c.vectors[r]; ok {

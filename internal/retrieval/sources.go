@@ -36,7 +36,8 @@ type Vectors interface {
 	// ones by passage id, among the passages that are live, that the principal
 	// may see and that match the filter. An unknown collection
 	// gives schema.ErrNotFound, one without vectors none, one whose vectors
-	// are of another space a *SpaceError.
+	// are of another space a *SpaceError, one of which another generation is
+	// live a *GenerationError.
 	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
 }
 
@@ -47,6 +48,8 @@ type NearestQuery struct {
 	Space      string // of Vector
 	Vector     []float32
 	Filter     schema.Filter
+	// Generation is that which the places are of; 0: whichever is live.
+	Generation int
 	// Within restricts to some places when it is not nil: passages, sections
 	// (Passage -1) and whole versions (Section -1 too). It is exact then.
 	Within []lexical.Ref
@@ -78,11 +81,28 @@ func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 
 // Place is what a query needs to know of its collection.
 type Place struct {
-	Language string // BCP 47
+	Language   string // BCP 47
+	Generation int    // that is live
 	// Unindexed counts the visible versions that curation has yet to index:
 	// those that an older build ingested.
 	Unindexed int
 }
+
+// GenerationError says that a collection's live generation is another than the
+// one that was asked of: what a place holds is cut differently there.
+type GenerationError struct {
+	Collection uuid.UUID
+	Asked      int
+	Live       int
+}
+
+func (e *GenerationError) Error() string {
+	return fmt.Sprintf("collection %s was rebuilt meanwhile: generation %d is live, and %d was asked of", e.Collection, e.Live, e.Asked)
+}
+
+// Unwrap makes errors.Is(err, schema.ErrUnavailable) true: asked again, the
+// same question is answered.
+func (e *GenerationError) Unwrap() error { return schema.ErrUnavailable }
 
 // Text is a passage of a live version with its section, which holds its text.
 type Text struct {
@@ -95,7 +115,8 @@ type Text struct {
 
 // Texts are the stored documents. All but Place restrict what they return to
 // live versions that the principal may see: what was deleted since a stage
-// found it is not in the results.
+// found it is not in the results. Those that take a generation, to which alone
+// passages and clusters belong, give a *GenerationError when it is no longer live.
 type Texts interface {
 	// Place describes a collection; schema.ErrNotFound where there is none.
 	Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (Place, error)
@@ -103,17 +124,17 @@ type Texts interface {
 	Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error)
 	// Texts returns the texts of passages. The ref of a section or of a
 	// version stands for its first passage.
-	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, refs []lexical.Ref) (map[lexical.Ref]Text, error)
+	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]Text, error)
 	// ExternalIDs names the documents of versions.
 	ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error)
 	// SectionRefs returns the sections of versions, in reading order.
 	SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error)
 	// PassageRefs returns the passages of sections and versions, in reading order.
-	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, places []lexical.Ref) ([]lexical.Ref, error)
+	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error)
 	// Members returns the sections of clusters by cluster, in reading order.
-	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
+	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
 	// ClustersOf returns the clusters of sections; one without is left out.
-	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
+	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
 	// VectorsOf returns the stored vectors of passages.
-	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
+	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
 }

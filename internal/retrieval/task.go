@@ -100,6 +100,9 @@ func (t *task) searchIndex(ctx context.Context, q lexical.Query) (lexical.Result
 		if t.index, err = t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, open); err != nil {
 			return lexical.Result{}, err
 		}
+		if live := t.index.Generation(); live != t.place.Generation {
+			return lexical.Result{}, &GenerationError{Collection: t.query.Collection, Asked: t.place.Generation, Live: live}
+		}
 		t.clusters = clusters
 	}
 	return t.index.Search(q)
@@ -186,7 +189,7 @@ func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := t.Texts.Members(ctx, t.query.Principal, t.query.Collection, unknown)
+	found, err := t.Texts.Members(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
 	if err != nil {
 		return err
 	}
@@ -240,7 +243,7 @@ func (t *task) locate(ctx context.Context, places []lexical.Ref) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, unknown)
+	found, err := t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
 	if err != nil {
 		return err
 	}
@@ -287,7 +290,7 @@ func (t *task) load(ctx context.Context, refs []lexical.Ref) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	found, err := t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, missing)
+	found, err := t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, t.place.Generation, missing)
 	if err != nil {
 		return err
 	}

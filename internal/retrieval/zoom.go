@@ -118,7 +118,7 @@ func (t *task) children(ctx context.Context, items []item, unit schema.Unit) ([]
 	}
 	switch {
 	case unit == schema.UnitPassage:
-		return t.Texts.PassageRefs(ctx, t.query.Principal, t.query.Collection, refs)
+		return t.Texts.PassageRefs(ctx, t.query.Principal, t.query.Collection, t.place.Generation, refs)
 	case items[0].cluster != uuid.Nil:
 		return refs, nil
 	}

@@ -32,7 +32,7 @@ const maxUnindexed = 1000
 // Versions that curation has not seen are few but for an upgrade and for a bulk
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
-SELECT c.language, (SELECT count(*) FROM (
+SELECT c.language, c.generation, (SELECT count(*) FROM (
     SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
@@ -45,7 +45,7 @@ FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL
 func (r Reader) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
 	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Unindexed)
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}
@@ -105,13 +105,13 @@ func columns(refs []lexical.Ref) places {
 	return out
 }
 
-// args are the parameters of liveSQL and, from $5 on, the refs' ordinals.
-func (c places) args(p schema.Principal, collection uuid.UUID) []any {
-	return []any{p.Tenant, collection, groupsOf(p), c.versions, c.sections, c.passages}
+// args are the parameters of liveSQL and, from $5 on, the refs' ordinals and the
+// generation.
+func (c places) args(p schema.Principal, collection uuid.UUID, generation int) []any {
+	return []any{p.Tenant, collection, groupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
-// generationSQL is the collection's live generation.
-const generationSQL = `(SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2)`
+const liveGenerationSQL = `SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2`
 
 // A section or a whole version stands for its first passage.
 var textsSQL = `
@@ -122,11 +122,11 @@ SELECT a.version_id, a.section, a.passage, l.document_id, l.external_id, l.title
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = greatest(a.section, 0)
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = ` + generationSQL + ` AND p.ordinal = greatest(a.passage, 0)`
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = greatest(a.passage, 0)`
 
 // Texts implements retrieval.Texts.
-func (r Reader) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
-	found, err := collect(ctx, r, p, textsSQL, columns(refs).args(p, collection), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
+func (r Reader) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	found, err := collectOf(ctx, r, p, collection, generation, textsSQL, columns(refs).args(p, collection, generation), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
 		ref, t := &x.key, &x.value
 		var starts, pages []int
 		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage, &t.Document, &t.ExternalID, &t.Title,
@@ -146,7 +146,7 @@ ORDER BY 1, 2`
 
 // SectionRefs implements retrieval.Texts.
 func (r Reader) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
-	out, err := r.refs(ctx, p, sectionRefsSQL, p.Tenant, collection, groupsOf(p), versions)
+	out, err := collect(ctx, r, p, sectionRefsSQL, []any{p.Tenant, collection, groupsOf(p), versions}, scanRef)
 	return out, wrap(err, "list sections of collection %s", collection)
 }
 
@@ -156,12 +156,12 @@ SELECT DISTINCT s.version_id, s.ordinal, p.ordinal
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND (s.ordinal = a.section OR a.section < 0)
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = ` + generationSQL + ` AND (p.ordinal = a.passage OR a.passage < 0)
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND (p.ordinal = a.passage OR a.passage < 0)
 ORDER BY 1, 2, 3`
 
 // PassageRefs implements retrieval.Texts.
-func (r Reader) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, places []lexical.Ref) ([]lexical.Ref, error) {
-	out, err := r.refs(ctx, p, passageRefsSQL, columns(places).args(p, collection)...)
+func (r Reader) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error) {
+	out, err := collectOf(ctx, r, p, collection, generation, passageRefsSQL, columns(places).args(p, collection, generation), scanRef)
 	return out, wrap(err, "list passages of collection %s", collection)
 }
 
@@ -169,14 +169,14 @@ var membersSQL = `
 SELECT m.cluster_id, m.version_id, m.section FROM cluster_members m
 JOIN versions v ON v.tenant_id = $1 AND v.id = m.version_id
 JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
-WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = ` + generationSQL + `
+WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = $5
   AND ` + fmt.Sprintf(visibleSQL, "m.version_id", "$3") + `
 ORDER BY 1, 2, 3`
 
 // Members implements retrieval.Texts.
-func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
 	out := map[uuid.UUID][]lexical.Ref{}
-	found, err := collect(ctx, r, p, membersSQL, []any{p.Tenant, collection, groupsOf(p), clusters}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
+	found, err := collectOf(ctx, r, p, collection, generation, membersSQL, []any{p.Tenant, collection, groupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
 		x.value.Passage = -1
 		err = row.Scan(&x.key, &x.value.Version, &x.value.Section)
 		return x, err
@@ -192,12 +192,12 @@ const clustersOfSQL = `
 SELECT m.version_id, m.section, m.cluster_id
 FROM unnest($3::uuid[], $4::int[]) AS a(version_id, section)
 JOIN cluster_members m ON m.tenant_id = $1 AND m.version_id = a.version_id AND m.section = a.section
- AND m.collection_id = $2 AND m.generation = ` + generationSQL
+ AND m.collection_id = $2 AND m.generation = $5`
 
 // ClustersOf implements retrieval.Texts.
-func (r Reader) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+func (r Reader) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
 	c := columns(sections)
-	found, err := collect(ctx, r, p, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
+	found, err := collectOf(ctx, r, p, collection, generation, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections, generation}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
 		x.key.Passage = -1
 		err = row.Scan(&x.key.Version, &x.key.Section, &x.value)
 		return x, err
@@ -211,11 +211,11 @@ SELECT a.version_id, a.section, a.passage, v.embedding::vector(%[2]d)
 FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = a.section
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $8 AND p.ordinal = a.passage
-JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $7`
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = a.passage
+JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8`
 
 // VectorsOf implements retrieval.Texts.
-func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
 	var out map[lexical.Ref][]float32
 	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
@@ -223,8 +223,11 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 		if err != nil || place == nil {
 			return err
 		}
+		if place.generation != generation {
+			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: place.generation}
+		}
 		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, vectorTable(place.dimension)),
-			append(columns(passages).args(p, collection), place.spaceID, place.generation)...)
+			append(columns(passages).args(p, collection, generation), place.spaceID)...)
 		if err != nil {
 			return err
 		}
@@ -240,11 +243,9 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 	return out, wrap(err, "load vectors of collection %s", collection)
 }
 
-func (r Reader) refs(ctx context.Context, p schema.Principal, sql string, args ...any) ([]lexical.Ref, error) {
-	return collect(ctx, r, p, sql, args, func(row pgx.CollectableRow) (ref lexical.Ref, err error) {
-		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage)
-		return ref, err
-	})
+func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {
+	err = row.Scan(&ref.Version, &ref.Section, &ref.Passage)
+	return ref, err
 }
 
 // collect runs a query as the tenant.
@@ -256,6 +257,32 @@ func collect[T any](ctx context.Context, r Reader, p schema.Principal, sql strin
 		}
 		out, err = pgx.CollectRows(rows, scan)
 		return err
+	})
+	return out, err
+}
+
+// collectOf is collect for what belongs to a generation. That it is still live is
+// seen after the query, which then saw all of it.
+func collectOf[T any](ctx context.Context, r Reader, p schema.Principal, collection uuid.UUID, generation int,
+	sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
+	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var batch pgx.Batch
+		batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+			out, err = pgx.CollectRows(rows, scan)
+			return err
+		})
+		var live int
+		batch.Queue(liveGenerationSQL, p.Tenant, collection).QueryRow(func(row pgx.Row) error { return row.Scan(&live) })
+		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+			if errors.Is(err, pgx.ErrNoRows) {
+				return schema.ErrNotFound
+			}
+			return err
+		}
+		if live != generation {
+			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: live}
+		}
+		return nil
 	})
 	return out, err
 }

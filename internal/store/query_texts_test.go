@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -71,28 +73,28 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 				t.Errorf("%s with groups %v: %d of versions %v, want %v", what, c.groups, len(found), seen, visible)
 			}
 		}
-		texts, err := reader.Texts(t.Context(), p, f.collection, passages)
+		texts, err := reader.Texts(t.Context(), p, f.collection, 1, passages)
 		check("passages", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
 		for ref, x := range texts {
 			if ref.Passage != 1 || x.Section.Text[x.Passage.Start:x.Passage.End] != "é passage. " || x.Title != "A title" || x.ExternalID != x.Document.String() || x.Section.Location(x.Passage.Start) != "page 4" {
 				t.Errorf("the text of %v is %+v", ref, x)
 			}
 		}
-		texts, err = reader.Texts(t.Context(), p, f.collection, slices.Concat(sections))
+		texts, err = reader.Texts(t.Context(), p, f.collection, 1, slices.Concat(sections))
 		check("sections", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
 		named, err := reader.ExternalIDs(t.Context(), p, f.collection, versions)
 		check("names", 1, slices.Collect(maps.Keys(named)), err)
 		refs, err := reader.SectionRefs(t.Context(), p, f.collection, versions)
 		check("sections of versions", 1, versionsOf(refs), err)
-		refs, err = reader.PassageRefs(t.Context(), p, f.collection, sections)
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, 1, sections)
 		check("passages of sections", 2, versionsOf(refs), err)
-		refs, err = reader.PassageRefs(t.Context(), p, f.collection, []lexical.Ref{{Version: open.version, Section: -1, Passage: -1}})
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, 1, []lexical.Ref{{Version: open.version, Section: -1, Passage: -1}})
 		if err != nil || len(refs) != 2 || refs[0] != (lexical.Ref{Version: open.version}) || refs[1].Passage != 1 {
 			t.Errorf("passages of a document: %v, %v", refs, err)
 		}
-		members, err := reader.Members(t.Context(), p, f.collection, []uuid.UUID{cluster, schema.NewID()})
+		members, err := reader.Members(t.Context(), p, f.collection, 1, []uuid.UUID{cluster, schema.NewID()})
 		check("members", 1, versionsOf(members[cluster]), err)
-		found, err := reader.VectorsOf(t.Context(), p, f.collection, passages)
+		found, err := reader.VectorsOf(t.Context(), p, f.collection, 1, passages)
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
 		matching, err := reader.Matching(t.Context(), p, f.collection, nil)
 		check("no filter", 1, matching, err)
@@ -107,6 +109,54 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 	}
 	if _, err := reader.Place(t.Context(), f.a, f.foreign); err == nil {
 		t.Error("another tenant's collection is described")
+	}
+}
+
+// TestReaderTellsOfAnotherGeneration: a place of a generation that is no longer
+// live is not looked up in the one that is.
+func TestReaderTellsOfAnotherGeneration(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(13, 14))
+	d := &planted{vectors: [][]float32{unit(r), unit(r)}}
+	f.plant(t, f.a, f.collection, []*planted{d})
+	reader, memory := f.Reader(), f.Vectors(lexical.NewIndex(f.Store, 1<<20), 1<<20)
+	at := []lexical.Ref{{Version: d.version, Section: 0, Passage: 0}}
+	asks := map[string]func(generation int) error{
+		"texts":    func(g int) error { _, err := reader.Texts(t.Context(), f.a, f.collection, g, at); return err },
+		"passages": func(g int) error { _, err := reader.PassageRefs(t.Context(), f.a, f.collection, g, at); return err },
+		"members": func(g int) error {
+			_, err := reader.Members(t.Context(), f.a, f.collection, g, []uuid.UUID{schema.NewID()})
+			return err
+		},
+		"clusters": func(g int) error { _, err := reader.ClustersOf(t.Context(), f.a, f.collection, g, at); return err },
+		"vectors":  func(g int) error { _, err := reader.VectorsOf(t.Context(), f.a, f.collection, g, at); return err },
+		"nearest": func(g int) error {
+			q := query(f.a, f.collection, unit(r), 3)
+			q.Generation = g
+			_, err := f.Nearest(t.Context(), q)
+			return err
+		},
+		"nearest in memory": func(g int) error {
+			q := query(f.a, f.collection, unit(r), 3)
+			q.Generation = g
+			_, err := memory.Nearest(t.Context(), q)
+			return err
+		},
+	}
+	for live := 1; live <= 2; live++ {
+		run(t, f, f.a, `UPDATE collections SET generation = $2 WHERE id = $1`, f.collection, live)
+		if place, err := reader.Place(t.Context(), f.a, f.collection); err != nil || place.Generation != live {
+			t.Errorf("place is %+v, %v, not of generation %d", place, err, live)
+		}
+		for what, ask := range asks {
+			if err := ask(live); err != nil {
+				t.Errorf("%s of the live generation %d: %v", what, live, err)
+			}
+			var other *retrieval.GenerationError
+			if err := ask(3 - live); !errors.As(err, &other) || other.Live != live || other.Asked != 3-live {
+				t.Errorf("%s of generation %d, when %d is live: %v", what, 3-live, live, err)
+			}
+		}
 	}
 }
 

@@ -111,6 +111,10 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 		known = seen
 		v.known.Store(key, seen)
 	}
+	if q.asked != 0 && q.asked != known.generation {
+		v.known.Delete(key) // one of both is not live, which the store tells
+		return nil, errNotInMemory
+	}
 	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.Query{Unit: schema.UnitPassage, Groups: q.principal.Groups})
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ const (
 type near struct {
 	principal  schema.Principal
 	collection uuid.UUID
+	asked      int // generation; 0: the live one
 	space      string
 	vector     []float32
 	filter     schema.Filter
@@ -124,7 +125,7 @@ func (s *Store) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrie
 }
 
 func nearOf(q retrieval.NearestQuery) near {
-	return near{principal: q.Principal, collection: q.Collection, space: q.Space, vector: q.Vector, filter: q.Filter, within: q.Within, k: q.K}
+	return near{principal: q.Principal, collection: q.Collection, asked: q.Generation, space: q.Space, vector: q.Vector, filter: q.Filter, within: q.Within, k: q.K}
 }
 
 func hitsOf(found []neighbour) []retrieval.Hit {
@@ -146,6 +147,9 @@ func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
 		place, name, err := readVectorPlace(ctx, tx, q.principal.Tenant, q.collection)
 		if err != nil || place == nil || q.k <= 0 {
 			return err
+		}
+		if q.asked != 0 && q.asked != place.generation {
+			return &retrieval.GenerationError{Collection: q.collection, Asked: q.asked, Live: place.generation}
 		}
 		if name != q.space || place.dimension != len(q.vector) {
 			return &retrieval.SpaceError{Collection: q.collection, Stored: name, Served: q.space}
