@@ -31,6 +31,8 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"unit", "name: p\nstages:\n- lexical: {unit: page}", "stages[0].lexical.unit", "passage, section, document, cluster"},
 		{"b", "name: p\nstages:\n- lexical: {b: 1.5}", "stages[0].lexical.b", "from 0 to 1"},
 		{"b is not a number", "name: p\nstages:\n- lexical: {b: NaN}", "stages[0].lexical.b", "from 0 to 1"},
+		{"k1 and b are zero", "name: p\nstages:\n- lexical: {k1: 0, b: 0}", "stages[0].lexical.k1", "leave b out"},
+		{"k1 and b of a component are zero", "name: p\nstages:\n- hybrid: {of: [{lexical: {k1: 0, b: 0.0}}]}", "stages[0].hybrid.of[0].lexical.k1", "leave b out"},
 		{"no components", "name: p\nstages:\n- hybrid: {k: 5}", "stages[0].hybrid.of", "1 to 16"},
 		{"a component's weight", "name: p\nstages:\n- hybrid: {of: [{lexical: {weight: heavy}}]}", "stages[0].hybrid.of[0].lexical.weight", "a number from"},
 		{"a component's field", "name: p\nstages:\n- hybrid: {of: [{dense: {}}, {dense: {unit: section, k: 1}}]}", "stages[0].hybrid.of[1].dense.k", "no such field"},

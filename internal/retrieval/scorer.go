@@ -33,8 +33,11 @@ func readLexical(p *parameters) stage {
 }
 
 func readBM25(p *parameters) bm25 {
-	return bm25{unit: p.unit("unit"), weight: 1, settings: lexical.Settings{
-		K1: p.number("k1", lexical.Defaults.K1, 0, 10), B: p.number("b", lexical.Defaults.B, 0, 1)}}
+	s := lexical.Settings{K1: p.number("k1", lexical.Defaults.K1, 0, 10), B: p.number("b", lexical.Defaults.B, 0, 1)}
+	if s == (lexical.Settings{}) { // which the index takes for its defaults
+		p.fail("k1", "is 0, and so is b: without saturation b does nothing, so leave b out")
+	}
+	return bm25{unit: p.unit("unit"), weight: 1, settings: s}
 }
 
 // readDense reads the stage "dense":
