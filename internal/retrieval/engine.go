@@ -246,6 +246,9 @@ type stage interface {
 	run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
 
+// scoring is a stage that gives its candidates scores of these names.
+type scoring interface{ scores() []string }
+
 // selecting is a stage that changes the context and not the ranking.
 type selecting interface{ selects() }
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 type gradient struct {
@@ -33,13 +31,10 @@ func (gradient) name() string { return "gradient" }
 func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
 	items := slices.Clone(in.items)
 	value := func(c item) float64 { return c.score }
-	if s.score != "" {
+	// A stage has nothing to score by when the question has no word that it
+	// knows: then the candidates' own scores count.
+	if slices.ContainsFunc(items, func(c item) bool { _, ok := c.scores[s.score]; return ok }) {
 		value = func(c item) float64 { return c.scores[s.score] }
-		if len(items) > 0 {
-			if _, ok := items[0].scores[s.score]; !ok {
-				return outcome{}, schema.Invalid("plan", "stage gradient: no stage before gives the score %q", s.score)
-			}
-		}
 		for i := range items {
 			items[i].score = value(items[i])
 		}

@@ -70,6 +70,14 @@ func readHybrid(p *parameters) stage {
 
 func (hybrid) name() string { return "hybrid" }
 
+func (h hybrid) scores() []string {
+	out := []string{"hybrid"}
+	for _, c := range h.of {
+		out = append(out, c.scorer())
+	}
+	return out
+}
+
 func (h hybrid) fit(in schema.Unit) (schema.Unit, error) {
 	for i, c := range h.of {
 		if c.size() != h.unit && !larger(c.size(), h.unit) && !larger(h.unit, c.size()) {

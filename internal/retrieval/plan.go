@@ -76,6 +76,7 @@ func ParsePlan(text []byte) (Plan, error) {
 		return Plan{}, schema.Invalid("stages", "at most %d stages", maxStages)
 	}
 	unit, selected := schema.Unit(""), false
+	scores := map[string]bool{} // that the stages before give
 	for i, node := range stages.Content {
 		field := fmt.Sprintf("stages[%d]", i)
 		s, described, err := readStage(field, node)
@@ -89,6 +90,14 @@ func ParsePlan(text []byte) (Plan, error) {
 			return Plan{}, schema.Invalid(strings.TrimSuffix(field+"."+wrong.Field, "."), "%s", wrong.Problem)
 		} else if err != nil {
 			return Plan{}, err
+		}
+		if g, ok := s.(gradient); ok && g.score != "" && !scores[g.score] {
+			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", g.score, names(scores))
+		}
+		if s, ok := s.(scoring); ok {
+			for _, name := range s.scores() {
+				scores[name] = true
+			}
 		}
 		_, selects := s.(selecting)
 		if _, again := s.(dedupe); selected && !selects && !again {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -49,6 +50,9 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"hybrid goes up", "name: p\nstages:\n- dense\n- hybrid: {unit: section, of: [dense]}", "stages[1].hybrid.unit", "smaller"},
 		{"clusters hold no documents", "name: p\nstages:\n- lexical: {unit: cluster}\n- zoom: {to: document}", "stages[1].zoom.to", "smaller"},
 		{"scores after the selection", "name: p\nstages:\n- dense\n- limit\n- lexical", "stages[2].lexical", "selects"},
+		{"a score that no stage gives", "name: p\nstages:\n- dense\n- gradient: {score: hybrid}", "stages[1].gradient.score", "dense.passage"},
+		{"a score of a later stage", "name: p\nstages:\n- dense\n- gradient: {score: lexical.section}\n- limit", "stages[1].gradient.score", "dense.passage"},
+		{"a zoom that scores nothing", "name: p\nstages:\n- lexical: {unit: section}\n- zoom\n- gradient: {score: lexical.passage}", "stages[2].gradient.score", "lexical.section"},
 		{"proximity comes first", "name: p\nstages: [proximity]", "stages[0].proximity", "nothing"},
 		{"proximity reads documents", "name: p\nstages: [lexical: {unit: document}, proximity]", "stages[1].proximity", "documents"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
@@ -67,6 +71,29 @@ func TestParsePlan(t *testing.T) {
 		p, err := retrieval.ParsePlan([]byte(text))
 		if err != nil || p.Name != "p" || p.Stages()[0].Stage != "dense" {
 			t.Errorf("%q: got %+v, %v", text, p, err)
+		}
+	}
+}
+
+// TestGradientTakesAnyScoreOfTheStagesBefore: each name that a stage is said to
+// give is one that its candidates have.
+func TestGradientTakesAnyScoreOfTheStagesBefore(t *testing.T) {
+	for stages, names := range map[string][]string{
+		"- hybrid: {of: [lexical, {dense: {unit: section}}, {lexical: {unit: cluster}}]}\n- proximity\n": {"hybrid", "lexical.passage", "dense.section", "lexical.cluster", "coverage", "ordered", "proximity", "sentence"},
+		"- lexical: {unit: document}\n- zoom: {to: passage, per: 2}\n":                                   {"lexical.document", "lexical.passage"},
+		"- dense: {unit: document}\n- zoom: {to: section}\n- lexical: {unit: section}\n":                 {"dense.document", "lexical.section"},
+	} {
+		for _, name := range names {
+			c := corpus([]int{1})
+			c.lexical = map[lexical.Ref]float64{doc(0): 1, section(0, 0): 1, passage(0, 0, 0): 1}
+			c.dense[passage(0, 0, 0)] = 1
+			got := c.run(t, stages+"- gradient: {score: "+name+"}")
+			if len(got.Candidates) != 1 {
+				t.Fatalf("%s found %d candidates", stages, len(got.Candidates))
+			}
+			if _, ok := got.Candidates[0].Scores[name]; !ok {
+				t.Errorf("%s: no score %s, only %v", stages, name, got.Candidates[0].Scores)
+			}
 		}
 	}
 }

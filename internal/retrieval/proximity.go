@@ -39,6 +39,10 @@ func readProximity(p *parameters) stage {
 
 func (proximity) name() string { return "proximity" }
 
+func (proximity) scores() []string {
+	return []string{"coverage", "ordered", "proximity", "sentence"}
+}
+
 func (proximity) fit(in schema.Unit) (schema.Unit, error) {
 	if in != schema.UnitPassage && in != schema.UnitSection {
 		return "", schema.Invalid("", "reads passages or sections: the stages before give %s", orNothing(in))

@@ -52,6 +52,8 @@ func readDense(p *parameters) stage {
 
 func (s scorer) name() string { return s.kind }
 
+func (s scorer) scores() []string { return []string{s.of.scorer()} }
+
 func (s scorer) fit(in schema.Unit) (schema.Unit, error) { return fitUnit(in, s.of.size()) }
 
 // fitUnit checks that units of size can be found in, or are, what came before.

@@ -62,10 +62,9 @@ func TestGradientByANamedScore(t *testing.T) {
 	}
 	got := c.run(t, "- lexical\n- dense\n- gradient: {min_k: 1, score: lexical.passage}")
 	want(t, "context", got.Context, []int{3, 0, 1, 2}) // candidates are by dense; the context by the named score
-	_, err := c.try(t, "- lexical\n- gradient: {score: pair}")
-	if err == nil || !strings.Contains(err.Error(), `"pair"`) {
-		t.Errorf("a score that no stage gives: %v", err)
-	}
+	// Proximity scores nothing by a question without words.
+	got = c.run(t, "- dense\n- proximity\n- gradient: {min_k: 2, g: 1, score: ordered}", func(q *wire.Query) { q.Text = "?!" })
+	want(t, "context without words", got.Context, []int{0, 1})
 }
 
 func TestOrderPutsTheBestAtBothEnds(t *testing.T) {

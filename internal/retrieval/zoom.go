@@ -36,6 +36,13 @@ func readZoom(p *parameters) stage {
 
 func (zoom) name() string { return "zoom" }
 
+func (z zoom) scores() []string {
+	if z.k == 0 && z.per == 0 {
+		return nil
+	}
+	return []string{"lexical." + string(z.to)}
+}
+
 func (z zoom) fit(in schema.Unit) (schema.Unit, error) {
 	switch {
 	case in == "":
