@@ -163,6 +163,9 @@ func (t *task) documents(ctx context.Context, ranking candidates) ([]schema.Rank
 	if t.query.Documents == 0 || len(ranking.items) == 0 {
 		return nil, nil
 	}
+	if _, err := t.refsOf(ctx, keys(ranking.items)); err != nil { // all clusters with one statement
+		return nil, err
+	}
 	var versions []uuid.UUID
 	scores := map[uuid.UUID]float64{}
 	for _, c := range ranking.items {

@@ -45,6 +45,7 @@ type scriptedCorpus struct {
 	flips   int             // generations that went before the live one
 	places  []int           // generations that runs began with
 	queries []lexical.Query
+	members int // calls of Members
 	nearest []retrieval.NearestQuery
 }
 
@@ -286,6 +287,7 @@ func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.U
 	if err := c.asked(generation); err != nil {
 		return nil, err
 	}
+	c.members++
 	out := map[uuid.UUID][]lexical.Ref{}
 	for _, r := range c.all(schema.UnitSection) {
 		if id, ok := c.clusters[r]; ok && slices.Contains(clusters, id) && c.there(p, r.Version) {

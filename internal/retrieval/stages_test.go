@@ -372,3 +372,15 @@ func TestNothingFound(t *testing.T) {
 		}
 	}
 }
+
+func TestDocumentsOfAllClustersAreLookedUpAtOnce(t *testing.T) {
+	c := corpus([]int{1}, []int{1}, []int{1}, []int{1}, []int{1})
+	for d := range 5 {
+		c.clusters[section(d, 0)] = clusterID(d)
+		c.byCluster[clusterID(d)] = float64(9 - d)
+	}
+	got := c.run(t, "- lexical: {unit: cluster}", func(q *wire.Query) { q.K = 1 })
+	if want(t, "documents", documents(got), []string{"a", "b", "c", "d", "e"}); c.members > 2 { // what is shown, and the rest
+		t.Errorf("%d statements list the members of 5 clusters", c.members)
+	}
+}
