@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -29,9 +30,13 @@ type Analyzer struct {
 	terms termCache
 }
 
+// analyzers are those made so far, by language: each remembers the terms of the
+// words that it met, for all who analyse that language.
+var analyzers sync.Map
+
 // NewAnalyzer returns the analyser of a language (BCP 47, such as "en" or
 // "pt-BR"). A language without a stemmer is analysed into words; an error says
-// that the tag is malformed.
+// that the tag is malformed. One is made per language and kept.
 func NewAnalyzer(tag string) (*Analyzer, error) {
 	parsed, err := language.Parse(tag)
 	if err != nil {
@@ -39,11 +44,20 @@ func NewAnalyzer(tag string) (*Analyzer, error) {
 	}
 	base, _, _ := parsed.Raw() // Base would guess at English
 	code := base.String()
-	a := &Analyzer{rules: languages[code], plain: code != "tr" && code != "az"}
-	if !a.plain {
+	rules, known := languages[code]
+	turkic := code == "tr" || code == "az"
+	if !known && !turkic {
+		code = "" // all the others are analysed alike
+	}
+	if a, ok := analyzers.Load(code); ok {
+		return a.(*Analyzer), nil
+	}
+	a := &Analyzer{rules: rules, plain: !turkic}
+	if turkic {
 		a.rules.lower = unicode.TurkishCase
 	}
-	return a, nil
+	kept, _ := analyzers.LoadOrStore(code, a)
+	return kept.(*Analyzer), nil
 }
 
 // Terms returns the terms of text, in its order.
