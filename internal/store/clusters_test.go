@@ -112,7 +112,7 @@ func (f *fixture) together(t *testing.T, p schema.Principal, want bool, a, b *pa
 
 const (
 	overSQL = `
-SELECT count(*) FROM (SELECT FROM cluster_members WHERE collection_id = $1 GROUP BY cluster_id HAVING sum(tokens) > 4000 AND count(*) > 1) x`
+SELECT count(*) FROM (SELECT FROM cluster_members WHERE collection_id = $1 GROUP BY cluster_id HAVING sum(tokens) > 4000) x`
 	wrongClustersSQL = `
 SELECT count(*) FROM clusters c FULL JOIN
     (SELECT cluster_id, generation, sum(tokens) AS tokens, count(*) AS sections FROM cluster_members WHERE collection_id = $1 GROUP BY 1, 2) m
