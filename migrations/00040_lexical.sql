@@ -97,6 +97,8 @@ DROP FUNCTION sluice_uncurate();
 DROP FUNCTION sluice_bury();
 ALTER TABLE versions DROP COLUMN curated;
 DROP TABLE lexical_entries, lexical_pages, lexical_segments;
+-- The older schema knows one generation. What a collection has of others goes; one
+-- whose live generation is not the first must be uploaded again.
 DELETE FROM passages WHERE generation > 1;
 ALTER TABLE passages DROP COLUMN generation;
 ALTER TABLE passages ADD CONSTRAINT passages_ordinal UNIQUE (section_id, ordinal, tenant_id);

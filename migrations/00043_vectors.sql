@@ -65,6 +65,8 @@ CREATE POLICY system ON vector_shards FOR SELECT TO sluice_system USING (true);
 
 -- +goose Down
 DROP TABLE vector_shards;
+-- The older schema knows one generation, so the vectors of others go: a collection
+-- whose live generation is not the first is without vectors after this.
 -- The owner is under row-level security, too: it is lifted while rows move.
 -- +goose StatementBegin
 DO $$
