@@ -43,12 +43,12 @@ SELECT n.external_id, b.external_id, s.id
 FROM unnest($3::text[], $4::text[]) AS n(external_id, folder)
 CROSS JOIN LATERAL (
     (SELECT d.external_id, d.live_version_id FROM documents d
-     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
+     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
        AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
      ORDER BY d.external_id COLLATE "C" DESC LIMIT $5)
     UNION ALL
     (SELECT d.external_id, d.live_version_id FROM documents d
-     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
+     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
      ORDER BY d.external_id COLLATE "C" LIMIT $5)) b
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0`
 
