@@ -10,6 +10,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -45,6 +46,8 @@ type Store struct {
 	pool    *pgxpool.Pool
 	options Options
 	vectors vectorTables
+
+	notOwner sync.Once // said that partitions stay
 }
 
 const (
@@ -150,6 +153,7 @@ func enter(ctx context.Context, conn *pgx.Conn) error {
 	if err := pgxvector.RegisterTypes(ctx, conn); err != nil {
 		return fmt.Errorf("look up vector types: %w", err)
 	}
+	registerHalf(conn.TypeMap())
 	registerUUID(conn.TypeMap())
 	if _, err := conn.Exec(ctx, `SET ROLE sluice_app`); err != nil {
 		return fmt.Errorf("take role sluice_app: %w", err)
