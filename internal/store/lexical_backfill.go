@@ -106,6 +106,14 @@ func (s *Store) backfill(ctx context.Context, at place, language string, limit i
 				if err := indexStored(ctx, tx, at, versions, texts, analyzer); err != nil {
 					return err
 				}
+				// An older build kept no links; those inside the text come with the next upload.
+				var given linkRows
+				if err := given.addGiven(ctx, tx, at.tenant, versions); err != nil {
+					return err
+				}
+				if err := given.write(ctx, tx, at.tenant, at.collection); err != nil {
+					return err
+				}
 			}
 			done = len(versions)
 		}
