@@ -19,10 +19,11 @@ type dedupe struct {
 //
 //	dedupe: {cosine: 0.9, depth: 50}
 //
-// Redundancy removal as in ChunkRAG: of the first depth candidates those go
-// whose text lies inside a better one's, or is the same but for case, spaces and
-// punctuation, or whose vector's cosine to a better one's is above the
-// threshold (1: vectors do not count). The rest follows unseen.
+// Redundancy removal as in ChunkRAG: of the first depth candidates those go that
+// show the same passage as a better one, whose text is the same but for case,
+// spaces and punctuation, or whose vector's cosine to a better one's is above the
+// threshold (1: vectors do not count). The rest follows unseen. One text does not
+// lie inside another's: the candidates are of one unit, and units do not overlap.
 func readDedupe(p *parameters) stage {
 	return dedupe{cosine: p.number("cosine", 0.9, 0, 1), depth: p.whole("depth", 50, 1, 500)}
 }
