@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/text"
@@ -90,7 +89,7 @@ func (w *writer) tables(ctx context.Context) error {
 // vectors begin at row of v.
 func appendPassages(rows [][]any, version uuid.UUID, sec batch.Section, v batch.Vectors, row *int) [][]any {
 	for _, p := range sec.Passages {
-		rows = append(rows, []any{p.ID, sec.ID, version, p.Ordinal, p.Start, p.End, p.Tokens, pgvector.NewHalfVector(v.Row(*row))})
+		rows = append(rows, []any{p.ID, sec.ID, version, p.Ordinal, p.Start, p.End, p.Tokens, halfRow(v.Bits(*row))})
 		*row++
 	}
 	return rows

@@ -28,10 +28,13 @@ func (v Vectors) Len() int {
 	return len(v.Half) / v.Dimension
 }
 
+// Bits returns row i as it is; it shares v's memory.
+func (v Vectors) Bits(i int) []uint16 { return v.Half[i*v.Dimension : (i+1)*v.Dimension] }
+
 // Row returns row i as float32.
 func (v Vectors) Row(i int) []float32 {
 	out := make([]float32, v.Dimension)
-	for j, h := range v.Half[i*v.Dimension : (i+1)*v.Dimension] {
+	for j, h := range v.Bits(i) {
 		out[j] = float16.Frombits(h).Float32()
 	}
 	return out
