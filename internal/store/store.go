@@ -154,7 +154,6 @@ func enter(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look up vector types: %w", err)
 	}
 	registerHalf(conn.TypeMap())
-	registerHalf(conn.TypeMap())
 	registerUUID(conn.TypeMap())
 	if _, err := conn.Exec(ctx, `SET ROLE sluice_app`); err != nil {
 		return fmt.Errorf("take role sluice_app: %w", err)
