@@ -15,7 +15,10 @@ import (
 )
 
 const (
-	// A walk from collection to collection: one has any number of versions.
+	// A walk from collection to collection: one has any number of versions. What
+	// follows is found where its workflow was lost behind the step that marks
+	// versions. So many segments of one tier, of which eight fit in a merge or four
+	// of the largest do, are due for certain (dueMerge); there are few of them.
 	toCurateSQL = `
 WITH RECURSIVE walk AS (
     (SELECT collection_id, tenant_id FROM versions
@@ -37,6 +40,18 @@ UNION
 (SELECT tenant_id, collection_id FROM generations
  WHERE state IN ('retired', 'cancelled', 'failed') AND removed_at IS NULL AND finished_at < now() - $3::interval AND collection_id > $1
  GROUP BY 1, 2 ORDER BY 2 LIMIT $4)
+UNION
+(SELECT tenant_id, collection_id FROM lexical_segments s
+ WHERE merged_at IS NULL AND bytes < 33554432 AND created_at < now() - $2::interval AND collection_id > $1 AND NOT EXISTS (
+     SELECT FROM generations g WHERE g.tenant_id = s.tenant_id AND g.collection_id = s.collection_id AND g.number = s.generation AND g.state <> 'live')
+ GROUP BY tenant_id, collection_id, generation, width_bucket(bytes, '{1048576,8388608}'::bigint[])
+ HAVING count(*) >= $5 ORDER BY 2 LIMIT $4)
+UNION
+(SELECT tenant_id, collection_id FROM vector_shards
+ WHERE indexed IS NULL AND retired_at IS NULL AND created_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)
+UNION
+(SELECT tenant_id, collection_id FROM reclusterings
+ WHERE asked_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)
 ORDER BY 2 LIMIT $4`
 
 	removableSQL = `
@@ -60,12 +75,13 @@ WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages
 
 // Uncurated lists up to limit collections of all tenants behind one, in the
 // order of their ids, that need curation and that none has seen to: they have
-// versions that came or went longer than age ago, or something that was
-// replaced longer than keep ago.
+// versions that came or went, segments to merge, a shard without an index or
+// clusters to be made anew for longer than age, or something that was replaced
+// longer than keep ago.
 func (s *Store) Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
 	var out []wire.Curation
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, toCurateSQL, after, age, keep, limit)
+		rows, err := tx.Query(ctx, toCurateSQL, after, age, keep, limit, mergeFan)
 		if err != nil {
 			return err
 		}
@@ -147,7 +163,7 @@ func (s *Store) removeDerived(ctx context.Context, tenant, collection uuid.UUID,
 // purgedTables are what belongs to a collection beside its versions, by the key
 // by which some rows of it are taken.
 var purgedTables = []struct{ table, key string }{
-	{"cluster_members", "section_id"}, {"clusters", "id"}, {"clusterings", "generation"},
+	{"cluster_members", "section_id"}, {"clusters", "id"}, {"clusterings", "generation"}, {"reclusterings", "collection_id"},
 	{"links", "version_id"}, {"lexical_entries", "id"}, {"generations", "number"},
 }
 

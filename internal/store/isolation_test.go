@@ -32,11 +32,12 @@ var systemColumns = map[string]string{
 	"goose_db_version": "id is_applied tstamp version_id",
 	"idempotency":      "created_at key tenant_id",
 	"leases":           "attempt expires_at holder kind subject_id tenant_id",
-	"lexical_segments": "collection_id merged_at tenant_id",
+	"lexical_segments": "bytes collection_id created_at generation merged_at tenant_id",
 	"outbox":           "created_at id message_id payload subject tenant_id trace",
 	"questions":        "async attempt collection_id created_at id queued_at state tenant_id trace",
+	"reclusterings":    "asked_at collection_id tenant_id",
 	"tenants":          "created_at id max_bytes max_documents name",
-	"vector_shards":    "dimension id retired_at tenant_id",
+	"vector_shards":    "collection_id created_at dimension id indexed retired_at tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"retired_at state tenant_id trace",
 }
