@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -34,15 +35,15 @@ ORDER BY c.generation FOR UPDATE OF c`
 
 	// Versions that left come first: they make room.
 	uncuratedSQL = `
-SELECT id, state = 'ready', section_count FROM versions
+SELECT id, state = 'ready', section_count, relinked_at FROM versions
 WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')
 ORDER BY state = 'ready', id LIMIT $3`
 	countUncuratedSQL = `
 SELECT count(*) FROM versions
 WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')`
 	lockCuratedSQL = `
-SELECT id, state = 'ready' FROM versions WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
-	markCuratedSQL = `UPDATE versions SET curated = true WHERE tenant_id = $1 AND id = ANY ($2)`
+SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
+	markCuratedSQL = `UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
 
 	putMembersSQL = `
 INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
@@ -97,6 +98,8 @@ type clustering struct {
 // curated are the versions of one call.
 type curated struct {
 	came, left []uuid.UUID
+	// When the links of some that came changed: those are placed again.
+	relinked map[uuid.UUID]time.Time
 }
 
 func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
@@ -190,7 +193,7 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 
 // uncurated chooses what one call does.
 func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
-	var out curated
+	out := curated{relinked: map[uuid.UUID]time.Time{}}
 	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, curatedVersions)
 	if err != nil {
 		return out, fmt.Errorf("list changed versions: %w", err)
@@ -198,13 +201,17 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	var id uuid.UUID
 	var ready bool
 	var sections, sum int
-	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &sections}, func() error {
+	var relinked *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &sections, &relinked}, func() error {
 		switch {
 		case !ready:
 			out.left = append(out.left, id)
 		case sum+sections <= curatedSections || len(out.came) == 0:
 			sum += sections
 			out.came = append(out.came, id)
+			if relinked != nil {
+				out.relinked[id] = *relinked
+			}
 		}
 		return nil
 	})
@@ -258,9 +265,11 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 	}
 	var id uuid.UUID
 	var ready bool
+	var relinked *time.Time
 	seen := 0
-	_, err = pgx.ForEachRow(rows, []any{&id, &ready}, func() error {
-		if seen++; ready != was[id] {
+	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &relinked}, func() error {
+		at, linked := changed.relinked[id]
+		if seen++; ready != was[id] || ready && (linked != (relinked != nil) || linked && !at.Equal(*relinked)) {
 			return fmt.Errorf("version %s changed: %w", id, errRepeat)
 		}
 		return nil

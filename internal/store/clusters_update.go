@@ -6,6 +6,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -44,7 +45,8 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	if err != nil {
 		return out, err
 	}
-	shrunk, err := ids(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, changed.left))
+	moved := slices.Collect(maps.Keys(changed.relinked))
+	shrunk, err := ids(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
 	if err != nil {
 		return out, fmt.Errorf("find clusters that lose sections: %w", err)
 	}
@@ -56,13 +58,25 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		leaves[v] = true
 	}
 	var removed []uuid.UUID
-	seeds := slices.Clone(came)
+	var seeds []sectionRow
+	var sections []cluster.Section
 	for _, s := range out.sections {
-		if leaves[s.version] {
+		_, again := changed.relinked[s.version]
+		switch {
+		case leaves[s.version]:
 			removed = append(removed, s.id)
-		} else {
+		case again:
+			// It leaves its cluster, as a section that nobody has, and comes again.
+			sections = append(sections, cluster.Section{ID: uuid.Nil, Tokens: s.tokens, Cluster: s.cluster})
+			s.cluster = uuid.Nil
+			came = append(came, s)
+		default:
 			seeds = append(seeds, s)
 		}
+	}
+	seeds = append(seeds, came...)
+	if len(sections) > 0 {
+		removed = append(removed, uuid.Nil)
 	}
 	for _, s := range came {
 		out.sections[s.id] = s
@@ -77,7 +91,6 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	if err := c.related(ctx, edges, out.sections); err != nil {
 		return out, err
 	}
-	var sections []cluster.Section
 	for _, s := range out.sections {
 		sections = append(sections, cluster.Section{ID: s.id, Tokens: s.tokens, Cluster: s.cluster})
 	}

@@ -56,6 +56,7 @@ SELECT id, encode(sha256, 'hex'), given_title, metadata,
 FROM versions v WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
 	setFingerprintSQL = `UPDATE versions SET fingerprint = $3 WHERE tenant_id = $1 AND id = $2`
 	setMetadataSQL    = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
+	uncurateSQL       = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
 	dropLabelsSQL     = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
 	dropMetadataSQL   = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
 )
@@ -292,13 +293,17 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 			return err
 		}
 		if c.Metadata != nil && d.live != nil {
-			if err := relinkGiven(ctx, tx, p.Tenant, d.collection, []uuid.UUID{*d.live}); err != nil {
+			if err := relinkGiven(ctx, tx, p.Tenant, d.collection, *d.live); err != nil {
 				return err
 			}
 		}
 		if c.Labels != nil && d.live != nil {
 			if err := relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
 				return err
+			}
+			// So that curation comes, to merge the segments of one document.
+			if _, err := tx.Exec(ctx, uncurateSQL, p.Tenant, *d.live); err != nil {
+				return fmt.Errorf("leave it to curation: %w", err)
 			}
 		}
 		messages := outbox{tenant: p.Tenant, trace: traceparent(ctx)}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -23,7 +24,8 @@ SELECT $1, $2, l.* FROM unnest($3::uuid[], $4::int[], $5::text[], $6::bigint[]) 
 ON CONFLICT DO NOTHING`
 	givenLinksSQL = `
 SELECT id, metadata -> 'links' FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND metadata ? 'links'`
-	dropGivenLinksSQL = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2) AND section = -1`
+	dropGivenLinksSQL = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2) AND section = -1 RETURNING target`
+	relinkedSQL       = `UPDATE versions SET curated = false, relinked_at = clock_timestamp() WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
 	purgeLinksSQL     = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
 	// ofDocument is the place of the links that a document's metadata names.
@@ -123,14 +125,33 @@ func givenLinks(value []byte) []string {
 	return out
 }
 
-// relinkGiven writes anew what the metadata of versions of one collection names.
-func relinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, versions []uuid.UUID) error {
-	if _, err := tx.Exec(ctx, dropGivenLinksSQL, tenant, versions); err != nil {
+// relinkGiven writes anew what the metadata of a live version names, and leaves
+// its sections to curation if that is something else than before.
+func relinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection, version uuid.UUID) error {
+	list := []uuid.UUID{version}
+	rows, err := tx.Query(ctx, dropGivenLinksSQL, tenant, list)
+	if err != nil {
 		return fmt.Errorf("drop links of metadata: %w", err)
 	}
-	var rows linkRows
-	if err := rows.addGiven(ctx, tx, tenant, versions); err != nil {
+	before, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("drop links of metadata: %w", err)
+	}
+	var now linkRows
+	if err := now.addGiven(ctx, tx, tenant, list); err != nil {
 		return err
 	}
-	return rows.write(ctx, tx, tenant, collection)
+	if err := now.write(ctx, tx, tenant, collection); err != nil {
+		return err
+	}
+	after := slices.Clone(now.targets)
+	slices.Sort(after)
+	slices.Sort(before)
+	if slices.Equal(before, slices.Compact(after)) {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, relinkedSQL, tenant, version); err != nil {
+		return fmt.Errorf("leave its links to curation: %w", err)
+	}
+	return nil
 }

@@ -1,0 +1,247 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// waiting tells whether the reconciler would begin a curation of the collection
+// now.
+func (f *fixture) waiting(t *testing.T) bool {
+	t.Helper()
+	list, err := f.Uncurated(t.Context(), uuid.Nil, -time.Minute, time.Hour, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		if c.Collection == f.collection {
+			return true
+		}
+	}
+	return false
+}
+
+// expectWaiting checks that of one state.
+func (f *fixture) expectWaiting(t *testing.T, want bool, when string) {
+	t.Helper()
+	if got := f.waiting(t); got != want {
+		t.Errorf("%s: the reconciler finds the collection: %v", when, got)
+	}
+}
+
+const liveSegmentsSQL = `SELECT count(*) FROM lexical_segments WHERE collection_id = $1 AND merged_at IS NULL`
+
+func TestRelabelledDocumentsAreMerged(t *testing.T) {
+	f := setUp(t, store.Options{})
+	var list []*written
+	for i := range 100 {
+		list = append(list, &written{name: fmt.Sprint(i), body: fmt.Sprintf("heron number%d", i)})
+	}
+	f.write(t, f.a, f.collection, list...)
+	f.curateAll(t, f.a, f.collection)
+	f.expectWaiting(t, false, "after curation")
+	const shapeSQL = `SELECT string_agg(section_id::text || cluster_id::text, ' ' ORDER BY section_id) FROM cluster_members`
+	before := one[string](t, f, f.a, shapeSQL)
+	for i, w := range list {
+		if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Labels: &[]string{"hr"}}); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			f.expectWaiting(t, true, "after one was labelled anew")
+		}
+	}
+	f.curateAll(t, f.a, f.collection)
+	f.checkClusters(t, f.a, f.collection, 1)
+	if after := one[string](t, f, f.a, shapeSQL); after != before {
+		t.Error("labels changed the clusters")
+	}
+	mergeAll(t, f)
+	if n := one[int](t, f, f.a, liveSegmentsSQL, f.collection); n > 15 {
+		t.Errorf("%d segments are left", n)
+	}
+	f.expectWaiting(t, false, "after curation again")
+	as := f.a
+	as.Groups = []string{"hr"}
+	expect(t, newIndex(f), as, f.collection, "number42", list[42])
+	expect(t, newIndex(f), f.a, f.collection, "number42")
+}
+
+func TestOtherLinksOfMetadataMoveSections(t *testing.T) {
+	f := setUp(t, store.Options{})
+	a := &page{name: "x/a", tokens: []int{900, 900}, given: []any{"y/b"}}
+	b := &page{name: "y/b", tokens: []int{900}}
+	c := &page{name: "z/c", tokens: []int{900}}
+	d := &page{name: "w/d", tokens: []int{900}, links: []string{"/z/c"}}
+	f.pages(t, f.a, f.collection, a, b, c, d)
+	f.curateAll(t, f.a, f.collection)
+	f.together(t, f.a, true, a, b)
+	f.together(t, f.a, false, a, c)
+	links := func(target string) {
+		t.Helper()
+		if _, err := f.UpdateDocument(t.Context(), f.a, a.id, schema.DocumentChange{Metadata: &schema.Metadata{"links": target}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	links("z/c")
+	f.expectWaiting(t, true, "after its links changed")
+	f.curateAll(t, f.a, f.collection)
+	f.checkClusters(t, f.a, f.collection, 1)
+	f.together(t, f.a, true, a, c)
+	f.together(t, f.a, false, a, b)
+	links("z/c")
+	f.expectWaiting(t, false, "after the same links were given again")
+}
+
+// What a workflow leaves that was lost behind the step that marks versions.
+func TestReconcilerFindsWhatClusteringHides(t *testing.T) {
+	f := setUp(t, store.Options{OwnVectorsAbove: 10})
+	for i := range 8 {
+		f.write(t, f.a, f.collection, &written{name: fmt.Sprint(i), body: "heron"})
+		f.curateAll(t, f.a, f.collection)
+		f.expectWaiting(t, i == 7, fmt.Sprintf("with %d segments", i+1))
+	}
+	list, err := f.Uncurated(t.Context(), uuid.Nil, time.Hour, time.Hour, 10)
+	if err != nil || len(list) > 0 {
+		t.Errorf("too early: %v, %v", list, err)
+	}
+	if n := mergeAll(t, f); n != 1 {
+		t.Errorf("%d merges", n)
+	}
+	f.expectWaiting(t, false, "after the merge")
+
+	r := rand.New(rand.NewPCG(51, 52))
+	p := &planted{}
+	for range 50 {
+		p.vectors = append(p.vectors, unit(r))
+	}
+	f.plant(t, f.a, f.collection, []*planted{p})
+	f.curateAll(t, f.a, f.collection)
+	if _, err := f.TendVectors(t.Context(), f.a.Tenant, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	f.expectWaiting(t, true, "with a shard that has no index")
+	f.tend(t, f.a, f.collection)
+	f.expectWaiting(t, false, "with the index")
+}
+
+func TestBackfillWritesGivenLinks(t *testing.T) {
+	f := setUp(t, store.Options{})
+	a := &page{name: "a", tokens: []int{10}, given: []any{"b"}}
+	b := &page{name: "b", tokens: []int{10}}
+	f.pages(t, f.a, f.collection, a, b)
+	for _, table := range []string{"links", "lexical_entries", "lexical_pages", "lexical_segments"} {
+		run(t, f, f.a, `DELETE FROM `+table)
+	}
+	if _, _, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.links(t, f.a, a.version); got != "-1:b" {
+		t.Errorf("links %q", got)
+	}
+}
+
+func TestDeletedNeighboursOfAFolderAreSkipped(t *testing.T) {
+	f := setUp(t, store.Options{})
+	// Links keep vectors out of it: only the folder relates first and last.
+	first := &page{name: "f/00", tokens: []int{3000, 900}}
+	var gone []*page
+	for i := range 20 {
+		gone = append(gone, &page{name: fmt.Sprintf("f/%02d", i+1), tokens: []int{10}})
+	}
+	f.pages(t, f.a, f.collection, append(gone, first)...)
+	for _, g := range gone {
+		if err := f.DeleteDocument(t.Context(), f.a, g.id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.curateAll(t, f.a, f.collection)
+	last := &page{name: "f/99", tokens: []int{50}, given: []any{"nowhere"}}
+	// Nearer by vector than the one of its folder.
+	f.pages(t, f.a, f.collection, last)
+	run(t, f, f.a, `DELETE FROM vectors_256`)
+	f.curateAll(t, f.a, f.collection)
+	f.together(t, f.a, true, first, last)
+}
+
+// A version that leaves while a rebuild has computed its clusters is in none.
+func TestVersionLeavesDuringARebuild(t *testing.T) {
+	f := setUp(t, store.Options{})
+	a := &page{name: "a.md", tokens: []int{900}, links: []string{"b.md"}}
+	b := &page{name: "b.md", tokens: []int{900}}
+	alone := &page{name: "z/c.md", tokens: []int{3900}}
+	f.pages(t, f.a, f.collection, a, b, alone)
+	f.curateAll(t, f.a, f.collection)
+	f.together(t, f.a, true, a, b)
+	rebuilder := open(t, f.url, store.Options{Name: "rebuilder"})
+	done := make(chan error, 1)
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `UPDATE versions SET state = 'superseded' WHERE id = ANY ($1)`, []uuid.UUID{a.version, alone.version}); err != nil {
+			return err
+		}
+		go func() {
+			_, err := rebuilder.RebuildClusters(context.WithoutCancel(ctx), f.a.Tenant, f.collection, 1)
+			done <- err
+		}()
+		f.awaitLock(t, "rebuilder")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	f.checkClusters(t, f.a, f.collection, 1)
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM cluster_members`); n != 1 {
+		t.Errorf("%d members, want the one section that stayed", n)
+	}
+}
+
+// A process whose login may not change tables purges all the same.
+func TestPurgeWithoutTheRightToDropShards(t *testing.T) {
+	f := setUp(t, store.Options{OwnVectorsAbove: 10, KeepSuperseded: -1})
+	r := rand.New(rand.NewPCG(53, 54))
+	d := &planted{}
+	for range 50 {
+		d.vectors = append(d.vectors, unit(r))
+	}
+	f.plant(t, f.a, f.collection, []*planted{d})
+	f.tend(t, f.a, f.collection)
+	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	f.tend(t, f.a, f.collection) // retires its shard
+	role := fmt.Sprintf("plain_%x", schema.NewID())
+	admin := adminOf(t, f.url)
+	execute(t, admin, `CREATE ROLE `+role+` LOGIN NOINHERIT PASSWORD 'plain'; GRANT sluice_app, sluice_auth, sluice_system TO `+role)
+	t.Cleanup(func() { execute(t, admin, `DROP ROLE `+role) })
+	at, err := url.Parse(f.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.UserPassword(role, "plain")
+	plain := open(t, at.String(), store.Options{KeepSuperseded: -1})
+	defer plain.Close()
+	for range 2 {
+		if _, err := plain.PurgeOnce(t.Context(), 100); err != nil {
+			t.Errorf("purge: %v", err)
+		}
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM vector_shards WHERE retired_at IS NOT NULL`); n != 1 {
+		t.Errorf("%d shards wait to be dropped", n)
+	}
+	f.purgeAll(t)
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM vector_shards`); n != 0 {
+		t.Errorf("%d shards are left for the owner", n)
+	}
+}
