@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/uuid"
@@ -235,34 +236,30 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]
 	return nearestEdges(found, vectors), nil
 }
 
-// replace writes new clusters of the sections in place of the old ones.
+// replace writes new clusters of the sections in place of the old ones. They are
+// computed first: while the versions are locked, their writers wait.
 func (c clustering) replace(ctx context.Context, all []sectionRow, edges []cluster.Edge) (int, error) {
+	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
+	sections := make([]cluster.Section, len(all))
 	versions := map[uuid.UUID]bool{}
-	for _, s := range all {
+	for i, s := range all {
+		d.sections[s.id] = s
+		sections[i] = cluster.Section{ID: s.id, Tokens: s.tokens}
 		versions[s.version] = true
 	}
-	list := make([]uuid.UUID, 0, len(versions))
-	for v := range versions {
-		list = append(list, v)
-	}
+	d.Diff = cluster.Update(sections, edges, nil, c.options())
 	// Purge waits for this lock, and so sees the members that are written now.
-	still, err := ids(c.tx.Query(ctx, shareVersionsSQL, c.tenant, list))
+	still, err := ids(c.tx.Query(ctx, shareVersionsSQL, c.tenant, slices.Collect(maps.Keys(versions))))
 	if err != nil {
 		return 0, fmt.Errorf("lock versions: %w", err)
 	}
-	clear(versions)
-	for _, v := range still {
-		versions[v] = true
-	}
-	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
-	sections := make([]cluster.Section, 0, len(all))
-	for _, s := range all {
-		if versions[s.version] {
-			d.sections[s.id] = s
-			sections = append(sections, cluster.Section{ID: s.id, Tokens: s.tokens})
+	if len(still) < len(versions) {
+		clear(versions)
+		for _, v := range still {
+			versions[v] = true
 		}
+		d.keep(func(section uuid.UUID) bool { return versions[d.sections[section].version] })
 	}
-	d.Diff = cluster.Update(sections, edges, nil, c.options())
 	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL} {
 		if _, err := c.tx.Exec(ctx, sql, c.tenant, c.collection, &c.generation); err != nil {
 			return 0, fmt.Errorf("drop old clusters: %w", err)
@@ -275,4 +272,18 @@ func (c clustering) replace(ctx context.Context, all []sectionRow, edges []clust
 		return 0, fmt.Errorf("note the rebuild: %w", err)
 	}
 	return len(d.Changed), nil
+}
+
+// keep drops the sections that left while a diff of new clusters was computed.
+func (d *clusterDiff) keep(there func(section uuid.UUID) bool) {
+	d.Moved = slices.DeleteFunc(d.Moved, func(m cluster.Move) bool { return !there(m.Section) })
+	for i := range d.Changed {
+		k := &d.Changed[i]
+		k.Sections = slices.DeleteFunc(k.Sections, func(id uuid.UUID) bool { return !there(id) })
+		k.Tokens = 0
+		for _, id := range k.Sections {
+			k.Tokens += d.sections[id].tokens
+		}
+	}
+	d.Changed = slices.DeleteFunc(d.Changed, func(k cluster.Cluster) bool { return len(k.Sections) == 0 })
 }
