@@ -126,10 +126,11 @@ func TestWhatDriftedIsClusteredAnew(t *testing.T) {
 	if first == 0 {
 		t.Error("80 new sections were not clustered anew")
 	}
-	if at := add(80, 100); at != first {
-		t.Error("20 of 100 sections made all be clustered anew")
+	if at := add(80, 92); at != first {
+		t.Error("12 of 92 sections made all be clustered anew")
 	}
-	if at := add(100, 120); at == first {
-		t.Error("40 of 120 sections did not make all be clustered anew")
+	// A collection that grows by a fifth is not left as it grew (docs/clusters.md).
+	if at := add(92, 100); at == first {
+		t.Error("20 of 100 sections did not make all be clustered anew")
 	}
 }

@@ -43,7 +43,7 @@ JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id AND k.deleted_
 CROSS JOIN LATERAL (
     SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
 WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5`
-	driftShare, minDrifted, maxDrifted = 4, 64, 200_000
+	driftShare, minDrifted, maxDrifted = 6, 64, 200_000
 
 	// So many sections are related by their vectors in memory, 1 KB each; the
 	// rest of a larger collection by links, documents and folders alone.
