@@ -66,7 +66,8 @@ func CurateCollection(ctx workflow.Context, in wire.Curation) error {
 		drain()
 		more, err := curateRound(ctx, in)
 		if err != nil {
-			// Whatever the signals told of is still to be found in the store.
+			// The reconciler finds what is left in the store: versions that are not
+			// marked, segments to merge, shards without an index (docs/curation.md).
 			return err
 		}
 		again := drain() || more

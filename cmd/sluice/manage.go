@@ -10,10 +10,11 @@ import (
 )
 
 type collectionsCommand struct {
-	List    collectionsList    `cmd:"" default:"withargs" help:"List collections."`
-	Create  collectionsCreate  `cmd:"" help:"Create a collection."`
-	Rebuild collectionsRebuild `cmd:"" help:"Cut, encode and index a collection anew."`
-	Delete  collectionsDelete  `cmd:"" help:"Delete a collection and its documents."`
+	List      collectionsList      `cmd:"" default:"withargs" help:"List collections."`
+	Create    collectionsCreate    `cmd:"" help:"Create a collection."`
+	Rebuild   collectionsRebuild   `cmd:"" help:"Cut, encode and index a collection anew."`
+	Recluster collectionsRecluster `cmd:"" help:"Cluster a collection anew, from what is stored."`
+	Delete    collectionsDelete    `cmd:"" help:"Delete a collection and its documents."`
 }
 
 type collectionsList struct{ remote }

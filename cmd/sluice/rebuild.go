@@ -57,6 +57,26 @@ func (b *collectionsRebuild) Run(ctx context.Context) error {
 	return nil
 }
 
+type collectionsRecluster struct {
+	remote
+	Name string `arg:"" help:"Name or id."`
+}
+
+func (r *collectionsRecluster) Run(ctx context.Context) error {
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	if err := c.Recluster(ctx, r.Name); err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(map[string]string{"recluster": r.Name})
+	}
+	fmt.Println("curation will cluster " + r.Name + " anew; until then queries see the clusters as they are")
+	return nil
+}
+
 // wait looks at the rebuild until it has ended.
 func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r schema.Rebuild) (schema.Rebuild, error) {
 	tick := time.NewTicker(lookEvery)

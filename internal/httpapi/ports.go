@@ -35,6 +35,8 @@ type Rebuilds interface {
 	// Rebuild returns the newest one.
 	Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
 	CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
+	// Recluster asks for the clusters of a collection to be made anew.
+	Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error
 }
 
 // Documents keeps documents.

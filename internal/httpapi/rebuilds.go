@@ -43,4 +43,14 @@ func (s *server) routeRebuilds() {
 			}
 			return replyTo(s.Rebuilds.CancelRebuild(ctx, p, id))
 		})
+	route(s, huma.Operation{OperationID: "recluster-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/recluster",
+		Summary: "Cluster a collection anew", Tags: []string{"Collections"}, DefaultStatus: http.StatusAccepted,
+		Description: "Curation makes the clusters of all sections anew in the background; queries see the old ones until all of the new ones are there. Asking again before it was done changes nothing."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {
+			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.Rebuilds.Recluster(ctx, p, id)
+		})
 }

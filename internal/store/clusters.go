@@ -117,8 +117,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 // that went live or left since they were last looked at, up to a number, and
 // marks these as curated. It returns how many it did and how many are left. It
 // takes the text as indexed: whoever fills gaps of the index does so first.
-// When all is done and a quarter of the sections have come or gone since all of
-// them were clustered, it clusters them anew: what came in any order is then where
+// When all is done and a sixth of the sections have come or gone since all of
+// them were clustered, or someone asked for it, it clusters them anew: what came in any order is then where
 // it belongs, and the time of that is in proportion to what came. Of a deleted
 // collection the clusters go. Several processes may call it at
 // once; they take turns.
@@ -153,13 +153,16 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 			}
 		}
 		done = len(changed.all())
-		return tx.QueryRow(ctx, countUncuratedSQL, tenant, collection).Scan(&left)
+		if err := tx.QueryRow(ctx, countUncuratedSQL, tenant, collection).Scan(&left); err != nil || left > 0 || deleted {
+			return err
+		}
+		return noteDrift(ctx, tx, tenant, collection)
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("cluster collection %s: %w", collection, err)
 	}
 	if left == 0 {
-		if err := s.rebuildDrifted(ctx, tenant, collection); err != nil {
+		if err := s.rebuildAsked(ctx, tenant, collection); err != nil {
 			return 0, 0, err
 		}
 	}

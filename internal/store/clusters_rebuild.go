@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -37,13 +38,24 @@ UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND 
 
 	// The share that changed is of so many sections at least, and at most: larger
 	// collections are clustered anew on demand alone.
-	driftedSQL = `
-SELECT c.generation FROM clusterings c
+	noteDriftSQL = `
+INSERT INTO reclusterings (tenant_id, collection_id)
+SELECT $1, $2 FROM clusterings c
 JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id AND k.deleted_at IS NULL AND k.generation = c.generation
 CROSS JOIN LATERAL (
     SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
-WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5`
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5
+ON CONFLICT DO NOTHING`
 	driftShare, minDrifted, maxDrifted = 6, 64, 200_000
+
+	askedReclusterSQL = `
+SELECT r.asked_at, c.generation FROM reclusterings r JOIN collections c ON c.tenant_id = $1 AND c.id = r.collection_id
+WHERE r.tenant_id = $1 AND r.collection_id = $2 AND c.deleted_at IS NULL`
+	// Who asks while it is done gets another.
+	didReclusterSQL = `DELETE FROM reclusterings WHERE tenant_id = $1 AND collection_id = $2 AND asked_at = $3`
+	askReclusterSQL = `
+INSERT INTO reclusterings (tenant_id, collection_id) VALUES ($1, $2)
+ON CONFLICT (collection_id, tenant_id) DO UPDATE SET asked_at = excluded.asked_at`
 
 	// So many sections are related by their vectors in memory, 1 KB each; the
 	// rest of a larger collection by links, documents and folders alone.
@@ -76,27 +88,53 @@ func (s *Store) RebuildClusters(ctx context.Context, tenant, collection uuid.UUI
 	return clusters, nil
 }
 
-// rebuildDrifted clusters the live generation anew when much of it has changed.
-func (s *Store) rebuildDrifted(ctx context.Context, tenant, collection uuid.UUID) error {
-	var drifted []int
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, driftedSQL, tenant, collection, driftShare, minDrifted, maxDrifted)
-		if err != nil {
+// Recluster asks for all sections of a collection to be clustered anew, which
+// curation does.
+func (s *Store) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error {
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
-		drifted, err = pgx.CollectRows(rows, pgx.RowTo[int])
-		return err
+		if _, err := tx.Exec(ctx, askReclusterSQL, p.Tenant, collection); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), nil)
 	})
-	if err != nil {
-		return fmt.Errorf("see how much of collection %s changed: %w", collection, err)
-	}
-	for _, generation := range drifted {
-		_, err := s.RebuildClusters(ctx, tenant, collection, generation)
-		if err != nil && !errors.Is(err, schema.ErrConflict) && !errors.Is(err, schema.ErrNotFound) { // flipped or deleted meanwhile
-			return err
-		}
+	return wrap(err, "cluster collection %s anew", collection)
+}
+
+// noteDrift asks for a collection to be clustered anew when much of it has
+// changed.
+func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, driftShare, minDrifted, maxDrifted); err != nil {
+		return fmt.Errorf("see how much changed: %w", err)
 	}
 	return nil
+}
+
+// rebuildAsked clusters the live generation anew when that was asked for.
+func (s *Store) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) error {
+	var asked time.Time
+	var live int
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, askedReclusterSQL, tenant, collection).Scan(&asked, &live)
+	})
+	if isNoRows(err) {
+		return nil
+	}
+	if err == nil {
+		_, err = s.RebuildClusters(ctx, tenant, collection, live)
+	}
+	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
+		return nil // flipped meanwhile: the next call does it; or deleted
+	}
+	if err == nil {
+		err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, didReclusterSQL, tenant, collection, asked)
+			return err
+		})
+	}
+	return wrap(err, "cluster collection %s anew, as was asked for", collection)
 }
 
 // openRebuild locks what is clustered of the collection: the live generation

@@ -134,6 +134,31 @@ func TestReconcilerFindsWhatClusteringHides(t *testing.T) {
 	f.expectWaiting(t, false, "with the index")
 }
 
+func TestReclusteringIsAskedForAndSurvives(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.pages(t, f.a, f.collection, &page{name: "a", tokens: []int{100}}, &page{name: "b", tokens: []int{100}})
+	f.curateAll(t, f.a, f.collection)
+	if err := f.Recluster(t.Context(), f.b, f.collection); err == nil {
+		t.Error("another tenant's collection was reclustered")
+	}
+	f.expectWaiting(t, false, "before it was asked for")
+	for range 2 {
+		if err := f.Recluster(t.Context(), f.a, f.collection); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.expectWaiting(t, true, "when it was asked for")
+	f.curateAll(t, f.a, f.collection)
+	f.expectWaiting(t, false, "when it was done")
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM clusterings WHERE rebuilt_at IS NOT NULL AND collection_id = $1`, f.collection); n != 1 {
+		t.Error("it was not done")
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM audit WHERE action = 'collection.recluster'`); n != 2 {
+		t.Errorf("%d audit entries", n)
+	}
+	f.checkClusters(t, f.a, f.collection, 1)
+}
+
 func TestBackfillWritesGivenLinks(t *testing.T) {
 	f := setUp(t, store.Options{})
 	a := &page{name: "a", tokens: []int{10}, given: []any{"b"}}

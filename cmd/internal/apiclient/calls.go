@@ -107,6 +107,11 @@ func (c *Client) CancelRebuild(ctx context.Context, collection string) (schema.R
 	return out, c.json(ctx, http.MethodDelete, collectionPath(collection)+"/rebuild", nil, nil, &out)
 }
 
+// Recluster asks for a collection to be clustered anew.
+func (c *Client) Recluster(ctx context.Context, collection string) error {
+	return c.json(ctx, http.MethodPost, collectionPath(collection)+"/recluster", nil, struct{}{}, nil)
+}
+
 // Compare asks which documents to upload.
 func (c *Client) Compare(ctx context.Context, collection string, documents []api.Fingerprint) (api.CompareResult, error) {
 	return post[api.CompareResult](ctx, c, collectionPath(collection)+"/documents/compare", api.Compare{Documents: documents})
