@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/x448/float16"
@@ -39,6 +40,7 @@ type Vectors struct {
 	bytes int64 // of the cache
 	loads singleflight.Group
 	known sync.Map // of knownKey: what was seen of a collection
+	now   func() time.Time
 }
 
 type knownKey struct{ tenant, collection uuid.UUID }
@@ -47,14 +49,18 @@ type knownKey struct{ tenant, collection uuid.UUID }
 // the passages that it had then.
 type knownState struct {
 	generation int
-	indexed    bool // every live version has an entry; whatever is written later, too
-	large      bool
+	indexed    bool      // every live version has an entry; whatever is written later, too
+	large      time.Time // when it was last too large; zero: it was not
 }
 
 // Vectors returns a search that keeps at most about cacheBytes of vectors.
 func (s *Store) Vectors(views Views, cacheBytes int64) *Vectors {
-	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes}
+	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, now: time.Now}
 }
+
+// largeFor is how long a collection counts as large before it is looked at
+// again: it may have shrunk, or been merged.
+const largeFor = 3 * time.Minute
 
 // memoryMost is the most passages that are compared in memory: with 256
 // dimensions about 12 ms on one core.
@@ -96,7 +102,7 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 	key := knownKey{q.principal.Tenant, q.collection}
 	state, _ := v.known.Load(key)
 	known, _ := state.(knownState)
-	if known.large {
+	if !known.large.IsZero() && v.now().Sub(known.large) < largeFor {
 		return nil, errNotInMemory
 	}
 	if !known.indexed {
@@ -124,9 +130,13 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 		passages += s.Passages()
 	}
 	if passages > v.most(len(q.vector)) {
-		known.large = true
+		known.large = v.now()
 		v.known.Store(key, known)
 		return nil, errNotInMemory
+	}
+	if !known.large.IsZero() {
+		known.large = time.Time{}
+		v.known.Store(key, known)
 	}
 	segments, err := v.segments(ctx, key, view)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
@@ -72,18 +73,26 @@ func (v *Vectors) segments(ctx context.Context, key knownKey, view *lexical.View
 	if len(missing) == 0 {
 		return out, nil
 	}
-	load := func() (any, error) { return v.load(ctx, key, view, missing) }
-	loaded, err, _ := v.loads.Do(name.String(), load)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.Canceled) {
-		loaded, err = load() // another's call was given up, not this one
-	}
+	loaded, err := loadOnce(ctx, &v.loads, name.String(), func() ([]*dense.Segment, error) { return v.load(ctx, key, view, missing) })
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range loaded.([]*dense.Segment) {
+	for i, s := range loaded {
 		out[missing[i]] = s
 	}
 	return out, nil
+}
+
+// loadOnce has one of several callers with the same name load. When that one's
+// call is given up or its time is over, the others' are not: they load for
+// themselves.
+func loadOnce[T any](ctx context.Context, group *singleflight.Group, name string, load func() (T, error)) (T, error) {
+	loaded, err, _ := group.Do(name, func() (any, error) { return load() })
+	if ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
+		return load()
+	}
+	out, _ := loaded.(T)
+	return out, err
 }
 
 // vectorRows is where a version's vectors go.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -195,10 +196,32 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 		t.Errorf("another tenant got %v", err)
 	}
 	// Grown large, it is the store's.
-	f.writeVectors(t, r, &written{name: "long", body: strings.TrimSuffix(strings.Repeat("word/", 60), "/")})
+	now := time.Now()
+	memory.SetClock(func() time.Time { return now })
+	long := &written{name: "long", body: strings.TrimSuffix(strings.Repeat("word/", 60), "/")}
+	f.writeVectors(t, r, long)
 	want(62, 0, nil)
 	f.tend(t, f.a, f.collection)
 	want(62, 0, nil)
+	// Small again, it is searched in memory after a while.
+	if err := f.DeleteDocument(t.Context(), f.a, long.id); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.MergeSegments(t.Context(), f.a.Tenant, f.collection); err != nil {
+		t.Fatal(err)
+	}
+	hits := memory.Stats().Hits
+	want(2, 0, nil)
+	if got := memory.Stats().Hits; got != hits {
+		t.Error("a collection that was too large just now is looked at again at once")
+	}
+	now = now.Add(time.Hour)
+	if _, err := ask(f.a, nil); err != nil {
+		t.Fatal(err)
+	}
+	if want(2, 0, nil); memory.Stats().Hits == hits {
+		t.Error("a collection that was too large once is never searched in memory again")
+	}
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)
 	}
