@@ -167,7 +167,7 @@ func (e *evaluation) open(ctx context.Context) (made bool, err error) {
 func (e *evaluation) plans(ctx context.Context) error {
 	names := make([]string, len(e.options.Plans))
 	for i, plan := range e.options.Plans {
-		found, err := e.Search(ctx, plan, e.dataset.Queries[0].Text, 1)
+		found, err := e.Search(ctx, plan, e.dataset.Queries[0].Text, 1, 0)
 		if err != nil {
 			return fmt.Errorf("plan %q: %w", plan, err)
 		}
@@ -236,8 +236,8 @@ func (e *evaluation) curated(ctx context.Context) error {
 }
 
 // Search implements evaluate.Searcher.
-func (e *evaluation) Search(ctx context.Context, plan, question string, depth int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth})
+func (e *evaluation) Search(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
+	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth, K: passages})
 	if err != nil {
 		return evaluate.Found{}, err
 	}

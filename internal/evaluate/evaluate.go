@@ -17,9 +17,13 @@ import (
 type Searcher interface {
 	// Search returns what the plan found; an empty plan is the default one. The
 	// ranking of documents has depth entries, or fewer where the plan found
-	// fewer.
-	Search(ctx context.Context, plan, question string, depth int) (Found, error)
+	// fewer. The passages are the first of the plan's ranking, likewise as many as
+	// asked for, at most MaxPassages; 0: ten at least, and those of the context.
+	Search(ctx context.Context, plan, question string, depth, passages int) (Found, error)
 }
+
+// MaxPassages is the most passages that a search returns.
+const MaxPassages = 100
 
 // Found is what a plan found for a question.
 type Found struct {

@@ -71,7 +71,8 @@ func measures(more []int) []measure {
 	at("mrr", rankings, func(o *observation, k int) float64 { return o.mrr(k) })
 	at("recall", rankings, func(o *observation, k int) float64 { return o.recall(k) })
 	at("precision", rankings, func(o *observation, k int) float64 { return o.precision(k) })
-	at("ar", merge(answerCutoffs, more), func(o *observation, k int) float64 {
+	answers := slices.DeleteFunc(merge(answerCutoffs, more), func(k int) bool { return k > MaxPassages }) // nobody sees those behind
+	at("ar", answers, func(o *observation, k int) float64 {
 		switch {
 		case !o.answers:
 			return math.NaN()
@@ -88,6 +89,15 @@ func measures(more []int) []measure {
 
 // depth is how long a ranking the measures need.
 func depth(more []int) int { return slices.Max(merge(rankingCutoffs, more)) }
+
+// breadth is how many passages the measures need. More than every search gives
+// are all that a search can give: fewer could cut the context short.
+func breadth(more []int) int {
+	if slices.ContainsFunc(more, func(k int) bool { return k > slices.Max(answerCutoffs) && k <= MaxPassages }) {
+		return MaxPassages
+	}
+	return 0
+}
 
 func merge(a, b []int) []int {
 	out := slices.Concat(a, b)

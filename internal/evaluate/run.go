@@ -163,7 +163,11 @@ func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) 
 	query := &r.queries[q]
 	for turn := range r.plans {
 		plan := &r.plans[(q+turn)%len(r.plans)]
-		found, err := s.Search(ctx, plan.name, query.Text, depth(r.options.Cutoffs))
+		want := breadth(r.options.Cutoffs)
+		found, err := s.Search(ctx, plan.name, query.Text, depth(r.options.Cutoffs), want)
+		if err == nil && want > 0 && len(found.Context) >= want {
+			err = fmt.Errorf("the context may be longer than the %d passages that a cutoff above %d asks for: leave such cutoffs out", want, slices.Max(answerCutoffs))
+		}
 		if err != nil {
 			return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
 		}

@@ -25,14 +25,21 @@ type scripted struct {
 	depth int
 }
 
-func (s *scripted) Search(_ context.Context, plan, question string, depth int) (Found, error) {
+// Search returns ten passages when it is not asked for more, as the server does
+// for a plan whose context is of the first ten.
+func (s *scripted) Search(_ context.Context, plan, question string, depth, passages int) (Found, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.depth = append(s.asked, plan+":"+question), depth
+	if passages == 0 {
+		passages = 10
+	}
 	if strings.Contains(question, "broken") {
 		return Found{}, errors.New("the index is gone")
 	}
-	return s.found(plan, question), nil
+	f := s.found(plan, question)
+	f.Passages = f.Passages[:min(passages, len(f.Passages))]
+	return f, nil
 }
 
 func questions(n int) *Dataset {
@@ -92,6 +99,51 @@ func TestRunByHand(t *testing.T) {
 	}
 	if want := []string{"lexical 10", "zoom 8", "lexical 2 2"}; !slices.Equal(stages, want) {
 		t.Errorf("stages are %q, not %q", stages, want)
+	}
+}
+
+// TestAnswersAtMoreCutoffs: the figure is of as many passages as its name says,
+// or is not there.
+func TestAnswersAtMoreCutoffs(t *testing.T) {
+	d := questions(1)
+	d.Queries[0].Answers = []string{"seven"}
+	long := make([]schema.Candidate, 200)
+	for i := range long {
+		long[i].Text = "Mud here"
+	}
+	long[29].Text = "It is seven."
+	found := Found{Documents: []string{"gold"}, Passages: long, Context: []int{0, 1}}
+	s := &scripted{found: func(string, string) Found { return found }}
+	for _, c := range []struct {
+		cutoffs []int
+		want    map[string]float64
+	}{
+		{nil, map[string]float64{"ar@10": 0}},
+		{[]int{2}, map[string]float64{"ar@2": 0, "ar@10": 0}},
+		{[]int{20, 30, 500}, map[string]float64{"ar@10": 0, "ar@20": 0, "ar@30": 1, "recall@500": 1}},
+		{[]int{100}, map[string]float64{"ar@100": 1}},
+		{[]int{101}, map[string]float64{"ar@10": 0, "recall@101": 1}},
+	} {
+		r, err := Run(t.Context(), d, s, Options{Plans: []string{"a"}, Parallel: 1, Cutoffs: c.cutoffs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := r.Summary().Plans[0]
+		for name, want := range c.want {
+			if v, there := got.Metrics[name]; !there || v != want {
+				t.Errorf("with %v, %s is %v (there: %v), not %v", c.cutoffs, name, v, there, want)
+			}
+		}
+		for _, name := range []string{"ar@500", "ar@101"} {
+			if v, there := got.Metrics[name]; there {
+				t.Errorf("with %v, %s is %v, of %d passages at most", c.cutoffs, name, v, MaxPassages)
+			}
+		}
+		near(t, "tokens", got.Tokens, 4) // of the context, whatever is returned beside it
+	}
+	found.Context = make([]int, 100)
+	if _, err := Run(t.Context(), d, s, Options{Plans: []string{"a"}, Parallel: 1, Cutoffs: []int{20}}); err == nil {
+		t.Error("a context that the passages asked for may have cut short was measured")
 	}
 }
 
