@@ -62,15 +62,28 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	return c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
+		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options}
+		return e.run(ctx)
+	})
+}
+
+// measure evaluates the datasets, each with one. Files have what is done after
+// every dataset; standard output, which is not written twice, at the end.
+func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.Dataset) (*evaluate.Results, error)) (err error) {
 	var done []*evaluate.Results
 	var summaries []evaluate.Summary
 	screen := os.Stdout
 	if c.JSON == "-" {
 		screen = os.Stderr
+		defer func() {
+			if len(summaries) > 0 {
+				err = errors.Join(err, c.writeJSON(summaries))
+			}
+		}()
 	}
 	for _, d := range datasets {
-		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options}
-		results, err := e.run(ctx)
+		results, err := one(d)
 		if err != nil {
 			return fmt.Errorf("%s: %w", d.Name, err)
 		}
@@ -79,8 +92,11 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return err
 		}
 		done, summaries = append(done, results), append(summaries, summary)
+		if err := c.report(done, summaries); err != nil {
+			return err
+		}
 	}
-	return c.report(done, summaries)
+	return nil
 }
 
 // writable reports a file that could not be written, before the work is done.
@@ -159,6 +175,9 @@ func (e *evaluation) open(ctx context.Context) (made bool, err error) {
 	}
 	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: e.collection, Language: e.Language,
 		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
+	if e.Keep && apiclient.IsStatus(err, http.StatusConflict) {
+		return false, nil // another run has just made it
+	}
 	return true, err
 }
 
@@ -250,15 +269,8 @@ func (e *evaluation) Search(ctx context.Context, plan, question string, depth, p
 
 // report writes the files.
 func (c *evalCommand) report(done []*evaluate.Results, summaries []evaluate.Summary) error {
-	if c.JSON != "" {
-		if err := write(c.JSON, func(w io.Writer) error {
-			e := json.NewEncoder(w)
-			e.SetIndent("", "  ")
-			if len(summaries) == 1 {
-				return e.Encode(summaries[0])
-			}
-			return e.Encode(summaries)
-		}); err != nil {
+	if c.JSON != "" && c.JSON != "-" {
+		if err := c.writeJSON(summaries); err != nil {
 			return err
 		}
 	}
@@ -267,6 +279,19 @@ func (c *evalCommand) report(done []*evaluate.Results, summaries []evaluate.Summ
 	}
 	about := fmt.Sprintf("%s, sluice %s", time.Now().Format("2 January 2006, 15:04"), version)
 	return write(c.HTML, func(w io.Writer) error { return evaluate.WriteHTML(w, done, summaries, about) })
+}
+
+// writeJSON writes one object for one dataset and a list for several, however
+// many of them are done.
+func (c *evalCommand) writeJSON(summaries []evaluate.Summary) error {
+	return write(c.JSON, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		if len(c.Datasets) == 1 {
+			return e.Encode(summaries[0])
+		}
+		return e.Encode(summaries)
+	})
 }
 
 // write writes a file whole or not at all; "-" is standard output.

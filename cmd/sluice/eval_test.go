@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+)
+
+// emptyHanded finds nothing.
+type emptyHanded struct{}
+
+func (emptyHanded) Search(context.Context, string, string, int, int) (evaluate.Found, error) {
+	return evaluate.Found{}, nil
+}
+
+// TestFiguresOfDatasetsThatAreDoneAreKept: what was measured is written, though
+// a later dataset fails.
+func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
+	dir := t.TempDir()
+	c := &evalCommand{Datasets: []string{"first", "second"}, JSON: filepath.Join(dir, "f.json"), HTML: filepath.Join(dir, "f.html")}
+	datasets := []*evaluate.Dataset{
+		{Name: "first", Queries: []evaluate.Query{{ID: "1", Text: "Why?", Relevant: map[string]int{"a": 1}}}},
+		{Name: "second"},
+	}
+	broken := errors.New("the server is gone")
+	err := c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
+		if d.Name == "second" {
+			return nil, broken
+		}
+		return evaluate.Run(t.Context(), d, emptyHanded{}, evaluate.Options{Plans: []string{"p"}, Parallel: 1})
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error is %v", err)
+	}
+	text, err := os.ReadFile(c.JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []evaluate.Summary
+	if err := json.Unmarshal(text, &got); err != nil || len(got) != 1 || got[0].Dataset != "first" {
+		t.Errorf("the figures are %.200s, %v", text, err)
+	}
+	if page, err := os.ReadFile(c.HTML); err != nil || !strings.Contains(string(page), "first") {
+		t.Errorf("the report is %.200s, %v", page, err)
+	}
+}
+
+// TestTwoFirstRunsKeepOneCollection: of two runs that find no collection only
+// one can make it, and the other uses it.
+func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := http.StatusNotFound
+		if r.Method == http.MethodPost {
+			status = http.StatusConflict
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(map[string]any{"status": status, "detail": "scripted"})
+	}))
+	defer server.Close()
+	client, err := apiclient.New(server.URL, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for keep, want := range map[bool]bool{true: true, false: false} {
+		e := &evaluation{evalCommand: &evalCommand{Keep: keep, Language: "en"}, client: client,
+			dataset: &evaluate.Dataset{Name: "tiny", Hash: strings.Repeat("0", 64)}}
+		made, err := e.open(t.Context())
+		if (err == nil) != want || made && err == nil {
+			t.Errorf("keep %v: made %v, %v", keep, made, err)
+		}
+	}
+}
