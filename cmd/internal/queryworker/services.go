@@ -49,7 +49,7 @@ func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
 	defer cancelAsk()
 	result, err := w.answerer.Ask(ctx, wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1})
 	if err != nil {
-		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "question", r.Question, "error", err)
+		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "question", r.Question, "error", err)
 		return askFailure(remote(err))
 	}
 	return wire.AskReply{Envelope: wire.Header(), Answer: &result}

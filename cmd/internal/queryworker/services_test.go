@@ -3,6 +3,7 @@ package queryworker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -107,7 +108,7 @@ func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *sc
 func (w *world) requestAnswer(ctx context.Context, in wire.QuestionInput) (schema.Answer, *schema.RemoteError) {
 	w.t.Helper()
 	reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
-		Query: wire.Query{Principal: w.principal}, Question: in.Question})
+		Query: wire.Query{Principal: w.principal, Collection: w.collection}, Question: in.Question})
 	w.ok(err)
 	if reply.Error != nil {
 		return schema.Answer{}, reply.Error
@@ -145,7 +146,35 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 	}
 }
 
+// logged collects what is logged until the test ends.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// line is the first line with a message.
+func (l *logged) line(message string) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		if strings.Contains(line, message) {
+			return line
+		}
+	}
+	return ""
+}
+
 func TestAskThatFailsLeavesItsReason(t *testing.T) {
+	var log logged
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
 	w := newWorld(t)
 	w.handbook()
 	w.run(w.worker(nil).service()) // no gateway answers
@@ -156,6 +185,9 @@ func TestAskThatFailsLeavesItsReason(t *testing.T) {
 	}
 	if state := scalar[string](w, `SELECT state || ' ' || reason_code FROM questions`); state != "failed unavailable" {
 		t.Errorf("the question is %q", state)
+	}
+	if line := log.line("a question failed"); !strings.Contains(line, "collection="+w.collection.String()) || !strings.Contains(line, "tenant="+w.principal.Tenant.String()) {
+		t.Errorf("the log says %q, not of which collection", line)
 	}
 }
 
