@@ -16,7 +16,7 @@ import (
 
 // A rebuild that is cancelled while its flip waits for the collection does not
 // go live.
-func TestCancelledGenerationNeverGoesLive(t *testing.T) {
+func TestGenerationCancelledDuringItsFlip(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r, err := f.StartRebuild(t.Context(), f.a, f.collection, schema.NewRebuild{})
 	if err != nil {
