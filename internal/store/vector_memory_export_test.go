@@ -13,9 +13,9 @@ import (
 // SetClock has a search in memory take the time from now.
 func (v *Vectors) SetClock(now func() time.Time) { v.now = now }
 
-// TestWhoWaitsForALoadOutlivesWhoMakesIt: the one whose load others wait for may
+// TestConcurrentLoadsOutliveTheOneThatMakesThem: the one whose load others wait for may
 // have less time than they have.
-func TestWhoWaitsForALoadOutlivesWhoMakesIt(t *testing.T) {
+func TestConcurrentLoadsOutliveTheOneThatMakesThem(t *testing.T) {
 	for _, over := range []error{context.DeadlineExceeded, context.Canceled} {
 		synctest.Test(t, func(t *testing.T) {
 			var group singleflight.Group
