@@ -147,7 +147,7 @@ func checkAnswerFields(t *testing.T, answer []byte) {
 		t.Errorf("trace is no list, or empty: %s", top["trace"])
 	}
 	for _, stage := range trace {
-		keys(t, "a stage", stage, []string{"stage", "in", "out", "ms"}, []string{"why"})
+		keys(t, "a stage", stage, []string{"stage", "in", "out", "ms"}, []string{"why", "unit", "kept", "dropped", "statistics"})
 	}
 	var usage map[string]any
 	if err := json.Unmarshal(top["usage"], &usage); err != nil || len(usage) == 0 {

@@ -217,6 +217,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	collection, document := name+"-collection", name+"-document.txt"
 	s.sluice(t, "ingest", write(t, map[string]string{document: "The secret of " + name + " is hidden under the third step."}), "-c", collection, "--wait").ok(t)
 	c := as[schema.Collection](t, s.call(t, http.MethodGet, "/v1/collections/"+collection, nil).want(t, http.StatusOK))
+	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // whose state a route shows
 	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
 	job := awaitJob(t, s, startJob(t, s, collection, "Where is the secret of "+name+" hidden?"))
 	return s, fixtures{
