@@ -13,9 +13,8 @@ import (
 // that what was committed is found by the next query, and what was deleted is
 // not. Many goroutines may use it.
 type Index struct {
-	storage   Storage
-	cache     *cache
-	analyzers sync.Map // by language
+	storage Storage
+	cache   *cache
 
 	mu      sync.Mutex
 	loading map[partKey]chan struct{} // closed when the load has ended
@@ -45,7 +44,7 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 	for {
 		q.Terms = nil
 		if language != "" {
-			a, err := x.analyzer(language)
+			a, err := NewAnalyzer(language)
 			if err != nil {
 				return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
 			}
@@ -193,16 +192,4 @@ func (x *Index) language(tenant, collection uuid.UUID) string {
 		return state.language
 	}
 	return ""
-}
-
-func (x *Index) analyzer(language string) (*Analyzer, error) {
-	if a, ok := x.analyzers.Load(language); ok {
-		return a.(*Analyzer), nil
-	}
-	a, err := NewAnalyzer(language)
-	if err != nil {
-		return nil, err
-	}
-	x.analyzers.Store(language, a)
-	return a, nil
 }

@@ -56,12 +56,11 @@ type Sources struct {
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
-	plans     *Catalogue
-	sources   Sources
-	analyzers analyzers
-	tracer    trace.Tracer
-	duration  metric.Float64Histogram
-	out       metric.Int64Histogram
+	plans    *Catalogue
+	sources  Sources
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	out      metric.Int64Histogram
 }
 
 // NewEngine makes an Engine of its parts.
@@ -154,7 +153,7 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 
 // run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
-	t, err := newTask(ctx, e.sources, &e.analyzers, q)
+	t, err := newTask(ctx, e.sources, q)
 	if err != nil {
 		return Result{}, err
 	}

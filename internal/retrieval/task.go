@@ -7,7 +7,6 @@ package retrieval
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -20,9 +19,8 @@ import (
 // and score of components after prepare.
 type task struct {
 	Sources
-	analyzers *analyzers
-	query     wire.Query
-	place     Place
+	query wire.Query
+	place Place
 
 	analyzer *lexical.Analyzer // of the collection's language; made with terms
 	terms    []string          // of the question; made by prepare
@@ -41,28 +39,13 @@ type task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-func newTask(ctx context.Context, s Sources, a *analyzers, q wire.Query) (*task, error) {
+func newTask(ctx context.Context, s Sources, q wire.Query) (*task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err
 	}
-	return &task{Sources: s, analyzers: a, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	return &task{Sources: s, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
-}
-
-// analyzers are one per language: an analyser remembers the stems that it met.
-type analyzers struct{ known sync.Map }
-
-func (a *analyzers) of(language string) (*lexical.Analyzer, error) {
-	if have, ok := a.known.Load(language); ok {
-		return have.(*lexical.Analyzer), nil
-	}
-	made, err := lexical.NewAnalyzer(language)
-	if err != nil {
-		return nil, err
-	}
-	have, _ := a.known.LoadOrStore(language, made)
-	return have.(*lexical.Analyzer), nil
 }
 
 // prepare makes the forms of the question that components need.
@@ -80,7 +63,7 @@ func (t *task) analyse() error {
 		return nil
 	}
 	var err error
-	if t.analyzer, err = t.analyzers.of(t.place.Language); err != nil {
+	if t.analyzer, err = lexical.NewAnalyzer(t.place.Language); err != nil {
 		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
 	}
 	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
