@@ -152,4 +152,10 @@ type ModelInfo struct {
 	Dimension int                 `json:"dimension"`
 	MaxTokens int                 `json:"max_tokens"`
 	Provider  string              `json:"provider"` // cpu or cuda
+	// Operations are those that the pack has graphs for.
+	Operations []ModelOp `json:"operations,omitempty"`
+	// Calibrated are the pack's equivalents of published thresholds, which are
+	// in the scale of the papers' own models: "has_answer" for FIT-RAG's delta,
+	// "detect" for its detector.
+	Calibrated map[string]float64 `json:"calibrated,omitempty"`
 }

@@ -51,13 +51,17 @@ type ModelOp string
 const (
 	OpEncode  ModelOp = "encode"
 	OpSegment ModelOp = "segment"
+	OpScore   ModelOp = "score"
+	OpLink    ModelOp = "link"
+	OpFuse    ModelOp = "fuse"
+	OpDetect  ModelOp = "detect"
 	OpInfo    ModelOp = "info"
 )
 
 // ModelSubject is where the model server answers op.
 func ModelSubject(op ModelOp) string {
 	switch op {
-	case OpEncode, OpSegment, OpInfo:
+	case OpEncode, OpSegment, OpScore, OpLink, OpFuse, OpDetect, OpInfo:
 		return "sluice.model." + string(op)
 	}
 	panic(fmt.Sprintf("wire: no model operation %q", op))

@@ -1,0 +1,120 @@
+package wire
+
+// This file has what queries ask of the model server; model.go what ingestion
+// asks for too.
+
+import (
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// ScoreRequest asks how well texts answer a question (graph pair).
+type ScoreRequest struct {
+	Envelope
+	Lane     Lane      `json:"lane"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Question string    `json:"question"`
+	Texts    []string  `json:"texts"`
+	// Answers asks for the span of each text that answers best.
+	Answers bool `json:"answers,omitempty"`
+}
+
+// ScoreReply answers ScoreRequest: a score per text, in order.
+type ScoreReply struct {
+	Envelope
+	Error     *schema.RemoteError `json:"error,omitempty"`
+	Model     string              `json:"model,omitempty"`
+	Scores    []PairScore         `json:"scores"`
+	Truncated int                 `json:"truncated,omitempty"` // texts longer than the model reads
+}
+
+// PairScore is what the pair model says of a question and a text; all logits.
+type PairScore struct {
+	Relevance float32     `json:"relevance"`
+	HasAnswer float32     `json:"has_answer"`
+	LLMPrefer float32     `json:"llm_prefer"` // FIT-RAG's second label
+	Answer    *AnswerSpan `json:"answer,omitempty"`
+}
+
+// AnswerSpan is the part of a text that answers best, in UTF-8 bytes of the text
+// as it was sent.
+type AnswerSpan struct {
+	Start int     `json:"start"`
+	End   int     `json:"end"`
+	Score float32 `json:"score"` // of start and end, as a logit
+}
+
+// LinkRequest asks which passages of a document belong to which (SAKI's
+// SentenceAttnLinker). A window is a run of passages' vectors in order; a long
+// document comes in windows that overlap.
+type LinkRequest struct {
+	Envelope
+	Lane     Lane      `json:"lane"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Space    string    `json:"space"` // of the vectors
+	Windows  []Vectors `json:"windows"`
+	Keep     int       `json:"keep"` // links per passage at most
+}
+
+// LinkReply answers LinkRequest: for each window and each of its passages the
+// strongest others, strongest first.
+type LinkReply struct {
+	Envelope
+	Error *schema.RemoteError `json:"error,omitempty"`
+	Model string              `json:"model,omitempty"`
+	Links [][][]PassageLink   `json:"links"`
+}
+
+// PassageLink says how strongly a passage attends to another of its window.
+type PassageLink struct {
+	To     int     `json:"to"`     // index in the window
+	Weight float32 `json:"weight"` // attention averaged over layers and heads, in [0, 1]
+}
+
+// FuseRequest asks how much an answer to a question would draw on each of some
+// passages when all are read together (FunnelRAG's FiD, eq. 3).
+type FuseRequest struct {
+	Envelope
+	Lane     Lane      `json:"lane"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Question string    `json:"question"`
+	Texts    []string  `json:"texts"`
+	// Tokens is how many of a passage's tokens represent it, the paper's lr; 0:
+	// its 4. WithQuestion lets tokens of the question be among them.
+	Tokens       int  `json:"tokens,omitempty"`
+	WithQuestion bool `json:"with_question,omitempty"`
+}
+
+// FuseReply answers FuseRequest: a score per text, in order.
+type FuseReply struct {
+	Envelope
+	Error     *schema.RemoteError `json:"error,omitempty"`
+	Model     string              `json:"model,omitempty"`
+	Scores    []float32           `json:"scores"`
+	Truncated int                 `json:"truncated,omitempty"`
+}
+
+// DetectPairs is how many texts' scores the detector sees at most.
+const DetectPairs = 10
+
+// DetectRequest asks whether the texts so far are enough to answer with
+// (FIT-RAG's eligible-augmentation detector).
+type DetectRequest struct {
+	Envelope
+	Lane     Lane      `json:"lane"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	// Contexts are lists of up to DetectPairs (has_answer, llm_prefer), best
+	// text first.
+	Contexts [][][2]float32 `json:"contexts"`
+}
+
+// DetectReply answers DetectRequest: for each context the probability that it
+// is enough; from Threshold on it is.
+type DetectReply struct {
+	Envelope
+	Error     *schema.RemoteError `json:"error,omitempty"`
+	Model     string              `json:"model,omitempty"`
+	Threshold float64             `json:"threshold"`
+	Enough    []float32           `json:"enough"`
+}
