@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -82,27 +81,8 @@ func (a *Activities) texts(ctx context.Context, stage string, in wire.IngestBatc
 	return out, nil
 }
 
-// Embedded is the text that is embedded for a passage: what its document and its
-// section are about, and then itself. A passage seldom repeats the name of what
-// it speaks of; its title and nearest heading do.
+// Embedded is the text that is embedded for a passage.
 func Embedded(title string, headings []string, passage string) string {
-	var b strings.Builder
-	last := ""
-	for _, part := range []string{title, lastOf(headings)} {
-		part = strings.Join(strings.Fields(text.Clean(part)), " ")
-		if part != "" && part != last && !strings.HasPrefix(passage, part) {
-			b.WriteString(part)
-			b.WriteString("\n")
-			last = part
-		}
-	}
-	b.WriteString(strings.TrimSpace(passage))
-	return b.String()
-}
-
-func lastOf(path []string) string {
-	if len(path) == 0 {
-		return ""
-	}
-	return path[len(path)-1]
+	input, _ := text.InContext(title, headings, passage)
+	return input
 }

@@ -1,0 +1,30 @@
+package text
+
+import "strings"
+
+// InContext is what a model reads of a passage: what its document and its
+// section are about, each on a line, and then itself. A passage seldom repeats
+// the name of what it speaks of; its title and nearest heading do. The models of
+// the pack are trained on this form, so every text that is encoded, scored or
+// fused has it.
+//
+// start is where the passage begins in input, without the white space around it:
+// byte i of input is byte i-start of strings.TrimSpace(passage).
+func InContext(title string, headings []string, passage string) (input string, start int) {
+	var b strings.Builder
+	last, nearest := "", ""
+	if len(headings) > 0 {
+		nearest = headings[len(headings)-1]
+	}
+	for _, part := range []string{title, nearest} {
+		part = strings.Join(strings.Fields(Clean(part)), " ")
+		if part != "" && part != last && !strings.HasPrefix(passage, part) {
+			b.WriteString(part)
+			b.WriteString("\n")
+			last = part
+		}
+	}
+	start = b.Len()
+	b.WriteString(strings.TrimSpace(passage))
+	return b.String(), start
+}
