@@ -118,23 +118,28 @@ func lower(text []byte) []byte {
 }
 
 func split(text []byte, yield func(word []byte)) {
+	ranges(text, func(start, end int) { yield(text[start:end]) })
+}
+
+// ranges calls yield with where each word and punctuation mark of normalised text is.
+func ranges(text []byte, yield func(start, end int)) {
 	start := 0
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRune(text[i:])
 		space := unicode.Is(unicode.White_Space, r)
 		if space || isPunctuation(r) {
 			if i > start {
-				yield(text[start:i])
+				yield(start, i)
 			}
 			if !space {
-				yield(text[i : i+size])
+				yield(i, i+size)
 			}
 			start = i + size
 		}
 		i += size
 	}
 	if len(text) > start {
-		yield(text[start:])
+		yield(start, len(text))
 	}
 }
 

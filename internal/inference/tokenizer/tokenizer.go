@@ -152,7 +152,7 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 	var scratch [24]int32
 	pieces := scratch[:0]
 	t.normalizer.words(text, func(word []byte) {
-		pieces = t.word(pieces[:0], word)
+		pieces = t.word(pieces[:0], nil, word)
 		total += len(pieces)
 		if limit > 0 && len(ids)+len(pieces) > end {
 			pieces = pieces[:max(0, end-len(ids))]
@@ -162,15 +162,27 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 	return ids, total
 }
 
-// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary that fits.
-func (t *Tokenizer) word(ids []int32, word []byte) []int32 {
+// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary that fits. Where
+// each piece ends in the word is appended to ends, unless that is nil.
+func (t *Tokenizer) word(ids []int32, ends *[]int, word []byte) []int32 {
+	known, marks := len(ids), 0
+	piece := func(id int32, end int) {
+		ids = append(ids, id)
+		if ends != nil {
+			*ends = append(*ends, end)
+		}
+	}
 	if id, ok := t.first[string(word)]; ok && utf8.RuneCount(word) <= t.maxChars {
-		return append(ids, id)
+		piece(id, len(word))
+		return ids
 	}
 	if len(word) > t.maxChars && utf8.RuneCount(word) > t.maxChars {
-		return append(ids, t.unknown)
+		piece(t.unknown, len(word))
+		return ids
 	}
-	known := len(ids)
+	if ends != nil {
+		marks = len(*ends)
+	}
 	vocabulary := t.first
 	for start := 0; start < len(word); {
 		end := min(len(word), start+t.longest)
@@ -179,12 +191,17 @@ func (t *Tokenizer) word(ids []int32, word []byte) []int32 {
 		}
 		for ; end > start; end = before(word, start, end) {
 			if id, ok := vocabulary[string(word[start:end])]; ok {
-				ids = append(ids, id)
+				piece(id, end)
 				break
 			}
 		}
-		if end <= start {
-			return append(ids[:known], t.unknown)
+		if end <= start { // the word can't be spelled
+			ids = ids[:known]
+			if ends != nil {
+				*ends = (*ends)[:marks]
+			}
+			piece(t.unknown, len(word))
+			return ids
 		}
 		start, vocabulary = end, t.rest
 	}
