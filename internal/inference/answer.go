@@ -18,13 +18,16 @@ import (
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	var reply any
-	var err error
-	switch op {
-	case wire.OpEncode:
+	err := s.model.serves(op)
+	switch {
+	case err != nil:
+	case op == wire.OpEncode:
 		reply, err = s.encode(ctx, lane, msg.Data)
-	case wire.OpSegment:
+	case op == wire.OpSegment:
 		reply, err = s.segment(ctx, lane, msg.Data)
-	case wire.OpInfo:
+	case op == wire.OpScore:
+		reply, err = s.score(ctx, lane, msg.Data)
+	case op == wire.OpInfo:
 		reply = s.model.Info()
 	}
 	finish(err)
@@ -46,6 +49,8 @@ func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, r
 			reply = wire.EncodeReply{Envelope: wire.Header(), Error: remote}
 		case wire.OpSegment:
 			reply = wire.SegmentReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpScore:
+			reply = wire.ScoreReply{Envelope: wire.Header(), Error: remote}
 		case wire.OpInfo:
 			reply = wire.ModelInfo{Envelope: wire.Header(), Error: remote}
 		}
@@ -116,7 +121,7 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	// What a reply of base64 float32 takes, beside some text.
-	row := s.model.encoder.dimension*4*4/3 + 16
+	row := s.model.dimension()*4*4/3 + 16
 	if most := (int(s.nc.MaxPayload()) - 4096) / row; len(request.Texts) > most {
 		return reply, fmt.Errorf("texts: the reply to %d would not fit a message, ask for %d at most: %w", len(request.Texts), most, schema.ErrTooLarge)
 	}
@@ -128,13 +133,13 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 	if err != nil {
 		return reply, err
 	}
-	if err := s.sequences.Do(ctx, request.Lane, work.sequences); err != nil {
+	if err := s.encoding.Do(ctx, request.Lane, work.sequences); err != nil {
 		return reply, err
 	}
 	return wire.EncodeReply{
 		Envelope:  wire.Header(),
 		Space:     s.model.manifest.Space,
-		Vectors:   wire.Vectors{Dimension: s.model.encoder.dimension, Data: work.vectors},
+		Vectors:   wire.Vectors{Dimension: s.model.dimension(), Data: work.vectors},
 		Tokens:    work.tokens,
 		Truncated: work.truncated,
 	}, nil
@@ -168,25 +173,25 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 	if err != nil {
 		return reply, err
 	}
-	if err := s.sequences.Do(ctx, request.Lane, work.sequences); err != nil {
+	if err := s.encoding.Do(ctx, request.Lane, work.sequences); err != nil {
 		return reply, err
 	}
 	scores := make([][]float32, len(request.Runs))
-	var pairs []pair
+	var pairs []neighbours
 	at := 0
 	for i, run := range request.Runs {
 		scores[i] = make([]float32, max(0, len(run)-1))
 		for j := range scores[i] {
-			pairs = append(pairs, pair{work.vector(at + j), work.vector(at + j + 1), &scores[i][j]})
+			pairs = append(pairs, neighbours{work.vector(at + j), work.vector(at + j + 1), &scores[i][j]})
 		}
 		at += len(run)
 	}
-	if err := s.pairs.Do(ctx, request.Lane, pairs); err != nil {
+	if err := s.segmenting.Do(ctx, request.Lane, pairs); err != nil {
 		return reply, err
 	}
 	return wire.SegmentReply{
 		Envelope:  wire.Header(),
-		Model:     s.model.manifest.Name + "/" + s.model.manifest.Version,
+		Model:     s.model.name(),
 		Threshold: s.model.manifest.Segmenter.Threshold,
 		Scores:    scores,
 	}, nil
@@ -211,8 +216,8 @@ func (s *service) tokenise(ctx context.Context, lane wire.Lane, all []string) (*
 	defer s.turns.give()
 	t := &texts{
 		sequences: make([]sequence, 0, len(all)),
-		vectors:   make([]float32, len(all)*s.model.encoder.dimension),
-		dimension: s.model.encoder.dimension,
+		vectors:   make([]float32, len(all)*s.model.dimension()),
+		dimension: s.model.dimension(),
 		tokens:    make([]int, len(all)),
 	}
 	for i, text := range all {

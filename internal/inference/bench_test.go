@@ -80,7 +80,7 @@ func BenchmarkEncoderRun(b *testing.B) {
 		b.Run(fmt.Sprintf("%d tokens", length), func(b *testing.B) {
 			batch := make([]sequence, 64)
 			for i := range batch {
-				batch[i] = sequence{make([]int32, length), make([]float32, model.encoder.dimension)}
+				batch[i] = sequence{make([]int32, length), make([]float32, model.dimension())}
 				for j := range batch[i].ids {
 					batch[i].ids[j] = int32(5 + (i*31+j*17)%20000)
 				}

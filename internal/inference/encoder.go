@@ -17,6 +17,14 @@ type sequence struct {
 	vector []float32 // the result is written here; it has the encoder's dimension
 }
 
+// textEncoder is the seam between token ids and graph inputs: each input format of encoders is one.
+type textEncoder interface {
+	// encode runs one batch and writes its vectors. No sequence is empty; ids have the pack's special tokens.
+	encode(ctx context.Context, batch []sequence) error
+	close() error
+}
+
+// encoder is the graph that training/ exports: it pools and scales inside.
 type encoder struct {
 	*graph
 	dimension int
@@ -33,7 +41,7 @@ func openEncoder(path string, dimension int, pad int32, options *ort.SessionOpti
 	g, err := openGraph(path, []port{
 		{"input_ids", ort.TensorElementDataTypeInt64, 2},
 		{"attention_mask", ort.TensorElementDataTypeInt64, 2},
-	}, port{"embedding", ort.TensorElementDataTypeFloat, 2}, options)
+	}, []port{{"embedding", ort.TensorElementDataTypeFloat, 2}}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -55,13 +63,7 @@ func (e *encoder) encode(ctx context.Context, batch []sequence) error {
 	b.ids, b.mask = grow(b.ids, len(batch)*longest), grow(b.mask, len(batch)*longest)
 	b.vectors = grow(b.vectors, len(batch)*e.dimension)
 	for row, s := range batch {
-		ids, mask := b.ids[row*longest:(row+1)*longest], b.mask[row*longest:(row+1)*longest]
-		for i, id := range s.ids {
-			ids[i], mask[i] = int64(id), 1
-		}
-		for i := len(s.ids); i < longest; i++ {
-			ids[i], mask[i] = e.pad, 0
-		}
+		fillRow(b.ids, b.mask, row, longest, s.ids, e.pad)
 	}
 	var t tensors
 	defer t.free()
@@ -71,7 +73,7 @@ func (e *encoder) encode(ctx context.Context, batch []sequence) error {
 	if t.err != nil {
 		return t.err
 	}
-	if err := e.run(ctx, inputs, output); err != nil {
+	if err := e.run(ctx, inputs, []ort.Value{output}); err != nil {
 		return fmt.Errorf("run the encoder on %d texts of up to %d tokens: %w", n, m, err)
 	}
 	for row, s := range batch {

@@ -85,12 +85,12 @@ func TestGoldenGraphs(t *testing.T) {
 		if len(e.IDs) == 0 {
 			continue
 		}
-		alone := sequence{e.IDs, make([]float32, m.encoder.dimension)}
+		alone := sequence{e.IDs, make([]float32, m.dimension())}
 		if err := m.encoder.encode(t.Context(), []sequence{alone}); err != nil {
 			t.Fatal(err)
 		}
 		worst = max(worst, near(t, "vector of "+e.Text[:min(40, len(e.Text))], alone.vector, e.Embedding))
-		together = append(together, sequence{e.IDs, make([]float32, m.encoder.dimension)})
+		together = append(together, sequence{e.IDs, make([]float32, m.dimension())})
 	}
 	if err := m.encoder.encode(t.Context(), together); err != nil {
 		t.Fatal(err)
@@ -103,9 +103,9 @@ func TestGoldenGraphs(t *testing.T) {
 		}
 	}
 	scores, want := make([]float32, len(g.Segmenter)), make([]float32, len(g.Segmenter))
-	var pairs []pair
+	var pairs []neighbours
 	for i, s := range g.Segmenter {
-		pairs, want[i] = append(pairs, pair{s.Left, s.Right, &scores[i]}), s.Score
+		pairs, want[i] = append(pairs, neighbours{s.Left, s.Right, &scores[i]}), s.Score
 	}
 	if err := m.segmenter.score(t.Context(), pairs); err != nil {
 		t.Fatal(err)

@@ -23,11 +23,11 @@ func (p port) String() string { return fmt.Sprintf("%s (%s, rank %d)", p.name, p
 
 type graph struct {
 	session *ort.DynamicAdvancedSession
-	outputs []ort.InputOutputInfo
+	outputs []ort.InputOutputInfo // those asked for, in their order
 }
 
-// openGraph loads path and checks its ports.
-func openGraph(path string, inputs []port, output port, options *ort.SessionOptions) (*graph, error) {
+// openGraph loads path and checks its ports. It may have more outputs than those; they are not computed.
+func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions) (*graph, error) {
 	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
@@ -35,22 +35,30 @@ func openGraph(path string, inputs []port, output port, options *ort.SessionOpti
 	if err := checkPorts(has, inputs); err != nil {
 		return nil, fmt.Errorf("graph %s: inputs: %w", path, err)
 	}
-	at := slices.IndexFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name })
-	if at < 0 {
-		return nil, fmt.Errorf("graph %s: has no output %s, only %s", path, output, portNames(gives))
+	var found []ort.InputOutputInfo
+	for _, output := range outputs {
+		at := slices.IndexFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name })
+		if at < 0 {
+			return nil, fmt.Errorf("graph %s: has no output %s, only %s", path, output, portNames(gives))
+		}
+		found = append(found, gives[at])
 	}
-	if err := checkPorts(gives[at:at+1], []port{output}); err != nil {
-		return nil, fmt.Errorf("graph %s: output: %w", path, err)
+	if err := checkPorts(found, outputs); err != nil {
+		return nil, fmt.Errorf("graph %s: outputs: %w", path, err)
 	}
-	names := make([]string, len(inputs))
-	for i, p := range inputs {
-		names[i] = p.name
-	}
-	session, err := ort.NewDynamicAdvancedSession(path, names, []string{output.name}, options)
+	session, err := ort.NewDynamicAdvancedSession(path, namesOf(inputs), namesOf(outputs), options)
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
 	}
-	return &graph{session: session, outputs: gives[at : at+1]}, nil
+	return &graph{session: session, outputs: found}, nil
+}
+
+func namesOf(ports []port) []string {
+	names := make([]string, len(ports))
+	for i, p := range ports {
+		names[i] = p.name
+	}
+	return names
 }
 
 func checkPorts(has []ort.InputOutputInfo, want []port) error {
@@ -78,7 +86,7 @@ func portNames(ports []ort.InputOutputInfo) string {
 }
 
 // run runs the graph; ctx's end makes it stop early.
-func (g *graph) run(ctx context.Context, inputs []ort.Value, output ort.Value) error {
+func (g *graph) run(ctx context.Context, inputs, outputs []ort.Value) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -91,7 +99,7 @@ func (g *graph) run(ctx context.Context, inputs []ort.Value, output ort.Value) e
 		defer close(terminated)
 		_ = options.Terminate()
 	})
-	err = g.session.RunWithOptions(inputs, []ort.Value{output}, options)
+	err = g.session.RunWithOptions(inputs, outputs, options)
 	if !stop() {
 		<-terminated
 		err = errors.Join(ctx.Err(), err)
@@ -129,4 +137,15 @@ func grow[T any](s []T, n int) []T {
 		return make([]T, n)
 	}
 	return s[:n]
+}
+
+// fillRow writes a row of ids and its mask, filled up to width.
+func fillRow(allIDs, allMask []int64, row, width int, tokens []int32, pad int64) {
+	ids, mask := allIDs[row*width:(row+1)*width], allMask[row*width:(row+1)*width]
+	for i, id := range tokens {
+		ids[i], mask[i] = int64(id), 1
+	}
+	for i := len(tokens); i < width; i++ {
+		ids[i], mask[i] = pad, 0
+	}
 }

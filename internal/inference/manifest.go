@@ -28,10 +28,19 @@ type Manifest struct {
 	Name      string            `yaml:"name"`
 	Version   string            `yaml:"version"`
 	Licence   string            `yaml:"licence"`
-	Space     string            `yaml:"space"` // vectors of equal spaces may be compared
+	Space     string            `yaml:"space" need:"maybe"` // vectors of equal spaces may be compared; needed with an encoder
 	Tokenizer ManifestTokenizer `yaml:"tokenizer"`
-	Encoder   ManifestEncoder   `yaml:"encoder"`
-	Segmenter ManifestSegmenter `yaml:"segmenter"`
+
+	// The graphs. A pack has one at least; an operation whose graph is missing is refused.
+	Encoder   *ManifestEncoder   `yaml:"encoder" need:"maybe"`
+	Segmenter *ManifestSegmenter `yaml:"segmenter" need:"maybe"`
+	Pair      *ManifestPair      `yaml:"pair" need:"maybe"`
+	Linker    *ManifestLinker    `yaml:"linker" need:"maybe"`
+	Fuser     *ManifestFuser     `yaml:"fuser" need:"maybe"`
+	Detector  *ManifestDetector  `yaml:"detector" need:"maybe"`
+
+	// Calibrated are this pack's equivalents of published thresholds that no graph's section has, by name.
+	Calibrated map[string]float64 `yaml:"calibrated" need:"maybe"`
 }
 
 // ManifestFile is a file of the pack.
@@ -48,17 +57,81 @@ type ManifestTokenizer struct {
 	After        []string `yaml:"after" need:"maybe"`  // and behind it, such as [SEP]
 }
 
+// ManifestGraph is a graph of the pack.
+type ManifestGraph struct {
+	ManifestFile `yaml:",inline"`
+	// Tolerance is how far the graph's outputs may be from those of its fp32 original, for fp16 and int8 graphs; 0: 1e-4.
+	Tolerance float64 `yaml:"tolerance" need:"maybe"`
+}
+
 // ManifestEncoder is the graph from token ids to a vector.
 type ManifestEncoder struct {
-	ManifestFile `yaml:",inline"`
-	Dimension    int `yaml:"dimension"`
-	MaxTokens    int `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	ManifestGraph `yaml:",inline"`
+	Dimension     int `yaml:"dimension"`
+	MaxTokens     int `yaml:"max_tokens"` // special tokens included; what is longer is cut
 }
 
 // ManifestSegmenter is the graph from two sentences' vectors to a score.
 type ManifestSegmenter struct {
-	ManifestFile `yaml:",inline"`
-	Threshold    float64 `yaml:"threshold"` // a score below it means a cut
+	ManifestGraph `yaml:",inline"`
+	Threshold     float64 `yaml:"threshold"` // a score below it means a cut
+}
+
+// ManifestPair is the graph from a question and a text to scores and an answer span.
+type ManifestPair struct {
+	ManifestGraph     `yaml:",inline"`
+	MaxQuestionTokens int `yaml:"max_question_tokens"` // what is longer is cut
+	MaxTextTokens     int `yaml:"max_text_tokens"`
+	// HasAnswerThreshold is the logit of has_answer from which a text counts as one with the answer: this pack's
+	// equivalent of FIT-RAG's delta = 4.5.
+	HasAnswerThreshold *float64 `yaml:"has_answer_threshold" need:"maybe"`
+}
+
+// ManifestLinker is the graph from the vectors of a document's passages to how they attend to each other.
+type ManifestLinker struct {
+	ManifestGraph `yaml:",inline"`
+	MaxPassages   int `yaml:"max_passages"` // of one window
+	// Threshold is the weight from which a link is worth following.
+	Threshold *float64 `yaml:"threshold" need:"maybe"`
+}
+
+// ManifestFuser is the graph from a question and all its passages to how an answer would attend to them (FiD). A row is
+// the question's tokens, then the passage's, without special tokens between them.
+type ManifestFuser struct {
+	ManifestGraph     `yaml:",inline"`
+	MaxTokens         int `yaml:"max_tokens"`                       // of a row; what is longer is cut
+	MaxQuestionTokens int `yaml:"max_question_tokens" need:"maybe"` // of them the question's; default 64
+	MaxPassages       int `yaml:"max_passages"`                     // of one question
+}
+
+// ManifestDetector is the graph from the scores of texts to whether they are enough to answer with.
+type ManifestDetector struct {
+	ManifestGraph `yaml:",inline"`
+	Threshold     float64 `yaml:"threshold"` // a probability from it on means enough
+}
+
+// graphs are the sections of the graphs that there are, by the name of their field.
+func (m *Manifest) graphs() map[string]ManifestGraph {
+	all := map[string]ManifestGraph{}
+	if m.Encoder != nil {
+		all["encoder"] = m.Encoder.ManifestGraph
+	}
+	if m.Segmenter != nil {
+		all["segmenter"] = m.Segmenter.ManifestGraph
+	}
+	if m.Pair != nil {
+		all["pair"] = m.Pair.ManifestGraph
+	}
+	if m.Linker != nil {
+		all["linker"] = m.Linker.ManifestGraph
+	}
+	if m.Fuser != nil {
+		all["fuser"] = m.Fuser.ManifestGraph
+	}
+	if m.Detector != nil {
+		all["detector"] = m.Detector.ManifestGraph
+	}
+	return all
 }
 
 // manifestName is the manifest's file name in a pack.
@@ -94,15 +167,50 @@ func parseManifest(data []byte) (Manifest, error) {
 	if field := missing(reflect.ValueOf(m), ""); field != "" {
 		return m, schema.Invalid(field, "is missing")
 	}
-	switch {
-	case m.Encoder.Dimension < 1 || m.Encoder.Dimension > 4096:
-		return m, schema.Invalid("encoder.dimension", "%d is not between 1 and 4096", m.Encoder.Dimension)
-	case m.Encoder.MaxTokens < 1+len(m.Tokenizer.Before)+len(m.Tokenizer.After):
-		return m, schema.Invalid("encoder.max_tokens", "%d leaves no room for text", m.Encoder.MaxTokens)
-	case m.Segmenter.Threshold <= 0 || m.Segmenter.Threshold >= 1:
-		return m, schema.Invalid("segmenter.threshold", "%v is not between 0 and 1", m.Segmenter.Threshold)
+	return m, m.check()
+}
+
+// check says which value is out of range.
+func (m *Manifest) check() error {
+	special := len(m.Tokenizer.Before) + len(m.Tokenizer.After)
+	if e := m.Encoder; e != nil {
+		switch {
+		case e.Dimension < 1 || e.Dimension > 4096:
+			return schema.Invalid("encoder.dimension", "%d is not between 1 and 4096", e.Dimension)
+		case e.MaxTokens < 1+special:
+			return schema.Invalid("encoder.max_tokens", "%d leaves no room for text", e.MaxTokens)
+		case m.Space == "":
+			return schema.Invalid("space", "is missing, the encoder's vectors need one")
+		}
 	}
-	return m, nil
+	if f := m.Fuser; f != nil && f.MaxQuestionTokens == 0 {
+		f.MaxQuestionTokens = 64
+	}
+	switch {
+	case m.Encoder == nil && m.Pair == nil && m.Fuser == nil && m.Detector == nil:
+		return schema.Invalid("encoder", "is missing, and so is every other graph: a pack needs one")
+	case m.Encoder == nil && m.Segmenter != nil:
+		return schema.Invalid("encoder", "is missing, the segmenter works on its vectors")
+	case m.Encoder == nil && m.Linker != nil:
+		return schema.Invalid("encoder", "is missing, the linker works on its vectors")
+	case m.Segmenter != nil && (m.Segmenter.Threshold <= 0 || m.Segmenter.Threshold >= 1):
+		return schema.Invalid("segmenter.threshold", "%v is not between 0 and 1", m.Segmenter.Threshold)
+	case m.Pair != nil && m.Pair.MaxQuestionTokens < 1:
+		return schema.Invalid("pair.max_question_tokens", "%d is not positive", m.Pair.MaxQuestionTokens)
+	case m.Pair != nil && m.Pair.MaxTextTokens < 1:
+		return schema.Invalid("pair.max_text_tokens", "%d is not positive", m.Pair.MaxTextTokens)
+	case m.Linker != nil && m.Linker.MaxPassages < 2:
+		return schema.Invalid("linker.max_passages", "%d is less than the two that a link takes", m.Linker.MaxPassages)
+	case m.Fuser != nil && m.Fuser.MaxPassages < 1:
+		return schema.Invalid("fuser.max_passages", "%d is not positive", m.Fuser.MaxPassages)
+	case m.Fuser != nil && m.Fuser.MaxQuestionTokens < 1:
+		return schema.Invalid("fuser.max_question_tokens", "%d is not positive", m.Fuser.MaxQuestionTokens)
+	case m.Fuser != nil && m.Fuser.MaxTokens <= m.Fuser.MaxQuestionTokens:
+		return schema.Invalid("fuser.max_tokens", "%d leaves no room for a passage after %d tokens of the question", m.Fuser.MaxTokens, m.Fuser.MaxQuestionTokens)
+	case m.Detector != nil && (m.Detector.Threshold <= 0 || m.Detector.Threshold >= 1):
+		return schema.Invalid("detector.threshold", "%v is not between 0 and 1", m.Detector.Threshold)
+	}
+	return nil
 }
 
 // missing names the first field without a value, as the manifest spells it.
@@ -111,6 +219,10 @@ func missing(v reflect.Value, prefix string) string {
 		field := v.Type().Field(i)
 		name, option, _ := strings.Cut(field.Tag.Get("yaml"), ",")
 		switch {
+		case v.Field(i).Kind() == reflect.Pointer && !v.Field(i).IsNil() && v.Field(i).Elem().Kind() == reflect.Struct:
+			if found := missing(v.Field(i).Elem(), prefix+name+"."); found != "" {
+				return found
+			}
 		case field.Tag.Get("need") == "maybe":
 		case option == "inline":
 			if found := missing(v.Field(i), prefix); found != "" {

@@ -8,7 +8,10 @@ package inference
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
+
+	ort "github.com/yalue/onnxruntime_go"
 
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 	"github.com/sluice-rag/sluice/schema"
@@ -31,8 +34,12 @@ type Model struct {
 	tokenizer *tokenizer.Tokenizer
 	before    []int32
 	after     []int32
-	encoder   *encoder
+	pad       int32
+
+	// The graphs; those that the pack hasn't are nil.
+	encoder   textEncoder
 	segmenter *segmenter
+	pair      pairModel
 }
 
 // Open loads a pack. What is wrong with it, or with the library, is named together with the remedy.
@@ -50,19 +57,15 @@ func Open(o Options) (_ *Model, err error) {
 	if m.manifest, err = ReadManifest(o.Pack); err != nil {
 		return nil, err
 	}
-	pad, err := m.openTokenizer(o.Pack)
-	if err != nil {
+	if err := m.openTokenizer(o.Pack); err != nil {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
-	encoderPath, err := m.manifest.Encoder.locate(o.Pack, "encoder")
-	if err != nil {
-		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
+	paths := map[string]string{}
+	for section, g := range m.manifest.graphs() {
+		if paths[section], err = g.locate(o.Pack, section); err != nil {
+			return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
+		}
 	}
-	segmenterPath, err := m.manifest.Segmenter.locate(o.Pack, "segmenter")
-	if err != nil {
-		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
-	}
-
 	if err := loadLibrary(o.Library); err != nil {
 		return nil, err
 	}
@@ -76,24 +79,78 @@ func Open(o Options) (_ *Model, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, options.Destroy()) }()
-	dimension := m.manifest.Encoder.Dimension
-	if m.encoder, err = openEncoder(encoderPath, dimension, pad, options); err != nil {
-		return nil, fmt.Errorf("model pack %s: encoder: %w", o.Pack, err)
-	}
-	if m.segmenter, err = openSegmenter(segmenterPath, dimension, options); err != nil {
-		return nil, fmt.Errorf("model pack %s: segmenter: %w", o.Pack, err)
+	if err := m.openGraphs(paths, options); err != nil {
+		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
 	return m, nil
 }
 
-func (m *Model) openTokenizer(dir string) (pad int32, err error) {
+// openGraphs opens the graphs that paths has, by the manifest's section. What it opened before an error stays open.
+func (m *Model) openGraphs(paths map[string]string, options *ort.SessionOptions) error {
+	for _, g := range []struct {
+		section string
+		open    func(path string) error
+	}{
+		{"encoder", func(path string) error {
+			e, err := openEncoder(path, m.dimension(), m.pad, options)
+			if err == nil {
+				m.encoder = e
+			}
+			return err
+		}},
+		{"segmenter", func(path string) (err error) {
+			m.segmenter, err = openSegmenter(path, m.dimension(), options)
+			return err
+		}},
+		{"pair", func(path string) error {
+			p, err := openPair(path, m.manifest.Pair, m.tokenizer, m.pad, options)
+			if err == nil {
+				m.pair = p
+			}
+			return err
+		}},
+	} {
+		path, has := paths[g.section]
+		if !has {
+			continue
+		}
+		if err := g.open(path); err != nil {
+			return fmt.Errorf("%s: %w", g.section, err)
+		}
+	}
+	return nil
+}
+
+// dimension is that of the encoder's vectors.
+func (m *Model) dimension() int { return m.manifest.Encoder.Dimension }
+
+// name is the pack with its version, as replies say it.
+func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Version }
+
+// graphOf names the section of the manifest that an operation needs.
+var graphOf = map[wire.ModelOp]string{
+	wire.OpEncode: "encoder", wire.OpSegment: "segmenter", wire.OpScore: "pair",
+	wire.OpLink: "linker", wire.OpFuse: "fuser", wire.OpDetect: "detector",
+}
+
+// serves says whether the pack has the graph of an operation, and if not, what to do.
+func (m *Model) serves(op wire.ModelOp) error {
+	section, needed := graphOf[op]
+	if _, has := m.manifest.graphs()[section]; has || !needed {
+		return nil
+	}
+	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
+		m.name(), op, manifestName, section)
+}
+
+func (m *Model) openTokenizer(dir string) (err error) {
 	spec := m.manifest.Tokenizer
 	path, err := spec.locate(dir, "tokenizer")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if m.tokenizer, err = tokenizer.Load(path); err != nil {
-		return 0, err
+		return err
 	}
 	lookup := func(field, token string) int32 {
 		id, ok := m.tokenizer.Lookup(token)
@@ -108,7 +165,8 @@ func (m *Model) openTokenizer(dir string) (pad int32, err error) {
 	for _, token := range spec.After {
 		m.after = append(m.after, lookup("after", token))
 	}
-	return lookup("pad", spec.Pad), err
+	m.pad = lookup("pad", spec.Pad)
+	return err
 }
 
 // Close frees the graphs. Nothing may run any more.
@@ -120,20 +178,44 @@ func (m *Model) Close() error {
 	if m.segmenter != nil {
 		err = errors.Join(err, m.segmenter.close())
 	}
+	if m.pair != nil {
+		err = errors.Join(err, m.pair.close())
+	}
 	return errors.Join(err, freeLibrary())
 }
 
 // Info describes the model.
 func (m *Model) Info() wire.ModelInfo {
-	return wire.ModelInfo{
-		Envelope:  wire.Header(),
-		Pack:      m.manifest.Name,
-		Version:   m.manifest.Version,
-		Space:     m.manifest.Space,
-		Dimension: m.manifest.Encoder.Dimension,
-		MaxTokens: m.manifest.Encoder.MaxTokens,
-		Provider:  string(m.provider),
+	info := wire.ModelInfo{
+		Envelope:   wire.Header(),
+		Pack:       m.manifest.Name,
+		Version:    m.manifest.Version,
+		Space:      m.manifest.Space,
+		Provider:   string(m.provider),
+		Calibrated: map[string]float64{},
 	}
+	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect} {
+		if m.serves(op) == nil {
+			info.Operations = append(info.Operations, op)
+		}
+	}
+	maps.Copy(info.Calibrated, m.manifest.Calibrated)
+	if e := m.manifest.Encoder; e != nil {
+		info.Dimension, info.MaxTokens = e.Dimension, e.MaxTokens
+	}
+	if s := m.manifest.Segmenter; s != nil {
+		info.Calibrated["segment"] = s.Threshold
+	}
+	if p := m.manifest.Pair; p != nil && p.HasAnswerThreshold != nil {
+		info.Calibrated["has_answer"] = *p.HasAnswerThreshold
+	}
+	if l := m.manifest.Linker; l != nil && l.Threshold != nil {
+		info.Calibrated["link"] = *l.Threshold
+	}
+	if d := m.manifest.Detector; d != nil {
+		info.Calibrated["detect"] = d.Threshold
+	}
+	return info
 }
 
 // tokens makes the encoder's ids of a text: at most MaxTokens of them, special tokens included. total counts the

@@ -11,8 +11,8 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// pair is two neighbouring sentences.
-type pair struct {
+// neighbours are two sentences, one after the other.
+type neighbours struct {
 	left, right []float32
 	score       *float32 // the result is written here
 }
@@ -29,7 +29,7 @@ func openSegmenter(path string, dimension int, options *ort.SessionOptions) (*se
 	g, err := openGraph(path, []port{
 		{"left", ort.TensorElementDataTypeFloat, 2},
 		{"right", ort.TensorElementDataTypeFloat, 2},
-	}, port{"score", ort.TensorElementDataTypeFloat, 1}, options)
+	}, []port{{"score", ort.TensorElementDataTypeFloat, 1}}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func openSegmenter(path string, dimension int, options *ort.SessionOptions) (*se
 }
 
 // score runs one batch.
-func (s *segmenter) score(ctx context.Context, batch []pair) error {
+func (s *segmenter) score(ctx context.Context, batch []neighbours) error {
 	d := s.dimension
 	b := s.buffers.Get().(*segmenterBuffers)
 	defer s.buffers.Put(b)
@@ -55,7 +55,7 @@ func (s *segmenter) score(ctx context.Context, batch []pair) error {
 	if t.err != nil {
 		return t.err
 	}
-	if err := s.run(ctx, inputs, output); err != nil {
+	if err := s.run(ctx, inputs, []ort.Value{output}); err != nil {
 		return fmt.Errorf("run the segmenter on %d pairs: %w", n, err)
 	}
 	if err := finite(b.scores); err != nil {

@@ -27,6 +27,7 @@ type ServerOptions struct {
 	MaxSequences int           // texts and sentences held at once; default 32,768
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA
+	PairTokens   int           // most tokens of a batch of pairs; defaults as BatchTokens
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
 	Log          *slog.Logger  // default: slog.Default()
@@ -43,9 +44,11 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	set(&o.Batch, 512)
 	if model.provider == CUDA {
 		set(&o.BatchTokens, 64<<10)
+		set(&o.PairTokens, 64<<10)
 	}
 	// More would fall out of the caches: the shipped encoder is three times slower on 32,768.
 	set(&o.BatchTokens, 4<<10)
+	set(&o.PairTokens, 4<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
 	if o.Wait <= 0 {
 		o.Wait = 5 * time.Millisecond
@@ -56,7 +59,7 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	return o
 }
 
-// Server answers encode, segment and info for a Model, in a queue group with others of its kind. It is a
+// Server answers the operations of a Model, in a queue group with others of its kind. It is a
 // lifecycle.Service.
 type Server struct{ *lifecycle.Func }
 
@@ -81,8 +84,11 @@ type service struct {
 	turns   *turns
 	metrics requestMetrics
 
-	sequences *batch.Queue[sequence]
-	pairs     *batch.Queue[pair]
+	// The queues of the graphs; those that the pack hasn't are nil.
+	encoding   *batch.Queue[sequence]
+	segmenting *batch.Queue[neighbours]
+	scoring    *batch.Queue[textPair]
+	queues     []interface{ Close() }
 
 	ctx    context.Context // of the held requests
 	cancel context.CancelFunc
@@ -101,14 +107,9 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 	}
 	s.load = &load{maxBytes: o.MaxBytes, maxSequences: o.MaxSequences, heldBytes: s.metrics.bytes, heldSequence: s.metrics.sequences}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.sequences = batch.New(
-		batch.Options{Graph: "encoder", MaxItems: o.Batch, MaxCells: o.BatchTokens, Wait: o.Wait, Workers: o.Workers},
-		func(q sequence) int { return len(q.ids) }, model.encoder.encode)
-	s.pairs = batch.New(
-		batch.Options{Graph: "segmenter", MaxItems: o.Batch, MaxCells: o.Batch, Wait: o.Wait, Workers: o.Workers},
-		func(pair) int { return 1 }, model.segmenter.score)
+	s.openQueues(o)
 
-	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpInfo} {
+	for _, op := range operations {
 		sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", wire.ModelSubject(op), err), s.abandon())
@@ -123,6 +124,28 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 		return nil, errors.Join(fmt.Errorf("subscribe to the model subjects: %w", err), s.abandon())
 	}
 	return s, nil
+}
+
+// operations are those that a server listens for. It answers those without a graph too: with what to do about it.
+var operations = []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpInfo}
+
+// openQueues makes a queue for each graph.
+func (s *service) openQueues(o ServerOptions) {
+	options := func(graph string, cells int) batch.Options {
+		return batch.Options{Graph: graph, MaxItems: o.Batch, MaxCells: cells, Wait: o.Wait, Workers: o.Workers}
+	}
+	if m := s.model.encoder; m != nil {
+		s.encoding = batch.New(options("encoder", o.BatchTokens), func(q sequence) int { return len(q.ids) }, m.encode)
+		s.queues = append(s.queues, s.encoding)
+	}
+	if m := s.model.segmenter; m != nil {
+		s.segmenting = batch.New(options("segmenter", o.Batch), func(neighbours) int { return 1 }, m.score)
+		s.queues = append(s.queues, s.segmenting)
+	}
+	if m := s.model.pair; m != nil {
+		s.scoring = batch.New(options("pair", o.PairTokens), func(p textPair) int { return len(p.question) + len(p.text) }, m.score)
+		s.queues = append(s.queues, s.scoring)
+	}
 }
 
 // abandon undoes a start that failed.
@@ -206,8 +229,9 @@ func (s *service) stop(ctx context.Context) error {
 	}
 	s.cancel()
 	<-finished
-	s.sequences.Close()
-	s.pairs.Close()
+	for _, q := range s.queues {
+		q.Close()
+	}
 	if !s.nc.IsClosed() && len(s.subs) > 0 {
 		// The last replies must leave before the process does.
 		if flushErr := s.nc.FlushTimeout(2 * time.Second); flushErr != nil && err == nil {

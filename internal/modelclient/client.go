@@ -89,7 +89,7 @@ func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ 
 	defer func() { finish(err) }()
 
 	texts, cut := shorten(texts, textBytes)
-	parts := splitTexts(texts, c.textsPerPart())
+	parts := splitTexts(texts, c.textsPerPart(), partBytes)
 	replies := make([][]wire.EncodeReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
 		replies[i], err = c.encodePart(ctx, lane, parts[i])
@@ -144,8 +144,7 @@ func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (
 	}
 	for i, r := range replies {
 		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
-			return nil, 0, fmt.Errorf("segment %d runs: model servers disagree, they have the models %q and %q; "+
-				"give all of them one pack (SLUICE_MODEL_PACK): %w", len(runs), replies[0].Model, r.Model, ErrDisagree)
+			return nil, 0, fmt.Errorf("segment %d runs: %w", len(runs), disagree(replies[0].Model, r.Model))
 		}
 		for j, run := range parts[i].of {
 			scores[run] = append(scores[run], r.Scores[j]...)

@@ -77,13 +77,19 @@ func shorten(texts []string, limit int) (_ []string, cut int) {
 	return out, cut
 }
 
-// splitTexts cuts texts into parts of consecutive ones.
-func splitTexts(texts []string, most int) [][]string {
+// shortenOne is shorten for one text.
+func shortenOne(text string, limit int) string {
+	out, _ := shorten([]string{text}, limit)
+	return out[0]
+}
+
+// splitTexts cuts texts into parts of at most so many consecutive ones and so many bytes.
+func splitTexts(texts []string, most, room int) [][]string {
 	var parts [][]string
 	start, bytes := 0, 0
 	for i, text := range texts {
 		n, _ := size(text, 0)
-		if i > start && (bytes+n > partBytes || i-start >= most) {
+		if i > start && (bytes+n > room || i-start >= most) {
 			parts = append(parts, texts[start:i])
 			start, bytes = i, 0
 		}

@@ -41,7 +41,7 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 		texts, _ := shorten(rapid.SliceOfN(piece, 1, 40).Draw(t, "texts"), textBytes)
 		most := rapid.IntRange(1, 50).Draw(t, "most")
 		var joined []string
-		for _, part := range splitTexts(texts, most) {
+		for _, part := range splitTexts(texts, most, partBytes) {
 			if len(part) == 0 || len(part) > most {
 				t.Errorf("a part of %d texts", len(part))
 			}

@@ -1,0 +1,121 @@
+package inference
+
+// This file is the pair model: a question and a text to three scores and an answer span, in one pass.
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
+)
+
+// textPair is a question and a text for the pair model. Ids have no special tokens; neither is empty.
+type textPair struct {
+	question, text []int32
+	spans          bool        // whether the answer span is wanted
+	result         *pairResult // written by the run
+}
+
+// pairResult is what the pair model says of a pair, as logits. The best answer span is in tokens of the text, both
+// ends included; without one last < first.
+type pairResult struct {
+	relevance, hasAnswer, llmPrefer float32
+	first, last                     int
+	span                            float32
+}
+
+// pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is one.
+type pairModel interface {
+	// vocabulary is the tokenizer whose ids score takes.
+	vocabulary() *tokenizer.Tokenizer
+	// limits are how many tokens of a question and of a text score takes.
+	limits() (question, text int)
+	// score runs one batch and writes its results.
+	score(ctx context.Context, batch []textPair) error
+	close() error
+}
+
+// headedPair is the pair graph that training/ exports: questions and texts apart, three scores, start and end.
+type headedPair struct {
+	*graph
+	manifest  *ManifestPair
+	tokenizer *tokenizer.Tokenizer
+	pad       int64
+	buffers   sync.Pool
+}
+
+type pairBuffers struct {
+	questionIDs, questionMask, textIDs, textMask []int64
+	scores, start, end                           []float32
+}
+
+func openPair(path string, manifest *ManifestPair, vocabulary *tokenizer.Tokenizer, pad int32, options *ort.SessionOptions) (*headedPair, error) {
+	g, err := openGraph(path, []port{
+		{"question_ids", ort.TensorElementDataTypeInt64, 2},
+		{"question_mask", ort.TensorElementDataTypeInt64, 2},
+		{"text_ids", ort.TensorElementDataTypeInt64, 2},
+		{"text_mask", ort.TensorElementDataTypeInt64, 2},
+	}, []port{
+		{"scores", ort.TensorElementDataTypeFloat, 2},
+		{"start", ort.TensorElementDataTypeFloat, 2},
+		{"end", ort.TensorElementDataTypeFloat, 2},
+	}, options)
+	if err != nil {
+		return nil, err
+	}
+	return &headedPair{graph: g, manifest: manifest, tokenizer: vocabulary, pad: int64(pad),
+		buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
+}
+
+func (p *headedPair) vocabulary() *tokenizer.Tokenizer { return p.tokenizer }
+
+func (p *headedPair) limits() (question, text int) {
+	return p.manifest.MaxQuestionTokens, p.manifest.MaxTextTokens
+}
+
+func (p *headedPair) score(ctx context.Context, batch []textPair) error {
+	const heads = 3
+	questions, texts := 0, 0
+	for _, pair := range batch {
+		questions, texts = max(questions, len(pair.question)), max(texts, len(pair.text))
+	}
+	b := p.buffers.Get().(*pairBuffers)
+	defer p.buffers.Put(b)
+	b.questionIDs, b.questionMask = grow(b.questionIDs, len(batch)*questions), grow(b.questionMask, len(batch)*questions)
+	b.textIDs, b.textMask = grow(b.textIDs, len(batch)*texts), grow(b.textMask, len(batch)*texts)
+	b.scores = grow(b.scores, len(batch)*heads)
+	b.start, b.end = grow(b.start, len(batch)*texts), grow(b.end, len(batch)*texts)
+	for row, pair := range batch {
+		fillRow(b.questionIDs, b.questionMask, row, questions, pair.question, p.pad)
+		fillRow(b.textIDs, b.textMask, row, texts, pair.text, p.pad)
+	}
+	var t tensors
+	defer t.free()
+	n, q, l := int64(len(batch)), int64(questions), int64(texts)
+	inputs := []ort.Value{tensor(&t, b.questionIDs, n, q), tensor(&t, b.questionMask, n, q), tensor(&t, b.textIDs, n, l), tensor(&t, b.textMask, n, l)}
+	outputs := []ort.Value{tensor(&t, b.scores, n, heads), tensor(&t, b.start, n, l), tensor(&t, b.end, n, l)}
+	if t.err != nil {
+		return t.err
+	}
+	if err := p.run(ctx, inputs, outputs); err != nil {
+		return fmt.Errorf("run the pair model on %d pairs of up to %d and %d tokens: %w", n, q, l, err)
+	}
+	for row, pair := range batch {
+		scores := b.scores[row*heads : (row+1)*heads]
+		start, end := b.start[row*texts:][:len(pair.text)], b.end[row*texts:][:len(pair.text)]
+		for _, values := range [][]float32{scores, start, end} {
+			if err := finite(values); err != nil {
+				return fmt.Errorf("the pair model's output: %w", err)
+			}
+		}
+		r := pair.result
+		r.relevance, r.hasAnswer, r.llmPrefer = scores[0], scores[1], scores[2]
+		if r.last = -1; pair.spans {
+			r.first, r.last, r.span = bestSpan(start, end, maxAnswerTokens)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package inference
+
+// This file answers score: how well texts answer a question, and with which words.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// lowestScore is what a text without a token gets for every score: below all that a model gives, and as a logit it is
+// a probability of 0 in float32.
+const lowestScore = -100
+
+// scoreBytes is what a text's scores take in a reply at most.
+const scoreBytes = 224
+
+// score answers wire.ScoreRequest.
+func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.ScoreReply, error) {
+	var reply wire.ScoreReply
+	request, err := read[wire.ScoreRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	if err := checkLane(request.Lane); err != nil {
+		return reply, err
+	}
+	ctx, cancel := until(ctx, request.Deadline)
+	defer cancel()
+	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
+		return reply, err
+	}
+	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(request.Texts))
+	work, err := s.pairUp(ctx, request)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.scoring.Do(ctx, request.Lane, work.pairs); err != nil {
+		return reply, err
+	}
+	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated}
+	for i, text := range request.Texts {
+		r := work.results[i]
+		reply.Scores[i] = wire.PairScore{Relevance: r.relevance, HasAnswer: r.hasAnswer, LLMPrefer: r.llmPrefer}
+		if r.last >= r.first {
+			start, end := words(text, work.spans[i][r.first], work.spans[i][r.last])
+			reply.Scores[i].Answer = &wire.AnswerSpan{Start: start, End: end, Score: r.span}
+		}
+	}
+	return reply, nil
+}
+
+// paired are the pairs of a request, and where their results go.
+type paired struct {
+	pairs     []textPair         // of the texts that have tokens
+	results   []pairResult       // of all texts
+	spans     [][]tokenizer.Span // of each text's tokens, when answers are asked for
+	truncated int
+}
+
+// pairUp tokenises the question once and each text once, in the request's turn.
+func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest) (*paired, error) {
+	if err := s.turns.take(ctx, request.Lane); err != nil {
+		return nil, err
+	}
+	defer s.turns.give()
+	vocabulary := s.model.pair.vocabulary()
+	questionRoom, textRoom := s.model.pair.limits()
+	question, _ := vocabulary.Encode(nil, request.Question, questionRoom)
+	if len(question) == 0 {
+		return nil, schema.Invalid("question", "%.40q has no word to score texts for", request.Question)
+	}
+	p := &paired{pairs: make([]textPair, 0, len(request.Texts)), results: make([]pairResult, len(request.Texts))}
+	if request.Answers {
+		p.spans = make([][]tokenizer.Span, len(request.Texts))
+	}
+	for i, text := range request.Texts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		var ids []int32
+		var total int
+		if request.Answers {
+			ids, p.spans[i], total = vocabulary.EncodeSpans(nil, nil, text, textRoom)
+		} else {
+			ids, total = vocabulary.Encode(make([]int32, 0, min(textRoom, len(text)/4+8)), text, textRoom)
+		}
+		if total > textRoom {
+			p.truncated++
+		}
+		if len(ids) == 0 {
+			p.results[i] = pairResult{relevance: lowestScore, hasAnswer: lowestScore, llmPrefer: lowestScore, last: -1}
+			continue
+		}
+		p.pairs = append(p.pairs, textPair{question: question, text: ids, spans: request.Answers, result: &p.results[i]})
+	}
+	return p, nil
+}
+
+// fits checks that the reply to n things of a request's field fits a message.
+func (s *service) fits(field string, n, bytes int) error {
+	if most := (int(s.nc.MaxPayload()) - 4096) / bytes; n > most {
+		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, most, schema.ErrTooLarge)
+	}
+	return nil
+}

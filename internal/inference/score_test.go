@@ -1,0 +1,160 @@
+package inference
+
+// This file tests score: against the goldens of the tiny pair graph, over NATS, with spans in bytes of the texts.
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+func TestGoldenScores(t *testing.T) {
+	model := openFull(t)
+	nc, _ := serving(t, model, ServerOptions{})
+	client, g := modelclient.New(nc, modelclient.Options{}), readTestGoldens(t).Pair
+	var texts []string
+	for _, c := range g.Texts {
+		texts = append(texts, c.Text)
+	}
+	check := func(what string, i int, got wire.PairScore) {
+		t.Helper()
+		want := g.Texts[i]
+		if len(want.IDs) == 0 {
+			if got != (wire.PairScore{Relevance: lowestScore, HasAnswer: lowestScore, LLMPrefer: lowestScore}) {
+				t.Errorf("%s: %q got %+v", what, want.Text, got)
+			}
+			return
+		}
+		near(t, what+" "+want.Text, []float32{got.Relevance, got.HasAnswer, got.LLMPrefer}, want.Scores)
+		if got.Answer == nil {
+			t.Fatalf("%s: %q has no answer", what, want.Text)
+		}
+		near(t, what+" span of "+want.Text, []float32{got.Answer.Score}, []float32{want.Span})
+		// The span is the words that have the golden tokens, and no other.
+		_, spans, _ := model.tokenizer.EncodeSpans(nil, nil, want.Text, 0)
+		first, last := spans[want.First], spans[want.Last]
+		before, after := want.Text[got.Answer.Start:first.Start], want.Text[last.End:got.Answer.End]
+		if strings.ContainsAny(before+after, " ,.’–") || got.Answer.Start > 0 && !strings.HasSuffix(want.Text[:got.Answer.Start], " ") {
+			t.Errorf("%s: answer %q of %q isn't its tokens %d to %d", what, want.Text[got.Answer.Start:got.Answer.End], want.Text, want.First, want.Last)
+		}
+	}
+	all, name, err := client.Score(t.Context(), wire.LaneInteractive, g.Question, texts, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if name != model.name() || len(all) != len(texts) {
+		t.Fatalf("%d scores by %q", len(all), name)
+	}
+	for i := range texts {
+		check("together", i, all[i])
+		alone, _, err := client.Score(t.Context(), wire.LaneBulk, g.Question, texts[i:i+1], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("alone", i, alone[0])
+	}
+	plain, _, err := client.Score(t.Context(), wire.LaneInteractive, g.Question, texts, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range texts {
+		if plain[i].Answer != nil {
+			t.Errorf("text %d has an answer that nobody asked for", i)
+		}
+		near(t, "without answers", []float32{plain[i].Relevance}, []float32{all[i].Relevance})
+	}
+}
+
+// TestScoresOfManyTextsComeBackInOrder: texts of all lengths, in several messages and many batches, by many callers.
+func TestScoresOfManyTextsComeBackInOrder(t *testing.T) {
+	nc, _ := serving(t, openFull(t), ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	random := rand.New(rand.NewPCG(1, 2))
+	texts := longTexts(1500)
+	for i := range texts {
+		texts[i] = strings.ToValidUTF8(texts[i][:random.IntN(len(texts[i]))], "")
+	}
+	all, _, err := client.Score(t.Context(), wire.LaneBulk, "What is delivered with a pump?", texts, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(texts); i += 61 {
+		one, _, err := client.Score(t.Context(), wire.LaneInteractive, "What is delivered with a pump?", texts[i:i+1], true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprint("text ", i), []float32{all[i].Relevance, all[i].HasAnswer, all[i].LLMPrefer}, []float32{one[0].Relevance, one[0].HasAnswer, one[0].LLMPrefer})
+	}
+}
+
+func TestAnswersNeverCutACharacter(t *testing.T) {
+	nc, _ := serving(t, openFull(t), ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	texts := []string{
+		"\xff\xfe", "a\u0301\u0301 e\u0301", "漢字かな交じり文", "İstanbul’da 5 €", "\u202e\u200b", strings.Repeat("中", 50000),
+		strings.Repeat("e\u0301", 20000), strings.Repeat("a", 200000), "한국어 문장", "👩‍👩‍👧 family", "<b>&amp;</b>",
+	}
+	scores, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", texts, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := 0
+	for i, s := range scores {
+		if s.Answer == nil {
+			continue
+		}
+		answered++
+		if s.Answer.Start >= s.Answer.End || s.Answer.End > len(texts[i]) || !utf8.ValidString(texts[i][s.Answer.Start:s.Answer.End]) {
+			t.Errorf("text %d: answer %+v", i, s.Answer)
+		}
+		if end := s.Answer.End; end < len(texts[i]) && strings.HasPrefix(texts[i][end:], "\u0301") {
+			t.Errorf("text %d: answer %+v parts a letter and its accent", i, s.Answer)
+		}
+	}
+	if answered < 8 {
+		t.Errorf("%d answers", answered)
+	}
+}
+
+func TestBadScoreRequestsAreNamed(t *testing.T) {
+	nc, _ := serving(t, openFull(t), ServerOptions{})
+	for _, c := range []struct {
+		name, data, field string
+		code              schema.Code
+	}{
+		{"no JSON", `{"v":1,`, "", schema.CodeInvalid},
+		{"unknown version", `{"v":99,"lane":"bulk","question":"q","texts":["a"]}`, "v", schema.CodeInvalid},
+		{"unknown lane", `{"v":1,"lane":"express","question":"q","texts":["a"]}`, "lane", schema.CodeInvalid},
+		{"no question", `{"v":1,"lane":"bulk","texts":["a"]}`, "question", schema.CodeInvalid},
+		{"a question without words", `{"v":1,"lane":"bulk","question":"\u0000 ","texts":["a"]}`, "question", schema.CodeInvalid},
+		{"too many texts", `{"v":1,"lane":"bulk","question":"q","texts":["a"` + strings.Repeat(`,"a"`, 6000) + `]}`, "", schema.CodeTooLarge},
+	} {
+		msg, err := nc.Request(wire.ModelSubject(wire.OpScore), []byte(c.data), 10*time.Second)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		reply, err := decode[wire.ScoreReply](msg.Data)
+		if err != nil || reply.Error == nil || reply.Error.Code != c.code || reply.Error.Field != c.field {
+			t.Errorf("%s: got %+v, %v; want code %s of field %q", c.name, reply.Error, err, c.code, c.field)
+		}
+	}
+}
+
+func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
+	nc, _ := serving(t, openFull(t, without("pair", "linker", "fuser", "detector")), ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	_, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, false)
+	var remote *schema.RemoteError
+	if !errors.As(err, &remote) || remote.Field != "SLUICE_MODEL_PACK" || !errors.Is(err, schema.ErrInvalid) ||
+		!strings.Contains(err.Error(), "sluice-default/") || !strings.Contains(err.Error(), "section pair") {
+		t.Errorf("got %v", err)
+	}
+}
