@@ -29,9 +29,6 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// vectorDimensions have a table each.
-var vectorDimensions = []int{256, 384, 512, 768, 1024}
-
 const (
 	// A filter that leaves at most so many versions, with at most so many
 	// passages, is answered from these alone.
@@ -177,8 +174,8 @@ func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 		return nil, "", fmt.Errorf("read where the vectors of collection %s are: %w", collection, err)
 	case space == nil:
 		return nil, "", nil
-	case !slices.Contains(vectorDimensions, p.dimension):
-		return nil, "", fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, vectorDimensions)
+	case !slices.Contains(schema.VectorDimensions, p.dimension):
+		return nil, "", fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, schema.VectorDimensions)
 	}
 	p.spaceID = *space
 	return &p, name, nil
