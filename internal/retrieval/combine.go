@@ -4,6 +4,7 @@ package retrieval
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -80,11 +81,15 @@ func reciprocalRanks(units []key, values []float64, constant int) []float64 {
 	return out
 }
 
-// normalised brings scores to a common scale.
+// normalised brings scores to a common scale: by the highest (max), from 0 to 1
+// (minmax), to mean 0 and deviation 1 (standard), or as they are (none).
 func normalised(values []float64, how string) []float64 {
 	out := slices.Clone(values)
-	if len(values) == 0 || how == "none" {
+	switch {
+	case len(values) == 0 || how == "none":
 		return out
+	case how == "standard":
+		return standardised(out)
 	}
 	low, high := slices.Min(values), slices.Max(values)
 	if how == "max" {
@@ -98,4 +103,22 @@ func normalised(values []float64, how string) []float64 {
 		}
 	}
 	return out
+}
+
+// standardised brings values to mean 0 and deviation 1; equal ones to 0.
+func standardised(values []float64) []float64 {
+	mean, variance := 0.0, 0.0
+	for _, x := range values {
+		mean += x / float64(len(values))
+	}
+	for _, x := range values {
+		variance += (x - mean) * (x - mean) / float64(len(values))
+	}
+	for i, x := range values {
+		values[i] = 0
+		if variance > 0 {
+			values[i] = (x - mean) / math.Sqrt(variance)
+		}
+	}
+	return values
 }

@@ -11,7 +11,7 @@ import (
 )
 
 type dedupe struct {
-	cosine float64
+	cosine threshold
 	depth  int
 }
 
@@ -22,10 +22,11 @@ type dedupe struct {
 // Redundancy removal as in ChunkRAG: of the first depth candidates those go that
 // show the same passage as a better one, whose text is the same but for case,
 // spaces and punctuation, or whose vector's cosine to a better one's is above the
-// threshold (1: vectors do not count). The rest follows unseen. One text does not
-// lie inside another's: the candidates are of one unit, and units do not overlap.
+// threshold (1: vectors do not count; calibrated: what the model pack has for it).
+// The rest follows unseen. One text does not lie inside another's: the candidates
+// are of one unit, and units do not overlap.
 func readDedupe(p *parameters) stage {
-	return dedupe{cosine: p.number("cosine", 0.9, 0, 1), depth: p.whole("depth", 50, 1, 500)}
+	return dedupe{cosine: p.threshold("cosine", "dedupe", threshold{value: 0.9}, 0, 1), depth: p.whole("depth", 50, 1, 500)}
 }
 
 func (dedupe) name() string { return "dedupe" }
@@ -34,16 +35,23 @@ func (dedupe) fit(in schema.Unit) (schema.Unit, error) { return selection{}.fit(
 
 func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	head, tail := cut(in.items, d.depth)
-	shown, err := t.shown(ctx, head, in.unit)
+	shown, err := t.views(ctx, head, in.unit)
 	if err != nil {
 		return outcome{}, err
 	}
-	if err := t.load(ctx, shown); err != nil {
+	cosine, err := t.resolve(ctx, "cosine", d.cosine)
+	if err != nil {
 		return outcome{}, err
 	}
 	var vectors map[lexical.Ref][]float32
-	if d.cosine < 1 && in.unit == schema.UnitPassage {
-		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, shown); err != nil {
+	if cosine < 1 && in.unit == schema.UnitPassage {
+		var whole []lexical.Ref
+		for _, v := range shown {
+			if r, ok := v.whole(); ok {
+				whole = append(whole, r)
+			}
+		}
+		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, whole); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -51,18 +59,20 @@ func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error
 	seen := map[string]int{} // normalised text -> rank
 	var kept []int
 	for i, c := range head {
-		text := normalise(t.textOf(shown[i], in.unit))
+		text := normalise(shown[i].text())
+		own, single := shown[i].whole()
 		if n, ok := seen[text]; ok && text != "" {
 			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("the same text as rank %d", n+1)})
 			continue
 		}
 		why := ""
 		for _, j := range kept {
-			if shown[i] == shown[j] {
+			if shown[i].same(shown[j]) {
 				why = fmt.Sprintf("shows the passage of rank %d", j+1)
 				break
 			}
-			if x := dot(vectors[shown[i]], vectors[shown[j]]); x > d.cosine {
+			other, _ := shown[j].whole()
+			if x := dot(vectors[own], vectors[other]); single && x > cosine {
 				why = fmt.Sprintf("cosine %.3f to rank %d", x, j+1)
 				break
 			}

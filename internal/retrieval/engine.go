@@ -46,18 +46,22 @@ const (
 	attempts = 3
 )
 
-// Sources are what stages draw on.
+// Sources are what stages draw on. Without Readers or Links the stages that need
+// them say so.
 type Sources struct {
 	Model   Model
+	Readers Readers
 	Lexical Lexical
 	Vectors Vectors
 	Texts   Texts
+	Links   Links
 }
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
 	plans    *Catalogue
 	sources  Sources
+	pack     *pack
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
@@ -76,7 +80,7 @@ func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: &pack{readers: sources.Readers}, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found.
@@ -153,7 +157,7 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 
 // run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
-	t, err := newTask(ctx, e.sources, q)
+	t, err := newTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
@@ -250,5 +254,8 @@ type scoring interface{ scores() []string }
 
 // selecting is a stage that changes the context and not the ranking.
 type selecting interface{ selects() }
+
+// finding is a stage that looks units up, by their place.
+type finding interface{ finds() }
 
 var errBounds = errors.New("the passage lies outside its section's text")

@@ -18,6 +18,18 @@ const flipping = `
 - limit: {k: 3}
 `
 
+// reading is a plan whose stages have models read.
+const reading = `
+- lexical: {unit: document, k: 5}
+- score: {}
+- zoom: {to: passage}
+- score: {weight: 0.5}
+- fuse: {keep: 0}
+- relate: {k: 1}
+- dedupe: {cosine: 0.9}
+- reduce: {most: 3}
+`
+
 // rebuilt is a corpus whose document is cut anew: passages of the same number
 // hold other text, and the vectors and the index prefer another.
 func rebuilt(c *scriptedCorpus) {
@@ -36,29 +48,33 @@ func flippingCorpus() *scriptedCorpus {
 	c.lexical = map[lexical.Ref]float64{doc(0): 1, passage(0, 0, 0): 2, passage(0, 0, 1): 1}
 	c.dense = map[lexical.Ref]float64{passage(0, 0, 0): 0.9, passage(0, 0, 1): 0.5}
 	c.vectors = map[lexical.Ref][]float32{passage(0, 0, 0): {1}, passage(0, 0, 1): {0}}
+	c.readers = everyOp(func(text string) float32 { return float32(len(text)) / 100 })
+	c.links = scriptedLinks{passage(0, 0, 0): {{To: passage(0, 0, 1), Weight: 0.5}}}
 	return c
 }
 
 // TestARunSeesOneGeneration: whenever another generation becomes live, the
 // result is all of the old one or all of the new one.
 func TestARunSeesOneGeneration(t *testing.T) {
-	old := flippingCorpus()
-	before := places(old.run(t, flipping))
-	fresh := flippingCorpus()
-	rebuilt(fresh)
-	after := places(fresh.run(t, flipping))
-	if slices.Equal(before, after) || len(before) == 0 || old.calls < 6 {
-		t.Fatalf("%d calls found %v and, of the new generation, %v: nothing to tell apart", old.calls, before, after)
-	}
-	for at := range old.calls {
-		c := flippingCorpus()
-		c.called = func(n int) {
-			if n == at {
-				rebuilt(c)
-			}
+	for _, plan := range []string{flipping, reading} {
+		old := flippingCorpus()
+		before := places(old.run(t, plan))
+		fresh := flippingCorpus()
+		rebuilt(fresh)
+		after := places(fresh.run(t, plan))
+		if slices.Equal(before, after) || len(before) == 0 || old.calls < 6 {
+			t.Fatalf("%d calls found %v and, of the new generation, %v: nothing to tell apart", old.calls, before, after)
 		}
-		if got := places(c.run(t, flipping)); !slices.Equal(got, after) {
-			t.Errorf("flipped before call %d, it found %v, not %v (runs of generations %v)", at, got, after, c.places)
+		for at := range old.calls {
+			c := flippingCorpus()
+			c.called = func(n int) {
+				if n == at {
+					rebuilt(c)
+				}
+			}
+			if got := places(c.run(t, plan)); !slices.Equal(got, after) {
+				t.Errorf("flipped before call %d, it found %v, not %v (runs of generations %v)", at, got, after, c.places)
+			}
 		}
 	}
 }

@@ -70,6 +70,8 @@ func readHybrid(p *parameters) stage {
 
 func (hybrid) name() string { return "hybrid" }
 
+func (hybrid) finds() {}
+
 func (h hybrid) scores() []string {
 	out := []string{"hybrid"}
 	for _, c := range h.of {

@@ -20,6 +20,7 @@ import (
 type key struct {
 	ref     lexical.Ref
 	cluster uuid.UUID
+	with    lexical.Ref // the passage that relate joined to it; its version is nil without one
 }
 
 // sizes orders the units.
@@ -42,7 +43,8 @@ func at(r lexical.Ref, unit schema.Unit) lexical.Ref {
 
 func compareKeys(a, b key) int {
 	return cmp.Or(bytes.Compare(a.ref.Version[:], b.ref.Version[:]), cmp.Compare(a.ref.Section, b.ref.Section),
-		cmp.Compare(a.ref.Passage, b.ref.Passage), bytes.Compare(a.cluster[:], b.cluster[:]))
+		cmp.Compare(a.ref.Passage, b.ref.Passage), bytes.Compare(a.cluster[:], b.cluster[:]),
+		cmp.Compare(a.with.Section, b.with.Section), cmp.Compare(a.with.Passage, b.with.Passage))
 }
 
 // hit is a unit that a source found or scored.
@@ -57,6 +59,7 @@ type item struct {
 	key
 	from   uuid.UUID // the cluster that it came from
 	best   *lexical.Ref
+	shows  []place // nil: its own place, or that of its best passage
 	score  float64
 	scores map[string]float64
 	origin string

@@ -111,6 +111,21 @@ func (p *parameters) number(name string, otherwise, least, most float64) float64
 	return x
 }
 
+// flag reads true or false, false by default.
+func (p *parameters) flag(name string) bool {
+	p.given[name] = false
+	node := p.take(name)
+	if node == nil {
+		return false
+	}
+	if node.Kind != yaml.ScalarNode || node.Value != "true" && node.Value != "false" {
+		p.fail(name, "needs true or false, found %q", node.Value)
+		return false
+	}
+	p.given[name] = node.Value == "true"
+	return node.Value == "true"
+}
+
 // choice reads one of some words; the first is the default.
 func (p *parameters) choice(name string, words ...string) string {
 	p.given[name] = words[0]

@@ -33,12 +33,16 @@ func (p Plan) Describe() schema.Plan {
 var kinds = map[string]func(*parameters) stage{
 	"dedupe":    readDedupe,
 	"dense":     readDense,
+	"fuse":      readFuse,
 	"gradient":  readGradient,
 	"hybrid":    readHybrid,
 	"lexical":   readLexical,
 	"limit":     readLimit,
 	"order":     readOrder,
 	"proximity": readProximity,
+	"reduce":    readReduce,
+	"relate":    readRelate,
+	"score":     readScore,
 	"zoom":      readZoom,
 }
 
@@ -75,7 +79,7 @@ func ParsePlan(text []byte) (Plan, error) {
 	case len(stages.Content) > maxStages:
 		return Plan{}, schema.Invalid("stages", "at most %d stages", maxStages)
 	}
-	unit, selected := schema.Unit(""), false
+	unit, selected, joined := schema.Unit(""), false, false
 	scores := map[string]bool{} // that the stages before give
 	for i, node := range stages.Content {
 		field := fmt.Sprintf("stages[%d]", i)
@@ -101,8 +105,13 @@ func ParsePlan(text []byte) (Plan, error) {
 		}
 		_, selects := s.(selecting)
 		if _, again := s.(dedupe); selected && !selects && !again {
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit and order may")
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order and reduce may")
 		}
+		if _, finds := s.(finding); joined && finds {
+			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
+		}
+		_, joins := s.(relate)
+		joined = joined || joins
 		selected = selected || selects
 		unit, described.Unit = out, out
 		p.stages, p.described = append(p.stages, s), append(p.described, described)

@@ -55,6 +55,33 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"a zoom that scores nothing", "name: p\nstages:\n- lexical: {unit: section}\n- zoom\n- gradient: {score: lexical.passage}", "stages[2].gradient.score", "lexical.section"},
 		{"proximity comes first", "name: p\nstages: [proximity]", "stages[0].proximity", "nothing"},
 		{"proximity reads documents", "name: p\nstages: [lexical: {unit: document}, proximity]", "stages[1].proximity", "documents"},
+		{"score comes first", "name: p\nstages: [score]", "stages[0].score", "begins with"},
+		{"score by", "name: p\nstages: [dense, score: {by: luck}]", "stages[1].score.by", "relevance, has_answer, llm_prefer, prefer_sum"},
+		{"score's depth", "name: p\nstages: [dense, score: {depth: 0}]", "stages[1].score.depth", "1 to 500"},
+		{"score's weight", "name: p\nstages: [dense, score: {weight: 1.1}]", "stages[1].score.weight", "from 0 to 1"},
+		{"score's scale", "name: p\nstages: [dense, score: {normalise: max}]", "stages[1].score.normalise", "minmax, standard, none"},
+		{"score's least", "name: p\nstages: [dense, score: {least: high}]", "stages[1].score.least", "a number from"},
+		{"score's least is a list", "name: p\nstages: [dense, score: {least: [1]}]", "stages[1].score.least", "a number from"},
+		{"score's pieces", "name: p\nstages: [dense, score: {pieces: 65}]", "stages[1].score.pieces", "1 to 64"},
+		{"score is optional", "name: p\nstages: [dense, score: {optional: maybe}]", "stages[1].score.optional", "true or false"},
+		{"score's field", "name: p\nstages: [dense, score: {k: 4}]", "stages[1].score.k", "no such field"},
+		{"score comes late", "name: p\nstages: [dense, limit, score]", "stages[2].score", "selects"},
+		{"fuse comes first", "name: p\nstages: [fuse]", "stages[0].fuse", "begins with"},
+		{"fuse's tokens", "name: p\nstages: [dense, fuse: {lr: 0}]", "stages[1].fuse.lr", "1 to 512"},
+		{"fuse with the question", "name: p\nstages: [dense, fuse: {with_question: 1}]", "stages[1].fuse.with_question", "true or false"},
+		{"fuse's keep", "name: p\nstages: [dense, fuse: {keep: -1}]", "stages[1].fuse.keep", "0 to 5000"},
+		{"reduce comes first", "name: p\nstages: [reduce]", "stages[0].reduce", "begins with"},
+		{"reduce leaves sentences out", "name: p\nstages: [dense, reduce: {sentences: 2, stride: 3}]", "stages[1].reduce.stride", "left out"},
+		{"reduce's most", "name: p\nstages: [dense, reduce: {most: 11}]", "stages[1].reduce.most", "1 to 10"},
+		{"reduce's probability", "name: p\nstages: [dense, reduce: {enough: 2}]", "stages[1].reduce.enough", "from 0 to 1"},
+		{"relate comes first", "name: p\nstages: [relate]", "stages[0].relate", "nothing"},
+		{"relate joins sections", "name: p\nstages: [lexical: {unit: section}, relate]", "stages[1].relate", "sections"},
+		{"relate's k", "name: p\nstages: [dense, relate: {k: 0}]", "stages[1].relate.k", "1 to 50"},
+		{"relate's least", "name: p\nstages: [dense, relate: {least: 1.5}]", "stages[1].relate.least", "from 0 to 1"},
+		{"relate twice", "name: p\nstages: [dense, relate, relate]", "stages[2].relate", "two passages"},
+		{"a search after relate", "name: p\nstages: [dense, relate, lexical]", "stages[2].lexical", "two passages"},
+		{"a hybrid after relate", "name: p\nstages: [dense, relate, score, {hybrid: {of: [dense]}}]", "stages[3].hybrid", "two passages"},
+		{"dedupe's cosine", "name: p\nstages: [dense, dedupe: {cosine: calibrate}]", "stages[1].dedupe.cosine", "from 0 to 1"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
@@ -82,14 +109,17 @@ func TestGradientTakesAnyScoreOfTheStagesBefore(t *testing.T) {
 		"- hybrid: {of: [lexical, {dense: {unit: section}}, {lexical: {unit: cluster}}]}\n- proximity\n": {"hybrid", "lexical.passage", "dense.section", "lexical.cluster", "coverage", "ordered", "proximity", "sentence"},
 		"- lexical: {unit: document}\n- zoom: {to: passage, per: 2}\n":                                   {"lexical.document", "lexical.passage"},
 		"- dense: {unit: document}\n- zoom: {to: section}\n- lexical: {unit: section}\n":                 {"dense.document", "lexical.section"},
+		"- lexical\n- relate\n- score\n- fuse\n- reduce\n":                                               {"lexical.passage", "link", "relevance", "has_answer", "llm_prefer", "score", "fuse", "prefer_sum"},
 	} {
 		for _, name := range names {
-			c := corpus([]int{1})
+			c := corpus([]int{2})
 			c.lexical = map[lexical.Ref]float64{doc(0): 1, section(0, 0): 1, passage(0, 0, 0): 1}
 			c.dense[passage(0, 0, 0)] = 1
+			c.readers = everyOp(func(string) float32 { return 1 })
+			c.links = scriptedLinks{passage(0, 0, 0): {{To: passage(0, 0, 1), Weight: 0.5}}}
 			got := c.run(t, stages+"- gradient: {score: "+name+"}")
-			if len(got.Candidates) != 1 {
-				t.Fatalf("%s found %d candidates", stages, len(got.Candidates))
+			if len(got.Candidates) == 0 {
+				t.Fatalf("%s found nothing", stages)
 			}
 			if _, ok := got.Candidates[0].Scores[name]; !ok {
 				t.Errorf("%s: no score %s, only %v", stages, name, got.Candidates[0].Scores)

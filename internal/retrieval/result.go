@@ -30,17 +30,15 @@ func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen
 	for rest := ranking.items; len(rest) > 0 && len(out.Candidates) < want; {
 		batch := rest[:min(want-len(out.Candidates), len(rest))]
 		rest = rest[len(batch):]
-		shown, err := t.shown(ctx, batch, ranking.unit)
+		batch = reduced(batch, chosen)
+		shown, err := t.views(ctx, batch, ranking.unit)
 		if err != nil {
 			return Result{}, err
 		}
-		if err := t.load(ctx, shown); err != nil {
-			return Result{}, err
-		}
 		for i, c := range batch {
-			if text, ok := t.texts[shown[i]]; ok {
+			if !shown[i].gone() {
 				position[c.key] = len(out.Candidates)
-				out.Candidates = append(out.Candidates, candidate(c, ranking.unit, text))
+				out.Candidates = append(out.Candidates, candidate(c, ranking.unit, shown[i]))
 			}
 		}
 	}
@@ -72,24 +70,37 @@ func reach(ranking, chosen []item) int {
 	return n
 }
 
+// reduced shows, of the ranked ones that were chosen, what a selecting stage
+// reduced them to, with the scores that it gave.
+func reduced(ranked, chosen []item) []item {
+	windows := map[key]item{}
+	for _, c := range chosen {
+		if c.shows != nil {
+			windows[c.key] = c
+		}
+	}
+	out := slices.Clone(ranked)
+	for i, c := range out {
+		if w, ok := windows[c.key]; ok {
+			out[i].shows, out[i].scores = w.shows, w.scores
+		}
+	}
+	return out
+}
+
 // candidate is an item with the text that it shows.
-func candidate(c item, unit schema.Unit, text Text) schema.Candidate {
-	p := text.Passage
-	start, end, tokens := p.Start, p.End, p.Tokens
-	if unit == schema.UnitSection {
-		start, end, tokens = 0, len(text.Section.Text), text.Section.Tokens
-	}
+func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
+	first := shown[0]
+	text := first.found
 	out := schema.Candidate{
-		Unit: unit, Cluster: cmp.Or(c.cluster, c.from), Passage: p.ID, Document: text.Document, ExternalID: text.ExternalID,
+		Unit: unit, Cluster: cmp.Or(c.cluster, c.from), Passage: text.Passage.ID, Document: text.Document, ExternalID: text.ExternalID,
 		Title: cmp.Or(text.Title, text.ExternalID), HeadingPath: text.Section.HeadingPath,
-		Page: text.Section.PageAt(start), Location: text.Section.Location(start),
-		Text: text.Section.Text[start:end], Tokens: tokens, Score: c.score, Scores: c.scores, Origin: c.origin,
+		Page: text.Section.PageAt(first.start), Location: text.Section.Location(first.start),
+		Text: shown.text(), Tokens: shown.tokens(), Score: c.score, Scores: c.scores, Origin: c.origin,
 	}
-	version := c.ref.Version
-	if c.cluster != uuid.Nil {
-		version = c.best.Version
+	for _, p := range shown {
+		out.Spans = append(out.Spans, schema.Span{Version: p.ref.Version, Section: p.found.Section.ID, Start: p.start, End: p.end})
 	}
-	out.Spans = []schema.Span{{Version: version, Section: text.Section.ID, Start: start, End: end}}
 	return out
 }
 
@@ -143,18 +154,6 @@ func (t *task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lex
 		}
 	}
 	return out, nil
-}
-
-// textOf is the text that a candidate shows; "" for one that is gone.
-func (t *task) textOf(shown lexical.Ref, unit schema.Unit) string {
-	text, ok := t.texts[shown]
-	switch {
-	case !ok:
-		return ""
-	case unit == schema.UnitSection:
-		return text.Section.Text
-	}
-	return text.Section.Text[text.Passage.Start:text.Passage.End]
 }
 
 // documents ranks documents by their best candidate. All documents of a cluster

@@ -52,6 +52,8 @@ func readDense(p *parameters) stage {
 
 func (s scorer) name() string { return s.kind }
 
+func (scorer) finds() {}
+
 func (s scorer) scores() []string { return []string{s.of.scorer()} }
 
 func (s scorer) fit(in schema.Unit) (schema.Unit, error) { return fitUnit(in, s.of.size()) }

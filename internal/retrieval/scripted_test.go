@@ -39,6 +39,8 @@ type scriptedCorpus struct {
 	dense     map[lexical.Ref]float64 // of passages
 	vectors   map[lexical.Ref][]float32
 	unindexed int
+	readers   *scriptedReaders // nil: no model server
+	links     scriptedLinks    // nil: none are stored
 
 	calls   int             // of sources
 	called  func(calls int) // before each
@@ -358,7 +360,14 @@ func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.Q
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{Model: c, Lexical: c, Vectors: c, Texts: c})
+	sources := retrieval.Sources{Model: c, Lexical: c, Vectors: c, Texts: c}
+	if c.readers != nil {
+		sources.Readers = c.readers
+	}
+	if c.links != nil {
+		sources.Links = c
+	}
+	engine, err := retrieval.NewEngine(catalogue, sources)
 	if err != nil {
 		t.Fatal(err)
 	}

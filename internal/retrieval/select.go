@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -44,16 +43,13 @@ func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	kept, rest := cut(in.items, l.k)
 	out := outcome{unit: in.unit, dropped: drop(rest, fmt.Sprintf("below rank %d", l.k)), why: fmt.Sprintf("at most %d", l.k)}
 	if l.tokens > 0 {
-		shown, err := t.shown(ctx, kept, in.unit)
+		shown, err := t.views(ctx, kept, in.unit)
 		if err != nil {
 			return outcome{}, err
 		}
-		if err := t.load(ctx, shown); err != nil {
-			return outcome{}, err
-		}
 		tokens, n := 0, 0
-		for i, r := range shown {
-			size := t.tokens(r, in.unit)
+		for i, v := range shown {
+			size := v.tokens()
 			if i > 0 && tokens+size > l.tokens {
 				break
 			}
@@ -65,14 +61,6 @@ func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	}
 	out.items = kept
 	return out, nil
-}
-
-// tokens are those of the text that a candidate shows.
-func (t *task) tokens(shown lexical.Ref, unit schema.Unit) int {
-	if unit == schema.UnitSection {
-		return t.texts[shown].Section.Tokens
-	}
-	return t.texts[shown].Passage.Tokens
 }
 
 type order struct {

@@ -22,6 +22,39 @@ type Model interface {
 	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
 }
 
+// Readers are the model server's models that read texts. Errors are as the
+// server gives them; what a pack has no graph for is asked of nobody.
+type Readers interface {
+	// Info says which operations the model pack has graphs for, and its
+	// calibrated thresholds.
+	Info(ctx context.Context) (wire.ModelInfo, error)
+	// Score says of each text how well it answers the question; answers asks
+	// for the spans that do.
+	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
+	// Fuse says of each text how much an answer would draw on it when all are
+	// read together; tokens of a text represent it, and of the question too if
+	// withQuestion.
+	Fuse(ctx context.Context, lane wire.Lane, question string, texts []string, tokens int, withQuestion bool) (scores []float32, model string, err error)
+	// Detect says of each list of (has_answer, llm_prefer) how likely its texts
+	// are enough to answer with; from threshold on they are.
+	Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error)
+}
+
+// Links are the links between passages of one document, stored when it was
+// ingested.
+type Links interface {
+	// Links returns, for each passage, the strongest k that it is linked to,
+	// strongest first. It shows what is live, visible and of the generation, as
+	// Texts do, and fails as they do.
+	Links(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref, k int) (map[lexical.Ref][]Link, error)
+}
+
+// Link is a passage that another one is linked to.
+type Link struct {
+	To     lexical.Ref
+	Weight float64 // attention, in [0, 1]
+}
+
 // Lexical is the lexical index.
 type Lexical interface {
 	// Open loads what searches for q's terms and groups need, and clusters when

@@ -19,6 +19,7 @@ import (
 // and score of components after prepare.
 type task struct {
 	Sources
+	pack  *pack
 	query wire.Query
 	place Place
 
@@ -39,12 +40,12 @@ type task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-func newTask(ctx context.Context, s Sources, q wire.Query) (*task, error) {
+func newTask(ctx context.Context, s Sources, p *pack, q wire.Query) (*task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err
 	}
-	return &task{Sources: s, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	return &task{Sources: s, pack: p, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
 }
 

@@ -36,6 +36,8 @@ func readZoom(p *parameters) stage {
 
 func (zoom) name() string { return "zoom" }
 
+func (zoom) finds() {}
+
 func (z zoom) scores() []string {
 	if z.k == 0 && z.per == 0 {
 		return nil

@@ -1,0 +1,115 @@
+package retrieval
+
+// The stage "fuse": a reader that fuses all candidates says on which of them an
+// answer would draw.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type fuse struct {
+	lr           int
+	withQuestion bool
+	depth, keep  int
+	pieces       int
+	optional     bool
+}
+
+// readFuse reads the stage "fuse":
+//
+//	fuse: {lr: 4, with_question: false, depth: 100, keep: 4, pieces: 8, optional: false}
+//
+// FunnelRAG's post-ranking: Fusion-in-Decoder encodes the question with each of
+// the first depth candidates, and a candidate's score is how much the first
+// token of the answer attends to it (eq. 3), averaged over the decoder's layers
+// and heads and the lr tokens of the candidate that get most, chosen per layer
+// and head. with_question lets tokens of the question be among them. The best
+// keep stay, H in the paper; 0 is all. The rest follows in its order, unread,
+// unless keep drops it.
+//
+// A candidate longer than the model reads counts as its best piece, as in score.
+// An optional stage is skipped when the model pack has no fuser.
+func readFuse(p *parameters) stage {
+	return fuse{lr: p.whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.whole("depth", 100, 1, 500),
+		keep: p.whole("keep", 4, 0, MaxDepth), pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+}
+
+func (fuse) name() string { return "fuse" }
+
+func (fuse) scores() []string { return []string{"fuse"} }
+
+func (fuse) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
+
+func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	skip, err := t.needs(ctx, s.optional, wire.OpFuse)
+	if skip != "" || err != nil {
+		out.why = skip
+		return out, err
+	}
+	head, tail := cut(in.items, s.depth)
+	inputs, err := t.inputs(ctx, head, in.unit, pieces{most: s.pieces, cut: packed, joined: true})
+	if err != nil {
+		return outcome{}, err
+	}
+	var scores []float32
+	var model string
+	if len(inputs) > 0 {
+		if scores, model, err = t.Readers.Fuse(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), s.lr, s.withQuestion); err != nil {
+			return outcome{}, fmt.Errorf("fuse %d texts: %w", len(inputs), err)
+		}
+	}
+	if err := finite("fuse", len(inputs), single(scores)); err != nil {
+		return outcome{}, err
+	}
+	best := map[int]int{} // candidate -> input
+	for i, in := range inputs {
+		if have, ok := best[in.of]; !ok || scores[i] > scores[have] {
+			best[in.of] = i
+		}
+	}
+	out.items = nil
+	for i, c := range head {
+		j, ok := best[i]
+		if !ok {
+			out.dropped = append(out.dropped, judged{c, gone})
+			continue
+		}
+		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
+			c.shows = []place{inputs[j].at}
+		}
+		out.items = append(out.items, c.scored("fuse", float64(scores[j])))
+	}
+	rank(out.items)
+	out.why = join(fmt.Sprintf("%d candidates in %d texts, fused%s", len(out.items), len(inputs), by(model)), spread(out.items, "fuse"))
+	out.items = append(out.items, behind(out.items, head, tail, "fuse")...)
+	kept, rest := cut(out.items, s.keep)
+	out.items = kept
+	out.dropped = append(out.dropped, drop(rest, fmt.Sprintf("below rank %d", s.keep))...)
+	return out, nil
+}
+
+// gone is why a candidate without text is dropped.
+const gone = "it is gone, or has no text"
+
+func by(model string) string {
+	if model == "" {
+		return ""
+	}
+	return " by " + model
+}
+
+func single(scores []float32) [][]float32 {
+	out := make([][]float32, len(scores))
+	for i, x := range scores {
+		out[i] = []float32{x}
+	}
+	return out
+}
