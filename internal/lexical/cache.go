@@ -76,11 +76,46 @@ func (c *cache) use(e *cached) any {
 	return e.value
 }
 
+// peek is get for one who asks again when it is not there.
+func (c *cache) peek(key partKey) any {
+	e := c.parts[key]
+	if e == nil {
+		return nil
+	}
+	return c.use(e)
+}
+
+// at is peek for a part that was last at a place, which it updates.
+func (c *cache) at(place **cached, key partKey) any {
+	e := *place
+	if e == nil || e.value == nil {
+		if e = c.parts[key]; e == nil {
+			return nil
+		}
+		*place = e
+	}
+	return c.use(e)
+}
+
 // put keeps a part of some bytes in place of the one before, and lets go of
 // others until all fit. One that is larger than the whole cache is not kept.
 func (c *cache) put(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.replace(key, value, bytes)
+}
+
+// putGrown is put for a part that may be there with as many bytes already.
+func (c *cache) putGrown(key partKey, value any, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.parts[key]; e == nil || e.value != value || e.bytes != int64(bytes)+partCost {
+		c.replace(key, value, bytes)
+	}
+}
+
+// replace is put. The caller holds c.mu.
+func (c *cache) replace(key partKey, value any, bytes int) {
 	if old := c.parts[key]; old != nil {
 		c.drop(old)
 	}

@@ -18,6 +18,7 @@ type Index struct {
 
 	mu      sync.Mutex
 	loading map[partKey]chan struct{} // closed when the load has ended
+	ended   int                       // loads
 }
 
 // NewIndex returns an index whose decoded parts take at most about cacheBytes.
@@ -31,6 +32,11 @@ func (x *Index) Stats() CacheStats { return x.cache.snapshot() }
 // Search finds the q.K best units of a collection. An unknown collection gives
 // schema.ErrNotFound.
 func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q Query) (Result, error) {
+	if state := x.state(tenant, collection); state != nil {
+		if r, ok, err := x.searchKnown(ctx, tenant, collection, state, q); ok {
+			return r, err
+		}
+	}
 	s, err := x.load(ctx, tenant, collection, q)
 	if err != nil {
 		return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
@@ -40,7 +46,11 @@ func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q Quer
 
 // SearchText is Search for the terms of text in the collection's language.
 func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, text string, q Query) (Result, error) {
-	language := x.language(tenant, collection)
+	state := x.state(tenant, collection)
+	language := ""
+	if state != nil {
+		language = state.language
+	}
 	for {
 		q.Terms = nil
 		if language != "" {
@@ -49,6 +59,12 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 				return Result{}, fmt.Errorf("search collection %s: %w", collection, err)
 			}
 			q.Terms = a.Terms(text)
+		}
+		if state != nil {
+			if r, ok, err := x.searchKnown(ctx, tenant, collection, state, q); ok {
+				return r, err
+			}
+			state = nil // it was looked at
 		}
 		s, err := x.load(ctx, tenant, collection, q)
 		if err != nil {
@@ -74,7 +90,7 @@ type Searcher interface {
 // in any unit, and in clusters when q is of clusters. They all see the
 // collection as it is now.
 func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q Query) (Searcher, error) {
-	s, err := x.load(ctx, tenant, collection, q)
+	s, err := x.see(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("search collection %s: %w", collection, err)
 	}
@@ -93,17 +109,25 @@ func (o opened) Generation() int { return o.sight.generation }
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
 func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q Query) (*View, error) {
-	s, err := x.load(ctx, tenant, collection, q)
+	s, err := x.see(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("view collection %s: %w", collection, err)
 	}
 	return s.view, nil
 }
 
+// see gets what a query sees of a collection now.
+func (x *Index) see(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
+	if s, ok := x.known(ctx, tenant, collection, q); ok {
+		return s, nil
+	}
+	return x.load(ctx, tenant, collection, q)
+}
+
 func (x *Index) search(s sight, q Query) (Result, error) {
 	result, err := Search(s.view, q)
 	if err != nil {
-		return Result{}, fmt.Errorf("search collection %s: %w", s.statistics.of, err)
+		return Result{}, fmt.Errorf("search collection %s: %w", s.key.of, err)
 	}
 	x.keepStatistics(s)
 	return result, nil
@@ -114,15 +138,8 @@ type sight struct {
 	view       *View
 	language   string
 	generation int
-	statistics partKey
-	known      *statistics
-}
-
-// collectionState is what the last query saw of a collection.
-type collectionState struct {
-	language string
-	live     []uuid.UUID // by id
-	mark     ListMark
+	key        partKey // of the statistics
+	statistics *statistics
 }
 
 // openSegment is a segment whose header and directory are read.
@@ -164,32 +181,26 @@ type statistics struct {
 	cache *StatisticsCache
 }
 
-// statisticsFor finds the statistics of the state that was loaded, or begins
-// new ones.
-func (x *Index) statisticsFor(l Load, h *held) (partKey, *statistics) {
-	key := partKey{l.Tenant, l.Collection, partStatistics}
-	now := &statistics{live: h.state.mark, dead: h.dead.mark}
+func newStatistics(s *collectionState) *statistics {
+	return &statistics{s.mark, s.dead, NewStatisticsCache()}
+}
+
+// of says whether these are the statistics of a state.
+func (k *statistics) of(s *collectionState) bool {
+	return k != nil && k.live == s.mark && k.dead == s.dead
+}
+
+// statisticsOf finds the statistics of a state, or begins new ones.
+func (x *Index) statisticsOf(key partKey, s *collectionState) *statistics {
 	x.cache.mu.Lock()
-	known, _ := x.cache.get(key).(*statistics)
-	x.cache.mu.Unlock()
-	if known != nil && known.live == now.live && known.dead == now.dead {
-		return key, known
+	defer x.cache.mu.Unlock()
+	if known, _ := x.cache.get(key).(*statistics); known.of(s) {
+		return known
 	}
-	now.cache = NewStatisticsCache()
-	return key, now
+	return newStatistics(s)
 }
 
 // keepStatistics keeps what a search may have added to.
 func (x *Index) keepStatistics(s sight) {
-	x.cache.put(s.statistics, s.known, s.known.cache.Bytes())
-}
-
-// language is the collection's as the last query saw it, empty when none did.
-func (x *Index) language(tenant, collection uuid.UUID) string {
-	x.cache.mu.Lock()
-	defer x.cache.mu.Unlock()
-	if state, ok := x.cache.get(partKey{tenant, collection, partCollection}).(*collectionState); ok {
-		return state.language
-	}
-	return ""
+	x.cache.putGrown(s.key, s.statistics, s.statistics.cache.Bytes())
 }

@@ -13,8 +13,6 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
@@ -66,35 +64,39 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query)
 	h := &held{}
 	waited := map[partKey]bool{}
 	for statements := 0; ; {
-		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager,
-			Clusters: q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil}
+		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: q.clustered()}
+		since := x.loaded()
 		missing := x.gather(h, &l)
 		if statements >= patience {
 			l.Eager = math.MaxInt64
-		} else if other := x.others(missing, waited); other != nil {
+			waited = nil
+		}
+		wait, end := x.claim(missing, since, waited)
+		if wait != nil {
 			select {
-			case <-other:
+			case <-wait:
 				continue
 			case <-ctx.Done():
 				return sight{}, ctx.Err()
 			}
 		}
 		statements++
-		r, err := x.ask(ctx, h, l, missing)
+		r, err := x.ask(ctx, h, l, end)
 		if err != nil {
 			return sight{}, err
 		}
 		if view := h.view(); view != nil {
-			key, known := x.statisticsFor(l, h)
-			view.Statistics = known.cache
-			return sight{view: view, language: r.Language, generation: r.Generation, statistics: key, known: known}, nil
+			key := partKey{tenant, collection, partStatistics}
+			statistics := x.statisticsOf(key, h.state)
+			view.Statistics = statistics.cache
+			return sight{view: view, language: r.Language, generation: r.Generation, key: key, statistics: statistics}, nil
 		}
 	}
 }
 
-// ask runs one statement, while others that miss the same wait.
-func (x *Index) ask(ctx context.Context, h *held, l Load, missing []partKey) (Loaded, error) {
-	defer x.begin(missing)()
+// ask runs one statement, while others that miss the same wait until it ends.
+func (x *Index) ask(ctx context.Context, h *held, l Load, end func()) (Loaded, error) {
+	defer end()
 	r, err := x.storage.LoadLexical(ctx, l)
 	if err != nil {
 		return r, err
@@ -115,7 +117,7 @@ func (x *Index) gather(h *held, l *Load) (missing []partKey) {
 	if l.Clusters {
 		if h.clusters, _ = of(partClusters).(*clustersPart); h.clusters == nil {
 			missing = append(missing, partKey{l.Tenant, l.Collection, partClusters})
-		} else if h.clusters.changed > h.clusters.read+staleClusters {
+		} else if h.clusters.stale() {
 			h.clusters = nil
 		} else {
 			l.Epoch = h.clusters.mark
@@ -167,39 +169,51 @@ func (x *Index) gatherSegments(h *held, l *Load, missing []partKey) []partKey {
 	return missing
 }
 
-// others returns what to wait for when another is loading one of the missing
-// parts. Nobody waits for a part twice: it may have been let go again at once.
-func (x *Index) others(missing []partKey, waited map[partKey]bool) <-chan struct{} {
+// loaded counts the loads that have ended.
+func (x *Index) loaded() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ended
+}
+
+// already is for who need not wait to look again.
+var already = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// claim makes the caller the one that loads the missing parts, until it calls
+// end. When another is at one of them, the caller is to wait and to look again;
+// so it is when a load has ended since it looked. Nobody waits for a part twice,
+// for it may have been let go again at once; waited, which remembers that, is nil
+// for one who waits for nobody.
+func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, key := range missing {
-		if other := x.loading[key]; other != nil && !waited[key] {
+		if waited == nil || waited[key] {
+			continue
+		}
+		if other := x.loading[key]; other != nil {
 			waited[key] = true
-			return other
+			return other, nil
+		}
+		if x.ended != since {
+			return already, nil
 		}
 	}
-	return nil
-}
-
-// begin makes the caller the one that loads the missing parts, but for those
-// that another is at. The function it returns ends that.
-func (x *Index) begin(missing []partKey) (end func()) {
 	done := make(chan struct{})
 	mine := missing[:0:0]
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	for _, key := range missing {
 		if x.loading[key] == nil {
 			x.loading[key] = done
 			mine = append(mine, key)
 		}
 	}
-	return func() {
+	return nil, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		for _, key := range mine {
 			delete(x.loading, key)
 		}
+		x.ended++
 		close(done)
 	}
 }
@@ -238,12 +252,8 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 		}
 		put(at.Segment, at.Page, p, p.Bytes())
 	}
-	live := r.Live
-	if h.state != nil && h.state.mark == r.Mark {
-		live = h.state.live
-	}
-	h.state = &collectionState{r.Language, live, r.Mark}
-	put(l.Collection, partCollection, h.state, 16*len(live))
+	h.state = h.state.now(r)
+	put(l.Collection, partCollection, h.state, h.state.bytes())
 	if h.dead == nil || h.dead.mark != r.Dead {
 		h.dead = &deadEntries{mark: r.Dead, entries: make(map[uuid.UUID]bool, len(r.Entries))}
 		for _, id := range r.Entries {
@@ -257,7 +267,7 @@ func (x *Index) take(h *held, l Load, r Loaded) error {
 			put(l.Collection, partClusters, c, c.clusters.Bytes())
 		}
 	}
-	for _, id := range live {
+	for _, id := range h.state.live {
 		at, found := h.find(id)
 		if !found {
 			continue
@@ -301,6 +311,9 @@ func OpenStored(id uuid.UUID, header []byte, page func(number int) []byte) (*Seg
 	}
 	return s, directory, nil
 }
+
+// stale says that it takes less to read all anew.
+func (c *clustersPart) stale() bool { return c.changed > c.read+staleClusters }
 
 // after returns the clusters with what was loaded on top of them.
 func (c *clustersPart) after(r Loaded) *clustersPart {

@@ -29,7 +29,7 @@ type span struct{ first, end uint32 }
 // scopes finds what counts in each segment. partial says that documents may
 // count in part.
 func (v *View) scopes(q *Query, c *StatisticsCache, l *life) (scopes []scope, partial bool, err error) {
-	visible, err := v.visible(l, q.Groups, q.Versions, false)
+	visible, err := v.visible(c, l, q.Groups, q.Versions, false)
 	if err != nil {
 		return nil, false, err
 	}

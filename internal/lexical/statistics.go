@@ -17,7 +17,14 @@ type StatisticsCache struct {
 	df       map[dfKey]int
 	clusters *clusterTable // of the snapshot that was asked for last
 	bytes    int
+
+	visible      map[string][]Bits // by groupsKey
+	visibleBytes int
 }
+
+// maxVisible is how many bytes the remembered sets of visible entries take at
+// most.
+const maxVisible = 8 << 20
 
 type dfKey struct {
 	zoom zoom
@@ -90,6 +97,34 @@ func newLife(v *View) *life {
 		l.lengths[zoomDocument] += n.body + n.titles
 	}
 	return l
+}
+
+// visibleTo returns what keepVisible was given.
+func (c *StatisticsCache) visibleTo(groups string) []Bits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.visible[groups]
+}
+
+// keepVisible remembers the entries that are visible to groups, and begins anew
+// where there are too many.
+func (c *StatisticsCache) keepVisible(groups string, sets []Bits) {
+	size := len(groups) + 24*len(sets) + 64
+	for _, set := range sets {
+		size += 8 * len(set)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.visible[groups]; ok || size > maxVisible {
+		return
+	}
+	if c.visible == nil || c.visibleBytes+size > maxVisible {
+		c.bytes -= c.visibleBytes
+		c.visible, c.visibleBytes = map[string][]Bits{}, 0
+	}
+	c.visible[groups] = sets
+	c.visibleBytes += size
+	c.bytes += size
 }
 
 // deadEntries lists the entries that are in dead, rising.

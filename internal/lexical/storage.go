@@ -12,6 +12,11 @@ type Storage interface {
 	// committed before the call is in it. An unknown collection gives
 	// schema.ErrNotFound.
 	LoadLexical(ctx context.Context, l Load) (Loaded, error)
+	// LexicalRevision begins to read a collection's revision: as long as that is
+	// the same, all that LoadLexical would tell of its state is. It returns when
+	// the question is on its way; wait, to be called once, gives the answer, which
+	// counts whatever was committed before LexicalRevision was called.
+	LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error))
 }
 
 // Load asks for the state of a collection's live generation and for what the
@@ -67,6 +72,7 @@ type EpochMark struct {
 // Loaded is the answer to a Load.
 type Loaded struct {
 	Generation int
+	Revision   int64
 	Language   string // BCP 47, of the live generation
 	Mark       ListMark
 	Live       []uuid.UUID // segments, by id, where Mark is not what was known
@@ -78,5 +84,6 @@ type Loaded struct {
 	// Entries are the dead ones where Dead is not what was known.
 	Entries []uuid.UUID
 	Epoch   EpochMark
+	// Changes are what is clustered otherwise than at Load.Epoch.
 	Changes []ClusterChange
 }

@@ -13,6 +13,11 @@ type View struct {
 	// entries. Views of the same list and the same dead may share it, and no
 	// other; nil: computed for this search alone.
 	Statistics *StatisticsCache
+
+	// sets are the entries that are visible to the groups that setsOf names,
+	// where they were known before: the pages of labels are not needed then.
+	sets   []Bits
+	setsOf string
 }
 
 // SegmentView is a segment as one query sees it.

@@ -3,6 +3,7 @@ package lexical
 // What an asker may see: entries that live, are permitted and pass the filters.
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -69,7 +70,8 @@ func (v *View) Visible(groups []string, versions map[uuid.UUID]bool) ([]Bits, er
 	if err := v.check(); err != nil {
 		return nil, err
 	}
-	return v.visible(v.cache().lifeOf(v), groups, versions, true)
+	c := v.cache()
+	return v.visible(c, c.lifeOf(v), groups, versions, true)
 }
 
 // check reports segments without a directory.
@@ -84,17 +86,44 @@ func (v *View) check() error {
 
 // visible is Visible; sets of all entries are nil unless whole is set. The sets
 // are not to be changed.
-func (v *View) visible(l *life, groups []string, versions map[uuid.UUID]bool, whole bool) ([]Bits, error) {
+func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions map[uuid.UUID]bool, whole bool) ([]Bits, error) {
+	to := groupsKey(groups)
+	sets := v.sets
+	if sets == nil || v.setsOf != to {
+		if sets = c.visibleTo(to); sets == nil {
+			var err error
+			if sets, err = v.visibleTo(l, groups); err != nil {
+				return nil, err
+			}
+			c.keepVisible(to, sets)
+		}
+	}
+	if versions == nil && !whole {
+		return sets, nil
+	}
+	out := make([]Bits, len(sets))
+	for i, set := range sets {
+		if versions != nil {
+			set = v.Segments[i].Directory.among(set, versions)
+		}
+		if set == nil {
+			set = fullBits(v.Segments[i].Directory.Len())
+		}
+		out[i] = set
+	}
+	return out, nil
+}
+
+// visibleTo finds the entries that live and are permitted to groups; nil: all.
+func (v *View) visibleTo(l *life, groups []string) ([]Bits, error) {
 	sets := make([]Bits, len(v.Segments))
 	labels := NeedsOfGroups(groups)
 	var c cursor
 	for i := range v.Segments {
-		s := &v.Segments[i]
-		permitted, err := s.permitted(&c, labels)
+		set, err := v.Segments[i].permitted(&c, labels)
 		if err != nil {
 			return nil, err
 		}
-		set := permitted
 		if living := l.living[i]; set == nil {
 			set = living
 		} else if living != nil {
@@ -102,15 +131,21 @@ func (v *View) visible(l *life, groups []string, versions map[uuid.UUID]bool, wh
 				set[w] &= living[w]
 			}
 		}
-		if versions != nil {
-			set = s.Directory.among(set, versions)
-		}
-		if set == nil && whole {
-			set = fullBits(s.Directory.Len())
-		}
 		sets[i] = set
 	}
 	return sets, nil
+}
+
+// groupsKey tells groups from others.
+func groupsKey(groups []string) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	var key []byte
+	for _, g := range groups {
+		key = append(binary.AppendUvarint(key, uint64(len(g))), g...)
+	}
+	return string(key)
 }
 
 // permitted returns the entries that have one of some labels; nil: all.

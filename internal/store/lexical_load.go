@@ -20,7 +20,7 @@ import (
 
 // Kinds of rows of loadSQL.
 const (
-	rowCollection = iota // a: live generation, text: language
+	rowCollection = iota // a: live generation, b: revision, text: language
 	rowSegment           // id, data: header unless it is known; none where the list is known
 	rowPage              // id, a: number, data
 	rowDead              // a: count, b: XOR
@@ -82,7 +82,9 @@ WITH c AS MATERIALIZED (
     FROM lexical_entries e
     WHERE e.tenant_id = $1 AND e.collection_id = $2 AND e.generation = (SELECT generation FROM c) AND e.dead
 )
-SELECT 0, NULL::uuid, generation::bigint, 0::bigint, NULL::uuid, NULL::bytea, language FROM c
+SELECT 0, NULL::uuid, generation::bigint,
+       (SELECT coalesce(sum(revision), 0)::bigint FROM lexical_revisions WHERE tenant_id = $1 AND collection_id = $2), NULL::uuid, NULL::bytea, language
+FROM c
 UNION ALL
 SELECT 1, id, 0, 0, NULL, CASE WHEN wanted AND NOT known THEN header END, NULL FROM live
 WHERE (SELECT (generation, n, x) IS DISTINCT FROM ($10::int, $11::bigint, $12::bigint) FROM c, list) OR wanted AND NOT known
@@ -99,7 +101,11 @@ UNION ALL
 SELECT 4, e.id, 0, 0, NULL, NULL, NULL
 FROM lexical_entries e
 WHERE e.tenant_id = $1 AND e.collection_id = $2 AND e.generation = (SELECT generation FROM c) AND e.dead
-  AND (SELECT (generation, n, x) IS DISTINCT FROM ($7::int, $8::bigint, $9::bigint) FROM c, dead)`
+  AND (SELECT (generation, n, x) IS DISTINCT FROM ($7::int, $8::bigint, $9::bigint) FROM c, dead)
+UNION ALL
+SELECT 5, NULL, k.epoch, 0, NULL, NULL, NULL
+FROM clusterings k
+WHERE k.tenant_id = $1 AND k.collection_id = $2 AND k.generation = (SELECT generation FROM c)`
 
 	loadPagesSQL = `
 UNION ALL
@@ -108,10 +114,6 @@ FROM unnest($%d::uuid[], $%d::int[]) AS q (segment, page),
     LATERAL (SELECT * FROM lexical_pages WHERE tenant_id = $1 AND segment_id = q.segment AND lexical_pages.page = q.page OFFSET 0) p`
 
 	loadClustersSQL = `
-UNION ALL
-SELECT 5, NULL, k.epoch, 0, NULL, NULL, NULL
-FROM clusterings k
-WHERE k.tenant_id = $1 AND k.collection_id = $2 AND k.generation = (SELECT generation FROM c)
 UNION ALL
 SELECT 6, m.version_id, m.section, 0, m.cluster_id, NULL, NULL
 FROM cluster_members m
@@ -133,7 +135,7 @@ func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded
 		_, err := pgx.ForEachRow(rows, []any{&kind, &id, &a, &b, &other, &data, &text}, func() error {
 			switch kind {
 			case rowCollection:
-				out.Generation, out.Language = int(a), text.String
+				out.Generation, out.Revision, out.Language = int(a), b, text.String
 			case rowSegment:
 				out.Live = append(out.Live, id.Bytes)
 				if data != nil {

@@ -67,7 +67,8 @@ func TestLexicalLoadPlan(t *testing.T) {
 		}
 		for table, key := range map[string]string{
 			"lexical_segments": "(collection_id = $2)", "lexical_entries": "(collection_id = $2)",
-			"lexical_pages": "(segment_id = ", "clusterings": "(collection_id = $2)", "cluster_members": "(collection_id = $2)",
+			"lexical_pages": "(segment_id = ", "clusterings": "(collection_id = $2)",
+			"lexical_revisions": "(collection_id = $2)", "cluster_members": "(collection_id = $2)",
 		} {
 			scans := 0
 			for i, line := range plan {

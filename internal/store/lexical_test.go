@@ -296,7 +296,8 @@ func asOwner(t testing.TB, f *fixture, sql string) {
 	t.Helper()
 	conn := connect(t, f.url)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
-	for _, q := range []string{`ALTER TABLE lexical_pages NO FORCE ROW LEVEL SECURITY`, `ALTER TABLE lexical_segments NO FORCE ROW LEVEL SECURITY`, sql} {
+	for _, q := range []string{`ALTER TABLE lexical_pages NO FORCE ROW LEVEL SECURITY`, `ALTER TABLE lexical_segments NO FORCE ROW LEVEL SECURITY`,
+		`ALTER TABLE lexical_revisions NO FORCE ROW LEVEL SECURITY`, sql} {
 		if _, err := conn.Exec(t.Context(), q); err != nil {
 			t.Fatalf("%s: %v", q, err)
 		}

@@ -1,0 +1,91 @@
+package store
+
+// This file asks what every search asks: whether a collection's index is still as
+// it was when it was read. The question is on its way while the search runs.
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// revisionSQL enters the tenant and reads under row-level security, in one
+// statement that is its own transaction. Connections at rest are sluice_app's.
+const revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
+
+// binaryFormat is that of arguments and results.
+var binaryFormat = []int16{pgconnBinary}
+
+const pgconnBinary = 1
+
+// LexicalRevision implements lexical.Storage.
+func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
+	failed := func(err error) func() (int64, error) {
+		return func() (int64, error) {
+			return 0, fmt.Errorf("ask for the revision of collection %s: %w", collection, translate(err))
+		}
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	statement, err := revisionStatement(ctx, conn)
+	if err != nil {
+		conn.Release()
+		return failed(err)
+	}
+	p := conn.Conn().PgConn().StartPipeline(ctx)
+	p.SendQueryStatement(statement, [][]byte{tenant[:], collection[:]}, binaryFormat, binaryFormat)
+	if err := p.Sync(); err != nil {
+		conn.Release() // the pool throws away what is broken
+		return failed(err)
+	}
+	return func() (int64, error) {
+		defer conn.Release()
+		revision, err := readRevision(p)
+		if closed := p.Close(); err == nil {
+			err = closed
+		}
+		if err != nil {
+			return failed(err)()
+		}
+		return revision, nil
+	}
+}
+
+func readRevision(p *pgconn.Pipeline) (int64, error) {
+	results, err := p.GetResults()
+	if err != nil {
+		return 0, err
+	}
+	rows, ok := results.(*pgconn.ResultReader)
+	if !ok || !rows.NextRow() {
+		return 0, errors.New("no row")
+	}
+	values := rows.Values()
+	if len(values) != 1 || len(values[0]) != 8 {
+		return 0, errors.New("not a number of 8 bytes")
+	}
+	revision := int64(binary.BigEndian.Uint64(values[0]))
+	_, err = rows.Close()
+	return revision, err
+}
+
+// revisionStatement is the connection's own, prepared when it is first needed.
+func revisionStatement(ctx context.Context, conn *pgxpool.Conn) (*pgconn.StatementDescription, error) {
+	known := conn.Conn().PgConn().CustomData()
+	if statement, ok := known[revisionSQL].(*pgconn.StatementDescription); ok {
+		return statement, nil
+	}
+	statement, err := conn.Conn().Prepare(ctx, "sluice_lexical_revision", revisionSQL)
+	if err != nil {
+		return nil, err
+	}
+	known[revisionSQL] = statement
+	return statement, nil
+}
