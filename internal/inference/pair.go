@@ -9,6 +9,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
@@ -17,6 +18,14 @@ type textPair struct {
 	question, text []int32
 	spans          bool        // whether the answer span is wanted
 	result         *pairResult // written by the run
+}
+
+// size groups pairs by their questions' length, to within a few tokens: a batch pads questions and texts each to its
+// longest, so one long question would pad all others.
+func (p textPair) size() batch.Size {
+	const step = 4
+	question := (len(p.question) + step - 1) / step * step
+	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
 // pairResult is what the pair model says of a pair, as logits. The best answer span is in tokens of the text, both
@@ -76,25 +85,25 @@ func (p *headedPair) limits() (question, text int) {
 	return p.manifest.MaxQuestionTokens, p.manifest.MaxTextTokens
 }
 
-func (p *headedPair) score(ctx context.Context, batch []textPair) error {
+func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 	const heads = 3
 	questions, texts := 0, 0
-	for _, pair := range batch {
+	for _, pair := range pairs {
 		questions, texts = max(questions, len(pair.question)), max(texts, len(pair.text))
 	}
 	b := p.buffers.Get().(*pairBuffers)
 	defer p.buffers.Put(b)
-	b.questionIDs, b.questionMask = grow(b.questionIDs, len(batch)*questions), grow(b.questionMask, len(batch)*questions)
-	b.textIDs, b.textMask = grow(b.textIDs, len(batch)*texts), grow(b.textMask, len(batch)*texts)
-	b.scores = grow(b.scores, len(batch)*heads)
-	b.start, b.end = grow(b.start, len(batch)*texts), grow(b.end, len(batch)*texts)
-	for row, pair := range batch {
+	b.questionIDs, b.questionMask = grow(b.questionIDs, len(pairs)*questions), grow(b.questionMask, len(pairs)*questions)
+	b.textIDs, b.textMask = grow(b.textIDs, len(pairs)*texts), grow(b.textMask, len(pairs)*texts)
+	b.scores = grow(b.scores, len(pairs)*heads)
+	b.start, b.end = grow(b.start, len(pairs)*texts), grow(b.end, len(pairs)*texts)
+	for row, pair := range pairs {
 		fillRow(b.questionIDs, b.questionMask, row, questions, pair.question, p.pad)
 		fillRow(b.textIDs, b.textMask, row, texts, pair.text, p.pad)
 	}
 	var t tensors
 	defer t.free()
-	n, q, l := int64(len(batch)), int64(questions), int64(texts)
+	n, q, l := int64(len(pairs)), int64(questions), int64(texts)
 	inputs := []ort.Value{tensor(&t, b.questionIDs, n, q), tensor(&t, b.questionMask, n, q), tensor(&t, b.textIDs, n, l), tensor(&t, b.textMask, n, l)}
 	outputs := []ort.Value{tensor(&t, b.scores, n, heads), tensor(&t, b.start, n, l), tensor(&t, b.end, n, l)}
 	if t.err != nil {
@@ -103,7 +112,7 @@ func (p *headedPair) score(ctx context.Context, batch []textPair) error {
 	if err := p.run(ctx, inputs, outputs); err != nil {
 		return fmt.Errorf("run the pair model on %d pairs of up to %d and %d tokens: %w", n, q, l, err)
 	}
-	for row, pair := range batch {
+	for row, pair := range pairs {
 		scores := b.scores[row*heads : (row+1)*heads]
 		start, end := b.start[row*texts:][:len(pair.text)], b.end[row*texts:][:len(pair.text)]
 		for _, values := range [][]float32{scores, start, end} {

@@ -84,11 +84,11 @@ type service struct {
 	turns   *turns
 	metrics requestMetrics
 
-	// The queues of the graphs; those that the pack hasn't are nil.
+	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
+	pool       *batch.Pool
 	encoding   *batch.Queue[sequence]
 	segmenting *batch.Queue[neighbours]
 	scoring    *batch.Queue[textPair]
-	queues     []interface{ Close() }
 
 	ctx    context.Context // of the held requests
 	cancel context.CancelFunc
@@ -131,20 +131,18 @@ var operations = []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wir
 
 // openQueues makes a queue for each graph.
 func (s *service) openQueues(o ServerOptions) {
+	s.pool = batch.NewPool(o.Workers)
 	options := func(graph string, cells int) batch.Options {
-		return batch.Options{Graph: graph, MaxItems: o.Batch, MaxCells: cells, Wait: o.Wait, Workers: o.Workers}
+		return batch.Options{Graph: graph, MaxItems: o.Batch, MaxCells: cells, Wait: o.Wait}
 	}
 	if m := s.model.encoder; m != nil {
-		s.encoding = batch.New(options("encoder", o.BatchTokens), func(q sequence) int { return len(q.ids) }, m.encode)
-		s.queues = append(s.queues, s.encoding)
+		s.encoding = batch.New(s.pool, options("encoder", o.BatchTokens), func(q sequence) batch.Size { return batch.Tokens(len(q.ids)) }, m.encode)
 	}
 	if m := s.model.segmenter; m != nil {
-		s.segmenting = batch.New(options("segmenter", o.Batch), func(neighbours) int { return 1 }, m.score)
-		s.queues = append(s.queues, s.segmenting)
+		s.segmenting = batch.New(s.pool, options("segmenter", o.Batch), func(neighbours) batch.Size { return batch.Tokens(1) }, m.score)
 	}
 	if m := s.model.pair; m != nil {
-		s.scoring = batch.New(options("pair", o.PairTokens), func(p textPair) int { return len(p.question) + len(p.text) }, m.score)
-		s.queues = append(s.queues, s.scoring)
+		s.scoring = batch.New(s.pool, options("pair", o.PairTokens), textPair.size, m.score)
 	}
 }
 
@@ -229,9 +227,7 @@ func (s *service) stop(ctx context.Context) error {
 	}
 	s.cancel()
 	<-finished
-	for _, q := range s.queues {
-		q.Close()
-	}
+	s.pool.Close()
 	if !s.nc.IsClosed() && len(s.subs) > 0 {
 		// The last replies must leave before the process does.
 		if flushErr := s.nc.FlushTimeout(2 * time.Second); flushErr != nil && err == nil {

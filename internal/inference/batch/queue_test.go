@@ -70,12 +70,14 @@ func (r *recorder) names() (out []string) {
 	return out
 }
 
-func queue(r *recorder, change func(*Options)) *Queue[item] {
-	o := Options{Graph: "test", MaxItems: 4, MaxCells: 1000, Wait: 5 * time.Millisecond, Workers: 1}
+func queue(r *recorder, change func(*Options)) *Queue[item] { return queueOf(NewPool(1), r, change) }
+
+func queueOf(p *Pool, r *recorder, change func(*Options)) *Queue[item] {
+	o := Options{Graph: "test", MaxItems: 4, MaxCells: 1000, Wait: 5 * time.Millisecond}
 	if change != nil {
 		change(&o)
 	}
-	return New(o, func(i item) int { return i.tokens }, r.run)
+	return New(p, o, func(i item) Size { return Tokens(i.tokens) }, r.run)
 }
 
 // do calls Do in a goroutine and gives its error later.
@@ -90,7 +92,7 @@ func TestRequestsShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
 		q := queue(r, nil)
-		defer q.Close()
+		defer q.pool.Close()
 		started := time.Now()
 		a := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		b := do(q, t.Context(), wire.LaneBulk, item{3, "b", nil}, item{3, "c", nil})
@@ -110,7 +112,7 @@ func TestAFullBatchDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{}
 		q := queue(r, nil)
-		defer q.Close()
+		defer q.pool.Close()
 		started := time.Now()
 		if err := q.Do(t.Context(), wire.LaneBulk, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}, {3, "d", nil}}); err != nil {
 			t.Fatal(err)
@@ -125,7 +127,7 @@ func TestInteractiveGoesBeforeBulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queue(r, func(o *Options) { o.MaxItems = 1 })
-		defer q.Close()
+		defer q.pool.Close()
 		first := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		bulk := do(q, t.Context(), wire.LaneBulk, item{3, "b", nil}, item{3, "c", nil})
 		urgent := do(q, t.Context(), wire.LaneInteractive, item{3, "U", nil})
@@ -142,8 +144,8 @@ func TestInteractiveGoesBeforeBulk(t *testing.T) {
 func TestBulkLeavesAWorkerFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
-		q := queue(r, func(o *Options) { o.MaxItems, o.Workers = 1, 2 })
-		defer q.Close()
+		q := queueOf(NewPool(2), r, func(o *Options) { o.MaxItems = 1 })
+		defer q.pool.Close()
 		bulk := func() time.Duration {
 			t.Helper()
 			started := time.Now()
@@ -172,7 +174,7 @@ func TestAnExpiredRequestIsDroppedUnseen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queue(r, func(o *Options) { o.MaxItems = 1 })
-		defer q.Close()
+		defer q.pool.Close()
 		first := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -200,7 +202,7 @@ func TestABadItemFailsItsRequestAlone(t *testing.T) {
 			return nil
 		}}
 		q := queue(r, nil)
-		defer q.Close()
+		defer q.pool.Close()
 		outs := make([]int, 3)
 		good := do(q, t.Context(), wire.LaneBulk, item{3, "a", &outs[0]}, item{3, "b", &outs[1]})
 		worse := do(q, t.Context(), wire.LaneBulk, item{3, "X", nil})
@@ -225,7 +227,7 @@ func TestCloseFailsWhatWaits(t *testing.T) {
 		q := queue(r, func(o *Options) { o.MaxItems = 1 })
 		running := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		waiting := do(q, t.Context(), wire.LaneBulk, item{3, "b", nil})
-		q.Close()
+		q.pool.Close()
 		for _, err := range []error{<-running, <-waiting, q.Do(t.Context(), wire.LaneBulk, []item{{3, "c", nil}})} {
 			if !errors.Is(err, schema.ErrUnavailable) {
 				t.Errorf("got %v, want unavailable", err)
@@ -236,7 +238,7 @@ func TestCloseFailsWhatWaits(t *testing.T) {
 
 func TestUnknownLaneIsInvalid(t *testing.T) {
 	q := queue(&recorder{}, nil)
-	defer q.Close()
+	defer q.pool.Close()
 	if err := q.Do(t.Context(), "express", []item{{1, "", nil}}); !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
@@ -248,7 +250,7 @@ func TestPadding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: time.Millisecond}
 		q := queue(r, func(o *Options) { o.MaxItems, o.MaxCells = 512, 8192 })
-		defer q.Close()
+		defer q.pool.Close()
 		random := rand.New(rand.NewPCG(1, 2))
 		outs := make([]int, 6000)
 		var done []<-chan error
@@ -294,7 +296,7 @@ func TestPadding(t *testing.T) {
 
 func TestManyCallersUnderRace(t *testing.T) {
 	r := &recorder{}
-	q := queue(r, func(o *Options) { o.Workers, o.MaxItems, o.Wait = 4, 32, time.Microsecond })
+	q := queueOf(NewPool(4), r, func(o *Options) { o.MaxItems, o.Wait = 32, time.Microsecond })
 	var callers sync.WaitGroup
 	for c := range 20 {
 		callers.Go(func() {
@@ -321,5 +323,5 @@ func TestManyCallersUnderRace(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	q.Close()
+	q.pool.Close()
 }

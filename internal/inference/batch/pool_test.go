@@ -1,0 +1,76 @@
+package batch
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// TestOneGraphsInteractiveGoesBeforeAnothersBulk: and in a lane the oldest goes first, whatever its graph.
+func TestOneGraphsInteractiveGoesBeforeAnothersBulk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{takes: 100 * time.Millisecond}
+		one := func(o *Options) { o.MaxItems = 1 }
+		encoder, pair := queueOf(pool, r, one), queueOf(pool, r, one)
+		running := do(encoder, t.Context(), wire.LaneBulk, item{3, "a", nil})
+		later := do(pair, t.Context(), wire.LaneBulk, item{3, "b", nil})
+		time.Sleep(time.Millisecond) // of the bubble's clock: the next is younger
+		last := do(encoder, t.Context(), wire.LaneBulk, item{3, "c", nil})
+		urgent := do(pair, t.Context(), wire.LaneInteractive, item{3, "U", nil})
+		if err := errors.Join(<-running, <-later, <-last, <-urgent); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.names(); !slices.Equal(got, []string{"a", "U", "b", "c"}) {
+			t.Errorf("order %v", got)
+		}
+	})
+}
+
+// TestGroupsDoNotShareABatch although their items are as long.
+func TestGroupsDoNotShareABatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{}
+		q := New(pool, Options{Graph: "test", MaxItems: 8, MaxCells: 1000, Wait: time.Millisecond},
+			func(i item) Size { return Size{Cells: 20, Text: 18, Group: i.tokens} }, r.run)
+		if err := q.Do(t.Context(), wire.LaneBulk, []item{{8, "a", nil}, {4, "b", nil}, {8, "c", nil}, {4, "d", nil}}); err != nil {
+			t.Fatal(err)
+		}
+		got := r.names()
+		slices.Sort(got)
+		if !slices.Equal(got, []string{"ac", "bd"}) {
+			t.Errorf("batches %v", got)
+		}
+	})
+}
+
+// TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item that waits for company holds up bulk only.
+func TestABatchThatIsDueDoesNotWaitForAnotherGraphs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{}
+		full := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
+		started := time.Now()
+		waits := do(queueOf(pool, r, nil), t.Context(), wire.LaneInteractive, item{3, "a", nil})
+		if err := <-do(full, t.Context(), wire.LaneInteractive, item{3, "b", nil}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(started); took != 0 {
+			t.Errorf("the full batch waited %v", took)
+		}
+		if err := <-waits; err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(started); took != interactiveWait {
+			t.Errorf("the other waited %v", took)
+		}
+	})
+}
