@@ -222,10 +222,8 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	if err != nil {
 		return 0, fmt.Errorf("remove what was written before: %w", err)
 	}
-	if err := w.tables(ctx); err != nil {
-		return 0, err
-	}
-	var rows [][]any
+	passages := 0
+	f := filling{w: w, dimension: dimension}
 	terms := make(map[uuid.UUID][][][]string, len(locked))
 	for _, d := range docs {
 		if !slices.Contains(locked, d.Version) {
@@ -234,17 +232,21 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 		row := 0
 		sections := make([][][]string, len(d.Sections))
 		for i, sec := range d.Sections {
-			rows = appendPassages(rows, d.Version, sec, d.Vectors, &row)
+			f.addPassages(d.Version, &sec, d.Vectors, &row)
 			for _, p := range sec.Passages {
 				sections[i] = append(sections[i], analyzer.Terms(sec.Text[p.Start:p.End]))
 			}
 		}
 		terms[d.Version] = sections
+		passages += row
+		if err := f.flush(ctx, maxFillBytes); err != nil {
+			return 0, err
+		}
 	}
-	if err := w.passages(ctx, rows, dimension); err != nil {
+	if err := f.flush(ctx, 0); err != nil {
 		return 0, err
 	}
-	return len(rows), indexStored(ctx, w.tx, place{w.tenant, w.collection, w.generation}, locked, terms, analyzer)
+	return passages, indexStored(ctx, w.tx, place{w.tenant, w.collection, w.generation}, locked, terms, analyzer)
 }
 
 // FlipGeneration implements ingest.Generations.

@@ -29,19 +29,69 @@ type encodeHalfRow struct{}
 
 // Encode implements pgtype.EncodePlan: dimension, two unused bytes, the numbers.
 func (encodeHalfRow) Encode(value any, buf []byte) ([]byte, error) {
-	row := value.(halfRow)
-	buf = slices.Grow(buf, 4+2*len(row))
-	buf = binary.BigEndian.AppendUint16(buf, uint16(len(row)))
-	buf = binary.BigEndian.AppendUint16(buf, 0)
-	for _, bits := range row {
-		buf = binary.BigEndian.AppendUint16(buf, bits)
+	return value.(halfRow).append(buf), nil
+}
+
+func (row halfRow) append(buf []byte) []byte {
+	at := len(buf)
+	buf = slices.Grow(buf, 4+2*len(row))[:at+4+2*len(row)]
+	binary.BigEndian.PutUint32(buf[at:], uint32(len(row))<<16)
+	for i, bits := range row {
+		binary.BigEndian.PutUint16(buf[at+4+2*i:], bits)
+	}
+	return buf
+}
+
+// halfArrayCodec is the codec of halfvec[], which also takes a []halfRow: pgx
+// would take that for an array of two dimensions.
+type halfArrayCodec struct {
+	pgtype.ArrayCodec
+	element uint32 // OID
+}
+
+// PlanEncode implements pgtype.Codec.
+func (c *halfArrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
+	if _, ok := value.([]halfRow); ok && format == pgtype.BinaryFormatCode {
+		return encodeHalfRows{c.element}
+	}
+	return c.ArrayCodec.PlanEncode(m, oid, format, value)
+}
+
+// PreferredFormat implements pgtype.Codec: ArrayCodec asks its elements, which
+// prefer text.
+func (c *halfArrayCodec) PreferredFormat() int16 { return pgtype.BinaryFormatCode }
+
+type encodeHalfRows struct{ element uint32 }
+
+// Encode implements pgtype.EncodePlan, in the format of array_recv: dimensions,
+// no nulls, the type, length and lower bound; then each row behind its length.
+func (p encodeHalfRows) Encode(value any, buf []byte) ([]byte, error) {
+	rows := value.([]halfRow)
+	size := 20
+	for _, row := range rows {
+		size += 8 + 2*len(row)
+	}
+	buf = slices.Grow(buf, size)
+	for _, n := range []uint32{1, 0, p.element, uint32(len(rows)), 1} {
+		buf = binary.BigEndian.AppendUint32(buf, n)
+	}
+	for _, row := range rows {
+		buf = binary.BigEndian.AppendUint32(buf, uint32(4+2*len(row)))
+		buf = row.append(buf)
 	}
 	return buf, nil
 }
 
-// registerHalf replaces pgvector's codec in a connection's types.
+// registerHalf replaces pgvector's codecs in a connection's types.
 func registerHalf(m *pgtype.Map) {
-	if t, ok := m.TypeForName("halfvec"); ok {
-		m.RegisterType(&pgtype.Type{Name: t.Name, OID: t.OID, Codec: halfCodec{}})
+	half, ok := m.TypeForName("halfvec")
+	if !ok {
+		return
+	}
+	half = &pgtype.Type{Name: half.Name, OID: half.OID, Codec: halfCodec{}}
+	m.RegisterType(half)
+	if array, ok := m.TypeForName("_halfvec"); ok {
+		m.RegisterType(&pgtype.Type{Name: array.Name, OID: array.OID,
+			Codec: &halfArrayCodec{ArrayCodec: pgtype.ArrayCodec{ElementType: half}, element: half.OID}})
 	}
 }

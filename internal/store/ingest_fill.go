@@ -1,12 +1,14 @@
 package store
 
 // This file writes what finished versions consist of: sections, passages,
-// vectors. COPY refuses tables with row-level security, so rows go by COPY into
-// temporary tables of the session and from there, as the tenant, into their own.
+// vectors. COPY refuses tables with row-level security; rows go as arrays, one
+// for each column, which are written once and straight into their tables.
 
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -15,104 +17,145 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// Text is compressed on its way into the temporary table and goes on as it is.
-// LZ4 takes a quarter of the time of Postgres' own method and little more space;
-// a server may be built without it.
-const tempSQL = `
-CREATE TEMP TABLE ingest_sections (
-    id uuid, version_id uuid, document_id uuid, ordinal int, heading_path text[], body text, tokens int,
-    page_starts int[], page_numbers int[]
-) ON COMMIT DELETE ROWS;
-CREATE TEMP TABLE ingest_passages (
-    id uuid, section_id uuid, version_id uuid, ordinal int, start_byte int, end_byte int, tokens int, embedding halfvec
-) ON COMMIT DELETE ROWS;
-DO $$
-BEGIN
-    ALTER TABLE pg_temp.ingest_sections ALTER COLUMN body SET COMPRESSION lz4;
-EXCEPTION WHEN feature_not_supported THEN
-    NULL;
-END
-$$;`
+const (
+	// Arrays of a row's own come as literals: an array of arrays cannot have
+	// elements of different lengths.
+	insertSectionsSQL = `
+INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, body, tokens, page_starts, page_numbers)
+SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[], unnest($8::text[]),
+       unnest($9::int[]), unnest($10::text[])::int[], unnest($11::text[])::int[]`
+	insertPassagesSQL = `
+INSERT INTO passages (tenant_id, collection_id, generation, id, section_id, version_id, ordinal, start_byte, end_byte, tokens)
+SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::int[]), unnest($8::int[]), unnest($9::int[]), unnest($10::int[])`
+	insertVectorsSQL = `
+INSERT INTO %s (tenant_id, collection_id, space_id, generation, passage_id, version_id, embedding)
+SELECT $1, $2, $3, $4, unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::halfvec[])`
 
-// fill writes sections, passages and vectors.
-func (w *writer) fill(ctx context.Context, targets []*target) error {
-	if err := w.tables(ctx); err != nil {
-		return err
-	}
-	var sections, passages [][]any
+	// bulkSQL is for a transaction that writes much. The store plans all
+	// statements anew, the check of a foreign key for each row too (poolConfig):
+	// here a plan is made once, and of indexes, whatever the statistics are.
+	bulkSQL = `
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+	maxFillBytes = 8 << 20 // of rows that are sent together, about
+)
+
+// filling gathers rows and sends them, many at a time.
+type filling struct {
+	w         *writer
+	dimension int
+	sections  sectionRows
+	passages  passageRows
+	bytes     int
+}
+
+// sectionRows are sections by column.
+type sectionRows struct {
+	ids, versions, documents     []uuid.UUID
+	ordinals, tokens             []int
+	paths, bodies, starts, pages []string
+}
+
+// passageRows are passages with their vectors by column.
+type passageRows struct {
+	ids, sections, versions        []uuid.UUID
+	ordinals, starts, ends, tokens []int
+	vectors                        []halfRow
+}
+
+// fill sends sections, passages and vectors. The last of them are on their way
+// when it returns: Postgres writes them while the caller goes on, until it
+// closes what it got.
+func (w *writer) fill(ctx context.Context, targets []*target) (pgx.BatchResults, error) {
+	f := filling{w: w, dimension: targets[0].doc.Vectors.Dimension}
 	for _, t := range targets {
 		row := 0
-		for _, sec := range t.doc.Text.Sections {
-			starts, pages := make([]int32, len(sec.Pages)), make([]int32, len(sec.Pages))
-			for i, m := range sec.Pages {
-				starts[i], pages[i] = int32(m.Start), int32(m.Page)
+		for i := range t.doc.Text.Sections {
+			sec := &t.doc.Text.Sections[i]
+			f.addSection(t.doc.Version, t.document, sec)
+			f.addPassages(t.doc.Version, sec, t.doc.Vectors, &row)
+			if err := f.flush(ctx, maxFillBytes); err != nil {
+				return nil, err
 			}
-			path := make([]string, len(sec.HeadingPath))
-			for i, h := range sec.HeadingPath {
-				path[i] = text.Clean(h)
-			}
-			// The text itself was cleaned before it was cut: cleaning it here
-			// could move the passages' bounds.
-			sections = append(sections, []any{sec.ID, t.doc.Version, t.document, sec.Ordinal, path, sec.Text, sec.Tokens, starts, pages})
-			passages = appendPassages(passages, t.doc.Version, sec, t.doc.Vectors, &row)
 		}
 	}
-	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_sections"},
-		[]string{"id", "version_id", "document_id", "ordinal", "heading_path", "body", "tokens", "page_starts", "page_numbers"},
-		pgx.CopyFromRows(sections)); err != nil {
-		return fmt.Errorf("copy sections: %w", err)
-	}
-	if _, err := w.tx.Exec(ctx, `
-		INSERT INTO sections (tenant_id, id, version_id, document_id, collection_id, ordinal, heading_path, body, tokens, page_starts, page_numbers)
-		SELECT $1, id, version_id, document_id, $2, ordinal, heading_path, body, tokens, page_starts, page_numbers
-		FROM pg_temp.ingest_sections`, w.tenant, w.collection); err != nil {
-		return fmt.Errorf("write sections: %w", err)
-	}
-	return w.passages(ctx, passages, targets[0].doc.Vectors.Dimension)
+	return w.tx.SendBatch(ctx, f.batch()), nil
 }
 
-// tables makes the temporary tables of the session, where it has none.
-func (w *writer) tables(ctx context.Context) error {
-	var there bool
-	if err := w.tx.QueryRow(ctx, `SELECT to_regclass('pg_temp.ingest_passages') IS NOT NULL`).Scan(&there); err != nil {
-		return err
+// addSection adds a section's row.
+func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section) {
+	starts, pages := make([]string, len(sec.Pages)), make([]string, len(sec.Pages))
+	for i, m := range sec.Pages {
+		starts[i], pages[i] = strconv.Itoa(m.Start), strconv.Itoa(m.Page)
 	}
-	if !there {
-		if _, err := w.tx.Exec(ctx, tempSQL); err != nil {
-			return fmt.Errorf("make temporary tables: %w", err)
-		}
+	path := make([]string, len(sec.HeadingPath))
+	for i, h := range sec.HeadingPath {
+		path[i] = text.Clean(h)
 	}
-	return nil
+	r := &f.sections
+	r.ids, r.versions, r.documents = append(r.ids, sec.ID), append(r.versions, version), append(r.documents, document)
+	r.ordinals, r.tokens = append(r.ordinals, sec.Ordinal), append(r.tokens, sec.Tokens)
+	// The text itself was cleaned before it was cut: cleaning it here could move
+	// the passages' bounds.
+	r.paths, r.bodies = append(r.paths, arrayLiteral(path)), append(r.bodies, sec.Text)
+	r.starts, r.pages = append(r.starts, arrayLiteral(starts)), append(r.pages, arrayLiteral(pages))
+	f.bytes += len(sec.Text) + 100
 }
 
-// appendPassages appends a section's passages as rows for passages; their
-// vectors begin at row of v.
-func appendPassages(rows [][]any, version uuid.UUID, sec batch.Section, v batch.Vectors, row *int) [][]any {
+// addPassages adds the rows of a section's passages; their vectors begin at row
+// of v.
+func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vectors, row *int) {
+	r := &f.passages
 	for _, p := range sec.Passages {
-		rows = append(rows, []any{p.ID, sec.ID, version, p.Ordinal, p.Start, p.End, p.Tokens, halfRow(v.Bits(*row))})
+		r.ids, r.sections, r.versions = append(r.ids, p.ID), append(r.sections, sec.ID), append(r.versions, version)
+		r.ordinals, r.starts = append(r.ordinals, p.Ordinal), append(r.starts, p.Start)
+		r.ends, r.tokens = append(r.ends, p.End), append(r.tokens, p.Tokens)
+		r.vectors = append(r.vectors, halfRow(v.Bits(*row)))
+		f.bytes += 150 + 2*f.dimension
 		*row++
 	}
-	return rows
 }
 
-// passages writes passages and their vectors.
-func (w *writer) passages(ctx context.Context, rows [][]any, dimension int) error {
-	if _, err := w.tx.CopyFrom(ctx, pgx.Identifier{"pg_temp", "ingest_passages"},
-		[]string{"id", "section_id", "version_id", "ordinal", "start_byte", "end_byte", "tokens", "embedding"},
-		pgx.CopyFromRows(rows)); err != nil {
-		return fmt.Errorf("copy passages: %w", err)
+// flush sends what there is when that is more than some bytes, and waits for it.
+func (f *filling) flush(ctx context.Context, above int) error {
+	if f.bytes <= above {
+		return nil
 	}
-	if _, err := w.tx.Exec(ctx, `
-		INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, ordinal, start_byte, end_byte, tokens, generation)
-		SELECT $1, id, section_id, version_id, $2, ordinal, start_byte, end_byte, tokens, $3
-		FROM pg_temp.ingest_passages`, w.tenant, w.collection, w.generation); err != nil {
-		return fmt.Errorf("write passages: %w", err)
+	return filled(f.w.tx.SendBatch(ctx, f.batch()).Close())
+}
+
+func filled(err error) error { return wrap(err, "write sections, passages and vectors") }
+
+// batch are the statements for the rows there are, which it takes.
+func (f *filling) batch() *pgx.Batch {
+	b, w := &pgx.Batch{}, f.w
+	b.Queue(bulkSQL)
+	if r := &f.sections; len(r.ids) > 0 {
+		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.bodies, r.tokens, r.starts, r.pages)
 	}
-	if _, err := w.tx.Exec(ctx, fmt.Sprintf(`
-		INSERT INTO vectors_%d (tenant_id, collection_id, space_id, passage_id, version_id, embedding, generation)
-		SELECT $1, $2, $3, id, version_id, embedding, $4
-		FROM pg_temp.ingest_passages`, dimension), w.tenant, w.collection, w.space, w.generation); err != nil {
-		return fmt.Errorf("write vectors: %w", err)
+	if r := &f.passages; len(r.ids) > 0 {
+		b.Queue(insertPassagesSQL, w.tenant, w.collection, w.generation, r.ids, r.sections, r.versions, r.ordinals, r.starts, r.ends, r.tokens)
+		b.Queue(fmt.Sprintf(insertVectorsSQL, vectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
 	}
-	return nil
+	f.sections, f.passages, f.bytes = sectionRows{}, passageRows{}, 0
+	return b
+}
+
+var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// arrayLiteral writes an array as Postgres reads it from text.
+func arrayLiteral(elements []string) string {
+	if len(elements) == 0 {
+		return "{}"
+	}
+	var out strings.Builder
+	for i, e := range elements {
+		out.WriteByte("{,"[min(i, 1)])
+		out.WriteByte('"')
+		_, _ = quoteElement.WriteString(&out, e) // a Builder takes everything
+		out.WriteByte('"')
+	}
+	out.WriteByte('}')
+	return out.String()
 }

@@ -74,6 +74,22 @@ func cause(err error) string {
 	return err.Error()
 }
 
+const (
+	readySQL = `
+UPDATE versions v
+SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
+    title = CASE WHEN v.title = '' THEN w.title ELSE v.title END,
+    section_count = w.sections, passage_count = w.passages,
+    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb))
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[])
+     AS w(id, title, media, pages, sections, passages, warnings)
+WHERE v.id = w.id`
+	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
+	moveDocumentsSQL = `
+UPDATE documents d SET live_version_id = w.version, updated_at = now()
+FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`
+)
+
 // target is a version about to be written, under lock.
 type target struct {
 	doc      *batch.Document
@@ -121,20 +137,41 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 		return err
 	}
 	if len(ready) > 0 {
-		if err := w.fill(ctx, ready); err != nil {
-			return err
-		}
-		if err := w.writeLinks(ctx, ready); err != nil {
-			return err
-		}
-		if err := w.index(ctx, ready); err != nil {
-			return err
-		}
-		if err := w.goLive(ctx, ready); err != nil {
+		if err := w.writeReady(ctx, ready); err != nil {
 			return err
 		}
 	}
 	return w.finish(ctx, ready, superseded)
+}
+
+// writeReady writes all of the versions and makes them ready. Their segment is
+// built while Postgres writes their text.
+func (w *writer) writeReady(ctx context.Context, ready []*target) error {
+	docs, err := w.documents(ctx, ready)
+	if err != nil {
+		return err
+	}
+	if err := w.writeLinks(ctx, ready); err != nil {
+		return err
+	}
+	sent, err := w.fill(ctx, ready)
+	if err != nil {
+		return err
+	}
+	built, problem := buildSegment(docs)
+	if err := filled(sent.Close()); err != nil {
+		return err
+	}
+	if problem != nil {
+		return problem
+	}
+	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
+	queueSegment(b, at, built)
+	queueEntries(b, at, docs)
+	if err := queueLive(b, ready); err != nil {
+		return err
+	}
+	return wrap(w.tx.SendBatch(ctx, b).Close(), "write the postings of %d versions and make them ready", len(ready))
 }
 
 // lock locks the documents and then the versions, each in id order, and decides
@@ -236,8 +273,8 @@ func (w *writer) lost(version uuid.UUID) {
 	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
 }
 
-// goLive makes the versions ready and the ones they follow superseded.
-func (w *writer) goLive(ctx context.Context, targets []*target) error {
+// queueLive makes the versions ready and the ones they follow superseded.
+func queueLive(b *pgx.Batch, targets []*target) error {
 	var ids, documents, old []uuid.UUID
 	var titles, media, warnings []string
 	var pages, sections, passages []int
@@ -261,29 +298,11 @@ func (w *writer) goLive(ctx context.Context, targets []*target) error {
 			old = append(old, *t.old)
 		}
 	}
-	if _, err := w.tx.Exec(ctx, `
-		UPDATE versions v
-		SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
-		    title = CASE WHEN v.title = '' THEN w.title ELSE v.title END,
-		    section_count = w.sections, passage_count = w.passages,
-		    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb))
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[])
-		     AS w(id, title, media, pages, sections, passages, warnings)
-		WHERE v.id = w.id`, ids, titles, media, pages, sections, passages, warnings); err != nil {
-		return fmt.Errorf("make versions ready: %w", err)
-	}
+	b.Queue(readySQL, ids, titles, media, pages, sections, passages, warnings)
 	if len(old) > 0 {
-		if _, err := w.tx.Exec(ctx, `
-			UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`, old); err != nil {
-			return fmt.Errorf("supersede versions: %w", err)
-		}
+		b.Queue(supersedeSQL, old)
 	}
-	_, err := w.tx.Exec(ctx, `
-		UPDATE documents d SET live_version_id = w.version, updated_at = now()
-		FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`, documents, ids)
-	if err != nil {
-		return fmt.Errorf("move documents to their versions: %w", err)
-	}
+	b.Queue(moveDocumentsSQL, documents, ids)
 	return nil
 }
 

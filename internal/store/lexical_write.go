@@ -48,8 +48,9 @@ type analysed struct {
 // for that.
 func (s *Store) analyse(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (analysed, error) {
 	var language string
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return named(tx.QueryRow(ctx, languageSQL, tenant, collection).Scan(&language), "collection", collection)
+	err := s.askTenant(ctx, tenant, languageSQL, []any{tenant, collection}, func(rows pgx.Rows) (err error) {
+		language, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		return named(err, "collection", collection)
 	})
 	if err != nil {
 		return analysed{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
@@ -93,12 +94,12 @@ func (w *writer) lockCollection(ctx context.Context, docs []batch.Document) erro
 	return err
 }
 
-// index writes the postings of locked versions, under the titles that they are
-// about to have and the labels that they have now.
-func (w *writer) index(ctx context.Context, targets []*target) error {
+// documents are locked versions as the index holds them, under the titles that
+// they are about to have and the labels that they have now.
+func (w *writer) documents(ctx context.Context, targets []*target) ([]lexical.Document, error) {
 	analyzer, err := lexical.NewAnalyzer(w.words.language)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ids := make([]uuid.UUID, len(targets))
 	parsed := make(map[uuid.UUID]string, len(targets))
@@ -108,7 +109,7 @@ func (w *writer) index(ctx context.Context, targets []*target) error {
 	}
 	rows, err := w.tx.Query(ctx, titlesLabelsSQL, w.tenant, ids)
 	if err != nil {
-		return fmt.Errorf("read titles and labels: %w", err)
+		return nil, fmt.Errorf("read titles and labels: %w", err)
 	}
 	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.Document, error) {
 		d := lexical.Document{Entry: schema.NewID()}
@@ -118,10 +119,7 @@ func (w *writer) index(ctx context.Context, targets []*target) error {
 		d.Sections = w.words.sections[d.Version]
 		return d, err
 	})
-	if err != nil {
-		return fmt.Errorf("read titles and labels: %w", err)
-	}
-	return writeSegment(ctx, w.tx, place{w.tenant, w.collection, w.generation}, docs)
+	return docs, wrap(err, "read titles and labels")
 }
 
 // parsedTitle is the title that a version gets unless it was given one.
@@ -135,21 +133,32 @@ type place struct {
 
 // writeSegment writes a segment of new documents with their entries.
 func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Document) error {
-	built, err := lexical.Build(schema.NewID(), docs)
+	built, err := buildSegment(docs)
 	if err != nil {
-		return fmt.Errorf("build a lexical segment of %d documents: %w", len(docs), err)
-	}
-	entries, versions := make([]uuid.UUID, len(docs)), make([]uuid.UUID, len(docs))
-	for i, d := range docs {
-		entries[i], versions[i] = d.Entry, d.Version
+		return err
 	}
 	b := &pgx.Batch{}
 	queueSegment(b, at, built)
-	b.Queue(insertEntriesSQL, at.tenant, at.collection, at.generation, entries, versions)
+	queueEntries(b, at, docs)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write a lexical segment of %d documents: %w", len(docs), err)
 	}
 	return nil
+}
+
+// buildSegment makes a segment of new documents.
+func buildSegment(docs []lexical.Document) (lexical.Built, error) {
+	built, err := lexical.Build(schema.NewID(), docs)
+	return built, wrap(err, "build a lexical segment of %d documents", len(docs))
+}
+
+// queueEntries writes the entries of new documents.
+func queueEntries(b *pgx.Batch, at place, docs []lexical.Document) {
+	entries, versions := make([]uuid.UUID, len(docs)), make([]uuid.UUID, len(docs))
+	for i, d := range docs {
+		entries[i], versions[i] = d.Entry, d.Version
+	}
+	b.Queue(insertEntriesSQL, at.tenant, at.collection, at.generation, entries, versions)
 }
 
 func queueSegment(b *pgx.Batch, at place, s lexical.Built) {
