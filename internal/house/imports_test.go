@@ -235,7 +235,7 @@ func forbidden(path string, k kind, imported string, standard bool) string {
 			return "it is not in the table"
 		case !slices.Contains(rule.ours, theirs):
 			return fmt.Sprintf("%s may import %v, and that is %s", k, rule.ours, theirs)
-		case wing(other) == "internal/inference" && !slices.Contains(runtimeUsers, path):
+		case other == "internal/inference" && !slices.Contains(runtimeUsers, path):
 			return "only cmd/gpu-segmenter may"
 		}
 		return ""
@@ -346,6 +346,7 @@ func TestRulesForbid(t *testing.T) {
 		{"workflows", ours("internal/ingest"), false, true},
 		{"cmd/sluice", ours("internal/store"), false, false},
 		{"cmd/sluice", ours("internal/inference"), false, true},
+		{"cmd/sluice", ours("internal/inference/modelpack"), false, false},
 		{"cmd/gpu-segmenter", ours("internal/inference"), false, false},
 		{"cmd/sluice", ours("internal/unheard"), false, true},
 	} {

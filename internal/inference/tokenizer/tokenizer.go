@@ -21,6 +21,7 @@ type Tokenizer struct {
 	first      map[string]int32 // pieces that start a word
 	rest       map[string]int32 // pieces that continue one, without their prefix
 	added      map[string]int32
+	extra      int // of added, those that are not special
 	unknown    int32
 	size       int
 	longest    int // bytes of the longest piece
@@ -31,6 +32,7 @@ type file struct {
 	AddedTokens []struct {
 		ID      int32  `json:"id"`
 		Content string `json:"content"`
+		Special bool   `json:"special"`
 	} `json:"added_tokens"`
 	Normalizer *struct {
 		Type               string `json:"type"`
@@ -71,12 +73,12 @@ func Parse(data []byte) (*Tokenizer, error) {
 		return nil, err
 	}
 	switch {
+	case f.Model.Type != "WordPiece":
+		return nil, fmt.Errorf("model.type: must be WordPiece, not %q", f.Model.Type)
 	case f.Normalizer == nil || f.Normalizer.Type != "BertNormalizer":
 		return nil, fmt.Errorf("normalizer.type: must be BertNormalizer")
 	case f.PreTokenizer == nil || f.PreTokenizer.Type != "BertPreTokenizer":
 		return nil, fmt.Errorf("pre_tokenizer.type: must be BertPreTokenizer")
-	case f.Model.Type != "WordPiece":
-		return nil, fmt.Errorf("model.type: must be WordPiece, not %q", f.Model.Type)
 	case len(f.Model.Vocab) == 0:
 		return nil, fmt.Errorf("model.vocab: missing")
 	}
@@ -114,6 +116,9 @@ func Parse(data []byte) (*Tokenizer, error) {
 			return nil, fmt.Errorf("added_tokens: id %d of %q is negative", a.ID, a.Content)
 		}
 		t.added[a.Content] = a.ID
+		if !a.Special {
+			t.extra++
+		}
 		t.size = max(t.size, int(a.ID)+1)
 	}
 	id, ok := t.Lookup(f.Model.UnkToken)
@@ -133,6 +138,9 @@ func or[T any](value *T, fallback T) T {
 
 // Size is one more than the largest id.
 func (t *Tokenizer) Size() int { return t.size }
+
+// Extra counts the added tokens that are not special, such as the names of a trade. A text never makes those either.
+func (t *Tokenizer) Extra() int { return t.extra }
 
 // Unknown is the id of words that the vocabulary can't spell.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }

@@ -126,7 +126,7 @@ func Agrees(file, configuration []byte) error {
 	}
 	t, err := Parse(file)
 	if err != nil {
-		return err
+		return fmt.Errorf("tokenizer.json: %w", err)
 	}
 	for _, field := range []struct {
 		names string

@@ -1,0 +1,151 @@
+package modelpack
+
+// This file puts a pack together: the manifest of an added graph, and the files of the pack that it is added onto.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// field is one of a manifest.
+type field struct {
+	name  string
+	value any
+}
+
+// writeManifest writes the manifest of an added graph, and copies what is kept of the pack that it is added onto.
+func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, words tokenizerSection) error {
+	d := newDocument()
+	licence := m.licence
+	if a.Onto != "" {
+		var err error
+		if d, err = readDocument(a.Onto); err != nil {
+			return err
+		}
+		d.root.HeadComment = ""
+		s.Tokenizer = &words
+		if l := get(d.root, "licence"); l != nil {
+			licence = fmt.Sprintf("%s (%s), %s (other graphs)", licence, m.role, l.Value)
+		}
+	}
+	fields := []field{{"format", 1}, {"name", name}, {"version", s.SHA256[:12]}, {"licence", licence}, {"source", from.label()}}
+	if m.role == RoleEncoder {
+		fields = append(fields, field{"space", space(from.base(), m, s, words)})
+	}
+	if a.Onto == "" {
+		fields = append(fields, field{"tokenizer", words})
+	}
+	for _, f := range fields {
+		if err := set(d.root, f.name, f.value); err != nil {
+			return err
+		}
+	}
+	special := len(words.Before) + len(words.Between) + len(words.After)
+	var err error
+	if m.role == RoleEncoder {
+		err = d.replaceEncoder(encoderSection{graphSection: s, Pooling: m.pooling, Dimension: m.dimension, MaxTokens: m.maxTokens})
+	} else {
+		err = d.replacePair(pairSection{graphSection: s, Labels: m.labels, MaxTokens: m.maxTokens, Truncation: string(tokenizer.LongestFirst),
+			MaxQuestionTokens: m.maxTokens - special, MaxTextTokens: m.maxTokens - special})
+	}
+	if err != nil {
+		return err
+	}
+	if a.Onto != "" {
+		if err := copyFiles(ctx, d, a.Onto, dir); err != nil {
+			return err
+		}
+	}
+	data, err := d.bytes()
+	if err != nil {
+		return err
+	}
+	_, err = write(dir, ManifestName, append([]byte("# Written by `sluice models add`.\n"), data...))
+	return err
+}
+
+// space names the vectors of an encoder: those of the same graph, words and pooling may be compared.
+func space(base string, m *model, s graphSection, words tokenizerSection) string {
+	what, err := json.Marshal([]any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens})
+	if err != nil {
+		panic(err) // strings and numbers
+	}
+	hash := sha256.Sum256(what)
+	return plain(base) + "-" + hex.EncodeToString(hash[:6])
+}
+
+// copyPack copies a whole pack, under another name if it has to be.
+func copyPack(ctx context.Context, dir, name, from string) error {
+	d, err := readDocument(from)
+	if err != nil {
+		return err
+	}
+	if err := copyFiles(ctx, d, from, dir); err != nil {
+		return err
+	}
+	if n := get(d.root, "name"); n == nil || n.Value != name {
+		if err := set(d.root, "name", name); err != nil {
+			return err
+		}
+	}
+	for _, beside := range []string{"goldens.json", "MODEL_CARD.md"} {
+		file, err := os.Open(filepath.Join(from, beside))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = store(ctx, filepath.Join(dir, beside), file, maxGoldens)
+		_ = file.Close()
+		if err != nil {
+			return fmt.Errorf("copy %s: %w", beside, err)
+		}
+	}
+	data, err := d.bytes()
+	if err != nil {
+		return err
+	}
+	_, err = write(dir, ManifestName, data)
+	return err
+}
+
+// copyFiles copies those files of a manifest that dir doesn't have, and checks their hashes.
+func copyFiles(ctx context.Context, d document, from, dir string) error {
+	return d.files(func(name, hash string) error {
+		local := filepath.FromSlash(name)
+		if !filepath.IsLocal(local) {
+			return schema.Invalid(ManifestName, "%q leaves the pack's folder", name)
+		}
+		target := filepath.Join(dir, local)
+		if _, err := os.Stat(target); err == nil {
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		file, err := os.Open(filepath.Join(from, local))
+		if err != nil {
+			return fmt.Errorf("the pack %s is incomplete: %w", from, err)
+		}
+		defer func() { _ = file.Close() }()
+		got, err := store(ctx, target, file, defaultMaxGraph)
+		if err != nil {
+			return fmt.Errorf("copy %s of the pack %s: %w", name, from, err)
+		}
+		if got != hash {
+			return schema.Invalid(ManifestName, "%s of the pack %s has hash %s, its manifest says %s: the pack is damaged", name, from, got, hash)
+		}
+		return nil
+	})
+}

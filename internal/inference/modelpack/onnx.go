@@ -1,0 +1,324 @@
+package modelpack
+
+// This file reads what an ONNX file says about itself: inputs, outputs and the kinds of its weights. It reads the protocol
+// buffer as a stream and skips the weights, so a graph of a gigabyte takes little time and no memory.
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Graph is what an ONNX file says about itself.
+type Graph struct {
+	Inputs, Outputs []Port
+	Weights         map[string]int64 // bytes of the weights, by element type
+	External        bool             // weights lie in other files
+}
+
+// Port is an input or output of a graph. Dimensions that are not fixed are 0.
+type Port struct {
+	Name       string
+	Type       string // float32, int64, ...
+	Dimensions []int64
+}
+
+func (p Port) String() string { return fmt.Sprintf("%s %s%v", p.Name, p.Type, p.Dimensions) }
+
+// Input and Output find a port by its name.
+func (g Graph) Input(name string) (Port, bool)  { return port(g.Inputs, name) }
+func (g Graph) Output(name string) (Port, bool) { return port(g.Outputs, name) }
+
+func port(ports []Port, name string) (Port, bool) {
+	at := slices.IndexFunc(ports, func(p Port) bool { return p.Name == name })
+	if at < 0 {
+		return Port{}, false
+	}
+	return ports[at], true
+}
+
+func names(ports []Port) string {
+	var all []string
+	for _, p := range ports {
+		all = append(all, p.Name)
+	}
+	return strings.Join(all, ", ")
+}
+
+// Precision is int8 or fp16 when a tenth of the weights is, else fp32. Quantised graphs keep some of them whole.
+func (g Graph) Precision() string {
+	total := int64(0)
+	for _, n := range g.Weights {
+		total += n
+	}
+	switch {
+	case 10*(g.Weights["int8"]+g.Weights["uint8"]) > total:
+		return "int8"
+	case 10*g.Weights["float16"] > total:
+		return "fp16"
+	}
+	return "fp32"
+}
+
+// elementTypes are those of TensorProto.DataType that occur in graphs of the BERT family, with their bytes.
+var elementTypes = map[uint64]struct {
+	name  string
+	bytes int64
+}{
+	1: {"float32", 4}, 2: {"uint8", 1}, 3: {"int8", 1}, 6: {"int32", 4}, 7: {"int64", 8}, 9: {"bool", 1}, 10: {"float16", 2}, 11: {"float64", 8}, 16: {"bfloat16", 2},
+}
+
+func typeName(number uint64) string {
+	if t, ok := elementTypes[number]; ok {
+		return t.name
+	}
+	return fmt.Sprintf("element type %d", number)
+}
+
+// errNotONNX says what a file that can't be read is not.
+var errNotONNX = errors.New("this is no ONNX graph")
+
+// ReadGraph reads the file at path.
+func ReadGraph(path string) (Graph, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Graph{}, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return Graph{}, err
+	}
+	g, err := parseGraph(file, info.Size())
+	if err != nil {
+		return Graph{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return g, nil
+}
+
+func parseGraph(r io.Reader, size int64) (Graph, error) {
+	g := Graph{Weights: map[string]int64{}}
+	weights := map[string]bool{} // older exporters list these among the inputs
+	found := false
+	m := message{r: bufio.NewReaderSize(r, 64<<10), left: size}
+	err := m.fields(func(number protowire.Number, value uint64, inner *message) error {
+		if number != 7 || inner == nil { // ModelProto.graph
+			return nil
+		}
+		found = true
+		return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
+			switch {
+			case inner == nil:
+			case number == 5: // GraphProto.initializer
+				return g.weight(inner, weights)
+			case number == 11: // input
+				return addPort(&g.Inputs, inner)
+			case number == 12: // output
+				return addPort(&g.Outputs, inner)
+			}
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return Graph{}, fmt.Errorf("%w: %w", errNotONNX, err)
+	case !found || len(g.Outputs) == 0:
+		return Graph{}, fmt.Errorf("%w: it has no graph", errNotONNX)
+	}
+	g.Inputs = slices.DeleteFunc(g.Inputs, func(p Port) bool { return weights[p.Name] })
+	return g, nil
+}
+
+// weight reads a TensorProto, but not its data.
+func (g *Graph) weight(m *message, names map[string]bool) error {
+	var kind uint64
+	elements := int64(1)
+	err := m.fields(func(number protowire.Number, value uint64, inner *message) error {
+		switch number {
+		case 1: // dims, packed or one by one
+			if inner == nil {
+				elements *= int64(value)
+				return nil
+			}
+			data, err := inner.bytes(1 << 10)
+			for err == nil && len(data) > 0 {
+				v, n := protowire.ConsumeVarint(data)
+				if n < 0 {
+					return protowire.ParseError(n)
+				}
+				elements *= int64(v)
+				data = data[n:]
+			}
+			return err
+		case 2: // data_type
+			kind = value
+		case 8: // name
+			if inner != nil {
+				name, err := inner.bytes(maxName)
+				names[string(name)] = true
+				return err
+			}
+		case 14: // data_location
+			g.External = g.External || value == 1
+		}
+		return nil
+	})
+	if bytes := elementTypes[kind].bytes; bytes > 0 && elements > 0 && elements < 1<<40 {
+		g.Weights[typeName(kind)] += elements * bytes
+	}
+	return err
+}
+
+const (
+	maxName  = 64 << 10
+	maxPorts = 1 << 10
+)
+
+// addPort reads a ValueInfoProto.
+func addPort(ports *[]Port, m *message) error {
+	if len(*ports) >= maxPorts {
+		return fmt.Errorf("more than %d inputs or outputs", maxPorts)
+	}
+	var p Port
+	err := m.fields(func(number protowire.Number, _ uint64, inner *message) error {
+		switch {
+		case inner == nil:
+		case number == 1: // name
+			name, err := inner.bytes(maxName)
+			p.Name = string(name)
+			return err
+		case number == 2: // type
+			return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
+				if number != 1 || inner == nil { // tensor_type
+					return nil
+				}
+				return inner.fields(p.tensorType)
+			})
+		}
+		return nil
+	})
+	*ports = append(*ports, p)
+	return err
+}
+
+func (p *Port) tensorType(number protowire.Number, value uint64, inner *message) error {
+	switch {
+	case number == 1 && inner == nil: // elem_type
+		p.Type = typeName(value)
+	case number == 2 && inner != nil: // shape
+		return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
+			if number != 1 || inner == nil || len(p.Dimensions) > 16 { // dim
+				return nil
+			}
+			p.Dimensions = append(p.Dimensions, 0)
+			return inner.fields(func(number protowire.Number, value uint64, inner *message) error {
+				if number == 1 && inner == nil { // dim_value
+					p.Dimensions[len(p.Dimensions)-1] = max(0, int64(value))
+				}
+				return nil
+			})
+		})
+	}
+	return nil
+}
+
+// message is a protocol buffer message of a known length that is read as a stream.
+type message struct {
+	r    *bufio.Reader
+	left int64
+}
+
+// fields calls yield with each field: a number has a value, what has a length is a message. What yield leaves of it is
+// skipped.
+func (m *message) fields(yield func(number protowire.Number, value uint64, inner *message) error) error {
+	for m.left > 0 {
+		tag, err := m.varint()
+		if err != nil {
+			return err
+		}
+		number, kind := protowire.DecodeTag(tag)
+		if number < 1 {
+			return errors.New("a field without a number")
+		}
+		var value uint64
+		var inner *message
+		switch kind {
+		case protowire.VarintType:
+			value, err = m.varint()
+		case protowire.Fixed64Type:
+			err = m.skip(8)
+		case protowire.Fixed32Type:
+			err = m.skip(4)
+		case protowire.BytesType:
+			var length uint64
+			if length, err = m.varint(); err == nil && length > uint64(m.left) {
+				err = errors.New("a field is longer than its message")
+			}
+			inner = &message{r: m.r, left: int64(length)}
+			m.left -= inner.left
+		default:
+			err = fmt.Errorf("unknown wire type %d", kind)
+		}
+		if err != nil {
+			return err
+		}
+		if err := yield(number, value, inner); err != nil {
+			return err
+		}
+		if inner != nil {
+			if err := inner.skip(inner.left); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *message) varint() (uint64, error) {
+	before := m.left
+	v, err := binary.ReadUvarint(counted{m})
+	if err == nil && m.left < 0 {
+		err = errors.New("a field is longer than its message")
+	}
+	if errors.Is(err, io.EOF) && before > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return v, err
+}
+
+type counted struct{ m *message }
+
+func (c counted) ReadByte() (byte, error) {
+	c.m.left--
+	return c.m.r.ReadByte()
+}
+
+func (m *message) skip(n int64) error {
+	if n > m.left {
+		return errors.New("a field is longer than its message")
+	}
+	m.left -= n
+	_, err := io.CopyN(io.Discard, m.r, n)
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// bytes reads all that is left, at most limit.
+func (m *message) bytes(limit int64) ([]byte, error) {
+	if m.left > limit {
+		return nil, fmt.Errorf("a name or shape of %d bytes", m.left)
+	}
+	data := make([]byte, m.left)
+	m.left = 0
+	_, err := io.ReadFull(m.r, data)
+	return data, err
+}

@@ -1,0 +1,194 @@
+package modelpack
+
+// This file knows the packs that there are and which is in use.
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Pack is what a manifest says of a pack, for people.
+type Pack struct {
+	Name      string   `json:"name"`
+	Path      string   `json:"path"`
+	Version   string   `json:"version,omitempty"`
+	Source    string   `json:"source,omitempty"`
+	Licence   string   `json:"licence,omitempty"`
+	Space     string   `json:"space,omitempty"`
+	Dimension int      `json:"dimension,omitempty"`
+	MaxTokens int      `json:"max_tokens,omitempty"`
+	Graphs    []string `json:"graphs,omitempty"`
+	Bytes     int64    `json:"bytes"`
+	InUse     bool     `json:"in_use"`
+	Problem   string   `json:"problem,omitempty"` // why it can't be read
+}
+
+// shippedName stands for the pack that Sluice comes with.
+const shippedName = "default"
+
+// inUse is the file, beside the packs, that names the one in use.
+const inUse = "in-use"
+
+// sections are the graphs that a manifest may have, in the order in which they are shown.
+var sections = []string{"encoder", "segmenter", "pair", "linker", "fuser", "detector"}
+
+// read describes the pack in dir. A manifest that can't be read is the pack's problem.
+func read(dir string) Pack {
+	p := Pack{Name: filepath.Base(dir), Path: dir}
+	d, err := readDocument(dir)
+	if err != nil {
+		p.Problem = err.Error()
+		return p
+	}
+	var fields struct {
+		Version, Source, Licence, Space string
+		Encoder                         struct {
+			Dimension int
+			MaxTokens int `yaml:"max_tokens"`
+		}
+	}
+	if err := d.root.Decode(&fields); err != nil {
+		p.Problem = fmt.Sprintf("%s: %v", ManifestName, err)
+	}
+	p.Version, p.Source, p.Licence, p.Space = fields.Version, fields.Source, fields.Licence, fields.Space
+	p.Dimension, p.MaxTokens = fields.Encoder.Dimension, fields.Encoder.MaxTokens
+	for _, s := range sections {
+		if get(d.root, s) != nil {
+			p.Graphs = append(p.Graphs, s)
+		}
+	}
+	err = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			p.Bytes += info.Size()
+		}
+		return err
+	})
+	if err != nil && p.Problem == "" {
+		p.Problem = err.Error()
+	}
+	return p
+}
+
+// List gives the shipped pack, when there is one, and those added in dir, by name. named is what SLUICE_MODEL_PACK says.
+func List(dir, named string) ([]Pack, error) {
+	var all []Pack
+	current, err := Find(dir, named)
+	if err != nil && !errors.Is(err, schema.ErrNotFound) && !errors.Is(err, schema.ErrInvalid) {
+		return nil, err
+	}
+	if shipped, err := Shipped(); err == nil {
+		p := read(shipped)
+		p.Name = shippedName
+		all = append(all, p)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the model packs: %w", err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		all = append(all, read(filepath.Join(dir, e.Name())))
+	}
+	if current != "" && !slices.ContainsFunc(all, func(p Pack) bool { return p.Path == current }) {
+		p := read(current)
+		p.Name = current
+		all = append(all, p)
+	}
+	for i := range all {
+		all[i].InUse = all[i].Path == current
+	}
+	return all, nil
+}
+
+// Find gives the folder of a pack: of the name or folder named, else of the one in use in dir, else the shipped one.
+func Find(dir, named string) (string, error) {
+	if named == "" {
+		data, err := os.ReadFile(filepath.Join(dir, inUse))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return Shipped()
+		case err != nil:
+			return "", fmt.Errorf("read which model pack is in use: %w", err)
+		}
+		name := strings.TrimSpace(string(data))
+		path := filepath.Join(dir, name)
+		if !packName.MatchString(name) || !isPack(path) {
+			return "", schema.Invalid(filepath.Join(dir, inUse), "names a pack %q that is not there: choose another with `sluice models use`", name)
+		}
+		return path, nil
+	}
+	if named == shippedName {
+		return Shipped()
+	}
+	if packName.MatchString(named) && isPack(filepath.Join(dir, named)) {
+		return filepath.Join(dir, named), nil
+	}
+	path, err := filepath.Abs(named)
+	if err != nil {
+		return "", err
+	}
+	if !isPack(path) {
+		return "", fmt.Errorf("there is no model pack %s: neither in %s nor a folder with a %s; `sluice models list` shows those that there are: %w", named, dir, ManifestName, schema.ErrNotFound)
+	}
+	return path, nil
+}
+
+func isPack(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ManifestName))
+	return err == nil
+}
+
+// Use makes an added pack, or the shipped one, that in use: `sluice up` starts with it.
+func Use(dir, name string) error {
+	file := filepath.Join(dir, inUse)
+	if name == shippedName {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("use the shipped model pack: %w", err)
+		}
+		return nil
+	}
+	if !packName.MatchString(name) || !isPack(filepath.Join(dir, name)) {
+		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)
+	}
+	made := file + ".new"
+	if err := os.WriteFile(made, []byte(name+"\n"), 0o644); err != nil {
+		return fmt.Errorf("use the model pack %s: %w", name, err)
+	}
+	if err := os.Rename(made, file); err != nil {
+		return fmt.Errorf("use the model pack %s: %w", name, err)
+	}
+	return nil
+}
+
+// Shipped finds the pack that Sluice comes with: below the working folder, beside the program's folder, or where
+// packages put it.
+func Shipped() (string, error) {
+	const shipped = "models/" + shippedName
+	places := []string{shipped}
+	if program, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(program); err == nil {
+			program = real
+		}
+		places = append(places, filepath.Join(filepath.Dir(program), "..", shipped))
+	}
+	places = append(places, filepath.Join("/usr/share/sluice", shipped))
+	for _, place := range places {
+		if isPack(place) {
+			return filepath.Abs(place)
+		}
+	}
+	return "", schema.Invalid("SLUICE_MODEL_PACK", "is not set and there is no pack in %s: set it to a folder with a %s", strings.Join(places, ", "), ManifestName)
+}
