@@ -153,24 +153,28 @@ func joins(mark, class byte) bool {
 }
 
 func (w *termWriter) asciiWord(word string) {
-	var lower [longestWord]byte
-	n := min(len(word), longestWord)
-	for i := range n {
-		c := word[i]
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		lower[i] = c
+	var lower loweredWord
+	lower.length = min(len(word), longestWord)
+	for i := range lower.length {
+		lower.bytes[i] = asciiLower[word[i]%utf8.RuneSelf]
 	}
-	w.add(lower[:n])
+	w.add(lower.key(), lower.bytes[:lower.length])
 }
 
+var asciiLower = func() (lower [utf8.RuneSelf]byte) {
+	for c := range lower {
+		lower[c] = byte(unicode.ToLower(rune(c)))
+	}
+	return lower
+}()
+
 // add adds the term of a word in lower case, unless it is a stop word.
-func (w *termWriter) add(word []byte) {
-	term, ok := w.a.terms.get(word)
+func (w *termWriter) add(key wordKey, word []byte) {
+	term, ok := w.a.terms.get(key, word)
 	if !ok {
-		term = w.a.rules.term(string(word))
-		w.a.terms.put(string(word), term)
+		lower := string(word)
+		term = w.a.rules.term(lower)
+		w.a.terms.put(key, lower, term)
 	}
 	if term != "" {
 		w.terms = append(w.terms, term)
@@ -190,7 +194,8 @@ func (w *termWriter) unicode(chunk string) {
 		}
 		pair.end(w)
 		if unicode.IsLetter(first) || unicode.IsNumber(first) || first == '_' {
-			w.add([]byte(w.a.rules.fold(clip(word))))
+			folded := w.a.rules.fold(clip(word))
+			w.add(keyOf(folded), []byte(folded))
 		}
 	}
 	pair.end(w)

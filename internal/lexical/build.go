@@ -1,11 +1,13 @@
 package lexical
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unsafe"
 
 	"github.com/google/uuid"
 )
@@ -33,7 +35,7 @@ type BuiltPage struct {
 func Build(id uuid.UUID, docs []Document) (Built, error) { return build(id, docs, defaultLayout) }
 
 func build(id uuid.UUID, docs []Document, cut layout) (Built, error) {
-	b := builder{terms: map[string]*growing{}}
+	b := newBuilder(docs)
 	for i := range docs {
 		if err := b.add(&docs[i]); err != nil {
 			return Built{}, fmt.Errorf("building segment %s: document of version %s: %w", id, docs[i].Version, err)
@@ -43,28 +45,60 @@ func build(id uuid.UUID, docs []Document, cut layout) (Built, error) {
 	if place, twice := b.directory.byID.twice(b.directory.ids); twice {
 		return Built{}, fmt.Errorf("building segment %s: entry %s is there twice", id, b.directory.ids[place])
 	}
-	terms := make([]string, 0, len(b.terms))
-	for t := range b.terms {
-		terms = append(terms, t)
-	}
-	slices.Sort(terms)
 	w := pageWriter{layout: cut, directory: &b.directory}
-	for _, t := range terms {
-		l := b.terms[t]
-		w.add(t, l.slots, l.frequencies)
-	}
+	b.write(&w)
 	return w.finish(id), nil
 }
 
 // growing is a list of postings in the making.
 type growing struct{ slots, frequencies []uint32 }
 
+// builder collects postings in the order of documents, and sorts them by term in
+// the end: terms have few postings each, and lists of their own would cost more
+// than all the rest.
 type builder struct {
 	directory Directory
-	terms     map[string]*growing
+	numbers   map[string]uint32 // of terms
+	terms     []builtTerm
+	known     []knownTerm // open addressing; a power of two
+	free      int         // places of known until it grows
+	postings  []builtPosting
+}
+
+// builtTerm is a term with its last posting and how many it has.
+type builtTerm struct {
+	text  string
+	last  uint32
+	count uint32
+}
+
+type builtPosting struct{ term, slot, frequency uint32 }
+
+// knownTerm says which term a string in memory is. An analyser gives the same
+// string for a word each time, so most terms are found by where they are.
+type knownTerm struct {
+	text   string
+	number uint32
 }
 
 var errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
+
+const smallestKnown = 1 << 10
+
+func newBuilder(docs []Document) *builder {
+	terms := 0
+	for i := range docs {
+		for _, section := range docs[i].Sections {
+			for _, passage := range section {
+				terms += len(passage)
+			}
+		}
+	}
+	return &builder{
+		numbers: map[string]uint32{}, known: make([]knownTerm, smallestKnown), free: smallestKnown / 2,
+		postings: make([]builtPosting, 0, terms),
+	}
+}
 
 func (b *builder) add(doc *Document) error {
 	b.directory.addEntry(doc.Entry, doc.Version, len(doc.Title))
@@ -110,18 +144,92 @@ func (b *builder) addTerms(terms []string) error {
 }
 
 func (b *builder) post(term string, slot uint32) {
-	l := b.terms[term]
-	if l == nil {
-		l = &growing{}
-		// The caller's terms are often pieces of a text that would be kept with them.
-		b.terms[strings.Clone(term)] = l
-	}
-	if n := len(l.slots); n > 0 && l.slots[n-1] == slot {
-		l.frequencies[n-1]++
+	number := b.number(term)
+	t := &b.terms[number]
+	if t.count > 0 && b.postings[t.last].slot == slot {
+		b.postings[t.last].frequency++
 		return
 	}
-	l.slots = append(l.slots, slot)
-	l.frequencies = append(l.frequencies, 1)
+	t.last = uint32(len(b.postings))
+	t.count++
+	b.postings = append(b.postings, builtPosting{number, slot, 1})
+}
+
+// number is that of a term, a new one the first time.
+func (b *builder) number(term string) uint32 {
+	mask := len(b.known) - 1
+	at := placeOf(term) & mask
+	for ; b.known[at].text != ""; at = (at + 1) & mask {
+		if k := &b.known[at]; unsafe.StringData(k.text) == unsafe.StringData(term) && len(k.text) == len(term) {
+			return k.number
+		}
+	}
+	number, ok := b.numbers[term]
+	if !ok {
+		number = uint32(len(b.terms))
+		b.numbers[term] = number
+		b.terms = append(b.terms, builtTerm{text: term})
+	}
+	b.known[at] = knownTerm{term, number}
+	if b.free--; b.free == 0 {
+		b.grow()
+	}
+	return number
+}
+
+// placeOf is made of where a string is in memory, where it stays: it is kept.
+func placeOf(s string) int {
+	return int(uint64(uintptr(unsafe.Pointer(unsafe.StringData(s)))) * 0x9e3779b97f4a7c15 >> 33)
+}
+
+func (b *builder) grow() {
+	before := b.known
+	b.known, b.free = make([]knownTerm, 2*len(before)), len(before)/2
+	mask := len(b.known) - 1
+	for _, k := range before {
+		if k.text == "" {
+			continue
+		}
+		at := placeOf(k.text) & mask
+		for b.known[at].text != "" {
+			at = (at + 1) & mask
+		}
+		b.known[at] = k
+	}
+}
+
+// write writes the lists of all terms in their order.
+func (b *builder) write(w *pageWriter) {
+	type key struct {
+		key    uint64
+		number uint32
+	}
+	sorted := make([]key, len(b.terms))
+	for i := range b.terms {
+		sorted[i] = key{termKey(b.terms[i].text), uint32(i)}
+	}
+	slices.SortFunc(sorted, func(x, y key) int {
+		if x.key != y.key {
+			return cmp.Compare(x.key, y.key)
+		}
+		return strings.Compare(b.terms[x.number].text, b.terms[y.number].text)
+	})
+	// A term's postings stay in the order of slots.
+	next := uint32(0)
+	for _, k := range sorted {
+		b.terms[k.number].last = next // where its list goes on
+		next += b.terms[k.number].count
+	}
+	all := growing{make([]uint32, next), make([]uint32, next)}
+	for _, p := range b.postings {
+		t := &b.terms[p.term]
+		all.slots[t.last], all.frequencies[t.last] = p.slot, p.frequency
+		t.last++
+	}
+	for _, k := range sorted {
+		t := &b.terms[k.number]
+		w.add(t.text, all.slots[t.last-t.count:t.last], all.frequencies[t.last-t.count:t.last])
+	}
 }
 
 // finish closes the last page and makes the segment.

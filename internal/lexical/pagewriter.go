@@ -5,6 +5,7 @@ package lexical
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 )
 
 // layout says how lists are cut.
@@ -32,6 +33,7 @@ type pageWriter struct {
 	bounds  []bound
 	packed  []byte
 	packEnd []int                 // where each block ends in packed
+	list    []byte                // what one page gets of it
 	totals  [zooms][]uint32       // frequency in the whole unit, by posting
 	deltas  [blockSize]uint32     // scratch
 	byCount [frontierCounts]bound // scratch
@@ -64,14 +66,15 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 		if n == 0 {
 			n, size = 1, blockRoom // a page of its own, however long
 		}
-		head := binary.AppendUvarint(make([]byte, 0, size+64), flags)
+		head := binary.AppendUvarint(slices.Grow(w.list[:0], size+64), flags)
 		if flags == 0 {
 			head = binary.AppendUvarint(head, uint64(len(slots)))
 			for _, u := range units {
 				head = binary.AppendUvarint(head, uint64(u))
 			}
 		}
-		w.put(term, w.appendBlocks(head, at, n))
+		w.list = w.appendBlocks(head, at, n)
+		w.put(term, w.list)
 		if at += n; at < len(w.blocks) {
 			w.flush()
 		}
@@ -116,8 +119,9 @@ func (w *pageWriter) flush() {
 	if w.terms == 0 {
 		return
 	}
+	// Terms may be pieces of a text that would be kept with them.
 	page := append(w.page, make([]byte, packSlack)...)
-	w.pages = append(w.pages, BuiltPage{First: w.first, Last: w.last, Data: seal(slices.Clip(page))})
+	w.pages = append(w.pages, BuiltPage{First: strings.Clone(w.first), Last: strings.Clone(w.last), Data: seal(slices.Clip(page))})
 	w.page, w.terms, w.last = make([]byte, 0, w.layout.target+w.layout.target/4), 0, ""
 }
 
