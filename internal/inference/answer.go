@@ -27,6 +27,12 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 		reply, err = s.segment(ctx, lane, msg.Data)
 	case op == wire.OpScore:
 		reply, err = s.score(ctx, lane, msg.Data)
+	case op == wire.OpLink:
+		reply, err = s.link(ctx, lane, msg.Data)
+	case op == wire.OpFuse:
+		reply, err = s.fuse(ctx, lane, msg.Data)
+	case op == wire.OpDetect:
+		reply, err = s.detect(ctx, lane, msg.Data)
 	case op == wire.OpInfo:
 		reply = s.model.Info()
 	}
@@ -51,6 +57,12 @@ func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, r
 			reply = wire.SegmentReply{Envelope: wire.Header(), Error: remote}
 		case wire.OpScore:
 			reply = wire.ScoreReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpLink:
+			reply = wire.LinkReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpFuse:
+			reply = wire.FuseReply{Envelope: wire.Header(), Error: remote}
+		case wire.OpDetect:
+			reply = wire.DetectReply{Envelope: wire.Header(), Error: remote}
 		case wire.OpInfo:
 			reply = wire.ModelInfo{Envelope: wire.Header(), Error: remote}
 		}
@@ -108,6 +120,14 @@ func checkLane(lane wire.Lane) error {
 	return nil
 }
 
+// fits checks that the reply to n things of a request's field fits a message.
+func (s *service) fits(field string, n, bytes int) error {
+	if most := (int(s.nc.MaxPayload()) - 4096) / bytes; n > most {
+		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, most, schema.ErrTooLarge)
+	}
+	return nil
+}
+
 // encode answers wire.EncodeRequest.
 func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
 	var reply wire.EncodeReply
@@ -120,16 +140,15 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 	}
 	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
-	// What a reply of base64 float32 takes, beside some text.
-	row := s.model.dimension()*4*4/3 + 16
-	if most := (int(s.nc.MaxPayload()) - 4096) / row; len(request.Texts) > most {
-		return reply, fmt.Errorf("texts: the reply to %d would not fit a message, ask for %d at most: %w", len(request.Texts), most, schema.ErrTooLarge)
+	// What a vector takes as base64 of float32, beside some text.
+	if err := s.fits("texts", len(request.Texts), s.model.dimension()*4*4/3+16); err != nil {
+		return reply, err
 	}
 	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
 		return reply, err
 	}
 	defer s.load.remove(0, len(request.Texts))
-	work, err := s.tokenise(ctx, request.Lane, request.Texts)
+	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, request.Texts)
 	if err != nil {
 		return reply, err
 	}
@@ -169,7 +188,7 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 		return reply, err
 	}
 	defer s.load.remove(0, len(sentences))
-	work, err := s.tokenise(ctx, request.Lane, sentences)
+	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, sentences)
 	if err != nil {
 		return reply, err
 	}
@@ -209,11 +228,12 @@ type texts struct {
 func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
 
 // tokenise makes sequences of texts, in the request's turn.
-func (s *service) tokenise(ctx context.Context, lane wire.Lane, all []string) (*texts, error) {
+func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, all []string) (*texts, error) {
 	if err := s.turns.take(ctx, lane); err != nil {
 		return nil, err
 	}
 	defer s.turns.give()
+	defer s.metrics.tokenising(op)()
 	t := &texts{
 		sequences: make([]sequence, 0, len(all)),
 		vectors:   make([]float32, len(all)*s.model.dimension()),

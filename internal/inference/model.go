@@ -40,6 +40,10 @@ type Model struct {
 	encoder   textEncoder
 	segmenter *segmenter
 	pair      pairModel
+	linker    *linker
+	fuser     *fuser
+	detector  *detector
+	opened    []func() error // closes them
 }
 
 // Open loads a pack. What is wrong with it, or with the library, is named together with the remedy.
@@ -85,38 +89,53 @@ func Open(o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// openGraphs opens the graphs that paths has, by the manifest's section. What it opened before an error stays open.
+// openGraphs opens the graphs that paths has, by the manifest's section. What it opened before an error, Close closes.
 func (m *Model) openGraphs(paths map[string]string, options *ort.SessionOptions) error {
+	type closer interface{ close() error }
 	for _, g := range []struct {
 		section string
-		open    func(path string) error
+		open    func(path string) (closer, error)
 	}{
-		{"encoder", func(path string) error {
-			e, err := openEncoder(path, m.dimension(), m.pad, options)
-			if err == nil {
-				m.encoder = e
-			}
-			return err
+		{"encoder", func(path string) (closer, error) {
+			g, err := openEncoder(path, m.dimension(), m.pad, options)
+			m.encoder = g
+			return g, err
 		}},
-		{"segmenter", func(path string) (err error) {
-			m.segmenter, err = openSegmenter(path, m.dimension(), options)
-			return err
+		{"segmenter", func(path string) (closer, error) {
+			g, err := openSegmenter(path, m.dimension(), options)
+			m.segmenter = g
+			return g, err
 		}},
-		{"pair", func(path string) error {
-			p, err := openPair(path, m.manifest.Pair, m.tokenizer, m.pad, options)
-			if err == nil {
-				m.pair = p
-			}
-			return err
+		{"pair", func(path string) (closer, error) {
+			g, err := openPair(path, m.manifest.Pair, m.tokenizer, m.pad, options)
+			m.pair = g
+			return g, err
+		}},
+		{"linker", func(path string) (closer, error) {
+			g, err := openLinker(path, m.dimension(), options)
+			m.linker = g
+			return g, err
+		}},
+		{"fuser", func(path string) (closer, error) {
+			g, err := openFuser(path, m.pad, options)
+			m.fuser = g
+			return g, err
+		}},
+		{"detector", func(path string) (closer, error) {
+			g, err := openDetector(path, options)
+			m.detector = g
+			return g, err
 		}},
 	} {
 		path, has := paths[g.section]
 		if !has {
 			continue
 		}
-		if err := g.open(path); err != nil {
+		graph, err := g.open(path)
+		if err != nil {
 			return fmt.Errorf("%s: %w", g.section, err)
 		}
+		m.opened = append(m.opened, graph.close)
 	}
 	return nil
 }
@@ -172,14 +191,8 @@ func (m *Model) openTokenizer(dir string) (err error) {
 // Close frees the graphs. Nothing may run any more.
 func (m *Model) Close() error {
 	var err error
-	if m.encoder != nil {
-		err = errors.Join(err, m.encoder.close())
-	}
-	if m.segmenter != nil {
-		err = errors.Join(err, m.segmenter.close())
-	}
-	if m.pair != nil {
-		err = errors.Join(err, m.pair.close())
+	for _, closeGraph := range m.opened {
+		err = errors.Join(err, closeGraph())
 	}
 	return errors.Join(err, freeLibrary())
 }
@@ -193,6 +206,7 @@ func (m *Model) Info() wire.ModelInfo {
 		Space:      m.manifest.Space,
 		Provider:   string(m.provider),
 		Calibrated: map[string]float64{},
+		Limits:     map[wire.ModelOp]int{},
 	}
 	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect} {
 		if m.serves(op) == nil {
@@ -202,17 +216,28 @@ func (m *Model) Info() wire.ModelInfo {
 	maps.Copy(info.Calibrated, m.manifest.Calibrated)
 	if e := m.manifest.Encoder; e != nil {
 		info.Dimension, info.MaxTokens = e.Dimension, e.MaxTokens
+		info.Limits[wire.OpEncode] = e.MaxTokens
 	}
 	if s := m.manifest.Segmenter; s != nil {
 		info.Calibrated["segment"] = s.Threshold
 	}
-	if p := m.manifest.Pair; p != nil && p.HasAnswerThreshold != nil {
-		info.Calibrated["has_answer"] = *p.HasAnswerThreshold
+	if p := m.manifest.Pair; p != nil {
+		info.Limits[wire.OpScore] = p.MaxTextTokens
+		if p.HasAnswerThreshold != nil {
+			info.Calibrated["has_answer"] = *p.HasAnswerThreshold
+		}
 	}
-	if l := m.manifest.Linker; l != nil && l.Threshold != nil {
-		info.Calibrated["link"] = *l.Threshold
+	if l := m.manifest.Linker; l != nil {
+		info.Limits[wire.OpLink] = l.MaxPassages
+		if l.Threshold != nil {
+			info.Calibrated["link"] = *l.Threshold
+		}
+	}
+	if f := m.manifest.Fuser; f != nil {
+		info.Limits[wire.OpFuse] = f.MaxPassages
 	}
 	if d := m.manifest.Detector; d != nil {
+		info.Limits[wire.OpDetect] = wire.DetectPairs
 		info.Calibrated["detect"] = d.Threshold
 	}
 	return info

@@ -4,7 +4,6 @@ package inference
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 	"github.com/sluice-rag/sluice/schema"
@@ -70,6 +69,7 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest) (*paire
 		return nil, err
 	}
 	defer s.turns.give()
+	defer s.metrics.tokenising(wire.OpScore)()
 	vocabulary := s.model.pair.vocabulary()
 	questionRoom, textRoom := s.model.pair.limits()
 	question, _ := vocabulary.Encode(nil, request.Question, questionRoom)
@@ -101,12 +101,4 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest) (*paire
 		p.pairs = append(p.pairs, textPair{question: question, text: ids, spans: request.Answers, result: &p.results[i]})
 	}
 	return p, nil
-}
-
-// fits checks that the reply to n things of a request's field fits a message.
-func (s *service) fits(field string, n, bytes int) error {
-	if most := (int(s.nc.MaxPayload()) - 4096) / bytes; n > most {
-		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, most, schema.ErrTooLarge)
-	}
-	return nil
 }

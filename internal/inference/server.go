@@ -28,6 +28,7 @@ type ServerOptions struct {
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA
 	PairTokens   int           // most tokens of a batch of pairs; defaults as BatchTokens
+	LinkPassages int           // most passages of a batch of the linker, over all its windows; default 2,048
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
 	Log          *slog.Logger  // default: slog.Default()
@@ -49,6 +50,7 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	// More would fall out of the caches: the shipped encoder is three times slower on 32,768.
 	set(&o.BatchTokens, 4<<10)
 	set(&o.PairTokens, 4<<10)
+	set(&o.LinkPassages, 2<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
 	if o.Wait <= 0 {
 		o.Wait = 5 * time.Millisecond
@@ -89,6 +91,9 @@ type service struct {
 	encoding   *batch.Queue[sequence]
 	segmenting *batch.Queue[neighbours]
 	scoring    *batch.Queue[textPair]
+	linking    *batch.Queue[window]
+	fusing     *batch.Queue[fusion]
+	detecting  *batch.Queue[soFar]
 
 	ctx    context.Context // of the held requests
 	cancel context.CancelFunc
@@ -109,7 +114,7 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.openQueues(o)
 
-	for _, op := range operations {
+	for _, op := range asked {
 		sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", wire.ModelSubject(op), err), s.abandon())
@@ -126,8 +131,8 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 	return s, nil
 }
 
-// operations are those that a server listens for. It answers those without a graph too: with what to do about it.
-var operations = []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpInfo}
+// asked are the operations that a server listens for. It answers those without a graph too: with what to do about it.
+var asked = []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect, wire.OpInfo}
 
 // openQueues makes a queue for each graph.
 func (s *service) openQueues(o ServerOptions) {
@@ -143,6 +148,17 @@ func (s *service) openQueues(o ServerOptions) {
 	}
 	if m := s.model.pair; m != nil {
 		s.scoring = batch.New(s.pool, options("pair", o.PairTokens), textPair.size, m.score)
+	}
+	if m := s.model.linker; m != nil {
+		s.linking = batch.New(s.pool, options("linker", o.LinkPassages), window.size, m.attend)
+	}
+	if m := s.model.fuser; m != nil {
+		fuser := options("fuser", o.BatchTokens)
+		fuser.MaxItems = 1 // a run is of one question
+		s.fusing = batch.New(s.pool, fuser, fusion.size, m.fuse)
+	}
+	if m := s.model.detector; m != nil {
+		s.detecting = batch.New(s.pool, options("detector", o.Batch), func(soFar) batch.Size { return batch.Tokens(1) }, m.detect)
 	}
 }
 

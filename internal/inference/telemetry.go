@@ -21,6 +21,7 @@ const scope = "github.com/sluice-rag/sluice/internal/inference"
 
 type requestMetrics struct {
 	duration      metric.Float64Histogram
+	tokenised     metric.Float64Histogram
 	heldBytes     metric.Int64UpDownCounter
 	heldSequences metric.Int64UpDownCounter
 }
@@ -32,6 +33,9 @@ func newRequestMetrics() requestMetrics {
 	m.duration, _ = meter.Float64Histogram("sluice.model.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from taking a request in to its reply, by operation, lane and outcome."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
+	m.tokenised, _ = meter.Float64Histogram("sluice.model.tokenise.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time to make a request's texts tokens, by operation."),
+		metric.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1))
 	m.heldBytes, _ = meter.Int64UpDownCounter("sluice.model.held.bytes", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of the requests that the server holds."))
 	m.heldSequences, _ = meter.Int64UpDownCounter("sluice.model.held.sequences", metric.WithUnit("{sequence}"),
@@ -42,6 +46,14 @@ func newRequestMetrics() requestMetrics {
 func (m requestMetrics) bytes(change int) { m.heldBytes.Add(context.Background(), int64(change)) }
 func (m requestMetrics) sequences(change int) {
 	m.heldSequences.Add(context.Background(), int64(change))
+}
+
+// tokenising times the tokenisation of a request's texts: call what it returns at the end.
+func (m requestMetrics) tokenising(op wire.ModelOp) (finish func()) {
+	started := time.Now()
+	return func() {
+		m.tokenised.Record(context.Background(), time.Since(started).Seconds(), metric.WithAttributes(attribute.String("op", string(op))))
+	}
 }
 
 // begin continues the trace in header; finish ends the span and counts the request.

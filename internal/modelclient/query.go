@@ -5,6 +5,7 @@ package modelclient
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -86,4 +87,79 @@ func (c *Client) scorePart(ctx context.Context, lane wire.Lane, question string,
 // disagree says that two servers have different packs.
 func disagree(one, other string) error {
 	return fmt.Errorf("model servers disagree, they have the models %q and %q; give all of them one pack (SLUICE_MODEL_PACK): %w", one, other, ErrDisagree)
+}
+
+// Fuse returns, for each text, how much an answer to the question would draw on it when all are read together
+// (FunnelRAG's eq. 3), in order: raw attention, only comparable within one call. tokens is how many of a text's tokens
+// represent it (0: the paper's 4); withQuestion lets tokens of the question be among them. A text without a word has
+// -100.
+//
+// All texts go into one request, since each score depends on all of them: more than the pack reads together, or than
+// fit one message of 512 KB, are an error that wraps schema.ErrInvalid. Other errors are as Score's.
+func (c *Client) Fuse(ctx context.Context, lane wire.Lane, question string, texts []string, tokens int, withQuestion bool) (scores []float32, model string, err error) {
+	if len(texts) == 0 {
+		return nil, "", nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpFuse, lane, attribute.Int("texts", len(texts)))
+	defer func() { finish(err) }()
+
+	question = shortenOne(question, questionBytes)
+	bytes, _ := size(question, 0)
+	for _, text := range texts {
+		n, _ := size(text, 0)
+		bytes += n
+	}
+	if bytes > partBytes {
+		return nil, "", fmt.Errorf("fuse %d texts: %w", len(texts), schema.Invalid("texts",
+			"they are read together and take %d bytes, a request has room for %d: fuse fewer or shorter ones", bytes, partBytes))
+	}
+	reply, err := call(ctx, c, wire.OpFuse, lane, func(deadline time.Time) any {
+		return wire.FuseRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: question, Texts: texts, Tokens: tokens, WithQuestion: withQuestion}
+	}, func(r wire.FuseReply) *schema.RemoteError { return r.Error })
+	if err != nil {
+		return nil, "", fmt.Errorf("fuse %d texts: %w", len(texts), err)
+	}
+	if len(reply.Scores) != len(texts) {
+		return nil, "", fmt.Errorf("fuse %d texts: the model server gave %d scores", len(texts), len(reply.Scores))
+	}
+	if reply.Truncated > 0 {
+		c.options.Log.InfoContext(ctx, "texts are longer than the fuser reads; their scores are of their beginnings", "texts", reply.Truncated, "of", len(texts))
+	}
+	return reply.Scores, reply.Model, nil
+}
+
+// contextsPerPart is how many contexts a part has at most: ten pairs of numbers of up to 16 bytes each.
+const contextsPerPart = 1000
+
+// Detect returns, for each context, the probability that its texts are enough to answer with; from threshold on they
+// are. A context is the (has_answer, llm_prefer) scores of up to wire.DetectPairs texts, best first. Errors are as
+// Score's; no contexts give none.
+func (c *Client) Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error) {
+	if len(contexts) == 0 {
+		return nil, 0, "", nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpDetect, lane, attribute.Int("contexts", len(contexts)))
+	defer func() { finish(err) }()
+
+	parts := slices.Collect(slices.Chunk(contexts, contextsPerPart))
+	replies := make([]wire.DetectReply, len(parts))
+	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		replies[i], err = call(ctx, c, wire.OpDetect, lane, func(deadline time.Time) any {
+			return wire.DetectRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Contexts: parts[i]}
+		}, func(r wire.DetectReply) *schema.RemoteError { return r.Error })
+		if err == nil && len(replies[i].Enough) != len(parts[i]) {
+			err = fmt.Errorf("the model server gave %d probabilities for %d contexts", len(replies[i].Enough), len(parts[i]))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, 0, "", fmt.Errorf("detect for %d contexts: %w", len(contexts), err)
+	}
+	for _, r := range replies {
+		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
+			return nil, 0, "", fmt.Errorf("detect for %d contexts: %w", len(contexts), disagree(replies[0].Model, r.Model))
+		}
+		enough = append(enough, r.Enough...)
+	}
+	return enough, replies[0].Threshold, replies[0].Model, nil
 }

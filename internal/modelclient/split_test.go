@@ -40,6 +40,11 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		texts, _ := shorten(rapid.SliceOfN(piece, 1, 40).Draw(t, "texts"), textBytes)
 		most := rapid.IntRange(1, 50).Draw(t, "most")
+		question := shortenOne(piece.Draw(t, "question"), questionBytes)
+		asked, _ := size(question, 0)
+		for _, part := range splitTexts(texts, most, partBytes-asked) {
+			checkRequest(t, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: question, Texts: part, Answers: true})
+		}
 		var joined []string
 		for _, part := range splitTexts(texts, most, partBytes) {
 			if len(part) == 0 || len(part) > most {

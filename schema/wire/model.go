@@ -158,4 +158,8 @@ type ModelInfo struct {
 	// in the scale of the papers' own models: "has_answer" for FIT-RAG's delta,
 	// "detect" for its detector.
 	Calibrated map[string]float64 `json:"calibrated,omitempty"`
+	// Limits are how much each operation takes at once: encode and score tokens of
+	// a text (of a longer one the beginning is read), link passages of a window,
+	// fuse passages of a question, detect texts of a context.
+	Limits map[ModelOp]int `json:"limits,omitempty"`
 }

@@ -39,7 +39,7 @@ var samples = []any{
 	wire.SegmentReply{Envelope: wire.Header(), Model: "m", Threshold: 0.5, Scores: [][]float32{{0.25}}},
 	wire.ModelInfoRequest{Envelope: wire.Header()},
 	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu",
-		Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}, Calibrated: map[string]float64{"has_answer": 1.5}},
+		Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}, Calibrated: map[string]float64{"has_answer": 1.5}, Limits: map[wire.ModelOp]int{wire.OpLink: 256}},
 	wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Deadline: at, Question: "q", Texts: []string{"a b"}, Answers: true},
 	wire.ScoreReply{Envelope: wire.Header(), Model: "m", Scores: []wire.PairScore{{Relevance: 1, HasAnswer: 0.5, LLMPrefer: -0.5,
 		Answer: &wire.AnswerSpan{Start: 2, End: 3, Score: 4}}}, Truncated: 1},

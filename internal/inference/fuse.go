@@ -1,0 +1,86 @@
+package inference
+
+// This file answers fuse: how much an answer would draw on each passage when all are read together.
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// fuse answers wire.FuseRequest.
+func (s *service) fuse(ctx context.Context, lane wire.Lane, data []byte) (wire.FuseReply, error) {
+	var reply wire.FuseReply
+	request, err := read[wire.FuseRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	if err := checkLane(request.Lane); err != nil {
+		return reply, err
+	}
+	ctx, cancel := until(ctx, request.Deadline)
+	defer cancel()
+	limits := s.model.manifest.Fuser
+	switch {
+	case request.Tokens < 0:
+		return reply, schema.Invalid("tokens", "%d is negative", request.Tokens)
+	case len(request.Texts) > limits.MaxPassages:
+		return reply, schema.Invalid("texts", "there are %d, the fuser of %s reads %d together: keep fewer before fusing them",
+			len(request.Texts), s.model.name(), limits.MaxPassages)
+	}
+	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(request.Texts))
+	reply = wire.FuseReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]float32, len(request.Texts))}
+	work, of, truncated, err := s.gather(ctx, request)
+	if err != nil {
+		return wire.FuseReply{}, err
+	}
+	if len(of) > 0 {
+		if err := s.fusing.Do(ctx, request.Lane, []fusion{work}); err != nil {
+			return wire.FuseReply{}, err
+		}
+	}
+	for i := range reply.Scores {
+		reply.Scores[i] = lowestScore
+	}
+	for i, text := range of {
+		reply.Scores[text] = work.scores[i]
+	}
+	reply.Truncated = truncated
+	return reply, nil
+}
+
+// gather tokenises a request in its turn. of says which text each passage is: those without tokens are none.
+func (s *service) gather(ctx context.Context, request wire.FuseRequest) (work fusion, of []int, truncated int, err error) {
+	if err := s.turns.take(ctx, request.Lane); err != nil {
+		return work, nil, 0, err
+	}
+	defer s.turns.give()
+	defer s.metrics.tokenising(wire.OpFuse)()
+	limits, vocabulary := s.model.manifest.Fuser, s.model.tokenizer
+	work = fusion{tokens: request.Tokens, withQuestion: request.WithQuestion}
+	if work.tokens == 0 {
+		work.tokens = defaultFuseTokens
+	}
+	if work.question, _ = vocabulary.Encode(nil, request.Question, limits.MaxQuestionTokens); len(work.question) == 0 {
+		return work, nil, 0, schema.Invalid("question", "%.40q has no word to read texts for", request.Question)
+	}
+	room := limits.MaxTokens - len(work.question)
+	for i, text := range request.Texts {
+		if err := ctx.Err(); err != nil {
+			return work, nil, 0, err
+		}
+		ids, total := vocabulary.Encode(make([]int32, 0, min(room, len(text)/4+8)), text, room)
+		if total > room {
+			truncated++
+		}
+		if len(ids) > 0 {
+			work.passages, of = append(work.passages, ids), append(of, i)
+		}
+	}
+	work.scores = make([]float32, len(work.passages))
+	return work, of, truncated, nil
+}

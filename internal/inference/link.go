@@ -1,0 +1,108 @@
+package inference
+
+// This file answers link: which other passages of a window each passage attends to most.
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// linkBytes is what a link takes in a reply at most.
+const linkBytes = 40
+
+// link answers wire.LinkRequest.
+func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.LinkReply, error) {
+	var reply wire.LinkReply
+	request, err := read[wire.LinkRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	ctx, cancel := until(ctx, request.Deadline)
+	defer cancel()
+	passages, links, err := s.checkLink(request)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.fits("windows", links, linkBytes); err != nil {
+		return reply, err
+	}
+	if err := s.load.add(request.Lane, 0, passages); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, passages)
+	var windows []window
+	attention := make([][]float32, len(request.Windows))
+	for i, vectors := range request.Windows {
+		n := vectors.Len()
+		// A passage alone has nobody to attend to.
+		if n > 1 {
+			attention[i] = make([]float32, n*n)
+			windows = append(windows, window{vectors: vectors.Data, passages: n, attention: attention[i]})
+		}
+	}
+	if err := s.linking.Do(ctx, request.Lane, windows); err != nil {
+		return reply, err
+	}
+	reply = wire.LinkReply{Envelope: wire.Header(), Model: s.model.name(), Links: make([][][]wire.PassageLink, len(request.Windows))}
+	for i, vectors := range request.Windows {
+		n := vectors.Len()
+		reply.Links[i] = make([][]wire.PassageLink, n)
+		for j := range n {
+			reply.Links[i][j] = []wire.PassageLink{}
+			if n > 1 {
+				reply.Links[i][j] = strongest(attention[i][j*n:(j+1)*n], j, request.Keep)
+			}
+		}
+	}
+	return reply, nil
+}
+
+// checkLink names what is wrong with a request, or says how many passages it has and how many links it asks for.
+func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err error) {
+	if err := checkLane(request.Lane); err != nil {
+		return 0, 0, err
+	}
+	if request.Keep <= 0 {
+		return 0, 0, schema.Invalid("keep", "%d is not positive", request.Keep)
+	}
+	if request.Space != s.model.manifest.Space {
+		return 0, 0, schema.Invalid("space", "%q is not %q, whose vectors the model pack %s links: encode the passages with it",
+			request.Space, s.model.manifest.Space, s.model.name())
+	}
+	most := s.model.manifest.Linker.MaxPassages
+	for i, vectors := range request.Windows {
+		n := vectors.Len()
+		switch {
+		case n > 0 && vectors.Dimension != s.model.dimension():
+			return 0, 0, schema.Invalid("windows", "window %d has vectors of dimension %d, the model's have %d", i, vectors.Dimension, s.model.dimension())
+		case n > most:
+			return 0, 0, schema.Invalid("windows", "window %d has %d passages, the linker reads %d: send windows that overlap", i, n, most)
+		}
+		if err := finite(vectors.Data); err != nil {
+			return 0, 0, schema.Invalid("windows", "window %d: %v", i, err)
+		}
+		passages += n
+		links += n * max(1, min(request.Keep, n-1))
+	}
+	return passages, links, nil
+}
+
+// strongest are the keep strongest links of passage self, whose attention to all of its window is given, strongest
+// first and of equal ones the nearer first.
+func strongest(attention []float32, self, keep int) []wire.PassageLink {
+	links := make([]wire.PassageLink, 0, len(attention)-1)
+	for to, weight := range attention {
+		if to != self {
+			links = append(links, wire.PassageLink{To: to, Weight: weight})
+		}
+	}
+	distance := func(l wire.PassageLink) int { return max(l.To-self, self-l.To) }
+	slices.SortFunc(links, func(a, b wire.PassageLink) int {
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), distance(a)-distance(b), a.To-b.To)
+	})
+	return slices.Clip(links[:min(keep, len(links))])
+}

@@ -1,0 +1,240 @@
+package modelclient
+
+// This file links the passages of documents: it cuts long documents into windows that overlap, and puts the links of
+// the windows together.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Link returns, for each document and each of its passages, the strongest keep others of the same document, strongest
+// first, as indices into the document with weights in [0, 1] (SAKI-RAG's SentenceAttnLinker). A document is its
+// passages' vectors in order, in a space that must be the pack's. model names the pack; no documents give no links.
+//
+// A document longer than the model's window goes in windows that overlap by half, a few at a time. A passage's links
+// are those of the window in which it is best surrounded; of two equal windows, those with the higher weights.
+//
+// Errors are as Score's; an error for a wrong space or keep wraps schema.ErrInvalid.
+func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error) {
+	if keep <= 0 {
+		return nil, "", schema.Invalid("keep", "%d is not positive", keep)
+	}
+	if len(documents) == 0 {
+		return nil, "", nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpLink, lane, attribute.Int("documents", len(documents)))
+	defer func() { finish(err) }()
+
+	info, err := c.linking(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), err)
+	}
+	if space != info.Space {
+		return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), schema.Invalid("space",
+			"the vectors are in %q, the model pack %s links those in %q: encode the passages with it", space, info.Pack, info.Space))
+	}
+	size := windowSize(info.Limits[wire.OpLink], info.Dimension, keep)
+	for i, d := range documents {
+		if d.Len() > 0 && d.Dimension != info.Dimension {
+			return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), schema.Invalid("documents",
+				"document %d has vectors of dimension %d, the model's have %d", i, d.Dimension, info.Dimension))
+		}
+	}
+	parts := splitWindows(documents, size, keep)
+	replies := make([]wire.LinkReply, len(parts))
+	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
+		replies[i], err = c.linkPart(ctx, lane, space, documents, parts[i], keep)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), err)
+	}
+	merged := make([]mergedLinks, len(documents))
+	for i, d := range documents {
+		merged[i] = newMergedLinks(d.Len(), keep)
+	}
+	for i, r := range replies {
+		if r.Model != replies[0].Model {
+			return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), disagree(replies[0].Model, r.Model))
+		}
+		for j, w := range parts[i] {
+			merged[w.document].add(w, r.Links[j])
+		}
+	}
+	links = make([][][]wire.PassageLink, len(documents))
+	for i, m := range merged {
+		links[i] = m.links
+	}
+	return links, info.Pack + "/" + info.Version, nil
+}
+
+// mergedLinks are the links of a document's passages, as far as its windows are known.
+type mergedLinks struct {
+	keep   int
+	links  [][]wire.PassageLink // To is an index in the document
+	margin []int                // of the window that a passage's links are from; -1: none
+}
+
+func newMergedLinks(passages, keep int) mergedLinks {
+	m := mergedLinks{keep: keep, links: make([][]wire.PassageLink, passages), margin: make([]int, passages)}
+	for i := range passages {
+		m.links[i], m.margin[i] = []wire.PassageLink{}, -1
+	}
+	return m
+}
+
+// add takes in the links of a window, for the passages that have no wider surroundings in another one.
+func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
+	for i, of := range links {
+		passage := w.start + i
+		margin := m.surroundings(w, passage)
+		if margin < m.margin[passage] {
+			continue
+		}
+		if margin > m.margin[passage] {
+			m.margin[passage], m.links[passage] = margin, m.links[passage][:0]
+		}
+		for _, l := range of {
+			l.To += w.start
+			m.links[passage] = stronger(m.links[passage], l)
+		}
+		slices.SortFunc(m.links[passage], func(a, b wire.PassageLink) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), a.To-b.To) })
+		m.links[passage] = m.links[passage][:min(m.keep, len(m.links[passage]))]
+	}
+}
+
+// surroundings is how far a passage is from the nearer border of a window, where the document goes on.
+func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
+	margin := len(m.links)
+	if w.start > 0 {
+		margin = passage - w.start
+	}
+	if w.end < len(m.links) {
+		margin = min(margin, w.end-1-passage)
+	}
+	return margin
+}
+
+// stronger adds a link, or raises the weight of the link that there is.
+func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
+	at := slices.IndexFunc(links, func(k wire.PassageLink) bool { return k.To == l.To })
+	if at < 0 {
+		return append(links, l)
+	}
+	links[at].Weight = max(links[at].Weight, l.Weight)
+	return links
+}
+
+// linking asks a server for its space and its window.
+func (c *Client) linking(ctx context.Context) (wire.ModelInfo, error) {
+	info, err := c.Info(ctx)
+	if err != nil {
+		return info, err
+	}
+	if info.Limits[wire.OpLink] < 2 || info.Dimension < 1 {
+		return info, schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s/%s has no graph for %s: name a pack whose manifest.yaml has a section linker",
+			info.Pack, info.Version, wire.OpLink)
+	}
+	return info, nil
+}
+
+func (c *Client) linkPart(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, part []linkWindow, keep int) (wire.LinkReply, error) {
+	windows := make([]wire.Vectors, len(part))
+	for i, w := range part {
+		d := documents[w.document]
+		windows[i] = wire.Vectors{Dimension: d.Dimension, Data: d.Data[w.start*d.Dimension : w.end*d.Dimension]}
+	}
+	reply, err := call(ctx, c, wire.OpLink, lane, func(deadline time.Time) any {
+		return wire.LinkRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Space: space, Windows: windows, Keep: keep}
+	}, func(r wire.LinkReply) *schema.RemoteError { return r.Error })
+	if err != nil {
+		return reply, err
+	}
+	if len(reply.Links) != len(part) {
+		return reply, fmt.Errorf("the model server gave links of %d windows for %d", len(reply.Links), len(part))
+	}
+	for i, w := range part {
+		n := w.end - w.start
+		if len(reply.Links[i]) != n {
+			return reply, fmt.Errorf("the model server gave links of %d passages for %d", len(reply.Links[i]), n)
+		}
+		for _, of := range reply.Links[i] {
+			for _, l := range of {
+				if l.To < 0 || l.To >= n {
+					return reply, fmt.Errorf("the model server gave a link to passage %d of %d", l.To, n)
+				}
+			}
+		}
+	}
+	return reply, nil
+}
+
+// linkWindow is the passages of a document from start up to end.
+type linkWindow struct{ document, start, end int }
+
+// windowSize is how many passages a window has: what the model reads, or whose vectors and links fit a message.
+func windowSize(limit, dimension, keep int) int {
+	size := min(limit, (partBytes-windowBytes)/vectorBytes(dimension))
+	for size > 2 && size*min(keep, size-1)*linkBytes > linkReplyBytes {
+		size--
+	}
+	return max(2, size)
+}
+
+// vectorBytes is what a vector takes in a request, as base64 of float32.
+func vectorBytes(dimension int) int { return (4*dimension+2)/3*4 + 1 }
+
+// windowsOf gives the windows of n passages: of so many passages, overlapping by half. The last one is moved back so
+// that it is whole.
+func windowsOf(n, size int) (windows []linkWindow) {
+	if n <= size {
+		return []linkWindow{{end: n}}
+	}
+	for start := 0; ; start += (size + 1) / 2 {
+		if start+size >= n {
+			return append(windows, linkWindow{start: n - size, end: n})
+		}
+		windows = append(windows, linkWindow{start: start, end: start + size})
+	}
+}
+
+// Of a request of windows: what a window takes beside its vectors, what a link takes in the reply, and of both the
+// most.
+const (
+	windowBytes    = 64
+	linkBytes      = 40
+	linkReplyBytes = 900 << 10
+)
+
+// splitWindows puts the windows of all documents into parts whose requests and replies fit a message.
+func splitWindows(documents []wire.Vectors, size, keep int) (parts [][]linkWindow) {
+	var now []linkWindow
+	asked, answered := 0, 0
+	for i, d := range documents {
+		if d.Len() < 2 { // nobody to link to
+			continue
+		}
+		for _, w := range windowsOf(d.Len(), size) {
+			w.document = i
+			n := w.end - w.start
+			ask, answer := n*vectorBytes(d.Dimension)+windowBytes, n*min(keep, n-1)*linkBytes
+			if len(now) > 0 && (asked+ask > partBytes || answered+answer > linkReplyBytes) {
+				parts, now, asked, answered = append(parts, now), nil, 0, 0
+			}
+			now, asked, answered = append(now, w), asked+ask, answered+answer
+		}
+	}
+	if len(now) > 0 {
+		parts = append(parts, now)
+	}
+	return parts
+}
