@@ -5,8 +5,12 @@ package inference
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // spoiled is a copy of the pack with one change.
@@ -68,6 +72,77 @@ func TestWhatIsWrongWithAPackIsNamed(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestWhatIsWrongWithASectionIsNamed(t *testing.T) {
+	replace := func(old, new string) func(string) string {
+		return func(manifest string) string {
+			changed := strings.Replace(manifest, old, new, 1)
+			if changed == manifest {
+				t.Fatalf("the manifest has no %q", old)
+			}
+			return changed
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(string) string
+		says   []string
+	}{
+		"unknown field":         {replace("max_question_tokens: 64, max_text_tokens", "questions: 64, max_text_tokens"), []string{"questions", "ManifestPair"}},
+		"missing inner":         {replace("max_question_tokens: 64, max_text_tokens", "max_text_tokens"), []string{"pair.max_question_tokens: is missing"}},
+		"no room for questions": {replace("max_question_tokens: 64", "max_question_tokens: -1"), []string{"pair.max_question_tokens"}},
+		"no room for texts":     {replace("max_text_tokens: 384", "max_text_tokens: -1"), []string{"pair.max_text_tokens"}},
+		"a window of one":       {replace("max_passages: 8", "max_passages: 1"), []string{"linker.max_passages"}},
+		"no passages":           {replace("max_passages: 10", "max_passages: -1"), []string{"fuser.max_passages"}},
+		"no room for passages":  {replace("max_tokens: 12", "max_tokens: 6"), []string{"fuser.max_tokens", "no room"}},
+		"bad threshold":         {replace("threshold: 0.6", "threshold: 6"), []string{"detector.threshold"}},
+		"another file's hash":   {replace("file: linker.onnx", "file: fuser.onnx"), []string{"linker.sha256"}},
+		"no space":              {replace("space:", "#"), []string{"space: is missing", "encoder"}},
+		"no graph at all": {func(manifest string) string {
+			tokenizer, _, _ := strings.Cut(manifest, "encoder:\n")
+			return tokenizer
+		}, []string{"encoder: is missing", "every other graph"}},
+		"a linker alone": {func(manifest string) string {
+			head, rest, _ := strings.Cut(manifest, "encoder:\n")
+			_, rest, _ = strings.Cut(rest, "linker:")
+			return head + "linker:" + rest
+		}, []string{"encoder: is missing", "linker"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m, err := Open(Options{Pack: fullPack(t, c.change), Library: libraryPath(t)})
+			if err == nil {
+				m.Close()
+				t.Fatal("the pack was taken")
+			}
+			for _, words := range c.says {
+				if !strings.Contains(err.Error(), words) {
+					t.Errorf("%q is not in: %v", words, err)
+				}
+			}
+		})
+	}
+}
+
+// TestAPackMayHaveOneGraph: a cross-encoder or a detector is a pack of its own.
+func TestAPackMayHaveOneGraph(t *testing.T) {
+	m := openFull(t, func(manifest string) string {
+		head, rest, _ := strings.Cut(manifest, "encoder:\n")
+		_, rest, _ = strings.Cut(rest, "pair:")
+		pair, _, _ := strings.Cut(rest, "\n")
+		return strings.Replace(head, "space:", "#", 1) + "pair:" + pair + "\n"
+	})
+	nc, _ := serving(t, m, ServerOptions{})
+	client := modelclient.New(nc, modelclient.Options{})
+	info, err := client.Info(t.Context())
+	if err != nil || !slices.Equal(info.Operations, []wire.ModelOp{wire.OpScore}) {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if scores, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"a text"}, true); err != nil || len(scores) != 1 || scores[0].Answer == nil {
+		t.Errorf("%+v, %v", scores, err)
+	}
+	if _, _, err := client.Encode(t.Context(), wire.LaneInteractive, []string{"a text"}); err == nil || !strings.Contains(err.Error(), "section encoder") {
+		t.Errorf("encode: %v", err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -149,12 +150,84 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 }
 
 func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
-	nc, _ := serving(t, openFull(t, without("pair", "linker", "fuser", "detector")), ServerOptions{})
+	model := openFull(t, without("pair", "linker", "fuser", "detector"))
+	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
-	_, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, false)
-	var remote *schema.RemoteError
-	if !errors.As(err, &remote) || remote.Field != "SLUICE_MODEL_PACK" || !errors.Is(err, schema.ErrInvalid) ||
-		!strings.Contains(err.Error(), "sluice-default/") || !strings.Contains(err.Error(), "section pair") {
-		t.Errorf("got %v", err)
+	info, err := client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment}) || info.Calibrated["has_answer"] != 0 || info.Limits[wire.OpFuse] != 0 {
+		t.Errorf("info %+v", info)
+	}
+	for section, call := range map[string]func() error{
+		"pair": func() error {
+			_, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, false)
+			return err
+		},
+		"linker": func() error {
+			_, _, err := client.Link(t.Context(), wire.LaneBulk, info.Space, []wire.Vectors{{Dimension: info.Dimension, Data: make([]float32, 2*info.Dimension)}}, 1)
+			return err
+		},
+		"fuser": func() error {
+			_, _, err := client.Fuse(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, 0, false)
+			return err
+		},
+		"detector": func() error {
+			_, _, _, err := client.Detect(t.Context(), wire.LaneInteractive, [][][2]float32{{{1, 2}}})
+			return err
+		},
+	} {
+		err := call()
+		if !errors.Is(err, schema.ErrInvalid) || !strings.Contains(err.Error(), model.name()) || !strings.Contains(err.Error(), "section "+section) {
+			t.Errorf("%s: got %v", section, err)
+		}
+	}
+	// Whoever asks without this client is told too.
+	reply := receive[wire.LinkReply](t, send(t, nc, wire.OpLink, wire.LinkRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Keep: 1}))
+	if reply.Error == nil || reply.Error.Field != "SLUICE_MODEL_PACK" {
+		t.Errorf("got %+v", reply.Error)
+	}
+}
+
+func TestInfoSaysWhatAPackCan(t *testing.T) {
+	nc, _ := serving(t, openFull(t, func(manifest string) string { return manifest + "calibrated: {gradient: 0.4}\n" }), ServerOptions{})
+	info, err := modelclient.New(nc, modelclient.Options{}).Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect}) {
+		t.Errorf("operations %v", info.Operations)
+	}
+	for name, want := range map[string]float64{"has_answer": -1.5, "link": 0.25, "detect": 0.6, "gradient": 0.4} {
+		if info.Calibrated[name] != want {
+			t.Errorf("calibrated %s is %v, want %v", name, info.Calibrated[name], want)
+		}
+	}
+	for op, want := range map[wire.ModelOp]int{wire.OpEncode: info.MaxTokens, wire.OpScore: 384, wire.OpLink: 8, wire.OpFuse: 10, wire.OpDetect: 10} {
+		if info.Limits[op] != want {
+			t.Errorf("%s takes %d, want %d", op, info.Limits[op], want)
+		}
+	}
+}
+
+// TestANumberThatIsNoneIsAnErrorOfItsRequestAlone: the requests that shared its batch are answered.
+func TestANumberThatIsNoneIsAnErrorOfItsRequestAlone(t *testing.T) {
+	model := openFull(t)
+	// Both requests are one batch: it is full with the second.
+	nc, _ := serving(t, model, ServerOptions{LinkPassages: 6, Wait: time.Hour})
+	request := func(value float32) wire.LinkRequest {
+		vectors := wire.Vectors{Dimension: model.dimension(), Data: make([]float32, 3*model.dimension())}
+		for i := range vectors.Data {
+			vectors.Data[i] = value * float32(1-i%3)
+		}
+		return wire.LinkRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Space: model.manifest.Space, Windows: []wire.Vectors{vectors}, Keep: 1}
+	}
+	good, bad := send(t, nc, wire.OpLink, request(0.1)), send(t, nc, wire.OpLink, request(3e38))
+	if reply := receive[wire.LinkReply](t, bad); reply.Error == nil || reply.Error.Code != schema.CodeInternal || !strings.Contains(reply.Error.Message, "no finite number") {
+		t.Errorf("overflowing vectors got %+v", reply)
+	}
+	if reply := receive[wire.LinkReply](t, good); reply.Error != nil || len(reply.Links) != 1 || len(reply.Links[0]) != 3 {
+		t.Errorf("its neighbour got %+v", reply)
 	}
 }

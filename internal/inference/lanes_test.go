@@ -1,0 +1,66 @@
+package inference
+
+// This file tests that somebody who waits for an answer is served before what nobody waits for, whatever models both ask
+// for. It looks at the order of replies, not at the clock.
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+func TestAnInteractiveScoreGoesBeforeABacklogOfBulk(t *testing.T) {
+	const backlog = 60 // requests of each kind
+	for name, workers := range map[string]int{"one worker": 1, "two workers": 2} {
+		t.Run(name, func(t *testing.T) {
+			nc, _ := serving(t, openFull(t), ServerOptions{Workers: workers, MaxSequences: 1 << 20, MaxBytes: 1 << 30})
+			inbox := nc.NewInbox()
+			replies, err := nc.SubscribeSync(inbox + ".>")
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func(as string, op wire.ModelOp, request any) {
+				data, err := wire.Encode(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := nc.PublishMsg(&nats.Msg{Subject: wire.ModelSubject(op), Reply: inbox + "." + as, Data: data}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			texts := make([]string, 100)
+			for i := range texts {
+				texts[i] = strings.Repeat(fmt.Sprintf("Clause %d of the contract says nothing. ", i), 1+i%20)
+			}
+			for i := range backlog {
+				ask(fmt.Sprint("encode.", i), wire.OpEncode, wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Texts: texts})
+				ask(fmt.Sprint("score.", i), wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Question: "What says nothing?", Texts: texts})
+			}
+			// The last to be sent; all was sent on one connection.
+			ask("urgent", wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: "What says nothing?", Texts: texts[:50], Answers: true})
+			before := -1
+			for got := range 2*backlog + 1 {
+				msg, err := replies.NextMsg(time.Minute)
+				if err != nil {
+					t.Fatalf("after %d replies: %v", got, err)
+				}
+				reply, err := decode[wire.ScoreReply](msg.Data)
+				if err != nil || reply.Error != nil {
+					t.Fatalf("%s: %+v, %v", msg.Subject, reply.Error, err)
+				}
+				if strings.HasSuffix(msg.Subject, ".urgent") {
+					before = got
+				}
+			}
+			t.Logf("%d of %d bulk requests were answered before it", before, 2*backlog)
+			if before < 0 || before > backlog {
+				t.Errorf("%d of %d bulk requests were answered before the interactive one", before, 2*backlog)
+			}
+		})
+	}
+}
