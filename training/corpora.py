@@ -30,6 +30,8 @@ class Passage:
     # Character spans (start, end) of answers, parallel to the questions.
     questions: list = field(default_factory=list)
     answers: list = field(default_factory=list)
+    # Answers as text, where their places are not known; parallel to the questions, or empty.
+    found: list = field(default_factory=list)
 
 
 def arguments(description):
@@ -109,6 +111,7 @@ def qed_passages():
                 passage = by_text.setdefault(text, Passage(text, row["title_text"], "qed"))
                 passage.questions.append(row["question_text"].strip())
                 passage.answers.append(None)
+                passage.found.append(" ".join((row.get("answer_text") or [""])[:1]))
     return list(by_text.values())
 
 
@@ -133,6 +136,7 @@ def fairytale_passages():
                 if first in sections and question:
                     sections[first].questions.append(question)
                     sections[first].answers.append(None)
+                    sections[first].found.append((row["answer1"] or "").strip().rstrip("."))
         passages.extend(p for p in sections.values() if p.text)
     if not passages:
         sys.exit(f"training data missing: no stories under {root}")

@@ -4,8 +4,6 @@ Goldens are computed here by PyTorch in fp32 from the shipped (fp16-rounded) wei
 the training code's own path and not by the exported graph. verify.mjs runs the graphs.
 """
 
-import hashlib
-import json
 import shutil
 
 import numpy as np
@@ -15,6 +13,7 @@ import batches
 import corpora
 import encoder
 import goldens
+import pack
 import segmenter
 import wordpiece
 
@@ -113,8 +112,7 @@ def make_goldens(tokenizer, table, power, head, threshold):
 
 def manifest(folder, version, threshold):
     def file(name):
-        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        return f"  file: {name}\n  sha256: {digest}\n"
+        return pack.file_lines(folder, name)
 
     return f"""\
 # Written by training/export.py; MODEL_CARD.md says what the pack was made from.
@@ -155,11 +153,7 @@ def main():
     shutil.copyfile(vocabulary, args.pack / "tokenizer.json")
     write_graphs(args.pack, table, power, head)
     document = make_goldens(tokenizer, table, power, head, threshold)
-    text = "{\n" + ",\n".join(
-        f'"{name}": [\n' + ",\n".join(json.dumps(row, ensure_ascii=True) for row in rows) + "\n]"
-        for name, rows in document.items()
-    )
-    (args.pack / "goldens.json").write_text(text + "\n}\n", encoding="utf-8")
+    pack.write_goldens(args.pack / "goldens.json", document)
     (args.pack / "manifest.yaml").write_text(manifest(args.pack, args.version, threshold), encoding="utf-8")
     for path in sorted(args.pack.iterdir()):
         print(f"{path.stat().st_size:>10} {path.name}")

@@ -142,3 +142,20 @@ ENCODER = (
     + ["", "Hello", "12345", "café", "中文", "😀", "the the the the", "The pump must not be run dry. " * 60]
     + [" ".join(section) for section in SECTIONS[:4]]
 )
+
+# What the pair model is asked, and of which texts.
+QUESTIONS = [
+    "How many days of unused leave may be carried over?",
+    "who finished the cathedral",
+    "What happens when the filter is dirty?",
+    "interest rate late payment",
+]
+TEXTS = [
+    "Leave\n" + " ".join(SECTIONS[0]),
+    SENTENCES[0],
+    "Pump P-200\nMaintenance\n" + " ".join(SECTIONS[1]),
+    "History of the city\n" + " ".join(SECTIONS[2]),
+    " ".join(SECTIONS[3]),
+    "Hello",
+    " ".join(SECTIONS[5]) + " " + " ".join(SECTIONS[6]) + " " + " ".join(SECTIONS[7]),
+]

@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path'
 const [pack, modules] = process.argv.slice(2).map((path) => resolve(path))
 const ort = createRequire(join(modules, 'package.json'))('onnxruntime-node')
 const goldens = JSON.parse(readFileSync(join(pack, 'goldens.json'), 'utf8'))
-const threshold = Number(/threshold: ([0-9.]+)/.exec(readFileSync(join(pack, 'manifest.yaml'), 'utf8'))[1])
+const threshold = Number(/\n  threshold: ([0-9.]+)/.exec(readFileSync(join(pack, 'manifest.yaml'), 'utf8'))[1])
 const encoder = await ort.InferenceSession.create(join(pack, 'encoder.onnx'))
 const segmenter = await ort.InferenceSession.create(join(pack, 'segmenter.onnx'))
 const dimension = 256
@@ -56,5 +56,33 @@ for (const [i, g] of goldens.segmentation.entries()) {
   const starts = [0]
   scores.forEach((s, at) => { if (s < threshold) starts.push(at + 1) })
   if (String(starts) !== String(g.starts)) throw new Error(`segmentation ${i}: starts ${starts}, golden ${g.starts}`)
+}
+if (goldens.pair) {
+  const graph = await ort.InferenceSession.create(join(pack, 'pair.onnx'))
+  const padded = (rows) => {
+    const width = Math.max(1, ...rows.map((row) => row.length))
+    const ids = new BigInt64Array(rows.length * width)
+    const mask = new BigInt64Array(rows.length * width)
+    rows.forEach((row, r) => row.forEach((id, i) => {
+      ids[r * width + i] = BigInt(id)
+      mask[r * width + i] = 1n
+    }))
+    return [ids, mask].map((data) => new ort.Tensor('int64', data, [rows.length, width]))
+  }
+  const judge = async (what, rows) => {
+    const [questionIds, questionMask] = padded(rows.map((g) => g.question_ids))
+    const [textIds, textMask] = padded(rows.map((g) => g.text_ids))
+    const got = await graph.run({ question_ids: questionIds, question_mask: questionMask, text_ids: textIds, text_mask: textMask })
+    const width = textIds.dims[1]
+    rows.forEach((g, r) => {
+      compare(`${what} ${r}, scores`, got.scores.data.slice(3 * r, 3 * r + 3), g.scores)
+      for (const name of ['start', 'end']) {
+        compare(`${what} ${r}, ${name}`, got[name].data.slice(r * width, r * width + g.text_ids.length), g[name])
+      }
+    })
+  }
+  // Pairs of all questions in one padded batch, then one by one.
+  await judge('pair, batch', goldens.pair)
+  for (const g of goldens.pair) await judge(`pair ${g.question} / ${g.text}`, [g])
 }
 console.log(`${pack}: every golden reproduced, largest difference ${worst.toExponential(1)}`)

@@ -103,6 +103,8 @@ class Tokenizer:
         self.ids = {piece: number for number, piece in enumerate(vocabulary)}
         self.unk = self.ids[UNK]
         self.cache = {}
+        # Characters of a word that each piece covers.
+        self.lengths = [len(piece) - len(PREFIX) * (piece.startswith(PREFIX) and piece != PREFIX) for piece in self.ids]
 
     @classmethod
     def load(cls, path):
