@@ -5,7 +5,6 @@ package lexical
 // clusters that have it. A table remembers the sums.
 
 import (
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -40,7 +39,7 @@ func (s *search) clusters(settings Settings) error {
 	clear(room.totals)
 	for i := range s.terms {
 		t := &s.terms[i]
-		list, err := s.clusterPostings(table, t, counted, room)
+		list, err := s.clusterPostings(table, i, counted, room)
 		if err != nil {
 			return err
 		}
@@ -74,13 +73,14 @@ func (s *search) clusters(settings Settings) error {
 
 // clusterPostings returns the clusters with a term, which may be in room. Those
 // of a search that counts all that lives are remembered.
-func (s *search) clusterPostings(table *clusterTable, t *queryTerm, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	t := &s.terms[term]
 	if counted == nil {
 		if list, ok := s.cache.clusterPostings(table, t.term); ok {
 			return list, nil
 		}
 	}
-	list, err := s.sumClusters(table, t, counted, room)
+	list, err := s.sumClusters(table, term, counted, room)
 	if err == nil && counted == nil {
 		s.cache.keepClusterPostings(table, t.term, slices.Clone(list))
 	}
@@ -88,20 +88,26 @@ func (s *search) clusterPostings(table *clusterTable, t *queryTerm, counted []Bi
 }
 
 // sumClusters sums up a term's postings by cluster.
-func (s *search) sumClusters(table *clusterTable, t *queryTerm, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
-	if err := s.open(t); err != nil {
+func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	if err := s.cache.listsOf(s.view, s.life, s.terms[term:term+1]); err != nil {
 		return nil, err
 	}
+	t := &s.terms[term]
 	room.frequencies = slices.Grow(room.frequencies[:0], len(table.ids))[:len(table.ids)]
 	frequencies, list := room.frequencies, room.postings[:0]
 	clear(frequencies)
+	c := cursors.Get().(*cursor)
+	defer c.release()
 	// One more than the frequency, so that zero says that the term was not met.
-	for segment, c := range t.cursors {
-		if c == nil {
+	for segment := range t.lists.lists {
+		view := &s.view.Segments[segment]
+		if found, err := c.open(view, segment, t); err != nil {
+			return nil, err
+		} else if !found {
 			continue
 		}
-		section, of := s.view.Segments[segment].Directory.slotSection, table.of[segment]
-		for c.block() != nil && c.unpack() {
+		section, of := view.Directory.slotSection, table.of[segment]
+		for c.at < len(c.blocks) && c.unpack() {
 			p := &c.buffer
 			for j, slot := range p.slots[:p.n] {
 				number := of[section[slot]]
@@ -119,7 +125,7 @@ func (s *search) sumClusters(table *clusterTable, t *queryTerm, counted []Bits, 
 			c.nextBlock()
 		}
 		if c.corrupt {
-			return nil, fmt.Errorf("segment %s: %w: a block of postings", s.view.Segments[segment].ID, ErrCorrupt)
+			return nil, corruptBlock(view)
 		}
 	}
 	for i := range list {

@@ -1,116 +1,127 @@
 package lexical
 
-// A cursor walks one term's postings in one segment, in any nested unit.
+// A cursor walks one term's postings in one segment.
 
 import (
-	"fmt"
 	"sort"
 	"sync"
 )
 
-// exhausted is the unit of a cursor that has no more.
+// exhausted is the slot of a cursor that has no more.
 const exhausted = ^uint32(0)
 
 type cursor struct {
-	parts    []*list // the term's lists, page by page
-	short    list    // what parts points to where the page keeps none decoded
-	part     int     // of the current block
-	at       int     // current block in its part
-	unitOf   []uint32
-	zoom     zoom
-	weight   float64 // idf (k1 + 1) repetitions
-	total    int     // blocks
-	read     int     // blocks unpacked
-	unpacked bool    // the current block's slots lie in buffer
-	counted  bool    // and its frequencies
-	pos      int     // in buffer
-	highest  score   // bound of the window
-	bounded  *block  // the block that bound is of
-	bound    score
-	postings uint32
-	units    [zooms]uint32
-	buffer   postings
+	blocks []block
+	parts  []part // what blocks point into
+
+	at       int  // current block
+	part     int  // its part
+	pos      int  // in buffer: the first posting that was not passed
+	unpacked bool // the current block's slots lie in buffer
+	counted  bool // and its frequencies
 	corrupt  bool
+	visited  int // blocks unpacked
+	buffer   postings
+
+	weight  float64
+	maxima  []score // what the term adds at most to a unit of a block
+	highest score   // the same for the units of a window
+
+	found    finder
+	gathered []block
+}
+
+// part is a run of blocks of the same data.
+type part struct {
+	data   []byte // with slack
+	bounds []bound
+	end    int // of its blocks
 }
 
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
 // release gives the cursor back to the pool, without what it points to.
 func (c *cursor) release() {
+	c.blocks = nil
 	clear(c.parts)
-	c.short.data = nil
-	c.unitOf, c.bounded = nil, nil
+	c.found.forget()
 	cursors.Put(c)
 }
 
 // open sets the cursor to the beginning of a term's postings in a segment, and
-// says whether there are any. key is the term's.
-func (c *cursor) open(s *SegmentView, term string, key uint64) (bool, error) {
-	c.parts = c.parts[:0]
-	c.part, c.at, c.total, c.read, c.pos = 0, 0, 0, 0, 0
-	c.unpacked, c.corrupt, c.unitOf, c.bounded = false, false, nil, nil
-	first, end := s.pageRangeFrom(term, key, 0)
-	for number := first; number < end; number++ {
-		page := s.page(number)
-		if page == nil {
-			return false, fmt.Errorf("segment %s: the view lacks page %d of term %.40q", s.ID, number, term)
-		}
-		l := page.find(term, key, &c.short)
-		if l == nil {
-			continue
-		}
-		c.parts = append(c.parts, l)
-		if l.continued != (len(c.parts) > 1) || int(l.blocks[len(l.blocks)-1].last) >= s.slots() {
-			return false, fmt.Errorf("segment %s page %d: %w: a list that is not the segment's", s.ID, number, ErrCorrupt)
-		}
-		c.total += len(l.blocks)
-	}
-	if len(c.parts) == 0 {
+// says whether there are any.
+func (c *cursor) open(s *SegmentView, segment int, t *queryTerm) (bool, error) {
+	if t.lists.lists == nil {
 		return false, nil
 	}
-	c.postings, c.units = c.parts[0].postings, c.parts[0].units
+	l := &t.lists.lists[segment]
+	if l.large {
+		if err := c.found.find(s, t.term, termKey(t.term)); err != nil {
+			return false, err
+		}
+		c.read(c.found.parts)
+		return len(c.found.parts) > 0, nil
+	}
+	if l.firstBlock == l.endBlock {
+		return false, nil
+	}
+	c.blocks = t.lists.blocks[l.firstBlock:l.endBlock]
+	c.parts = append(c.parts[:0], part{t.lists.packed[l.firstByte:], t.lists.bounds[l.firstBound:], len(c.blocks)})
+	c.start()
 	return true, nil
 }
 
-// block is the current block; nil: there are no more.
-func (c *cursor) block() *block {
-	if c.part == len(c.parts) {
-		return nil
+// read sets the cursor to the beginning of a list in parts. Of one that is a
+// single posting it reads the slot alone.
+func (c *cursor) read(lists []*list) {
+	c.parts = c.parts[:0]
+	c.blocks = nil
+	if len(lists) == 1 {
+		c.blocks = lists[0].blocks
+	} else {
+		c.gathered = c.gathered[:0]
+		for _, l := range lists {
+			c.gathered = append(c.gathered, l.blocks...)
+		}
+		c.blocks = c.gathered
 	}
-	return &c.parts[c.part].blocks[c.at]
+	end := 0
+	for _, l := range lists {
+		end += len(l.blocks)
+		c.parts = append(c.parts, part{l.data, l.bounds, end})
+	}
+	c.start()
+}
+
+func (c *cursor) start() {
+	c.at, c.part, c.pos, c.visited = 0, 0, 0, 0
+	c.unpacked, c.counted, c.corrupt = false, false, false
 }
 
 func (c *cursor) nextBlock() {
+	c.at++
 	c.unpacked, c.pos = false, 0
-	if c.at++; c.at == len(c.parts[c.part].blocks) {
-		c.part++
-		c.at = 0
-	}
 }
 
-// seekBlock goes to the first block that ends at slot or behind it.
-func (c *cursor) seekBlock(slot uint32) *block {
-	for c.part < len(c.parts) {
-		blocks := c.parts[c.part].blocks
-		if blocks[c.at].last >= slot {
-			return &blocks[c.at]
-		}
-		if blocks[len(blocks)-1].last < slot {
-			c.part++
-			c.at = 0
-		} else {
-			// Double the step, then search between.
-			low, step := c.at, 1
-			for low+step < len(blocks) && blocks[low+step].last < slot {
-				low += step
-				step *= 2
-			}
-			rest := blocks[low+1 : min(low+step+1, len(blocks))]
-			c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].last >= slot })
-		}
-		c.unpacked, c.pos = false, 0
+// seekBlock goes to the first block that ends at slot or behind it, and says
+// whether there is one.
+func (c *cursor) seekBlock(slot uint32) bool {
+	if c.at == len(c.blocks) {
+		return false
 	}
-	return nil
+	if c.blocks[c.at].last >= slot {
+		return true
+	}
+	// Double the step, then search between.
+	low, step := c.at, 1
+	for low+step < len(c.blocks) && c.blocks[low+step].last < slot {
+		low += step
+		step *= 2
+	}
+	rest := c.blocks[low+1 : min(low+step+1, len(c.blocks))]
+	c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].last >= slot })
+	c.unpacked, c.pos = false, 0
+	return c.at < len(c.blocks)
 }
 
 // unpackSlots makes the slots of the current block's postings readable.
@@ -118,13 +129,15 @@ func (c *cursor) unpackSlots() bool {
 	if c.unpacked {
 		return true
 	}
-	l := c.parts[c.part]
-	if !l.readSlots(&l.blocks[c.at], &c.buffer) {
+	for c.at >= c.parts[c.part].end {
+		c.part++
+	}
+	if !readSlots(c.parts[c.part].data, &c.blocks[c.at], &c.buffer) {
 		c.corrupt = true
-		c.part = len(c.parts)
+		c.at = len(c.blocks)
 		return false
 	}
-	c.read++
+	c.visited++
 	c.unpacked, c.counted = true, false
 	return true
 }
@@ -135,85 +148,78 @@ func (c *cursor) unpack() bool {
 		return false
 	}
 	if !c.counted {
-		l := c.parts[c.part]
-		l.readFrequencies(&l.blocks[c.at], &c.buffer)
+		readFrequencies(c.parts[c.part].data, &c.blocks[c.at], &c.buffer)
 		c.counted = true
 	}
 	return true
 }
 
+// frequency is that of the current block's i-th posting. Its slots are
+// unpacked.
+func (c *cursor) frequency(i int) uint32 {
+	if c.counted {
+		return c.buffer.frequencies[i]
+	}
+	return readFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
+}
+
+// within passes the current block's postings before slot, and returns the range
+// of those before stop. The slots are unpacked.
+func (c *cursor) within(slot, stop uint32) (from, to int) {
+	slots := c.buffer.slots[:c.buffer.n]
+	if slots[c.pos] < slot {
+		c.pos += firstAtLeast(slots[c.pos:], slot)
+	}
+	to = len(slots)
+	if c.blocks[c.at].last >= stop {
+		to = c.pos + firstAtLeast(slots[c.pos:], stop)
+	}
+	return c.pos, to
+}
+
+// firstAtLeast is the place of the first of some rising slots that is at least
+// slot; their number when none is.
+func firstAtLeast(slots []uint32, slot uint32) int {
+	low, n := 0, len(slots)
+	for n > 0 {
+		half := n >> 1
+		if slots[low+half] < slot {
+			low += half + 1
+			n -= half + 1
+		} else {
+			n = half
+		}
+	}
+	return low
+}
+
 // seek goes to the first posting at slot or behind it, and returns its slot.
 func (c *cursor) seek(slot uint32) uint32 {
-	b := c.seekBlock(slot)
-	if b == nil {
+	if !c.seekBlock(slot) {
 		return exhausted
 	}
-	if !c.unpacked && b.first >= slot {
+	if b := &c.blocks[c.at]; !c.unpacked && b.first >= slot {
 		return b.first
 	}
 	if !c.unpackSlots() {
 		return exhausted
 	}
-	p := &c.buffer
-	if p.slots[c.pos] < slot {
-		// Double the step, then search between. The last one is at slot or behind it.
-		low, step := c.pos, 1
-		for low+step < p.n && p.slots[low+step] < slot {
-			low += step
-			step *= 2
-		}
-		high := min(low+step, p.n-1)
-		for high-low > 1 {
-			if middle := int(uint(low+high) >> 1); p.slots[middle] < slot {
-				low = middle
-			} else {
-				high = middle
-			}
-		}
-		c.pos = high
-	}
-	return p.slots[c.pos]
-}
-
-// frequency is the term's in a unit, whose slots are those from first to before
-// end.
-func (c *cursor) frequency(first, end uint32) uint32 {
-	if slot := c.seek(first); slot >= end {
-		return 0
-	}
-	if c.unitOf != nil {
-		return c.sum(first, end)
-	}
-	if !c.unpackSlots() {
-		return 0
-	}
-	l := c.parts[c.part]
-	return l.frequency(&l.blocks[c.at], c.pos)
-}
-
-// rewind goes back to the first posting.
-func (c *cursor) rewind() {
-	c.part, c.at, c.pos = 0, 0, 0
-	c.unpacked = false
+	c.within(slot, exhausted)
+	return c.buffer.slots[c.pos]
 }
 
 // sum adds up the frequencies in the slots from first to before end, and goes
 // behind them.
 func (c *cursor) sum(first, end uint32) (frequency uint32) {
-	for slot := c.seek(first); slot < end; slot = c.seek(first) {
-		if !c.unpack() {
+	for c.seek(first) < end && c.unpack() {
+		from, to := c.within(first, end)
+		for _, f := range c.buffer.frequencies[from:to] {
+			frequency += f
+		}
+		if c.pos = to; to < c.buffer.n {
 			break
 		}
-		p := &c.buffer
-		i := c.pos
-		for ; i < p.n && p.slots[i] < end; i++ {
-			frequency += p.frequencies[i]
-			first = p.slots[i] + 1
-		}
-		if i < p.n {
-			c.pos = i
-			break
-		}
+		first = c.blocks[c.at].last + 1
 		c.nextBlock()
 	}
 	return frequency

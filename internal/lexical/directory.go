@@ -246,6 +246,17 @@ func (d *Directory) sectionEntry(section uint32) uint32 {
 	return uint32(sort.Search(len(d.ids), func(e int) bool { return d.firstSection[e+1] > section }))
 }
 
+// entryOf is the entry of a unit that has slots.
+func (d *Directory) entryOf(z zoom, unit uint32) uint32 {
+	switch z {
+	case zoomDocument:
+		return unit
+	case zoomSection:
+		unit = d.firstSlot[unit]
+	}
+	return d.slotEntry[unit]
+}
+
 // PassagesOf is the range [first, end) of an entry's section's passages.
 func (d *Directory) PassagesOf(entry, section int) (first, end int) {
 	s := int(d.firstSection[entry]) + 1 + section

@@ -292,33 +292,31 @@ type postings struct {
 
 // read unpacks a block of the list, and says whether it is well formed.
 func (l *list) read(b *block, out *postings) bool {
-	l.readFrequencies(b, out)
-	return l.readSlots(b, out)
-}
-
-// readSlots is read for the slots alone.
-func (l *list) readSlots(b *block, out *postings) bool {
-	out.n = int(b.postings)
-	return unpackSlots(out.slots[:out.n], l.data[b.data:], int(b.deltaWidth), b.first) == uint64(b.last)
-}
-
-// readFrequencies is read for the frequencies alone.
-func (l *list) readFrequencies(b *block, out *postings) {
 	if l.one != 0 {
-		out.frequencies[0] = l.one
-		return
+		out.n, out.slots[0], out.frequencies[0] = 1, b.first, l.one
+		return true
 	}
+	readFrequencies(l.data, b, out)
+	return readSlots(l.data, b, out)
+}
+
+// readSlots unpacks the slots of a block in data, and says whether they are
+// well formed.
+func readSlots(data []byte, b *block, out *postings) bool {
+	out.n = int(b.postings)
+	return unpackSlots(out.slots[:out.n], data[b.data:], int(b.deltaWidth), b.first) == uint64(b.last)
+}
+
+// readFrequencies unpacks the frequencies.
+func readFrequencies(data []byte, b *block, out *postings) {
 	n := int(b.postings)
-	unpack(out.frequencies[:n], l.data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width))
+	unpack(out.frequencies[:n], data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width))
 	for i := range out.frequencies[:n] {
 		out.frequencies[i]++
 	}
 }
 
-// frequency reads the frequency of a block's i-th posting alone.
-func (l *list) frequency(b *block, i int) uint32 {
-	if l.one != 0 {
-		return l.one
-	}
-	return unpackOne(l.data[int(b.data)+packedBytes(int(b.postings)-1, int(b.deltaWidth)):], int(b.width), i) + 1
+// readFrequency unpacks the frequency of the block's i-th posting alone.
+func readFrequency(data []byte, b *block, i int) uint32 {
+	return unpackOne(data[int(b.data)+packedBytes(int(b.postings)-1, int(b.deltaWidth)):], int(b.width), i) + 1
 }

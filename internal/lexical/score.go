@@ -32,10 +32,11 @@ func newScorer(s Settings, average float64) scorer {
 	return scorer{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
 }
 
-// score is what a term adds.
+// score is what a term adds. Products are rounded before they are added, so that
+// no processor fuses some of them: the same unit scores the same everywhere.
 func (s scorer) score(weight float64, frequency, length uint32) score {
 	f := float64(frequency)
-	return score(weight*f/(f+s.base+s.perTerm*float64(length))*scoreScale + 0.5)
+	return score(float64(weight*f/(f+s.base+float64(s.perTerm*float64(length)))*scoreScale) + 0.5)
 }
 
 // above is what no unit with a bound exceeds.

@@ -1,32 +1,33 @@
 package lexical
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// queryTerm is a term of the query in all segments.
+// queryTerm is a term of the query.
 type queryTerm struct {
-	term    string
-	times   int
-	weight  float64
-	cursors []*cursor // by segment; nil: not there
+	term   string
+	times  int
+	lists  *termLists
+	weight float64 // idf (k1 + 1) repetitions
 }
 
 // search is one search under way.
 type search struct {
-	view   *View
-	query  *Query
-	cache  *StatisticsCache
-	life   *life
-	zoom   zoom
-	terms  []queryTerm
-	scopes []scope
-	scorer scorer
-	top    top
-	result Result
+	view    *View
+	query   *Query
+	cache   *StatisticsCache
+	life    *life
+	zoom    zoom
+	terms   []queryTerm
+	scopes  []scope
+	scorer  scorer
+	top     top
+	result  Result
+	cursors []*cursor // by term
 }
 
 // Search finds the K best units, exactly. The view must hold the pages of
@@ -66,17 +67,7 @@ func Search(v *View, q Query) (Result, error) {
 	} else {
 		err = s.nested(settings, partial && s.zoom == zoomDocument)
 	}
-	if err != nil {
-		return Result{}, err
-	}
-	for _, t := range s.terms {
-		for _, c := range t.cursors {
-			if c != nil {
-				s.result.Pruned += max(0, c.total-c.read)
-			}
-		}
-	}
-	return s.result, nil
+	return s.result, err
 }
 
 // listTerms lists the query's terms.
@@ -92,40 +83,17 @@ func (s *search) listTerms() {
 	}
 }
 
-// open finds a term in the segments.
-func (s *search) open(t *queryTerm) error {
-	t.cursors = make([]*cursor, len(s.view.Segments))
-	if t.term == "" || t.term[0] == 0 {
-		return nil // never the term of a text
-	}
-	key := termKey(t.term)
-	for i := range s.view.Segments {
-		c := cursors.Get().(*cursor)
-		found, err := c.open(&s.view.Segments[i], t.term, key)
-		if err != nil || !found {
-			c.release()
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		t.cursors[i] = c
-	}
-	return nil
-}
-
 func (s *search) close() {
-	for _, t := range s.terms {
-		for _, c := range t.cursors {
-			if c != nil {
-				c.release()
-			}
-		}
+	for _, c := range s.cursors {
+		c.release()
 	}
 }
 
 // nested searches passages, sections or documents.
 func (s *search) nested(settings Settings, partial bool) error {
+	if err := s.cache.listsOf(s.view, s.life, s.terms); err != nil {
+		return err
+	}
 	units := s.life.units[s.zoom]
 	st := Statistics{Units: units, DF: make(map[string]int, len(s.terms))}
 	if units > 0 {
@@ -134,48 +102,82 @@ func (s *search) nested(settings Settings, partial bool) error {
 	s.scorer = newScorer(settings, st.Average)
 	for i := range s.terms {
 		t := &s.terms[i]
-		if err := s.open(t); err != nil {
-			return err
-		}
-		df := s.cache.documentFrequency(s.view, s.life, s.zoom, t.term, t.cursors)
+		df := t.lists.df[s.zoom]
 		st.DF[t.term] = df
 		t.weight = weightOf(settings, units, df, t.times)
+		c := cursors.Get().(*cursor)
+		c.weight = t.weight
+		s.cursors = append(s.cursors, c)
 	}
 	s.result.Statistics = st
 	if s.top.k == 0 {
 		return nil
 	}
-	s.top.ordered = func(a, b place) int { return compareRefs(s.ref(a), s.ref(b)) }
-	var live []*cursor
+	s.top.ordered = s.ordered
 	w := windows.Get().(*window)
-	defer windows.Put(w)
-	for i := range s.view.Segments {
-		d := s.view.Segments[i].Directory
-		live = live[:0]
-		for _, t := range s.terms {
-			if c := t.cursors[i]; c != nil {
-				c.unitOf, c.zoom, c.weight = d.unitOf(s.zoom), s.zoom, t.weight
-				live = append(live, c)
-			}
-		}
-		if len(live) == 0 {
-			continue
-		}
-		if partial {
-			s.partial(i, live)
-		} else {
-			w.search(s, i, live)
-		}
-		if slices.ContainsFunc(live, func(c *cursor) bool { return c.corrupt }) {
-			return fmt.Errorf("segment %s: %w: a block of postings", s.view.Segments[i].ID, ErrCorrupt)
+	defer w.release()
+	w.s = s
+	for _, i := range s.life.order {
+		if err := s.segment(w, i, partial); err != nil {
+			return err
 		}
 	}
-	for _, p := range s.top.sorted() {
-		s.result.Hits = append(s.result.Hits, Hit{
-			Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p),
-		})
+	places := s.top.sorted()
+	s.result.Hits = make([]Hit, len(places))
+	for i, p := range places {
+		s.result.Hits[i] = Hit{Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p)}
 	}
 	return nil
+}
+
+// segment searches a segment.
+func (s *search) segment(w *window, segment int, partial bool) error {
+	view := &s.view.Segments[segment]
+	w.live = w.live[:0]
+	highest, blocks := score(0), 0
+	for i := range s.terms {
+		c := s.cursors[i]
+		found, err := c.open(view, segment, &s.terms[i])
+		if err != nil {
+			return err
+		}
+		if found {
+			w.live = append(w.live, c)
+			highest += c.setMaxima(s.scorer, s.zoom)
+			blocks += len(c.blocks)
+		}
+	}
+	if len(w.live) == 0 {
+		return nil
+	}
+	if partial {
+		s.partial(segment, w.live)
+	} else if highest >= s.top.least() {
+		w.search(segment)
+	}
+	for _, c := range w.live {
+		if c.corrupt {
+			return corruptBlock(view)
+		}
+		blocks -= c.visited
+	}
+	s.result.Pruned += blocks
+	return nil
+}
+
+// ordered compares places of the same score.
+func (s *search) ordered(a, b place) int {
+	if a.segment == b.segment {
+		d := s.view.Segments[a.segment].Directory
+		x, y := d.entryOf(s.zoom, a.unit), d.entryOf(s.zoom, b.unit)
+		if x == y {
+			return cmp.Compare(a.unit, b.unit)
+		}
+		if c := compareIDs(d.versions[x], d.versions[y]); c != 0 {
+			return c
+		}
+	}
+	return compareRefs(s.ref(a), s.ref(b))
 }
 
 func (s *search) ref(p place) Ref {

@@ -3,6 +3,7 @@ package lexical
 // Statistics of all living text: what the headers say, less what is dead.
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -14,9 +15,11 @@ import (
 type StatisticsCache struct {
 	mu       sync.Mutex
 	life     *life
-	df       map[dfKey]int
 	clusters *clusterTable // of the snapshot that was asked for last
 	bytes    int
+
+	terms     map[string]*termLists
+	termBytes int
 
 	visible      map[string][]Bits // by groupsKey
 	visibleBytes int
@@ -26,16 +29,8 @@ type StatisticsCache struct {
 // most.
 const maxVisible = 8 << 20
 
-type dfKey struct {
-	zoom zoom
-	term string
-}
-
-// maxDF is how many terms' document frequencies a cache remembers.
-const maxDF = 1 << 16
-
 // NewStatisticsCache returns an empty cache.
-func NewStatisticsCache() *StatisticsCache { return &StatisticsCache{df: map[dfKey]int{}} }
+func NewStatisticsCache() *StatisticsCache { return &StatisticsCache{terms: map[string]*termLists{}} }
 
 // Bytes is about what the cache takes in memory.
 func (c *StatisticsCache) Bytes() int {
@@ -46,6 +41,7 @@ func (c *StatisticsCache) Bytes() int {
 
 // life says which entries of a view live, and sums up what they hold.
 type life struct {
+	order   []int   // segments, the largest first
 	dead    [][]int // entries, by segment, rising
 	living  []Bits  // by segment; nil: all
 	units   [zooms]int
@@ -96,6 +92,11 @@ func newLife(v *View) *life {
 		l.lengths[zoomSection] += n.body
 		l.lengths[zoomDocument] += n.body + n.titles
 	}
+	l.order = make([]int, len(v.Segments))
+	for i := range l.order {
+		l.order[i] = i
+	}
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(v.Segments[b].slots(), v.Segments[a].slots()) })
 	return l
 }
 
@@ -150,51 +151,20 @@ func (d *Directory) deadEntries(dead map[uuid.UUID]bool) []int {
 	return entries
 }
 
-// documentFrequency counts the living units with a term; cursors are the
-// term's, by segment, nil where it is not there, and are left at their
-// beginning.
-func (c *StatisticsCache) documentFrequency(v *View, l *life, z zoom, term string, cursors []*cursor) int {
-	key := dfKey{z, term}
-	c.mu.Lock()
-	df, ok := c.df[key]
-	c.mu.Unlock()
-	if ok {
-		return df
-	}
-	for i, cur := range cursors {
-		if cur == nil {
-			continue
+// countUnits counts the units of an entry that have the term; the cursor goes
+// behind them.
+func (c *cursor) countUnits(d *Directory, entry int) (n [zooms]int) {
+	slot, end := d.slotRange(zoomDocument, uint32(entry))
+	title, section := slot, exhausted
+	for slot = c.seek(slot); slot < end; slot = c.seek(slot + 1) {
+		n[zoomDocument] = 1
+		if slot == title {
+			continue // it is no passage
 		}
-		df += int(cur.units[z])
-		for _, e := range l.dead[i] {
-			df -= cur.countUnits(v.Segments[i].Directory, z, e)
-		}
-		cur.rewind()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.df) >= maxDF {
-		clear(c.df)
-	}
-	c.df[key] = df
-	return df
-}
-
-// countUnits counts the units of an entry that have the term.
-func (c *cursor) countUnits(d *Directory, z zoom, entry int) int {
-	first, end := d.slotRange(zoomDocument, uint32(entry))
-	if z != zoomDocument {
-		first++ // the title is no passage
-	}
-	n := 0
-	for slot := c.seek(first); slot < end; slot = c.seek(first) {
-		n++
-		if z == zoomDocument {
-			break
-		}
-		first = slot + 1
-		if z == zoomSection {
-			first = d.firstSlot[d.slotSection[slot]+1]
+		n[zoomPassage]++
+		if in := d.slotSection[slot]; in != section {
+			section = in
+			n[zoomSection]++
 		}
 	}
 	return n

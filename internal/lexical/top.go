@@ -37,44 +37,45 @@ func (t *top) least() score {
 
 // worse reports whether a comes behind b.
 func (t *top) worse(a, b place) bool {
-	if a.score != b.score {
-		return a.score < b.score
-	}
-	return t.ordered(a, b) > 0
+	return a.score < b.score || a.score == b.score && t.ordered(a, b) > 0
 }
 
+// offer keeps p if it is among the best, whose least score it has at least.
 func (t *top) offer(p place) {
 	if len(t.places) < t.k {
 		t.places = append(t.places, p)
 		i := len(t.places) - 1
 		for i > 0 {
 			parent := (i - 1) / 2
-			if !t.worse(t.places[i], t.places[parent]) {
+			if !t.worse(p, t.places[parent]) {
 				break
 			}
-			t.places[i], t.places[parent] = t.places[parent], t.places[i]
+			t.places[i] = t.places[parent]
 			i = parent
 		}
+		t.places[i] = p
 		return
 	}
 	if t.k == 0 || !t.worse(t.places[0], p) {
 		return
 	}
-	t.places[0] = p
-	for i := 0; ; {
+	places := t.places
+	i := 0
+	for {
 		child := 2*i + 1
-		if child >= len(t.places) {
-			return
+		if child >= len(places) {
+			break
 		}
-		if child+1 < len(t.places) && t.worse(t.places[child+1], t.places[child]) {
+		if child+1 < len(places) && t.worse(places[child+1], places[child]) {
 			child++
 		}
-		if !t.worse(t.places[child], t.places[i]) {
-			return
+		if !t.worse(places[child], p) {
+			break
 		}
-		t.places[i], t.places[child] = t.places[child], t.places[i]
+		places[i] = places[child]
 		i = child
 	}
+	places[i] = p
 }
 
 // sorted returns the places, best first.

@@ -155,27 +155,27 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	}
 	var set Bits
 	for _, label := range labels {
-		found, err := c.open(s, label, termKey(label))
-		if err != nil {
+		if err := c.found.find(s, label, termKey(label)); err != nil {
 			return nil, fmt.Errorf("reading who may see: %w", err)
 		}
-		if !found {
+		if len(c.found.parts) == 0 {
 			continue
 		}
-		if int(c.postings) == s.entries {
+		if int(c.found.parts[0].postings) == s.entries {
 			return nil, nil
 		}
 		if set == nil {
 			set = make(Bits, (s.entries+63)/64)
 		}
-		for c.block() != nil {
-			if !c.unpack() {
-				return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, ErrCorrupt)
+		for _, l := range c.found.parts {
+			for i := range l.blocks {
+				if !l.read(&l.blocks[i], &c.buffer) {
+					return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, ErrCorrupt)
+				}
+				for _, slot := range c.buffer.slots[:c.buffer.n] {
+					set.add(int(s.Directory.slotEntry[slot]))
+				}
 			}
-			for _, slot := range c.buffer.slots[:c.buffer.n] {
-				set.add(int(s.Directory.slotEntry[slot]))
-			}
-			c.nextBlock()
 		}
 	}
 	if set == nil {

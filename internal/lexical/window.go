@@ -3,280 +3,225 @@ package lexical
 // The search of nested units, by windows (MaxScore of Turtle and Flood 1995,
 // with the block maxima of Ding and Suel 2011). Over a window of units the
 // blocks bound what each term can add. Terms that together cannot reach the
-// score to beat are only looked up for units that the others found; when no
-// terms are left, the window is passed over.
+// score to beat are not essential: their postings count only for units that the
+// essential ones found, as long as those can still be among the best. Where no
+// term is essential, the window is passed over.
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"sync"
 )
 
 const (
-	// minWindow is how many units a window spans at least: with fewer its bounds
+	// windowSlots is about how many slots a window spans; windowUnits is how many
+	// units at most. The bounds of longer ones say less, those of shorter ones
 	// cost more than they save.
-	minWindow = 128
-	// chunkSize is how many units are scored at a time.
-	chunkSize = 2048
+	windowSlots = 4096
+	windowUnits = 4096
 )
 
-// window is the room of one search.
+// window is the room of a search, and the window it is at.
 type window struct {
-	scores  [chunkSize]score
-	touched [chunkSize / 64]uint64
+	scores [windowUnits]score       // zero but for units in found
+	found  [windowUnits / 64]uint64 // units from base on that may be among the best
 
 	s         *search
-	segment   int32
+	segment   int
 	directory *Directory
-	lengths   []uint32
-	live      []*cursor // by rising bound in the window
-	sums      []score   // bound of the first so many of live
-	mixed     bool      // units in a range may be invisible
+	lengths   []uint32 // of units
+	unitOf    []uint32 // by slot; nil: a slot is the unit
+	mixed     bool     // units in a range may be invisible
+
+	live   []*cursor // of the segment
+	active []*cursor // of the window, by rising bound
+	sums   []score   // bound of the first so many of active
+
+	base, end  uint32 // units
+	slot, stop uint32 // their slots
+	runs       runs
 }
 
 var windows = sync.Pool{New: func() any { return new(window) }}
 
-// search offers the units of a segment.
-func (w *window) search(s *search, segment int, live []*cursor) {
-	w.s, w.segment = s, int32(segment)
-	w.directory = s.view.Segments[segment].Directory
-	w.lengths = w.directory.lengths[s.zoom]
-	w.live = append(w.live[:0], live...)
-	var ranges []span
-	ranges, w.mixed = s.scopes[segment].ranges(w.directory, s.zoom)
-	essential := 0
-	for _, r := range ranges {
-		for unit := r.first; unit < r.end && len(w.live) > 0; {
-			unit, essential = w.next(unit, r.end, essential)
-		}
-	}
-	w.s, w.directory, w.lengths = nil, nil, nil
+// release gives the window back to the pool, without what it points to.
+func (w *window) release() {
+	w.s, w.directory, w.lengths, w.unitOf = nil, nil, nil, nil
 	clear(w.live)
+	clear(w.active)
+	windows.Put(w)
 }
 
-// next scores a window that begins with unit and ends before limit. It returns
-// the window's end and how many terms it only looked up.
-func (w *window) next(unit, limit uint32, lookedUp int) (end uint32, nowLookedUp int) {
+// search offers the units of a segment, in which the terms of live are.
+func (w *window) search(segment int) {
 	s := w.s
-	slot, _ := w.directory.slotRange(s.zoom, unit)
-	end = limit
-	// The window is one of the terms that were not only looked up before, or of the highest one.
-	lookedUp = min(lookedUp, len(w.live)-1)
-	kept := w.live[:0]
-	for i, c := range w.live {
-		b := c.seekBlock(slot)
-		if b == nil {
-			continue
-		}
-		kept = append(kept, c)
-		if i < lookedUp {
-			continue
-		}
-		if first := c.unit(b.first); first > unit+minWindow {
-			end = min(end, first)
-		} else {
-			end = min(end, max(c.unit(b.last)+1, unit+minWindow))
+	d := s.view.Segments[segment].Directory
+	w.segment, w.directory, w.lengths, w.unitOf = segment, d, d.lengths[s.zoom], d.unitOf(s.zoom)
+	var ranges []span
+	ranges, w.mixed = s.scopes[segment].ranges(d, s.zoom)
+	size := uint32(min(windowUnits, max(64, windowSlots*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
+	for _, r := range ranges {
+		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
+			if essential := w.essential(); essential < len(w.active) {
+				w.score(essential)
+			}
 		}
 	}
-	w.live = kept
+}
+
+// begin finds the window from base on that begins with a unit that a term is
+// in and spans up to size units before limit, and says whether there is one.
+func (w *window) begin(limit, size uint32) bool {
+	d, z := w.directory, w.s.zoom
+	w.slot, _ = d.slotRange(z, w.base)
+	first := exhausted
 	for _, c := range w.live {
-		c.highest = c.windowBound(s.scorer, end)
-	}
-	slices.SortFunc(w.live, func(a, b *cursor) int { return cmp.Compare(a.highest, b.highest) })
-	w.sums = append(w.sums[:0], 0)
-	least := s.top.least()
-	lookedUp = 0
-	for i, c := range w.live {
-		sum := w.sums[i] + c.highest
-		w.sums = append(w.sums, sum)
-		if sum < least || c.highest == 0 {
-			lookedUp = i + 1
+		if c.seekBlock(w.slot) {
+			first = min(first, c.blocks[c.at].first)
 		}
 	}
-	if lookedUp < len(w.live) {
-		w.score(unit, end, lookedUp)
+	if first == exhausted {
+		return false
 	}
-	return end, lookedUp
+	if first > w.slot {
+		if w.base = w.unit(first); w.base >= limit {
+			w.end = w.base
+			return false
+		}
+		w.slot, _ = d.slotRange(z, w.base)
+	}
+	w.end = min(w.base+size, limit)
+	_, w.stop = d.slotRange(z, w.end-1)
+	return true
 }
 
 // unit is the unit of a slot.
-func (c *cursor) unit(slot uint32) uint32 {
-	if c.unitOf == nil {
+func (w *window) unit(slot uint32) uint32 {
+	if w.unitOf == nil {
 		return slot
 	}
-	return c.unitOf[slot]
+	return w.unitOf[slot]
 }
 
-// windowBound is what the term adds at most to a unit from the current block's
-// on, before end.
-func (c *cursor) windowBound(s scorer, end uint32) score {
-	highest := score(0)
-	part, at := c.part, c.at
-	for part < len(c.parts) {
-		l := c.parts[part]
-		b := &l.blocks[at]
-		if c.unit(b.first) >= end {
-			break
-		}
-		highest = max(highest, c.blockBound(s, l, b))
-		if at++; at == len(l.blocks) {
-			part++
-			at = 0
+// essential sorts the terms of the window by their bounds, and returns how many
+// of them together stay below the score to beat.
+func (w *window) essential() (first int) {
+	w.active = w.active[:0]
+	for _, c := range w.live {
+		if c.setHighest(w.stop); c.highest > 0 {
+			w.active = append(w.active, c)
 		}
 	}
-	return highest
+	sortByHighest(w.active)
+	least := w.s.top.least()
+	sum := score(0)
+	w.sums = append(w.sums[:0], 0)
+	for i, c := range w.active {
+		sum += c.highest
+		w.sums = append(w.sums, sum)
+		if sum < least {
+			first = i + 1
+		}
+	}
+	return first
 }
 
-// currentBound is the bound of the current block b.
-func (c *cursor) currentBound(s scorer, b *block) score {
-	if c.bounded != b {
-		c.bounded, c.bound = b, c.blockBound(s, c.parts[c.part], b)
-	}
-	return c.bound
-}
-
-// blockBound is what the term adds at most to a unit of a block.
-func (c *cursor) blockBound(s scorer, l *list, b *block) score {
-	bounds := l.bounds[b.frontiers[c.zoom]:b.frontiers[c.zoom+1]]
-	if len(bounds) == 0 {
-		return s.limit(c.weight)
-	}
-	highest := score(0)
-	for _, p := range bounds {
-		highest = max(highest, s.above(c.weight, p))
-	}
-	return highest
-}
-
-// score scores the units of a window, a chunk at a time.
-func (w *window) score(unit, end uint32, lookedUp int) {
-	d, z := w.directory, w.s.zoom
-	for unit < end {
-		// Begin with the first unit that there is.
-		slot, _ := d.slotRange(z, unit)
-		first := exhausted
-		for _, c := range w.live[lookedUp:] {
-			if at := c.seek(slot); at != exhausted {
-				first = min(first, c.unit(at))
+func sortByHighest(cursors []*cursor) {
+	if len(cursors) > 32 {
+		slices.SortFunc(cursors, func(a, b *cursor) int {
+			switch {
+			case a.highest < b.highest:
+				return -1
+			case a.highest > b.highest:
+				return 1
 			}
+			return 0
+		})
+		return
+	}
+	for i := 1; i < len(cursors); i++ {
+		for j := i; j > 0 && cursors[j].highest < cursors[j-1].highest; j-- {
+			cursors[j], cursors[j-1] = cursors[j-1], cursors[j]
 		}
-		if first >= end {
+	}
+}
+
+// score scores the window's units. The active terms before the essential one
+// are added to units that others found.
+func (w *window) score(essential int) {
+	for _, c := range w.active[essential:] {
+		w.addAll(c)
+	}
+	least := w.s.top.least()
+	if essential == 0 {
+		w.s.result.Scored += w.count()
+	}
+	for i := essential - 1; i >= 0; i-- {
+		n := w.keep(least - w.sums[i+1])
+		if i == essential-1 {
+			w.s.result.Scored += n
+		}
+		if n == 0 {
 			return
 		}
-		unit = first
-		stop := min(end, unit+chunkSize)
-		_, stopSlot := d.slotRange(z, stop-1)
-		for _, c := range w.live[lookedUp:] {
-			if c.unitOf == nil {
-				w.addPassages(c, unit, stopSlot)
-			} else {
-				w.addUnits(c, unit, stopSlot)
-			}
-		}
-		w.offer(unit, lookedUp)
-		unit = stop
+		w.addFound(w.active[i])
 	}
+	w.offer()
 }
 
-// addPassages adds a term's scores of the passages before stop.
-func (w *window) addPassages(c *cursor, base, stop uint32) {
-	scorer, weight := w.s.scorer, c.weight
-	for c.seek(base) < stop && c.unpack() {
-		p := &c.buffer
-		i := c.pos
-		for ; i < p.n && p.slots[i] < stop; i++ {
-			unit := p.slots[i]
-			length := w.lengths[unit]
-			if length == titleTerms {
-				continue
-			}
-			at := unit - base
-			w.scores[at] += scorer.score(weight, p.frequencies[i], length)
-			w.touched[at/64] |= 1 << (at % 64)
-		}
-		if i < p.n {
-			c.pos = i
-			return
-		}
-		c.nextBlock()
+// count is how many units are found.
+func (w *window) count() (n int) {
+	for _, word := range w.found[:(w.end-w.base+63)/64] {
+		n += bits.OnesCount64(word)
 	}
+	return n
 }
 
-// addUnits adds a term's scores of the sections or documents whose slots are
-// before stop.
-func (w *window) addUnits(c *cursor, base, stop uint32) {
-	scorer, weight := w.s.scorer, c.weight
-	first, _ := w.directory.slotRange(w.s.zoom, base)
-	for {
-		slot := c.seek(first)
-		if slot >= stop {
-			return
-		}
-		unit := c.unitOf[slot]
-		var end uint32
-		_, end = w.directory.slotRange(w.s.zoom, unit)
-		frequency := c.sum(slot, end)
-		first = end
-		length := w.lengths[unit]
-		if length == titleTerms || frequency == 0 {
-			continue
-		}
-		at := unit - base
-		w.scores[at] += scorer.score(weight, frequency, length)
-		w.touched[at/64] |= 1 << (at % 64)
-	}
-}
-
-// offer completes the scores of the chunk's units and offers them.
-func (w *window) offer(base uint32, lookedUp int) {
-	s := w.s
-	least := s.top.least()
-	for i, word := range w.touched {
+// keep forgets the units that have not scored least, and returns how many are left.
+func (w *window) keep(least score) (n int) {
+	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
 		}
-		w.touched[i] = 0
+		scores := (*[64]score)(w.scores[i*64:])
+		kept := uint64(0)
 		for ; word != 0; word &= word - 1 {
-			at := i*64 + bits.TrailingZeros64(word)
-			total := w.scores[at]
-			w.scores[at] = 0
-			unit := base + uint32(at)
-			if total+w.sums[lookedUp] < least || w.mixed && !w.visible(unit) {
-				continue
-			}
-			s.result.Scored++
-			if w.complete(unit, &total, least, lookedUp) {
-				s.top.offer(place{total, w.segment, unit})
-				least = s.top.least()
-			}
+			at := bits.TrailingZeros64(word) & 63
+			below := (scores[at] - least) >> 63 // all ones where it is, else zero
+			scores[at] &^= below
+			kept |= uint64(below+1) << at
 		}
+		w.found[i] = kept
+		n += bits.OnesCount64(kept)
 	}
+	return n
 }
 
-// complete adds the terms that are looked up to a unit's score, and says
-// whether that can still be among the best.
-func (w *window) complete(unit uint32, total *score, least score, lookedUp int) bool {
-	first, end := w.directory.slotRange(w.s.zoom, unit)
-	for i := lookedUp - 1; i >= 0; i-- {
-		if *total+w.sums[i+1] < least {
-			return false
-		}
-		c := w.live[i]
-		b := c.seekBlock(first)
-		if b == nil || b.first >= end {
+// offer offers the units found, and forgets them.
+func (w *window) offer() {
+	top := &w.s.top
+	least := top.least()
+	for i, word := range w.found[:(w.end-w.base+63)/64] {
+		if word == 0 {
 			continue
 		}
-		// The bound of the block is nearer than the window's, and a block that
-		// touches the unit bounds all of its frequency.
-		if *total+w.sums[i]+c.currentBound(w.s.scorer, b) < least {
-			return false
-		}
-		if f := c.frequency(first, end); f > 0 {
-			*total += w.s.scorer.score(c.weight, f, w.lengths[unit])
+		w.found[i] = 0
+		scores := (*[64]score)(w.scores[i*64:])
+		for ; word != 0; word &= word - 1 {
+			at := bits.TrailingZeros64(word) & 63
+			total := scores[at]
+			scores[at] = 0
+			if total < least {
+				continue
+			}
+			unit := w.base + uint32(i*64+at)
+			if w.lengths[unit] == titleTerms || w.mixed && !w.visible(unit) {
+				continue
+			}
+			top.offer(place{total, int32(w.segment), unit})
+			least = top.least()
 		}
 	}
-	return *total >= least
 }
 
 // visible says whether a unit's entry is.
