@@ -54,7 +54,7 @@ class Holder:
                 return at // 2
 
 
-def read(tokenizer, holder):
+def read(tokenizer, holder, every=1):
     """Texts, questions and answers of all corpora, as token ids."""
     passages = corpora.all_passages()
     articles = 1 + max(p.article for p in passages)
@@ -76,6 +76,8 @@ def read(tokenizer, holder):
         joined.append(f"{passage.title}\n{body}")
         split.append(split_of[passage.article] if passage.article >= 0 else TRAIN)
         kind.append(names.index(KINDS[passage.source]))
+        if number % every:
+            passage.questions = []
         for question, span, found in zip(passage.questions, passage.answers, passage.found or [""] * len(passage.questions)):
             wanted = tokenizer.encode(body[span[0] : span[1]] if span else found)
             if span:
@@ -97,11 +99,12 @@ def main():
     parser = corpora.arguments(__doc__)
     parser.add_argument("--depth", type=int, default=50, help="candidates kept for questions of held-out articles")
     parser.add_argument("--train-depth", type=int, default=24, help="candidates kept for the other questions")
+    parser.add_argument("--smoke", action="store_true", help="a fifteenth of the questions, to see that it runs")
     args = parser.parse_args()
     started = time.time()
     tokenizer = wordpiece.Tokenizer.load(corpora.intermediate(args.work, "tokenizer.json", "tokenizer"))
     holder = Holder(tokenizer)
-    passages, joined, arrays, kind, split, texts, titles, questions, answers, stops, bounds, rows = read(tokenizer, holder)
+    passages, joined, arrays, kind, split, texts, titles, questions, answers, stops, bounds, rows = read(tokenizer, holder, 15 if args.smoke else 1)
     print(f"{len(arrays)} texts, {len(rows['passage'])} questions, {time.time() - started:.0f} s", flush=True)
 
     asked = [q for p in passages for q in p.questions]
