@@ -148,7 +148,7 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 		return reply, err
 	}
 	defer s.load.remove(0, len(request.Texts))
-	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, request.Texts)
+	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, s.model.encoder, request.Texts)
 	if err != nil {
 		return reply, err
 	}
@@ -188,11 +188,11 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 		return reply, err
 	}
 	defer s.load.remove(0, len(sentences))
-	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, sentences)
+	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, s.model.sentences, sentences)
 	if err != nil {
 		return reply, err
 	}
-	if err := s.encoding.Do(ctx, request.Lane, work.sequences); err != nil {
+	if err := s.sentences.Do(ctx, request.Lane, work.sequences); err != nil {
 		return reply, err
 	}
 	scores := make([][]float32, len(request.Runs))
@@ -228,7 +228,7 @@ type texts struct {
 func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
 
 // tokenise makes sequences of texts, in the request's turn.
-func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, all []string) (*texts, error) {
+func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string) (*texts, error) {
 	if err := s.turns.take(ctx, lane); err != nil {
 		return nil, err
 	}
@@ -236,15 +236,15 @@ func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane,
 	defer s.metrics.tokenising(op)()
 	t := &texts{
 		sequences: make([]sequence, 0, len(all)),
-		vectors:   make([]float32, len(all)*s.model.dimension()),
-		dimension: s.model.dimension(),
+		vectors:   make([]float32, len(all)*by.dimension),
+		dimension: by.dimension,
 		tokens:    make([]int, len(all)),
 	}
 	for i, text := range all {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ids, total, cut := s.model.tokens(text)
+		ids, total, cut := by.tokens(text)
 		t.tokens[i] = total
 		if cut {
 			t.truncated++

@@ -61,7 +61,7 @@ func BenchmarkSegment(b *testing.B) {
 	for i := range runs {
 		for j := range 40 {
 			runs[i] = append(runs[i], fmt.Sprintf("%s It is clause %d of part %d.", topics[(i+j*j)%len(topics)], j, i))
-			_, n, _ := model.tokens(runs[i][j])
+			_, n, _ := model.encoder.tokens(runs[i][j])
 			tokens += n
 		}
 	}

@@ -51,7 +51,7 @@ func TestManyLongTextsComeBackInOrder(t *testing.T) {
 		t.Fatalf("%d vectors for %d texts", vectors.Len(), len(texts))
 	}
 	for i := 0; i < len(texts); i += 37 {
-		ids, _, _ := model.tokens(texts[i])
+		ids, _, _ := model.encoder.tokens(texts[i])
 		alone := sequence{ids, make([]float32, model.dimension())}
 		if err := model.encoder.encode(t.Context(), []sequence{alone}); err != nil {
 			t.Fatal(err)

@@ -24,6 +24,43 @@ type textEncoder interface {
 	close() error
 }
 
+// embedder is an encoder with what makes its input of text.
+type embedder struct {
+	textEncoder
+	*pieces
+	dimension, maxTokens int
+}
+
+// openEmbedder opens an encoder of either form, and the tokenizer that its section has.
+func (m *Model) openEmbedder(dir, section, path string, spec ManifestEncoder, options *ort.SessionOptions) (*embedder, error) {
+	words, err := m.piecesOf(dir, section, spec.ManifestBERT)
+	if err != nil {
+		return nil, err
+	}
+	e := &embedder{pieces: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
+	if spec.Format == formatBERT {
+		e.textEncoder, err = openBERTEncoder(path, spec, words.pad, options)
+	} else {
+		e.textEncoder, err = openEncoder(path, spec.Dimension, words.pad, options)
+	}
+	return e, err
+}
+
+// tokens makes the ids of a text: at most maxTokens of them, special tokens included. total counts the text's own
+// tokens, cut or not. A text without a known token gives none.
+func (e *embedder) tokens(text string) (ids []int32, total int, cut bool) {
+	before, after := e.frame.Before, e.frame.After
+	room := e.maxTokens - len(before) - len(after)
+	ids = append(make([]int32, 0, len(before)+min(room, len(text)/4+8)+len(after)), before...)
+	ids, total = e.Encode(ids, text, room)
+	for _, id := range ids[len(before):] {
+		if id != e.Unknown() {
+			return append(ids, after...), total, total > room
+		}
+	}
+	return nil, total, total > room
+}
+
 // encoder is the graph that training/ exports: it pools and scales inside.
 type encoder struct {
 	*graph

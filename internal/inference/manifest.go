@@ -28,7 +28,8 @@ type Manifest struct {
 	Name      string            `yaml:"name"`
 	Version   string            `yaml:"version"`
 	Licence   string            `yaml:"licence"`
-	Space     string            `yaml:"space" need:"maybe"` // vectors of equal spaces may be compared; needed with an encoder
+	Source    string            `yaml:"source" need:"maybe"` // where an added model is from
+	Space     string            `yaml:"space" need:"maybe"`  // vectors of equal spaces may be compared; needed with an encoder
 	Tokenizer ManifestTokenizer `yaml:"tokenizer"`
 
 	// The graphs. A pack has one at least; an operation whose graph is missing is refused.
@@ -52,9 +53,10 @@ type ManifestFile struct {
 // ManifestTokenizer is how text becomes token ids.
 type ManifestTokenizer struct {
 	ManifestFile `yaml:",inline"`
-	Pad          string   `yaml:"pad"`                 // token that fills short rows
-	Before       []string `yaml:"before" need:"maybe"` // special tokens in front of every text, such as [CLS]
-	After        []string `yaml:"after" need:"maybe"`  // and behind it, such as [SEP]
+	Pad          string   `yaml:"pad"`                  // token that fills short rows
+	Before       []string `yaml:"before" need:"maybe"`  // special tokens in front of every text, such as [CLS]
+	After        []string `yaml:"after" need:"maybe"`   // and behind it, such as [SEP]
+	Between      []string `yaml:"between" need:"maybe"` // and between two
 }
 
 // ManifestGraph is a graph of the pack.
@@ -67,21 +69,29 @@ type ManifestGraph struct {
 // ManifestEncoder is the graph from token ids to a vector.
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
-	Dimension     int `yaml:"dimension"`
-	MaxTokens     int `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	ManifestBERT  `yaml:",inline"`
+	Pooling       string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, or none when the graph pools
+	Dimension     int    `yaml:"dimension"`
+	MaxTokens     int    `yaml:"max_tokens"` // special tokens included; what is longer is cut
 }
 
 // ManifestSegmenter is the graph from two sentences' vectors to a score.
 type ManifestSegmenter struct {
 	ManifestGraph `yaml:",inline"`
 	Threshold     float64 `yaml:"threshold"` // a score below it means a cut
+	// Encoder makes the sentences' vectors, when that is not the pack's encoder.
+	Encoder *ManifestEncoder `yaml:"encoder" need:"maybe"`
 }
 
 // ManifestPair is the graph from a question and a text to scores and an answer span.
 type ManifestPair struct {
 	ManifestGraph     `yaml:",inline"`
-	MaxQuestionTokens int `yaml:"max_question_tokens"` // what is longer is cut
-	MaxTextTokens     int `yaml:"max_text_tokens"`
+	ManifestBERT      `yaml:",inline"`
+	Labels            int    `yaml:"labels" need:"maybe"`     // of BERT's format: logits of a pair, 1 or 2
+	MaxTokens         int    `yaml:"max_tokens" need:"maybe"` // of BERT's format: of both, special tokens included
+	Truncation        string `yaml:"truncation" need:"maybe"` // of BERT's format: longest_first or only_second
+	MaxQuestionTokens int    `yaml:"max_question_tokens"`     // what is longer is cut
+	MaxTextTokens     int    `yaml:"max_text_tokens"`
 	// HasAnswerThreshold is the logit of has_answer from which a text counts as one with the answer: this pack's
 	// equivalent of FIT-RAG's delta = 4.5.
 	HasAnswerThreshold *float64 `yaml:"has_answer_threshold" need:"maybe"`
@@ -118,6 +128,9 @@ func (m *Manifest) graphs() map[string]ManifestGraph {
 	}
 	if m.Segmenter != nil {
 		all["segmenter"] = m.Segmenter.ManifestGraph
+		if m.Segmenter.Encoder != nil {
+			all["segmenter.encoder"] = m.Segmenter.Encoder.ManifestGraph
+		}
 	}
 	if m.Pair != nil {
 		all["pair"] = m.Pair.ManifestGraph
@@ -172,16 +185,11 @@ func parseManifest(data []byte) (Manifest, error) {
 
 // check says which value is out of range.
 func (m *Manifest) check() error {
-	special := len(m.Tokenizer.Before) + len(m.Tokenizer.After)
-	if e := m.Encoder; e != nil {
-		switch {
-		case e.Dimension < 1 || e.Dimension > 4096:
-			return schema.Invalid("encoder.dimension", "%d is not between 1 and 4096", e.Dimension)
-		case e.MaxTokens < 1+special:
-			return schema.Invalid("encoder.max_tokens", "%d leaves no room for text", e.MaxTokens)
-		case m.Space == "":
-			return schema.Invalid("space", "is missing, the encoder's vectors need one")
-		}
+	if err := m.checkBERT(); err != nil {
+		return err
+	}
+	if m.Encoder != nil && m.Space == "" {
+		return schema.Invalid("space", "is missing, the encoder's vectors need one")
 	}
 	if f := m.Fuser; f != nil && f.MaxQuestionTokens == 0 {
 		f.MaxQuestionTokens = 64
@@ -189,7 +197,7 @@ func (m *Manifest) check() error {
 	switch {
 	case m.Encoder == nil && m.Pair == nil && m.Fuser == nil && m.Detector == nil:
 		return schema.Invalid("encoder", "is missing, and so is every other graph: a pack needs one")
-	case m.Encoder == nil && m.Segmenter != nil:
+	case m.Encoder == nil && m.Segmenter != nil && m.Segmenter.Encoder == nil:
 		return schema.Invalid("encoder", "is missing, the segmenter works on its vectors")
 	case m.Encoder == nil && m.Linker != nil:
 		return schema.Invalid("encoder", "is missing, the linker works on its vectors")

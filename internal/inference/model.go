@@ -13,7 +13,6 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
-	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -31,13 +30,11 @@ type Model struct {
 	manifest  Manifest
 	provider  Provider
 	threads   int
-	tokenizer *tokenizer.Tokenizer
-	before    []int32
-	after     []int32
-	pad       int32
+	tokenizer *pieces // of the graphs that have none of their own
 
 	// The graphs; those that the pack hasn't are nil.
-	encoder   textEncoder
+	encoder   *embedder
+	sentences *embedder // of the segmenter: encoder, unless it has its own
 	segmenter *segmenter
 	pair      pairModel
 	linker    *linker
@@ -61,7 +58,7 @@ func Open(o Options) (_ *Model, err error) {
 	if m.manifest, err = ReadManifest(o.Pack); err != nil {
 		return nil, err
 	}
-	if err := m.openTokenizer(o.Pack); err != nil {
+	if m.tokenizer, err = openPieces(o.Pack, "tokenizer", m.manifest.Tokenizer); err != nil {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
 	paths := map[string]string{}
@@ -83,31 +80,36 @@ func Open(o Options) (_ *Model, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, options.Destroy()) }()
-	if err := m.openGraphs(paths, options); err != nil {
+	if err := m.openGraphs(o.Pack, paths, options); err != nil {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
 	return m, nil
 }
 
 // openGraphs opens the graphs that paths has, by the manifest's section. What it opened before an error, Close closes.
-func (m *Model) openGraphs(paths map[string]string, options *ort.SessionOptions) error {
+func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {
 	type closer interface{ close() error }
 	for _, g := range []struct {
 		section string
 		open    func(path string) (closer, error)
 	}{
 		{"encoder", func(path string) (closer, error) {
-			g, err := openEncoder(path, m.dimension(), m.pad, options)
-			m.encoder = g
+			g, err := m.openEmbedder(dir, "encoder", path, *m.manifest.Encoder, options)
+			m.encoder, m.sentences = g, g
+			return g, err
+		}},
+		{"segmenter.encoder", func(path string) (closer, error) {
+			g, err := m.openEmbedder(dir, "segmenter.encoder", path, *m.manifest.Segmenter.Encoder, options)
+			m.sentences = g
 			return g, err
 		}},
 		{"segmenter", func(path string) (closer, error) {
-			g, err := openSegmenter(path, m.dimension(), options)
+			g, err := openSegmenter(path, m.sentences.dimension, options)
 			m.segmenter = g
 			return g, err
 		}},
 		{"pair", func(path string) (closer, error) {
-			g, err := openPair(path, m.manifest.Pair, m.tokenizer, m.pad, options)
+			g, err := m.openPair(dir, path, options)
 			m.pair = g
 			return g, err
 		}},
@@ -117,7 +119,7 @@ func (m *Model) openGraphs(paths map[string]string, options *ort.SessionOptions)
 			return g, err
 		}},
 		{"fuser", func(path string) (closer, error) {
-			g, err := openFuser(path, m.pad, options)
+			g, err := openFuser(path, m.tokenizer.pad, options)
 			m.fuser = g
 			return g, err
 		}},
@@ -162,30 +164,24 @@ func (m *Model) serves(op wire.ModelOp) error {
 		m.name(), op, manifestName, section)
 }
 
-func (m *Model) openTokenizer(dir string) (err error) {
-	spec := m.manifest.Tokenizer
-	path, err := spec.locate(dir, "tokenizer")
-	if err != nil {
-		return err
+// piecesOf opens the tokenizer of a section, or gives the pack's.
+func (m *Model) piecesOf(dir, section string, b ManifestBERT) (*pieces, error) {
+	if b.Tokenizer == nil {
+		return m.tokenizer, nil
 	}
-	if m.tokenizer, err = tokenizer.Load(path); err != nil {
-		return err
+	return openPieces(dir, section+".tokenizer", *b.Tokenizer)
+}
+
+func (m *Model) openPair(dir, path string, options *ort.SessionOptions) (pairModel, error) {
+	section := m.manifest.Pair
+	words, err := m.piecesOf(dir, "pair", section.ManifestBERT)
+	switch {
+	case err != nil:
+		return nil, err
+	case section.Format == formatBERT:
+		return openBERTPair(path, *section, words, options)
 	}
-	lookup := func(field, token string) int32 {
-		id, ok := m.tokenizer.Lookup(token)
-		if !ok {
-			err = schema.Invalid("tokenizer."+field, "%s has no token %q", path, token)
-		}
-		return id
-	}
-	for _, token := range spec.Before {
-		m.before = append(m.before, lookup("before", token))
-	}
-	for _, token := range spec.After {
-		m.after = append(m.after, lookup("after", token))
-	}
-	m.pad = lookup("pad", spec.Pad)
-	return err
+	return openPair(path, section, words.Tokenizer, words.pad, options)
 }
 
 // Close frees the graphs. Nothing may run any more.
@@ -241,18 +237,4 @@ func (m *Model) Info() wire.ModelInfo {
 		info.Calibrated["detect"] = d.Threshold
 	}
 	return info
-}
-
-// tokens makes the encoder's ids of a text: at most MaxTokens of them, special tokens included. total counts the
-// text's own tokens, cut or not. A text without a known token gives none.
-func (m *Model) tokens(text string) (ids []int32, total int, cut bool) {
-	room := m.manifest.Encoder.MaxTokens - len(m.before) - len(m.after)
-	ids = append(make([]int32, 0, len(m.before)+min(room, len(text)/4+8)+len(m.after)), m.before...)
-	ids, total = m.tokenizer.Encode(ids, text, room)
-	for _, id := range ids[len(m.before):] {
-		if id != m.tokenizer.Unknown() {
-			return append(ids, m.after...), total, total > room
-		}
-	}
-	return nil, total, total > room
 }

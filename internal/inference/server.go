@@ -89,6 +89,7 @@ type service struct {
 	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
 	pool       *batch.Pool
 	encoding   *batch.Queue[sequence]
+	sentences  *batch.Queue[sequence] // for the segmenter: encoding, unless that has its own encoder
 	segmenting *batch.Queue[neighbours]
 	scoring    *batch.Queue[textPair]
 	linking    *batch.Queue[window]
@@ -140,8 +141,15 @@ func (s *service) openQueues(o ServerOptions) {
 	options := func(graph string, cells int) batch.Options {
 		return batch.Options{Graph: graph, MaxItems: o.Batch, MaxCells: cells, Wait: o.Wait}
 	}
+	encoder := func(graph string, m *embedder) *batch.Queue[sequence] {
+		return batch.New(s.pool, options(graph, o.BatchTokens), func(q sequence) batch.Size { return batch.Tokens(len(q.ids)) }, m.encode)
+	}
 	if m := s.model.encoder; m != nil {
-		s.encoding = batch.New(s.pool, options("encoder", o.BatchTokens), func(q sequence) batch.Size { return batch.Tokens(len(q.ids)) }, m.encode)
+		s.encoding = encoder("encoder", m)
+		s.sentences = s.encoding
+	}
+	if m := s.model.sentences; m != s.model.encoder {
+		s.sentences = encoder("segmenter.encoder", m)
 	}
 	if m := s.model.segmenter; m != nil {
 		s.segmenting = batch.New(s.pool, options("segmenter", o.Batch), func(neighbours) batch.Size { return batch.Tokens(1) }, m.score)

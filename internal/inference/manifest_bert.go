@@ -1,0 +1,115 @@
+package inference
+
+// This file is what a manifest says of graphs in Hugging Face's form; `sluice models add` writes it.
+
+import (
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// formatBERT is the format of graphs with the inputs and outputs of BERT's ONNX exports: input_ids, attention_mask and
+// perhaps token_type_ids. The other, empty, is that of the graphs that training/ makes.
+const formatBERT = "bert"
+
+// ManifestBERT is what sections of graphs that read text have when the graph is in Hugging Face's form.
+type ManifestBERT struct {
+	Format  string        `yaml:"format" need:"maybe"`  // empty, or bert
+	Types   bool          `yaml:"types" need:"maybe"`   // the graph takes token_type_ids
+	Output  string        `yaml:"output" need:"maybe"`  // which of the graph's outputs is used
+	Goldens *ManifestFile `yaml:"goldens" need:"maybe"` // what the fp32 original gives for some texts
+	// Tokenizer is the graph's own; nil: the pack's.
+	Tokenizer *ManifestTokenizer `yaml:"tokenizer" need:"maybe"`
+}
+
+// wordsOf is the tokenizer of a section.
+func (m *Manifest) wordsOf(b ManifestBERT) ManifestTokenizer {
+	if b.Tokenizer != nil {
+		return *b.Tokenizer
+	}
+	return m.Tokenizer
+}
+
+func (t ManifestTokenizer) specials() tokenizer.Specials {
+	return tokenizer.Specials{Before: t.Before, Between: t.Between, After: t.After}
+}
+
+// checkBERT checks encoders of both forms, and pair models of BERT's.
+func (m *Manifest) checkBERT() error {
+	if m.Encoder != nil {
+		if err := m.checkEncoder("encoder", *m.Encoder); err != nil {
+			return err
+		}
+	}
+	if m.Segmenter != nil && m.Segmenter.Encoder != nil {
+		if err := m.checkEncoder("segmenter.encoder", *m.Segmenter.Encoder); err != nil {
+			return err
+		}
+	}
+	p := m.Pair
+	if p == nil {
+		return nil
+	}
+	special := len(m.wordsOf(p.ManifestBERT).Before) + len(m.wordsOf(p.ManifestBERT).Between) + len(m.wordsOf(p.ManifestBERT).After)
+	switch {
+	case p.Format == "":
+	case p.Format != formatBERT:
+		return schema.Invalid("pair.format", "%q is unknown; leave it out or say %s", p.Format, formatBERT)
+	case p.Output == "":
+		return schema.Invalid("pair.output", "is missing")
+	case p.Labels != 1 && p.Labels != 2:
+		return schema.Invalid("pair.labels", "%d is neither 1 nor 2", p.Labels)
+	case p.MaxTokens < special+2:
+		return schema.Invalid("pair.max_tokens", "%d leaves no room for question and text", p.MaxTokens)
+	case p.Truncation != string(tokenizer.LongestFirst) && p.Truncation != string(tokenizer.OnlySecond):
+		return schema.Invalid("pair.truncation", "%q is neither %s nor %s", p.Truncation, tokenizer.LongestFirst, tokenizer.OnlySecond)
+	}
+	return nil
+}
+
+func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
+	words := m.wordsOf(e.ManifestBERT)
+	switch {
+	case e.Dimension < 1 || e.Dimension > 4096:
+		return schema.Invalid(section+".dimension", "%d is not between 1 and 4096", e.Dimension)
+	case e.MaxTokens < 1+len(words.Before)+len(words.After):
+		return schema.Invalid(section+".max_tokens", "%d leaves no room for text", e.MaxTokens)
+	case e.Format == "":
+	case e.Format != formatBERT:
+		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s", e.Format, formatBERT)
+	case e.Output == "":
+		return schema.Invalid(section+".output", "is missing")
+	case e.Pooling != poolMean && e.Pooling != poolFirst && e.Pooling != poolNone:
+		return schema.Invalid(section+".pooling", "%q is neither %s, %s nor %s", e.Pooling, poolMean, poolFirst, poolNone)
+	}
+	return nil
+}
+
+// pieces makes token ids for a graph.
+type pieces struct {
+	*tokenizer.Tokenizer
+	frame tokenizer.Frame
+	pad   int32
+}
+
+// openPieces reads a tokenizer of the pack in dir. field is its place in the manifest.
+func openPieces(dir, field string, spec ManifestTokenizer) (*pieces, error) {
+	path, err := spec.locate(dir, field)
+	if err != nil {
+		return nil, err
+	}
+	w := &pieces{}
+	if w.Tokenizer, err = tokenizer.Load(path); err != nil {
+		return nil, err
+	}
+	if w.frame, err = w.Frame(spec.specials()); err != nil {
+		return nil, schema.Invalid(field, "%s: %v", filepath.Base(path), err)
+	}
+	pad, ok := w.Lookup(spec.Pad)
+	if !ok {
+		return nil, schema.Invalid(field+".pad", "%s has no token %q", filepath.Base(path), spec.Pad)
+	}
+	w.pad = pad
+	return w, nil
+}
