@@ -15,7 +15,7 @@ import corpora
 import wordpiece
 
 TESTS = corpora.TRAINING.parent / "internal" / "inference"
-OUT = TESTS / "testdata" / "models"
+OUT = TESTS / "modelpack" / "testdata"
 OPSET = 17
 WIDTH, LAYERS, HEADS, INNER, POSITIONS = 32, 2, 4, 64, 48
 

@@ -20,7 +20,7 @@ import (
 
 // models are the test folders that training/bert_testmodels.py writes; shipped is the pack of the repository.
 const (
-	models  = "../testdata/models"
+	models  = "testdata"
 	shipped = "../../../models/default"
 )
 

@@ -34,7 +34,7 @@ func TestPacksAreListedChosenAndFound(t *testing.T) {
 	if names, current := list(""); len(names) != 1 || current != "default" {
 		t.Errorf("before any: %v, in use %q", names, current)
 	}
-	added, err := Add(t.Context(), Options{Dir: dir}, Addition{From: "internal/inference/testdata/models/bert-mean"})
+	added, err := Add(t.Context(), Options{Dir: dir}, Addition{From: "internal/inference/modelpack/testdata/bert-mean"})
 	if err != nil {
 		t.Fatal(err)
 	}
