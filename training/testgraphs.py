@@ -11,7 +11,7 @@ import torch
 import corpora
 import wordpiece
 
-OUT = corpora.TRAINING.parent / "internal" / "inference" / "testdata"
+OUT = corpora.TRAINING.parent / "internal" / "inference" / "inferencetest" / "testdata"
 OPSET = 17
 BUCKETS = 61  # token ids share this many vectors, so that a graph has a few KB
 WIDTH = 8

@@ -1,5 +1,5 @@
-// Command gpu-segmenter is the model server: it answers encode and segment requests over NATS with the models of a pack,
-// on a CPU or with CUDA. It is the only program of Sluice that links ONNX Runtime. Any number may run.
+// Command gpu-segmenter is the model server: it answers encode, segment, score, link, fuse and detect requests over NATS
+// with the models of a pack, on a CPU or with CUDA. It is the only program of Sluice that links ONNX Runtime. Any number may run.
 package main
 
 import (
@@ -52,7 +52,7 @@ func run() error {
 		return err
 	}
 	kong.Parse(&s, kong.Name("gpu-segmenter"), kong.Vars{"version": "gpu-segmenter " + version}, file,
-		kong.Description("The model server of Sluice: answers encode and segment requests over NATS."))
+		kong.Description("The model server of Sluice: answers over NATS with the models of a pack."))
 	if err := config.Require([2]string{"SLUICE_NATS_URL", s.NATSURL}); err != nil {
 		return err
 	}

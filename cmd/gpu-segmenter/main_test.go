@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
@@ -49,10 +51,7 @@ func startProcess(t *testing.T, natsURL string, args ...string) *process {
 	if err != nil {
 		t.Fatalf("%v (run `make setup`)", err)
 	}
-	pack, err := filepath.Abs("../../models/default")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pack := inferencetest.Pack(t)
 	p := &process{log: filepath.Join(t.TempDir(), "log"), exited: make(chan error, 1)}
 	log, err := os.Create(p.log)
 	if err != nil {
@@ -236,6 +235,117 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 	for i, x := range r.vectors.Data[:len(want.Data)] {
 		if d := x - want.Data[i]; d > 1e-5 || d < -1e-5 {
 			t.Fatalf("value %d is %v, was %v", i, x, want.Data[i])
+		}
+	}
+}
+
+// TestCallersFailOverWhenOneOfTwoIsKilled: with every operation under way, bulk and interactive, one of two servers is
+// killed. Every call ends well, each text has its score once and in its place, and nobody starts a server again.
+func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
+	url := localtest.NATS(t).URL()
+	first := startProcess(t, url, "--health-listen=off")
+	second := startProcess(t, url, "--health-listen=off")
+	first.ready(t)
+	second.ready(t)
+	nc := connect(t, url)
+	client := modelclient.New(nc, modelclient.Options{BulkTry: 2 * time.Second, InteractiveTry: time.Second})
+	info, err := client.Info(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	const question = "What is delivered with the pump?"
+	texts := make([]string, 30000)
+	for i := range texts {
+		// Equal texts have equal scores, wherever and by whomever they are run.
+		texts[i] = fmt.Sprintf("Clause %d of the contract says that the pump is delivered with %d hoses and a filter.", i%100, i%7)
+	}
+	want, _, err := client.Score(t.Context(), wire.LaneBulk, question, texts[:700], true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	document := []wire.Vectors{{Dimension: info.Dimension, Data: make([]float32, 3000*info.Dimension)}}
+	for i := range document[0].Data {
+		document[0].Data[i] = float32(i%13) / 50
+	}
+
+	var calls errgroup.Group
+	calls.Go(func() error {
+		got, _, err := client.Score(t.Context(), wire.LaneBulk, question, texts, true)
+		if err == nil && len(got) != len(texts) {
+			err = fmt.Errorf("%d scores for %d texts", len(got), len(texts))
+		}
+		for i, s := range got {
+			w := want[i%700]
+			if d := s.Relevance - w.Relevance; d > 1e-4 || d < -1e-4 || s.Answer == nil || s.Answer.Start != w.Answer.Start || s.Answer.End != w.Answer.End {
+				return fmt.Errorf("text %d has %+v, alone it had %+v", i, s, w)
+			}
+		}
+		return err
+	})
+	calls.Go(func() error {
+		links, _, err := client.Link(t.Context(), wire.LaneBulk, info.Space, document, 3)
+		if err == nil && (len(links) != 1 || len(links[0]) != 3000) {
+			err = fmt.Errorf("links of %d documents", len(links))
+		}
+		return err
+	})
+	killed := make(chan struct{})
+	asked := make(chan struct{}, 1)
+	calls.Go(func() error {
+		// Interactive calls go on until a while after the kill.
+		for after := 0; after < 20; {
+			if _, _, err := client.Fuse(t.Context(), wire.LaneInteractive, question, texts[:5], 0, false); err != nil {
+				return err
+			}
+			if _, _, _, err := client.Detect(t.Context(), wire.LaneInteractive, [][][2]float32{{{1, 2}}}); err != nil {
+				return err
+			}
+			select {
+			case <-killed:
+				after++
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+		return nil
+	})
+	done := make(chan error, 1)
+	go func() { done <- calls.Wait() }()
+	<-asked // calls are under way
+	if err := first.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-first.exited
+	select {
+	case err := <-done:
+		t.Fatalf("the calls were over before the server was killed (%v): give them more to do", err)
+	default:
+	}
+	close(killed)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ready waits until the process says in its log that it serves.
+func (p *process) ready(t *testing.T) {
+	t.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	deadline := time.After(time.Minute)
+	for {
+		text, err := os.ReadFile(p.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "the model server is ready") {
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-deadline:
+			t.Fatalf("gpu-segmenter is not ready; it said:\n%s", text)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -27,7 +28,7 @@ func TestGoldenFusion(t *testing.T) {
 		t.Errorf("counted %d heads by a run, %v", heads, err)
 	}
 	nc, _ := serving(t, model, ServerOptions{})
-	client, g := modelclient.New(nc, modelclient.Options{}), readTestGoldens(t).Fuser
+	client, g := modelclient.New(nc, modelclient.Options{}), inferencetest.ReadGoldens(t).Fuser
 	for _, s := range g.Settings {
 		scores, name, err := client.Fuse(t.Context(), wire.LaneInteractive, g.Question, g.Texts, s.Tokens, s.WithQuestion)
 		if err != nil {
@@ -73,7 +74,7 @@ func TestGoldenDetection(t *testing.T) {
 	client := modelclient.New(nc, modelclient.Options{})
 	var contexts [][][2]float32
 	var want []float32
-	for _, g := range readTestGoldens(t).Detector {
+	for _, g := range inferencetest.ReadGoldens(t).Detector {
 		contexts, want = append(contexts, g.Pairs), append(want, g.Enough)
 	}
 	got, threshold, name, err := client.Detect(t.Context(), wire.LaneInteractive, contexts)

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
@@ -91,4 +92,19 @@ func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) 
 		}
 	})
 	return connect(t, url), server
+}
+
+// openFull opens a pack of all six graphs.
+func openFull(t testing.TB, change ...func(manifest string) string) *Model {
+	t.Helper()
+	m, err := Open(Options{Pack: inferencetest.Pack(t, change...), Library: libraryPath(t), Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
 }

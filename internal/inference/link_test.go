@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -69,7 +70,7 @@ func TestGoldenLinks(t *testing.T) {
 	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
 	var documents []wire.Vectors
-	goldens := readTestGoldens(t).Linker
+	goldens := inferencetest.ReadGoldens(t).Linker
 	for _, g := range goldens {
 		documents = append(documents, goldenVectors(g.Vectors, model.dimension()))
 	}

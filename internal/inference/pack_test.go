@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -110,7 +111,7 @@ func TestWhatIsWrongWithASectionIsNamed(t *testing.T) {
 		}, []string{"encoder: is missing", "linker"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := Open(Options{Pack: fullPack(t, c.change), Library: libraryPath(t)})
+			m, err := Open(Options{Pack: inferencetest.Pack(t, c.change), Library: libraryPath(t)})
 			if err == nil {
 				m.Close()
 				t.Fatal("the pack was taken")

@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -20,7 +21,7 @@ import (
 func TestGoldenScores(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})
-	client, g := modelclient.New(nc, modelclient.Options{}), readTestGoldens(t).Pair
+	client, g := modelclient.New(nc, modelclient.Options{}), inferencetest.ReadGoldens(t).Pair
 	var texts []string
 	for _, c := range g.Texts {
 		texts = append(texts, c.Text)
@@ -150,7 +151,7 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 }
 
 func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
-	model := openFull(t, without("pair", "linker", "fuser", "detector"))
+	model := openFull(t, inferencetest.Without("pair", "linker", "fuser", "detector"))
 	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
 	info, err := client.Info(t.Context())
