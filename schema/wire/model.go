@@ -162,4 +162,7 @@ type ModelInfo struct {
 	// a text (of a longer one the beginning is read), link passages of a window,
 	// fuse passages of a question, detect texts of a context.
 	Limits map[ModelOp]int `json:"limits,omitempty"`
+	// Notes are what people should know of the pack, such as which scores a
+	// cross-encoder does not make.
+	Notes []string `json:"notes,omitempty"`
 }

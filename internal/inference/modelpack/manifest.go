@@ -60,6 +60,8 @@ type pairSection struct {
 	Truncation        string `yaml:"truncation"`
 	MaxQuestionTokens int    `yaml:"max_question_tokens"`
 	MaxTextTokens     int    `yaml:"max_text_tokens"`
+	// A logit of relevance from 0 on is a probability of one half.
+	HasAnswerThreshold float64 `yaml:"has_answer_threshold"`
 }
 
 // document is a manifest as a tree.

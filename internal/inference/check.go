@@ -1,0 +1,287 @@
+package inference
+
+// This file checks a pack as a whole: that it opens, that its graphs give what the trainer's gave (goldens), and that
+// padding changes nothing. `sluice models check` prints the report.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Report is what a check found.
+type Report struct {
+	Info   wire.ModelInfo `json:"info"`
+	Graphs []GraphReport  `json:"graphs"`
+	// Problems say what is wrong and what to do; none: the pack works.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// GraphReport is what a check found about one graph.
+type GraphReport struct {
+	Section   string  `json:"section"`
+	Bytes     int64   `json:"bytes"`
+	Tolerance float64 `json:"tolerance"`         // that it is held to
+	Goldens   int     `json:"goldens"`           // how many it was compared with
+	Worst     float64 `json:"worst,omitempty"`   // largest difference from them
+	Padding   float64 `json:"padding,omitempty"` // largest difference that a longer neighbour makes
+}
+
+// exact is what fp32 graphs are held to.
+const exact = 1e-4
+
+// packGoldens is what this file reads of goldens.json, a pack's or a graph's.
+type packGoldens struct {
+	Tokenizer []struct {
+		Text string
+		IDs  []int32
+	}
+	Encoder []struct {
+		Text      string
+		IDs       []int32
+		Embedding []float32
+	}
+	Segmenter []struct {
+		Left, Right []float32
+		Score       float32
+	}
+	Pair []struct {
+		Question, Text string
+		IDs            []int32   // of both, framed; of cross-encoders
+		Relevance      *float32  // of cross-encoders
+		Scores         []float32 // of the others
+	}
+}
+
+// Check opens a pack and tries it. What keeps the pack from opening is the error.
+func Check(ctx context.Context, o Options) (_ Report, err error) {
+	m, err := Open(o)
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	c := &checker{model: m, dir: o.Pack, report: Report{Info: m.Info()}}
+	all, err := c.goldens("", nil)
+	if err != nil {
+		return Report{}, err
+	}
+	for _, section := range []string{"encoder", "segmenter.encoder", "segmenter", "pair", "linker", "fuser", "detector"} {
+		spec, has := m.manifest.graphs()[section]
+		if !has {
+			continue
+		}
+		g := GraphReport{Section: section, Tolerance: max(spec.Tolerance, exact)}
+		info, err := os.Stat(filepath.Join(o.Pack, spec.File))
+		if err != nil {
+			return Report{}, err
+		}
+		g.Bytes = info.Size()
+		if err := c.graph(ctx, &g, all); err != nil {
+			return Report{}, fmt.Errorf("model pack %s: %s: %w", o.Pack, section, err)
+		}
+		c.report.Graphs = append(c.report.Graphs, g)
+	}
+	for _, golden := range all.Tokenizer {
+		if ids, _ := m.tokenizer.Encode(nil, golden.Text, 0); !slices.Equal(ids, golden.IDs) {
+			c.problem("tokenizer: %.40q gives %v, its golden is %v: tokenizer.json is not the trainer's", golden.Text, ids, golden.IDs)
+		}
+	}
+	return c.report, nil
+}
+
+type checker struct {
+	model  *Model
+	dir    string
+	report Report
+}
+
+func (c *checker) problem(format string, args ...any) {
+	c.report.Problems = append(c.report.Problems, fmt.Sprintf(format, args...))
+}
+
+// goldens reads the file that a section names, or the pack's, which may be missing.
+func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, err error) {
+	path := filepath.Join(c.dir, "goldens.json")
+	if section != "" {
+		if file == nil {
+			return g, nil
+		}
+		if path, err = file.locate(c.dir, section+".goldens"); err != nil {
+			return g, err
+		}
+	}
+	data, err := os.ReadFile(path)
+	if section == "" && errors.Is(err, fs.ErrNotExist) {
+		return g, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &g)
+	}
+	if err != nil {
+		return g, fmt.Errorf("read goldens %s: %w", path, err)
+	}
+	return g, nil
+}
+
+// graph tries one graph.
+func (c *checker) graph(ctx context.Context, g *GraphReport, all packGoldens) (err error) {
+	m := c.model
+	switch g.Section {
+	case "encoder":
+		return c.encoder(ctx, g, m.encoder, m.manifest.Encoder.ManifestBERT, all)
+	case "segmenter.encoder":
+		return c.encoder(ctx, g, m.sentences, m.manifest.Segmenter.Encoder.ManifestBERT, packGoldens{})
+	case "segmenter":
+		return c.segmenter(ctx, g, all)
+	case "pair":
+		return c.pair(ctx, g, all)
+	}
+	return nil // opened, with the inputs and outputs that it must have
+}
+
+// trial are texts for a graph without goldens; the first is much shorter than the second.
+var trial = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
+
+func (c *checker) encoder(ctx context.Context, g *GraphReport, e *embedder, section ManifestBERT, all packGoldens) error {
+	if section.Goldens != nil || section.Format != "" {
+		var err error
+		if all, err = c.goldens(g.Section, section.Goldens); err != nil {
+			return err
+		}
+	}
+	vector := func(ids []int32, beside ...sequence) ([]float32, error) {
+		v := make([]float32, e.dimension)
+		return v, e.encode(ctx, append([]sequence{{ids, v}}, beside...))
+	}
+	for _, golden := range all.Encoder {
+		ids, _, _ := e.tokens(golden.Text)
+		if len(golden.IDs) == 0 || ids == nil {
+			continue
+		}
+		if !slices.Equal(ids, golden.IDs) {
+			c.problem("%s: %.40q gives the ids %v, its golden is %v: the tokenizer is not the trainer's", g.Section, golden.Text, ids, golden.IDs)
+			return nil
+		}
+		got, err := vector(ids)
+		if err != nil {
+			return err
+		}
+		c.compare(g, fmt.Sprintf("the vector of %.40q", golden.Text), got, golden.Embedding)
+	}
+	short, _, _ := e.tokens(trial[0])
+	long, _, _ := e.tokens(trial[1])
+	if short == nil || long == nil {
+		return nil // a vocabulary of another script
+	}
+	alone, err := vector(short)
+	if err != nil {
+		return err
+	}
+	padded, err := vector(short, sequence{long, make([]float32, e.dimension)})
+	if err != nil {
+		return err
+	}
+	c.padding(g, alone, padded)
+	return nil
+}
+
+func (c *checker) segmenter(ctx context.Context, g *GraphReport, all packGoldens) error {
+	scores := make([]float32, len(all.Segmenter))
+	var batch []neighbours
+	var want []float32
+	for i, golden := range all.Segmenter {
+		batch, want = append(batch, neighbours{golden.Left, golden.Right, &scores[i]}), append(want, golden.Score)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	if err := c.model.segmenter.score(ctx, batch); err != nil {
+		return err
+	}
+	c.compare(g, "the scores of sentences", scores, want)
+	return nil
+}
+
+func (c *checker) pair(ctx context.Context, g *GraphReport, all packGoldens) error {
+	section, model := c.model.manifest.Pair, c.model.pair
+	if section.Goldens != nil || section.Format != "" {
+		var err error
+		if all, err = c.goldens(g.Section, section.Goldens); err != nil {
+			return err
+		}
+	}
+	questionRoom, textRoom := model.limits()
+	encode := func(question, text string) textPair {
+		q, _ := model.vocabulary().Encode(nil, question, questionRoom)
+		t, _ := model.vocabulary().Encode(nil, text, textRoom)
+		return textPair{question: q, text: t, result: &pairResult{}}
+	}
+	for _, golden := range all.Pair {
+		p := encode(golden.Question, golden.Text)
+		if len(p.question) == 0 || len(p.text) == 0 {
+			continue
+		}
+		if err := model.score(ctx, []textPair{p}); err != nil {
+			return err
+		}
+		got, want := []float32{p.result.relevance, p.result.hasAnswer, p.result.llmPrefer}, golden.Scores
+		if golden.Relevance != nil {
+			got, want = got[:1], []float32{*golden.Relevance}
+		}
+		c.compare(g, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
+	}
+	p, beside := encode(trial[0], trial[0]), encode(trial[0], trial[1])
+	if len(p.question) == 0 {
+		return nil
+	}
+	if err := model.score(ctx, []textPair{p}); err != nil {
+		return err
+	}
+	alone := p.result.relevance
+	if err := model.score(ctx, []textPair{p, beside}); err != nil {
+		return err
+	}
+	c.padding(g, []float32{alone}, []float32{p.result.relevance})
+	return nil
+}
+
+// compare holds outputs to a golden.
+func (c *checker) compare(g *GraphReport, what string, got, want []float32) {
+	g.Goldens++
+	worst, ok := difference(got, want)
+	g.Worst = max(g.Worst, worst)
+	if !ok || worst > g.Tolerance {
+		c.problem("%s: %s differs from its golden by %.2g, more than %.2g: the graph is not the trainer's, or its manifest states too small a tolerance",
+			g.Section, what, worst, g.Tolerance)
+	}
+}
+
+// padding holds an output to what it is without a longer neighbour.
+func (c *checker) padding(g *GraphReport, alone, padded []float32) {
+	worst, ok := difference(padded, alone)
+	g.Padding = worst
+	if !ok || worst > g.Tolerance {
+		c.problem("%s: a text's result changes by %.2g when a longer text is in its batch, more than %.2g: the graph does not keep to attention_mask, export it again",
+			g.Section, worst, g.Tolerance)
+	}
+}
+
+// difference is the largest one; false: the lengths differ.
+func difference(a, b []float32) (worst float64, ok bool) {
+	if len(a) != len(b) {
+		return 0, false
+	}
+	for i := range a {
+		worst = max(worst, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return worst, true
+}
