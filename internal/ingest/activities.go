@@ -71,6 +71,11 @@ type Models interface {
 	Segment(ctx context.Context, lane wire.Lane, runs [][]string) ([][]float32, float64, error)
 	// Encode gives a vector per text, and the space they are of.
 	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+	// Link gives, for each passage of each document, the strongest keep others
+	// of the document that it is related to. A document is its passages' vectors.
+	Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error)
+	// Info says what the models can do.
+	Info(ctx context.Context) (wire.ModelInfo, error)
 }
 
 // Activities are the stages of IngestBatch. Each is safe to run again, and to

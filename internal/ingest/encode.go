@@ -1,6 +1,6 @@
 package ingest
 
-// The third stage: passages to vectors.
+// The third stage: passages to vectors, and those to links.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Encode makes the vectors of a batch's passages.
+// Encode makes the vectors of a batch's passages, and the links between them.
 func (a *Activities) Encode(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
 	return a.run(ctx, "encode", in, a.encode)
 }
@@ -46,13 +46,23 @@ func (a *Activities) encode(ctx context.Context, in wire.IngestBatch) ([]wire.Ou
 	if vectors.Len() != len(inputs) {
 		return nil, fmt.Errorf("the model server sent %d vectors for %d passages", vectors.Len(), len(inputs))
 	}
+	counts := make([]int, len(in.Items))
+	for i, item := range in.Items {
+		counts[i] = texts[item.Version].Passages()
+	}
+	done = timed(ctx, "encode", "link")
+	links, err := linked(ctx, a.models, space, vectors, counts)
+	done()
+	if err != nil {
+		return nil, err
+	}
 	artifacts := make([]batch.Artifact, 0, len(in.Items))
 	row := 0
-	for _, item := range in.Items {
-		n := texts[item.Version].Passages()
+	for i, item := range in.Items {
+		n := counts[i]
 		rows := vectors.Data[row*vectors.Dimension : (row+n)*vectors.Dimension]
 		row += n
-		data, err := batch.NewVectors(space, vectors.Dimension, rows).Encode()
+		data, err := batch.NewVectors(space, vectors.Dimension, rows).Encode(links[i])
 		if err != nil {
 			return nil, err
 		}

@@ -227,11 +227,19 @@ func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored) ([]batch.R
 	if vectors.Len() != len(inputs) {
 		return nil, fmt.Errorf("the model server sent %d vectors for %d passages", vectors.Len(), len(inputs))
 	}
+	counts := make([]int, len(drafts))
+	for i, d := range drafts {
+		counts[i] = d.text.Passages()
+	}
+	links, err := linked(ctx, r.models, space, vectors, counts)
+	if err != nil {
+		return nil, err
+	}
 	docs := make([]batch.Recut, len(stored))
 	row := 0
 	for i, d := range drafts {
-		n := d.text.Passages()
-		docs[i] = batch.Recut{Version: stored[i].Version, Sections: d.text.Sections,
+		n := counts[i]
+		docs[i] = batch.Recut{Version: stored[i].Version, Sections: d.text.Sections, Links: links[i],
 			Vectors: batch.NewVectors(space, vectors.Dimension, vectors.Data[row*vectors.Dimension:(row+n)*vectors.Dimension])}
 		row += n
 	}

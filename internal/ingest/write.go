@@ -49,11 +49,11 @@ func (a *Activities) write(ctx context.Context, in wire.IngestBatch) ([]wire.Out
 	// one transaction holds vectors of one space.
 	bySpace := map[string][]batch.Document{}
 	for _, item := range in.Items {
-		vectors, err := batch.DecodeVectors(raw[item.Version])
+		vectors, links, err := batch.DecodeVectors(raw[item.Version])
 		if err != nil {
 			return nil, fmt.Errorf("read vectors of version %s: %w", item.Version, err)
 		}
-		d := batch.Document{Attempt: item, Text: texts[item.Version], Vectors: vectors}
+		d := batch.Document{Attempt: item, Text: texts[item.Version], Vectors: vectors, Links: links}
 		if vectors.Len() != d.Text.Passages() {
 			return nil, fmt.Errorf("version %s has %d vectors for %d passages", item.Version, vectors.Len(), d.Text.Passages())
 		}

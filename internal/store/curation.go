@@ -129,6 +129,7 @@ func (s *Store) RemoveGenerations(ctx context.Context, tenant, collection uuid.U
 				` WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = $3 AND shard = `+sharedShard, tenant, versions, number)
 		}
 		commands.Queue(removePassagesSQL, tenant, versions, number)
+		commands.Queue(removePassageLinksSQL, tenant, versions, number)
 		if retired {
 			commands.Queue(recountSQL, tenant, versions, collection)
 		}

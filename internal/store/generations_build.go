@@ -219,10 +219,14 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 		_, err = w.tx.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = $3`, vectorTable(dimension)),
 			w.tenant, locked, w.generation)
 	}
+	if err == nil {
+		_, err = w.tx.Exec(ctx, removePassageLinksSQL, w.tenant, locked, w.generation)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("remove what was written before: %w", err)
 	}
 	passages := 0
+	var links passageLinkRows
 	f := filling{w: w, dimension: dimension}
 	terms := make(map[uuid.UUID][][][]string, len(locked))
 	for _, d := range docs {
@@ -238,6 +242,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 			}
 		}
 		terms[d.Version] = sections
+		links.add(d.Version, d.Sections, d.Links)
 		passages += row
 		if err := f.flush(ctx, maxFillBytes); err != nil {
 			return 0, err
@@ -246,7 +251,12 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	if err := f.flush(ctx, 0); err != nil {
 		return 0, err
 	}
-	return passages, indexStored(ctx, w.tx, place{w.tenant, w.collection, w.generation}, locked, terms, analyzer)
+	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
+	links.queue(b, at)
+	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
+		return 0, fmt.Errorf("write what passages are linked to: %w", err)
+	}
+	return passages, indexStored(ctx, w.tx, at, locked, terms, analyzer)
 }
 
 // FlipGeneration implements ingest.Generations.

@@ -168,6 +168,11 @@ func (w *writer) writeReady(ctx context.Context, ready []*target) error {
 	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
 	queueSegment(b, at, built)
 	queueEntries(b, at, docs)
+	var links passageLinkRows
+	for _, t := range ready {
+		links.add(t.doc.Version, t.doc.Text.Sections, t.doc.Links)
+	}
+	links.queue(b, at)
 	if err := queueLive(b, ready); err != nil {
 		return err
 	}

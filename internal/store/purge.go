@@ -194,7 +194,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2) AND shard = ANY ($3)`, tenant, versions, shards)
 		}
 		for _, sql := range []string{
-			purgePassagesSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
+			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
 			purgeMembersSQL, dropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)

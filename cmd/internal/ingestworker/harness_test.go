@@ -380,6 +380,24 @@ func (m *scriptedModels) Segment(ctx context.Context, _ wire.Lane, runs [][]stri
 	return out, 0.4, nil
 }
 
+// Link links each passage to the next ones.
+func (m *scriptedModels) Link(_ context.Context, _ wire.Lane, _ string, documents []wire.Vectors, keep int) ([][][]wire.PassageLink, string, error) {
+	out := make([][][]wire.PassageLink, len(documents))
+	for i, d := range documents {
+		out[i] = make([][]wire.PassageLink, d.Len())
+		for p := range out[i] {
+			for to := p + 1; to < min(d.Len(), p+1+keep); to++ {
+				out[i][p] = append(out[i][p], wire.PassageLink{To: to, Weight: 1 / float32(to-p)})
+			}
+		}
+	}
+	return out, "scripted", nil
+}
+
+func (m *scriptedModels) Info(context.Context) (wire.ModelInfo, error) {
+	return wire.ModelInfo{Envelope: wire.Header(), Space: m.space, Dimension: m.dimension, Operations: []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpLink}}, nil
+}
+
 func (m *scriptedModels) Encode(ctx context.Context, _ wire.Lane, texts []string) (wire.Vectors, string, error) {
 	m.calls.Add(1)
 	if m.before != nil {

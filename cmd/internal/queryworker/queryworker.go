@@ -79,6 +79,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		Lexical: index,
 		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),
+		Links:   deps.Store.Reader(),
 	})
 	if err != nil {
 		return nil, err

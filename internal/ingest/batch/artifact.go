@@ -52,11 +52,12 @@ func NewVectors(space string, dimension int, rows []float32) Vectors {
 type vectorsHeader struct {
 	Space     string `json:"space"`
 	Dimension int    `json:"dimension"`
+	Links     []byte `json:"links,omitempty"`
 }
 
-// Encode writes v as an artifact.
-func (v Vectors) Encode() ([]byte, error) {
-	head, err := json.Marshal(vectorsHeader{v.Space, v.Dimension})
+// Encode writes v and the links between its passages as an artifact.
+func (v Vectors) Encode(l Links) ([]byte, error) {
+	head, err := json.Marshal(vectorsHeader{v.Space, v.Dimension, l.encode()})
 	if err != nil {
 		return nil, fmt.Errorf("encode vectors: %w", err)
 	}
@@ -69,23 +70,27 @@ func (v Vectors) Encode() ([]byte, error) {
 }
 
 // DecodeVectors reads what Encode wrote.
-func DecodeVectors(data []byte) (Vectors, error) {
+func DecodeVectors(data []byte) (Vectors, Links, error) {
 	head, rows, found := bytes.Cut(data, []byte{'\n'})
 	var h vectorsHeader
 	if !found {
-		return Vectors{}, fmt.Errorf("decode vectors: no header")
+		return Vectors{}, nil, fmt.Errorf("decode vectors: no header")
 	}
 	if err := json.Unmarshal(head, &h); err != nil {
-		return Vectors{}, fmt.Errorf("decode vectors: %w", err)
+		return Vectors{}, nil, fmt.Errorf("decode vectors: %w", err)
 	}
 	if h.Dimension < 1 || len(rows)%(2*h.Dimension) != 0 {
-		return Vectors{}, fmt.Errorf("decode vectors: %d bytes do not make rows of dimension %d", len(rows), h.Dimension)
+		return Vectors{}, nil, fmt.Errorf("decode vectors: %d bytes do not make rows of dimension %d", len(rows), h.Dimension)
 	}
 	v := Vectors{Space: h.Space, Dimension: h.Dimension, Half: make([]uint16, len(rows)/2)}
 	for i := range v.Half {
 		v.Half[i] = binary.LittleEndian.Uint16(rows[2*i:])
 	}
-	return v, nil
+	links, err := decodeLinks(h.Links)
+	if err == nil && links != nil && len(links) != v.Len() {
+		err = fmt.Errorf("decode vectors: %d vectors come with links of %d passages", v.Len(), len(links))
+	}
+	return v, links, err
 }
 
 // maxArtifact bounds what one artifact may expand to, in bytes.

@@ -86,6 +86,7 @@ type Document struct {
 	wire.Attempt
 	Text    Text
 	Vectors Vectors
+	Links   Links
 }
 
 // Failure marks a version as failed.

@@ -50,4 +50,5 @@ type Recut struct {
 	Version  uuid.UUID
 	Sections []Section
 	Vectors  Vectors
+	Links    Links
 }

@@ -1,0 +1,59 @@
+package ingest
+
+// What follows the encoding of passages: which of them belong together in
+// their document (SAKI-RAG's SentenceAttnLinker).
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// LinksKept is how many links of a passage are kept.
+const LinksKept = 10
+
+// linked finds the links of documents, whose passages' vectors follow each
+// other: counts says how many each has. A model pack without a graph for it
+// links nothing, and all are nil.
+func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, counts []int) ([]batch.Links, error) {
+	out := make([]batch.Links, len(counts))
+	info, err := m.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask what the models can do: %w", err)
+	}
+	if !slices.Contains(info.Operations, wire.OpLink) {
+		return out, nil
+	}
+	documents := make([]wire.Vectors, len(counts))
+	row := 0
+	for i, n := range counts {
+		documents[i] = wire.Vectors{Dimension: vectors.Dimension, Data: vectors.Data[row*vectors.Dimension : (row+n)*vectors.Dimension]}
+		row += n
+	}
+	found, _, err := m.Link(ctx, wire.LaneBulk, space, documents, LinksKept)
+	if errors.Is(err, schema.ErrInvalid) {
+		// No document is at fault: the server has other models than a moment ago.
+		err = fmt.Errorf("%w: %s", schema.ErrUnavailable, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("link the passages of %d documents: %w", len(counts), err)
+	}
+	for i, n := range counts {
+		if len(found) != len(counts) || len(found[i]) != n {
+			return nil, fmt.Errorf("the model server did not send links for all passages of %d documents", len(counts))
+		}
+		out[i] = make(batch.Links, n)
+		for p, of := range found[i] {
+			out[i][p] = make([]batch.Link, len(of))
+			for j, l := range of {
+				out[i][p][j] = batch.Link(l)
+			}
+		}
+	}
+	return out, nil
+}
