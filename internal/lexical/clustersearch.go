@@ -35,6 +35,7 @@ func (s *search) clusters(settings Settings) error {
 	counted, lengths := s.counted(table)
 	room := clusterRooms.Get().(*clusterRoom)
 	defer clusterRooms.Put(room)
+	highest := score(0)
 	room.totals = slices.Grow(room.totals[:0], units)[:units]
 	clear(room.totals)
 	for i := range s.terms {
@@ -45,6 +46,7 @@ func (s *search) clusters(settings Settings) error {
 		}
 		st.DF[t.term] = len(list)
 		t.weight = weightOf(settings, units, len(list), t.times)
+		highest += s.scorer.limit(t.weight)
 		for _, p := range list {
 			if p.frequency > 0 {
 				room.totals[p.number] += s.scorer.score(t.weight, p.frequency, uint32(lengths[p.number]))
@@ -52,18 +54,19 @@ func (s *search) clusters(settings Settings) error {
 		}
 	}
 	s.result.Statistics = st
+	s.top.start(max(s.query.K, 0), highest)
 	s.top.ordered = func(a, b place) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
-	least := s.top.least()
 	for number, total := range room.totals {
 		if total > 0 {
 			s.result.Scored++
-			if total >= least {
+			if total >= s.top.least {
 				s.top.offer(place{score: total, unit: uint32(number)})
-				least = s.top.least()
 			}
 		}
 	}
-	for _, p := range s.top.sorted() {
+	s.top.sort()
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
+	for _, p := range s.top.places {
 		s.result.Hits = append(s.result.Hits, Hit{
 			Cluster: table.ids[p.unit], Score: p.score.float(), Tokens: int(lengths[p.unit]),
 		})

@@ -35,7 +35,9 @@ func (s *search) partial(segment int, live []*cursor) {
 		}
 		if total > 0 {
 			s.result.Scored++
-			s.top.offer(place{total, int32(segment), entry})
+			if total >= s.top.least {
+				s.top.offer(place{total, int32(segment), entry})
+			}
 		}
 	}
 }

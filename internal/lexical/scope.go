@@ -26,39 +26,40 @@ type scope struct {
 // span is a range of ordinals.
 type span struct{ first, end uint32 }
 
-// scopes finds what counts in each segment. partial says that documents may
+// setScopes finds what counts in each segment. partial says that documents may
 // count in part.
-func (v *View) scopes(q *Query, c *StatisticsCache, l *life) (scopes []scope, partial bool, err error) {
-	visible, err := v.visible(c, l, q.Groups, q.Versions, false)
+func (s *search) setScopes() (partial bool, err error) {
+	v, within := s.view, s.query.Within
+	visible, err := v.visible(s.cache, s.life, s.query.Groups, s.query.Versions, false)
 	if err != nil {
-		return nil, false, err
+		return false, err
 	}
-	scopes = make([]scope, len(v.Segments))
-	for i := range scopes {
-		scopes[i].entries = visible[i]
+	for _, entries := range visible {
+		s.scopes = append(s.scopes, scope{entries: entries})
 	}
-	if q.Within == nil {
-		return scopes, false, nil
+	if within == nil {
+		return false, nil
 	}
-	for ref, is := range q.Within.Sections {
+	for ref, is := range within.Sections {
 		if is && ref.Passage >= 0 {
-			return nil, false, errors.New("a search within a passage")
+			return false, errors.New("a search within a passage")
 		}
 		partial = partial || is && ref.Section >= 0
 	}
-	partial = partial || len(q.Within.Clusters) > 0
+	partial = partial || len(within.Clusters) > 0
 	var table *clusterTable
-	if len(q.Within.Clusters) > 0 {
-		table = c.clusterTable(v, l)
+	if len(within.Clusters) > 0 {
+		table = s.cache.clusterTable(v, s.life)
 	}
-	for i := range scopes {
-		scopes[i].narrow(v.Segments[i].Directory, q.Within)
+	for i := range s.scopes {
+		scope := &s.scopes[i]
+		scope.narrow(v.Segments[i].Directory, within)
 		if table != nil {
-			scopes[i].narrowToClusters(v.Segments[i].Directory, table, i, q.Within.Clusters)
+			scope.narrowToClusters(v.Segments[i].Directory, table, i, within.Clusters)
 		}
-		scopes[i].sections = joined(scopes[i].sections, 0)
+		scope.sections = joined(scope.sections, 0)
 	}
-	return scopes, partial, nil
+	return partial, nil
 }
 
 func (s *scope) sees(entry int) bool { return s.entries == nil || s.entries.Has(entry) }
@@ -116,9 +117,9 @@ func joined(ranges []span, gap uint32) []span {
 	return out
 }
 
-// ranges lists the ranges of units to search, and says whether units in them
-// may be invisible.
-func (s *scope) ranges(d *Directory, z zoom) (ranges []span, mixed bool) {
+// ranges adds the ranges of units to search to ranges, and says whether units in
+// them may be invisible.
+func (s *scope) ranges(d *Directory, z zoom, ranges []span) (_ []span, mixed bool) {
 	if s.within {
 		for _, r := range s.sections {
 			switch z {
@@ -132,7 +133,7 @@ func (s *scope) ranges(d *Directory, z zoom) (ranges []span, mixed bool) {
 		return ranges, false
 	}
 	if s.entries == nil {
-		return []span{{0, uint32(d.units(z))}}, false
+		return append(ranges, span{0, uint32(d.units(z))}), false
 	}
 	n := d.Len()
 	for e := s.entries.next(0, n); e < n; {

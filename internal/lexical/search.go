@@ -1,8 +1,9 @@
 package lexical
 
 import (
-	"cmp"
 	"fmt"
+	"slices"
+	"sync"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -23,11 +24,32 @@ type search struct {
 	life    *life
 	zoom    zoom
 	terms   []queryTerm
-	scopes  []scope
+	cursors []*cursor // by term
+	scopes  []scope   // by segment
 	scorer  scorer
 	top     top
+	window  window
 	result  Result
-	cursors []*cursor // by term
+}
+
+var searches = sync.Pool{New: func() any {
+	s := new(search)
+	s.window.s = s
+	return s
+}}
+
+// release gives the search back to the pool, without what it points to.
+func (s *search) release() {
+	for _, c := range s.cursors {
+		c.release()
+	}
+	clear(s.cursors)
+	clear(s.terms)
+	clear(s.scopes)
+	s.terms, s.cursors, s.scopes = s.terms[:0], s.cursors[:0], s.scopes[:0]
+	s.view, s.query, s.cache, s.life, s.result, s.top.ordered = nil, nil, nil, nil, Result{}, nil
+	s.window.release()
+	searches.Put(s)
 }
 
 // Search finds the K best units, exactly. The view must hold the pages of
@@ -43,7 +65,9 @@ func Search(v *View, q Query) (Result, error) {
 	if len(q.Terms) > maxTerms {
 		return Result{}, fmt.Errorf("a query of %d terms; %d is the most", len(q.Terms), maxTerms)
 	}
-	s := search{view: v, query: &q, cache: v.cache(), top: top{k: max(q.K, 0)}}
+	s := searches.Get().(*search)
+	defer s.release()
+	s.view, s.query, s.cache = v, &q, v.cache()
 	s.life = s.cache.lifeOf(v)
 	switch q.Unit {
 	case schema.UnitPassage:
@@ -56,10 +80,9 @@ func Search(v *View, q Query) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("a search for units of %q", q.Unit)
 	}
-	defer s.close()
 	s.listTerms()
-	var partial bool
-	if s.scopes, partial, err = v.scopes(&q, s.cache, s.life); err != nil {
+	partial, err := s.setScopes()
+	if err != nil {
 		return Result{}, err
 	}
 	if q.Unit == schema.UnitCluster {
@@ -72,20 +95,24 @@ func Search(v *View, q Query) (Result, error) {
 
 // listTerms lists the query's terms.
 func (s *search) listTerms() {
-	numbers := make(map[string]int, len(s.query.Terms))
+	const few = 16
+	numbers := map[string]int{} // of the terms behind the first few
+next:
 	for _, t := range s.query.Terms {
+		for i := range s.terms[:min(few, len(s.terms))] {
+			if s.terms[i].term == t {
+				s.terms[i].times++
+				continue next
+			}
+		}
 		if i, ok := numbers[t]; ok {
 			s.terms[i].times++
 			continue
 		}
-		numbers[t] = len(s.terms)
+		if len(s.terms) >= few {
+			numbers[t] = len(s.terms)
+		}
 		s.terms = append(s.terms, queryTerm{term: t, times: 1})
-	}
-}
-
-func (s *search) close() {
-	for _, c := range s.cursors {
-		c.release()
 	}
 }
 
@@ -100,38 +127,39 @@ func (s *search) nested(settings Settings, partial bool) error {
 		st.Average = float64(s.life.lengths[s.zoom]) / float64(units)
 	}
 	s.scorer = newScorer(settings, st.Average)
+	highest := score(0)
 	for i := range s.terms {
 		t := &s.terms[i]
 		df := t.lists.df[s.zoom]
 		st.DF[t.term] = df
 		t.weight = weightOf(settings, units, df, t.times)
+		highest += s.scorer.limit(t.weight)
 		c := cursors.Get().(*cursor)
 		c.weight = t.weight
 		s.cursors = append(s.cursors, c)
 	}
 	s.result.Statistics = st
-	if s.top.k == 0 {
+	if s.query.K <= 0 {
 		return nil
 	}
+	s.top.start(s.query.K, highest)
 	s.top.ordered = s.ordered
-	w := windows.Get().(*window)
-	defer w.release()
-	w.s = s
 	for _, i := range s.life.order {
-		if err := s.segment(w, i, partial); err != nil {
+		if err := s.segment(i, partial); err != nil {
 			return err
 		}
 	}
-	places := s.top.sorted()
-	s.result.Hits = make([]Hit, len(places))
-	for i, p := range places {
-		s.result.Hits[i] = Hit{Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p)}
+	s.top.sort()
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
+	for _, p := range s.top.places {
+		s.result.Hits = append(s.result.Hits, Hit{Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p)})
 	}
 	return nil
 }
 
 // segment searches a segment.
-func (s *search) segment(w *window, segment int, partial bool) error {
+func (s *search) segment(segment int, partial bool) error {
+	w := &s.window
 	view := &s.view.Segments[segment]
 	w.live = w.live[:0]
 	highest, blocks := score(0), 0
@@ -152,7 +180,7 @@ func (s *search) segment(w *window, segment int, partial bool) error {
 	}
 	if partial {
 		s.partial(segment, w.live)
-	} else if highest >= s.top.least() {
+	} else if highest >= s.top.least {
 		w.search(segment)
 	}
 	for _, c := range w.live {
@@ -163,21 +191,6 @@ func (s *search) segment(w *window, segment int, partial bool) error {
 	}
 	s.result.Pruned += blocks
 	return nil
-}
-
-// ordered compares places of the same score.
-func (s *search) ordered(a, b place) int {
-	if a.segment == b.segment {
-		d := s.view.Segments[a.segment].Directory
-		x, y := d.entryOf(s.zoom, a.unit), d.entryOf(s.zoom, b.unit)
-		if x == y {
-			return cmp.Compare(a.unit, b.unit)
-		}
-		if c := compareIDs(d.versions[x], d.versions[y]); c != 0 {
-			return c
-		}
-	}
-	return compareRefs(s.ref(a), s.ref(b))
 }
 
 func (s *search) ref(p place) Ref {

@@ -10,7 +10,6 @@ package lexical
 import (
 	"math/bits"
 	"slices"
-	"sync"
 )
 
 const (
@@ -31,6 +30,7 @@ type window struct {
 	directory *Directory
 	lengths   []uint32 // of units
 	unitOf    []uint32 // by slot; nil: a slot is the unit
+	ranges    []span   // of units
 	mixed     bool     // units in a range may be invisible
 
 	live   []*cursor // of the segment
@@ -42,14 +42,11 @@ type window struct {
 	runs       runs
 }
 
-var windows = sync.Pool{New: func() any { return new(window) }}
-
-// release gives the window back to the pool, without what it points to.
+// release lets go of what the window points to.
 func (w *window) release() {
-	w.s, w.directory, w.lengths, w.unitOf = nil, nil, nil, nil
+	w.directory, w.lengths, w.unitOf = nil, nil, nil
 	clear(w.live)
 	clear(w.active)
-	windows.Put(w)
 }
 
 // search offers the units of a segment, in which the terms of live are.
@@ -57,10 +54,9 @@ func (w *window) search(segment int) {
 	s := w.s
 	d := s.view.Segments[segment].Directory
 	w.segment, w.directory, w.lengths, w.unitOf = segment, d, d.lengths[s.zoom], d.unitOf(s.zoom)
-	var ranges []span
-	ranges, w.mixed = s.scopes[segment].ranges(d, s.zoom)
+	w.ranges, w.mixed = s.scopes[segment].ranges(d, s.zoom, w.ranges[:0])
 	size := uint32(min(windowUnits, max(64, windowSlots*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
-	for _, r := range ranges {
+	for _, r := range w.ranges {
 		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
 			if essential := w.essential(); essential < len(w.active) {
 				w.score(essential)
@@ -113,7 +109,7 @@ func (w *window) essential() (first int) {
 		}
 	}
 	sortByHighest(w.active)
-	least := w.s.top.least()
+	least := w.s.top.least
 	sum := score(0)
 	w.sums = append(w.sums[:0], 0)
 	for i, c := range w.active {
@@ -152,7 +148,7 @@ func (w *window) score(essential int) {
 	for _, c := range w.active[essential:] {
 		w.addAll(c)
 	}
-	least := w.s.top.least()
+	least := w.s.top.least
 	if essential == 0 {
 		w.s.result.Scored += w.count()
 	}
@@ -200,7 +196,7 @@ func (w *window) keep(least score) (n int) {
 // offer offers the units found, and forgets them.
 func (w *window) offer() {
 	top := &w.s.top
-	least := top.least()
+	least := top.least
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
@@ -219,7 +215,7 @@ func (w *window) offer() {
 				continue
 			}
 			top.offer(place{total, int32(w.segment), unit})
-			least = top.least()
+			least = top.least
 		}
 	}
 }
