@@ -25,7 +25,7 @@ type lexicalCommand struct {
 func (c *lexicalCommand) Run(ctx context.Context) error { return c.run(ctx, "lexical", c.measure) }
 
 const (
-	indexedAtOnce = 64   // documents: what a batch of ingestion has
+	indexedAtOnce = 256  // documents: what curation asks for
 	bleveBatch    = 2000 // passages, about as many
 )
 

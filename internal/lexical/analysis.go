@@ -7,9 +7,11 @@ package lexical
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
 
@@ -81,6 +83,33 @@ func (a *Analyzer) Terms(text string) []string {
 		i = end
 	}
 	return slices.Clip(w.terms)
+}
+
+// textsAtOnce is how many texts a processor takes at a time.
+const textsAtOnce = 32
+
+// TermsOfAll returns the terms of every text; all processors work on many texts.
+func (a *Analyzer) TermsOfAll(texts []string) [][]string {
+	out := make([][]string, len(texts))
+	var taken atomic.Int64
+	work := func() {
+		for {
+			end := int(taken.Add(textsAtOnce))
+			if end-textsAtOnce >= len(texts) {
+				return
+			}
+			for i := end - textsAtOnce; i < min(end, len(texts)); i++ {
+				out[i] = a.Terms(texts[i])
+			}
+		}
+	}
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(texts)/(2*textsAtOnce)) - 1 {
+		wait.Go(work)
+	}
+	work()
+	wait.Wait()
+	return out
 }
 
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }

@@ -7,11 +7,12 @@ package store
 import (
 	"context"
 	"fmt"
-	"maps"
+	"runtime"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
@@ -46,83 +47,119 @@ FROM sections s
 WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
 ORDER BY s.version_id, s.ordinal`
 
-	// maxBackfillBytes bounds what is read for one segment, but for a larger
+	// maxBackfillBytes bounds what is read for one call, but for a larger
 	// version: of uploaded files, which is about as much as of text.
 	maxBackfillBytes = 8 << 20
+	// The segments of one call, and the versions of each when it makes several.
+	maxBackfillSegments, minBackfillVersions = 4, 32
 )
 
-// BackfillLexical writes a segment of up to limit ready versions that the live
-// generation of a collection lacks in its index. It returns how many it wrote,
-// and how many are left. One that is gone is schema.ErrNotFound.
+// BackfillLexical writes up to limit ready versions that the live generation of
+// a collection lacks in its index: many of them as several segments, at the same
+// time. It returns how many it wrote, and how many are left. One that is gone is
+// schema.ErrNotFound.
 func (s *Store) BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error) {
 	var generation int
 	var language string
+	var versions []uuid.UUID
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
+		err := named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
+		if err != nil {
+			return err
+		}
+		versions, err = chooseUnindexed(ctx, tx, place{tenant, collection, generation}, limit)
+		return err
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("index collection %s: %w", collection, err)
 	}
-	at := place{tenant, collection, generation}
-	done, left, err = s.backfill(ctx, at, language, limit)
+	done, left, err = s.backfill(ctx, place{tenant, collection, generation}, language, versions)
 	if err != nil {
 		return 0, 0, fmt.Errorf("index generation %d of collection %s: %w", generation, collection, err)
 	}
 	return done, left, nil
 }
 
-func (s *Store) backfill(ctx context.Context, at place, language string, limit int) (done, left int, err error) {
+func (s *Store) backfill(ctx context.Context, at place, language string, versions []uuid.UUID) (done, left int, err error) {
 	analyzer, err := lexical.NewAnalyzer(language)
 	if err != nil {
 		return 0, 0, err
 	}
-	var texts map[uuid.UUID][][][]string
-	err = s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
-		versions, err := chooseUnindexed(ctx, tx, at, limit)
-		if err != nil || len(versions) == 0 {
+	parts := partsOf(versions, runtime.GOMAXPROCS(0))
+	written := make([]int, len(parts))
+	group, working := errgroup.WithContext(ctx)
+	for i, part := range parts {
+		group.Go(func() (err error) {
+			written[i], err = s.backfillSegment(working, at, analyzer, part)
 			return err
-		}
-		texts, err = storedTerms(ctx, tx, at, versions, analyzer)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, err
+	}
+	for _, n := range written {
+		done += n
+	}
+	err = s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, countUnindexedSQL, at.tenant, at.collection, at.generation).Scan(&left)
+	})
+	return done, left, err
+}
+
+// partsOf cuts versions into parts of about the same length, not many.
+func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
+	if len(versions) == 0 {
+		return nil
+	}
+	n := max(1, min(most, maxBackfillSegments, len(versions)/minBackfillVersions))
+	return slices.Collect(slices.Chunk(versions, (len(versions)+n-1)/n))
+}
+
+// backfillSegment writes a segment of those of some versions that lack their
+// postings still, and returns how many.
+func (s *Store) backfillSegment(ctx context.Context, at place, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
+	var texts map[uuid.UUID][][][]string
+	err = s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		texts, err = storedTerms(ctx, tx, at, wanted, analyzer)
 		return err
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	err = s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done = 0
 		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); err != nil {
 			return named(err, "collection", at.collection)
 		}
-		if len(texts) > 0 {
-			versions, err := ids(tx.Query(ctx, lockReadySQL, at.tenant, slices.Collect(maps.Keys(texts))))
-			if err != nil {
-				return fmt.Errorf("lock versions: %w", err)
-			}
-			versions, err = ids(tx.Query(ctx, stillUnindexedSQL, at.tenant, at.collection, at.generation, versions))
-			if err != nil {
-				return fmt.Errorf("find versions without postings: %w", err)
-			}
-			if len(versions) > 0 {
-				if err := indexStored(ctx, tx, at, versions, texts, analyzer); err != nil {
-					return err
-				}
-				// An older build kept no links; those inside the text come with the next upload.
-				var given linkRows
-				if err := given.addGiven(ctx, tx, at.tenant, versions); err != nil {
-					return err
-				}
-				if err := given.write(ctx, tx, at.tenant, at.collection); err != nil {
-					return err
-				}
-			}
-			done = len(versions)
+		versions, err := ids(tx.Query(ctx, lockReadySQL, at.tenant, wanted))
+		if err != nil {
+			return fmt.Errorf("lock versions: %w", err)
 		}
-		return tx.QueryRow(ctx, countUnindexedSQL, at.tenant, at.collection, at.generation).Scan(&left)
+		versions, err = ids(tx.Query(ctx, stillUnindexedSQL, at.tenant, at.collection, at.generation, versions))
+		if err != nil {
+			return fmt.Errorf("find versions without postings: %w", err)
+		}
+		if len(versions) == 0 {
+			return nil
+		}
+		if err := indexStored(ctx, tx, at, versions, texts, analyzer); err != nil {
+			return err
+		}
+		// An older build kept no links; those inside the text come with the next upload.
+		var given linkRows
+		if err := given.addGiven(ctx, tx, at.tenant, versions); err != nil {
+			return err
+		}
+		if err := given.write(ctx, tx, at.tenant, at.collection); err != nil {
+			return err
+		}
+		done = len(versions)
+		return nil
 	})
-	return done, left, err
+	return done, err
 }
 
-// chooseUnindexed chooses the versions of one segment.
+// chooseUnindexed chooses the versions of one call.
 func chooseUnindexed(ctx context.Context, tx pgx.Tx, at place, limit int) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, unindexedSQL, at.tenant, at.collection, at.generation, limit)
 	if err != nil {

@@ -63,16 +63,23 @@ func analyseIn(language string, docs []batch.Document) (analysed, error) {
 	if err != nil {
 		return analysed{}, err
 	}
-	out := analysed{language: language, sections: make(map[uuid.UUID][][][]string, len(docs))}
+	var texts []string
 	for _, d := range docs {
-		sections := make([][][]string, len(d.Text.Sections))
 		for i, sec := range d.Text.Sections {
 			for _, p := range sec.Passages {
 				if err := checkBounds(d.Version, i, p.Start, p.End, sec.Text); err != nil {
 					return analysed{}, err
 				}
-				sections[i] = append(sections[i], analyzer.Terms(sec.Text[p.Start:p.End]))
+				texts = append(texts, sec.Text[p.Start:p.End])
 			}
+		}
+	}
+	terms := analyzer.TermsOfAll(texts)
+	out := analysed{language: language, sections: make(map[uuid.UUID][][][]string, len(docs))}
+	for _, d := range docs {
+		sections := make([][][]string, len(d.Text.Sections))
+		for i, sec := range d.Text.Sections {
+			sections[i], terms = terms[:len(sec.Passages):len(sec.Passages)], terms[len(sec.Passages):]
 		}
 		out.sections[d.Version] = sections
 	}
