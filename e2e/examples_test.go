@@ -134,7 +134,7 @@ func checkAnswerFields(t *testing.T, answer []byte) {
 		t.Errorf("citations is no list: %s", top["citations"])
 	}
 	for _, c := range citations {
-		keys(t, "a citation", c, []string{"document", "title", "location", "quote"}, []string{"document_id", "span"})
+		keys(t, "a citation", c, []string{"document", "title", "location", "quote"}, []string{"document_id", "span", "answer"})
 		for _, name := range []string{"document", "title", "location", "quote"} {
 			var text string
 			// A format without titles has none.

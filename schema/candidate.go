@@ -75,6 +75,17 @@ type Citation struct {
 	Location   string    `json:"location"`
 	Quote      string    `json:"quote"`
 	Span       Span      `json:"span"`
+	// Answer is the part of the quote that answers by itself, where one was read
+	// out of it.
+	Answer ShortAnswer `json:"answer,omitzero"`
+}
+
+// ShortAnswer is bytes [Start, End) of a quote.
+type ShortAnswer struct {
+	Text       string  `json:"text"`
+	Start      int     `json:"start"`
+	End        int     `json:"end"`
+	Confidence float64 `json:"confidence"` // in [0, 1], that the quoted passage has the answer
 }
 
 // Usage is what an answer cost.

@@ -111,6 +111,9 @@ func printAnswer(a schema.Answer) {
 		}
 		fmt.Printf("\n  [%d] %s, %s\n", i+1, printable(title), printable(c.Location))
 		indent(os.Stdout, "      | ", c.Quote, 92)
+		if c.Answer.Text != "" {
+			fmt.Printf("      = %s (confidence %.2f)\n", printable(c.Answer.Text), c.Answer.Confidence)
+		}
 	}
 }
 

@@ -262,7 +262,7 @@ func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Questi
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: step(in), Task: wire.TaskAnswer, Question: q.Query.Text}
 	request.Deadline, _ = ctx.Deadline()
 	for _, c := range sent(found.Candidates) {
-		request.Passages = append(request.Passages, wire.LLMPassage{Title: c.Title, Location: c.Location, Text: c.Text})
+		request.Passages = append(request.Passages, wire.LLMPassage{Title: c.Title, Location: c.Location, Headings: c.HeadingPath, Text: c.Text})
 	}
 	if reply, err = a.generator.Complete(ctx, request); err != nil {
 		return wire.LLMReply{}, fmt.Errorf("generate the answer: %w", err)

@@ -47,10 +47,19 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 		}
 		citations = append(citations, schema.Citation{
 			Document: c.ExternalID, DocumentID: c.Document, Title: c.Title,
-			Location: sections[span.Section].Location(span.Start), Quote: text, Span: span,
+			Location: sections[span.Section].Location(span.Start), Quote: text, Span: span, Answer: short(quote, c.Text),
 		})
 	}
 	return citations, nil
+}
+
+// short is the answer inside a quote of text; none when it lies outside.
+func short(q wire.Quote, text string) schema.ShortAnswer {
+	a := q.Answer
+	if a.Start < q.Start || a.End > q.End || a.Start >= a.End {
+		return schema.ShortAnswer{}
+	}
+	return schema.ShortAnswer{Text: text[a.Start:a.End], Start: a.Start - q.Start, End: a.End - q.Start, Confidence: a.Confidence}
 }
 
 // locate finds quote, which begins at byte offset of the candidate's text, in

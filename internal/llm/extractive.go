@@ -1,9 +1,10 @@
 package llm
 
-// The provider "extractive": no language model. It scores every sentence of the
-// passages against the question, by the embeddings of the model server and by
-// the words they share, and quotes the best ones. It is what answers when no
-// key is set, and it cannot say anything that is not in the documents.
+// The provider "extractive": no language model. It quotes the sentences of the
+// passages that answer best. With a model pack that can read, reader.go finds
+// them; without, every sentence is scored against the question by the embeddings
+// of the model server and by the words they share (this file). It is what answers
+// when no key is set, and it cannot say anything that is not in the documents.
 
 import (
 	"cmp"
@@ -25,10 +26,13 @@ type Encoder interface {
 }
 
 // Extractive is the provider "extractive".
-type Extractive struct{ encoder Encoder }
+type Extractive struct {
+	encoder Encoder
+	reader  Reader
+}
 
-// NewExtractive makes the provider.
-func NewExtractive(e Encoder) *Extractive { return &Extractive{encoder: e} }
+// NewExtractive makes the provider; without a reader it scores sentences.
+func NewExtractive(e Encoder, r Reader) *Extractive { return &Extractive{encoder: e, reader: r} }
 
 // Name implements Provider.
 func (*Extractive) Name() string { return "extractive" }
@@ -69,6 +73,21 @@ type sentence struct {
 
 // Complete implements Provider.
 func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	if p.reader == nil {
+		return p.quote(ctx, r)
+	}
+	info, err := p.reader.Info(ctx)
+	switch {
+	case err != nil:
+		return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
+	case slices.Contains(info.Operations, wire.OpScore):
+		return p.read(ctx, r, info)
+	}
+	return p.quote(ctx, r)
+}
+
+// quote answers by the best sentences.
+func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	out := Completion{Model: "sentences"}
 	question := terms(r.Question)
 	found := candidates(r.Passages, question)

@@ -3,6 +3,7 @@ package llm_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -59,7 +60,7 @@ var works = []wire.LLMPassage{
 }
 
 func TestExtractiveQuotesTheSentenceThatAnswers(t *testing.T) {
-	p := llm.NewExtractive(encoder(t))
+	p := llm.NewExtractive(encoder(t), nil)
 	for question, want := range map[string]string{
 		"How many days of unused annual leave can I carry over into the next year?":   "You may carry over up to five days of unused annual leave into the next year.",
 		"To what torque are the head bolts of a KD-40 with a plastic head tightened?": "The head bolts of a KD-40 with a plastic head are tightened to 4.5 Nm.",
@@ -82,7 +83,7 @@ func TestExtractiveQuotesTheSentenceThatAnswers(t *testing.T) {
 }
 
 func TestExtractiveSaysWhenNothingFits(t *testing.T) {
-	p := llm.NewExtractive(encoder(t))
+	p := llm.NewExtractive(encoder(t), nil)
 	for _, question := range []string{"Which breeds of dog may employees bring to the office?", "How do I bake a sourdough loaf with rye flour?", "???", "zzqxv"} {
 		r := request(works)
 		r.Question = question
@@ -137,6 +138,7 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 		{"quotes without an answer", llm.Completion{Quotes: []wire.Quote{good}}, false, 0},
 		{"quotes from nowhere", llm.Completion{Text: "yes", Quotes: []wire.Quote{{Passage: 9, End: 1}, {Passage: -1, End: 1}, {Start: 5, End: 5}, {Start: 4, End: 9999}, {Start: -1, End: 2}}}, false, 0},
 		{"half a character", llm.Completion{Text: "yes", Quotes: []wire.Quote{{Passage: 2, Start: 0, End: 13}}}, false, 0},
+		{"an answer in a quote", llm.Completion{Text: "yes", Quotes: []wire.Quote{answered(2, 3, 0.5)}}, true, 1},
 	} {
 		g, err := llm.NewGateway(book{}, liar{Completion: c.said})
 		if err != nil {
@@ -144,6 +146,36 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 		}
 		reply := g.Complete(t.Context(), request(works))
 		if reply.Error != nil || reply.Supported != c.supported || len(reply.Quotes) != c.quotes || !c.supported && reply.Text != schema.NoAnswer || c.supported && reply.Text != "yes" {
+			t.Errorf("%s: got %+v", c.name, reply)
+		}
+	}
+}
+
+// answered is a quote of the first passage with an answer in it.
+func answered(start, end int, confidence float64) wire.Quote {
+	return wire.Quote{Start: 1, End: 8, Answer: wire.QuoteAnswer{Start: start, End: end, Confidence: confidence}}
+}
+
+func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		said wire.Quote
+		kept bool
+	}{
+		{"inside", answered(1, 8, 1), true},
+		{"before it", answered(0, 4, 0.5), false},
+		{"behind it", answered(4, 9, 0.5), false},
+		{"nothing", answered(4, 4, 0.5), false},
+		{"no probability", answered(2, 4, 1.5), false},
+		{"no number", answered(2, 4, math.NaN()), false},
+		{"half a character", wire.Quote{Passage: 2, Start: 0, End: 20, Answer: wire.QuoteAnswer{Start: 0, End: 13, Confidence: 1}}, false},
+	} {
+		g, err := llm.NewGateway(book{}, liar{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{c.said}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply := g.Complete(t.Context(), request(works))
+		if len(reply.Quotes) != 1 || (reply.Quotes[0].Answer == c.said.Answer) != c.kept || !c.kept && reply.Quotes[0].Answer != (wire.QuoteAnswer{}) {
 			t.Errorf("%s: got %+v", c.name, reply)
 		}
 	}

@@ -157,14 +157,20 @@ func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
 	return provider, nil
 }
 
-// hash identifies what is asked, whoever asks it and until when.
+// hash identifies what is asked, whoever asks it and until when. Headings follow
+// from the passages, and workers of before did not send them: without them a
+// request that such a worker began is known again.
 func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
+	passages := slices.Clone(r.Passages)
+	for i := range passages {
+		passages[i].Headings = nil
+	}
 	request, err := json.Marshal(struct {
 		Provider string
 		Task     wire.LLMTask
 		Question string
 		Passages []wire.LLMPassage
-	}{provider, r.Task, r.Question, r.Passages})
+	}{provider, r.Task, r.Question, passages})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
@@ -199,7 +205,8 @@ func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.
 	return reply, nil
 }
 
-// proved keeps the quotes that are text of a passage, each once.
+// proved keeps the quotes that are text of a passage, each once, and what lies in
+// them of their answers.
 func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 	var out []wire.Quote
 	for _, q := range quotes {
@@ -208,8 +215,15 @@ func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 		}
 		body := passages[q.Passage].Text
 		if q.Start < 0 || q.End > len(body) || q.Start >= q.End || !utf8.ValidString(body[q.Start:q.End]) ||
-			strings.TrimSpace(body[q.Start:q.End]) == "" || slices.Contains(out, q) {
+			strings.TrimSpace(body[q.Start:q.End]) == "" || slices.ContainsFunc(out, func(o wire.Quote) bool {
+			return o.Passage == q.Passage && o.Start == q.Start && o.End == q.End
+		}) {
 			continue
+		}
+		// Written so that a confidence that is no number is refused.
+		if a := q.Answer; a.Start < q.Start || a.End > q.End || a.Start >= a.End || !utf8.ValidString(body[a.Start:a.End]) ||
+			!(a.Confidence >= 0 && a.Confidence <= 1) {
+			q.Answer = wire.QuoteAnswer{}
 		}
 		out = append(out, q)
 	}

@@ -266,9 +266,11 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 		}
 		for i, c := range a.Citations {
 			if _, err := tx.Exec(ctx, `
-				INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-				in.Tenant, in.Question, i, c.DocumentID, c.Document, c.Title, c.Location, c.Span.Version, c.Span.Section, c.Span.Start, c.Span.End, c.Quote); err != nil {
+				INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote,
+				                       answer_start, answer_end, confidence)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+				in.Tenant, in.Question, i, c.DocumentID, c.Document, c.Title, c.Location, c.Span.Version, c.Span.Section, c.Span.Start, c.Span.End, c.Quote,
+				c.Answer.Start, c.Answer.End, c.Answer.Confidence); err != nil {
 				return err
 			}
 		}
@@ -348,14 +350,18 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 		return schema.Answer{}, err
 	}
 	rows, err := tx.Query(ctx, `
-		SELECT external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte
+		SELECT external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence
 		FROM citations WHERE tenant_id = $1 AND question_id = $2 ORDER BY ordinal`, tenant, question)
 	if err != nil {
 		return schema.Answer{}, err
 	}
 	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) {
 		var c schema.Citation
-		err := row.Scan(&c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End)
+		err := row.Scan(&c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End,
+			&c.Answer.Start, &c.Answer.End, &c.Answer.Confidence)
+		if a := &c.Answer; err == nil && 0 <= a.Start && a.Start < a.End && a.End <= len(c.Quote) {
+			a.Text = c.Quote[a.Start:a.End]
+		}
 		return c, err
 	})
 	a.Citations = emptyNotNull(a.Citations)

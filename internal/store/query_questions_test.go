@@ -205,7 +205,9 @@ func TestTheStepsOfAQuestion(t *testing.T) {
 	}
 	want := schema.Answer{Question: "How long?", Answer: "Long.", Supported: true, Plan: "naive", Trace: first.Trace,
 		Usage: schema.Usage{Provider: "p", InputTokens: 3}, Citations: []schema.Citation{{Document: "d.md", DocumentID: uuid.New(), Title: "T", Location: "A > B",
-			Quote: "Long.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 7}}}}
+			Quote: "Long.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 7}},
+			{Document: "e.md", DocumentID: uuid.New(), Quote: "Zwölf Jahre.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 15},
+				Answer: schema.ShortAnswer{Text: "Zwölf", End: 6, Confidence: 0.8125}}}}
 	must(q.SaveAnswer(t.Context(), in, want))
 	if err := q.SaveAnswer(t.Context(), in, want); !errors.Is(err, schema.ErrLostLease) {
 		t.Errorf("a second answer gave %v", err)

@@ -27,7 +27,9 @@ type Step struct {
 type LLMPassage struct {
 	Title    string `json:"title,omitempty"`
 	Location string `json:"location,omitempty"`
-	Text     string `json:"text"`
+	// Headings are the path of headings above it, the nearest one last.
+	Headings []string `json:"headings,omitempty"`
+	Text     string   `json:"text"`
 }
 
 // LLMRequest asks the gateway for one completion.
@@ -50,6 +52,16 @@ type Quote struct {
 	Passage int `json:"passage"`
 	Start   int `json:"start"` // bytes in the passage's text
 	End     int `json:"end"`
+	// Answer is the part of the quote that answers by itself, where the provider
+	// reads one out of it.
+	Answer QuoteAnswer `json:"answer,omitzero"`
+}
+
+// QuoteAnswer is bytes [Start, End) of a passage's text, inside a quote of it.
+type QuoteAnswer struct {
+	Start      int     `json:"start"`
+	End        int     `json:"end"`
+	Confidence float64 `json:"confidence"` // in [0, 1], that the passage has the answer
 }
 
 // LLMReply answers LLMRequest. Every quote has been checked against the

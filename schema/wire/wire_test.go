@@ -59,12 +59,13 @@ var samples = []any{
 			Statistics: map[string]float64{"lexical.passage.units": 9}}}},
 	wire.AskRequest{Envelope: wire.Header(), Query: query(), Question: id2, Deadline: at},
 	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive",
-		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4}}},
+		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4},
+			Answer: schema.ShortAnswer{Text: "ex", Start: 1, End: 3, Confidence: 0.5}}},
 		Trace:     []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
-		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Text: "text"}}, Provider: "openai", Deadline: at},
-	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4}}, Usage: schema.Usage{Provider: "openai", Model: "m"}},
+		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Deadline: at},
+	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}}, Usage: schema.Usage{Provider: "openai", Model: "m"}},
 }
 
 func query() wire.Query {

@@ -33,7 +33,8 @@ const grace = 20 * time.Second
 // New makes the gateway. The provider "extractive" is always there, for whoever
 // asks for it; which one answers by default is the settings' choice.
 func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
-	providers := []llm.Provider{llm.NewExtractive(modelclient.New(d.NATS, modelclient.Options{}))}
+	models := modelclient.New(d.NATS, modelclient.Options{})
+	providers := []llm.Provider{llm.NewExtractive(models, models)}
 	var parts []lifecycle.Service
 	if Provider(settings) == "openai" {
 		p, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: settings.LLMBaseURL, Key: settings.LLMAPIKey, Model: settings.LLMModel,

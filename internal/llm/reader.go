@@ -1,0 +1,185 @@
+package llm
+
+// The reader inside the provider "extractive": with a model pack that has a pair
+// model, answers are spans of the passages. The sentence that holds the best one
+// is quoted, and the span is the short answer in it.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Reader reads answers out of texts; the model server does.
+type Reader interface {
+	// Info says what the server's model pack can do, and its calibrated
+	// thresholds.
+	Info(ctx context.Context) (wire.ModelInfo, error)
+	// Score says of each text how well it answers the question and, with
+	// answers, which part of it does.
+	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
+}
+
+// How spans are chosen, on the scale of logits.
+const (
+	// spanWeight is what the logit of a span counts beside that of its passage
+	// having the answer.
+	spanWeight = 0.5
+	// rankLogit is what a span of the first passage gets on top, one of the
+	// second half of it, and so on.
+	rankLogit = 1.0
+	// nearLogit is how far below the best a further span may be.
+	nearLogit = 1.5
+	// readTokens are what a piece of a passage has at most, in tokens of
+	// internal/text: with its title it stays under the 384 that the model reads.
+	readTokens = 280
+	// maxRead bounds the pieces that are read for an answer.
+	maxRead = 256
+)
+
+// stretch is a piece of a passage as the reader gets it.
+type stretch struct {
+	passage int
+	piece   text.Range // in the passage
+	input   string     // in context
+	offset  int        // of the piece in input
+}
+
+// span is an answer that was read.
+type span struct {
+	quote wire.Quote
+	value float64
+}
+
+// read answers by the pair model.
+func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo) (Completion, error) {
+	stretches := stretchesOf(r.Passages)
+	out := Completion{Model: "reader/" + info.Pack}
+	if len(stretches) == 0 {
+		return out, nil
+	}
+	texts := make([]string, len(stretches))
+	out.InputTokens = text.CountTokens(r.Question)
+	for i, s := range stretches {
+		texts[i] = s.input
+		out.InputTokens += text.CountTokens(s.input)
+	}
+	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
+	var remote *schema.RemoteError
+	if errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question" {
+		return out, nil // it has no word to read texts for
+	}
+	if err != nil {
+		return Completion{}, fmt.Errorf("read %d passages: %w", len(r.Passages), err)
+	}
+	if len(scores) != len(texts) {
+		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
+	}
+	out.Model = "reader/" + model
+	spans := choose(r.Passages, stretches, scores, answerable(info))
+	bodies := make([]string, len(spans))
+	for i, s := range spans {
+		out.Quotes = append(out.Quotes, s.quote)
+		bodies[i] = r.Passages[s.quote.Passage].Text[s.quote.Start:s.quote.End]
+	}
+	out.Text = strings.Join(bodies, " ")
+	out.OutputTokens = text.CountTokens(out.Text)
+	return out, nil
+}
+
+// answerable is the logit of has_answer from which a passage answers: what the
+// pack was calibrated to for that, else for has_answer, else even odds.
+func answerable(info wire.ModelInfo) float64 {
+	for _, name := range []string{"answerable", "has_answer"} {
+		if x, ok := info.Calibrated[name]; ok {
+			return x
+		}
+	}
+	return 0
+}
+
+// stretchesOf cuts passages at the ends of sentences into pieces that the model
+// reads whole, each text once.
+func stretchesOf(passages []wire.LLMPassage) []stretch {
+	var out []stretch
+	seen := map[string]bool{}
+	for i, p := range passages {
+		var pieces []text.Range
+		tokens := 0
+		for _, s := range text.Sentences(p.Text) {
+			n := text.CountTokens(s.Of(p.Text))
+			if len(pieces) == 0 || tokens+n > readTokens {
+				pieces, tokens = append(pieces, text.Range{Start: s.Start}), 0
+			}
+			pieces[len(pieces)-1].End = s.End
+			tokens += n
+		}
+		for _, piece := range pieces {
+			piece = trim(p.Text, piece)
+			body := piece.Of(p.Text)
+			if body == "" || seen[body] {
+				continue
+			}
+			seen[body] = true
+			input, offset := text.InContext(p.Title, p.Headings, body)
+			if out = append(out, stretch{passage: i, piece: piece, input: input, offset: offset}); len(out) == maxRead {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// choose returns the best spans, best first: none when the model says of no
+// passage that it has the answer, or scores it as no number. Each is quoted with
+// the sentences that it lies in.
+func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
+	var all []span
+	for i, s := range stretches {
+		x := scores[i]
+		has := float64(x.HasAnswer)
+		if !(has >= least) || x.Answer == nil || math.IsNaN(float64(x.Answer.Score)) {
+			continue
+		}
+		// An answer in the title cannot be quoted from the passage.
+		start, end := x.Answer.Start-s.offset, x.Answer.End-s.offset
+		if start < 0 || start >= end || end > s.piece.End-s.piece.Start {
+			continue
+		}
+		answer := trim(passages[s.passage].Text, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
+		if answer.Start >= answer.End {
+			continue
+		}
+		whole := sentencesAround(passages[s.passage].Text, answer)
+		all = append(all, span{
+			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End,
+				Answer: wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: 1 / (1 + math.Exp(-has))}},
+			value: has + spanWeight*float64(x.Answer.Score) + rankLogit/float64(1+s.passage),
+		})
+	}
+	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(b.value, a.value) })
+	n := 0
+	for n < min(len(all), maxSentences) && all[n].value >= all[0].value-nearLogit {
+		n++
+	}
+	return all[:n]
+}
+
+// sentencesAround are the sentences of a text that a part of it lies in.
+func sentencesAround(s string, part text.Range) text.Range {
+	whole := part
+	for _, r := range text.Sentences(s) {
+		if r.Start < part.End && part.Start < r.End {
+			whole.Start, whole.End = min(whole.Start, r.Start), max(whole.End, r.End)
+		}
+	}
+	return trim(s, whole)
+}

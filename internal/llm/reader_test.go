@@ -1,0 +1,187 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// scriptedReader finds, in every text, the first of the answers that it was told,
+// with the logits that go with it. The real model is behind the gateway in
+// package queryworker's tests.
+type scriptedReader struct {
+	info    wire.ModelInfo
+	answers map[string]wire.PairScore
+	fail    error
+	fewer   bool
+	texts   []string
+}
+
+func (r *scriptedReader) Info(context.Context) (wire.ModelInfo, error) { return r.info, nil }
+
+func (r *scriptedReader) Score(_ context.Context, lane wire.Lane, _ string, texts []string, answers bool) ([]wire.PairScore, string, error) {
+	if lane != wire.LaneInteractive || !answers {
+		return nil, "", errors.New("not asked for answers now")
+	}
+	r.texts = append(r.texts, texts...)
+	out := make([]wire.PairScore, len(texts))
+	for i, text := range texts {
+		out[i] = wire.PairScore{HasAnswer: -5, Answer: &wire.AnswerSpan{Start: 0, End: 1, Score: -9}}
+		for answer, x := range r.answers {
+			if at := strings.Index(text, answer); at >= 0 && (answer != "" || x.Answer == nil) {
+				out[i] = x
+				if x.Answer != nil {
+					out[i].Answer = &wire.AnswerSpan{Start: at, End: at + len(answer), Score: x.Answer.Score}
+				}
+			}
+		}
+	}
+	if r.fewer {
+		out = out[1:]
+	}
+	return out, "scripted/1", r.fail
+}
+
+func reads(answers map[string]wire.PairScore) *scriptedReader {
+	return &scriptedReader{info: wire.ModelInfo{Pack: "scripted", Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}}, answers: answers}
+}
+
+func logits(hasAnswer, span float32) wire.PairScore {
+	return wire.PairScore{HasAnswer: hasAnswer, Answer: &wire.AnswerSpan{Score: span}}
+}
+
+func complete(t *testing.T, r llm.Reader, passages []wire.LLMPassage) llm.Completion {
+	t.Helper()
+	c, err := llm.NewExtractive(nil, r).Complete(t.Context(), request(passages))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
+	passages := []wire.LLMPassage{
+		{Title: "Pumps", Text: works[0].Text},
+		{Title: "Leave", Headings: []string{"Work", "Annual leave"}, Text: "\n " + works[1].Text},
+		{Title: "Kantine", Text: works[2].Text},
+	}
+	r := reads(map[string]wire.PairScore{"five days": logits(3, 8)})
+	c := complete(t, r, passages)
+	if c.Text != "You may carry over up to five days of unused annual leave into the next year." || len(c.Quotes) != 1 || c.Model != "reader/scripted/1" || c.InputTokens < 50 || c.OutputTokens < 10 {
+		t.Fatalf("got %+v", c)
+	}
+	q := c.Quotes[0]
+	body := passages[1].Text
+	if q.Passage != 1 || body[q.Start:q.End] != c.Text || body[q.Answer.Start:q.Answer.End] != "five days" || math.Abs(q.Answer.Confidence-0.952574) > 1e-6 {
+		t.Errorf("the quote is %+v", q)
+	}
+	if want := "Leave\nAnnual leave\nEvery employee"; len(r.texts) != 3 || !strings.HasPrefix(r.texts[1], want) {
+		t.Errorf("it read %q, not %q", r.texts, want)
+	}
+	// Characters of several bytes, and an answer over two sentences.
+	c = complete(t, reads(map[string]wire.PairScore{"öffnet um acht Uhr. Suppe": logits(2, 2)}), works)
+	if c.Text != works[2].Text || c.Quotes[0].Answer.Start != len("Die Kantine ") {
+		t.Errorf("got %+v", c)
+	}
+}
+
+func TestTheReaderChoosesByAllThatItKnows(t *testing.T) {
+	const torque, days, march, soup = "4.5 Nm", "25 days", "31 March", "am Freitag"
+	for _, x := range []struct {
+		name    string
+		answers map[string]wire.PairScore
+		want    []string
+	}{
+		{"has_answer", map[string]wire.PairScore{torque: logits(1, 4), soup: logits(5, 4)}, []string{soup}},
+		{"the span", map[string]wire.PairScore{torque: logits(2, 0), soup: logits(2, 9)}, []string{soup}},
+		{"the rank when they are equal", map[string]wire.PairScore{torque: logits(2, 4), soup: logits(2, 4)}, []string{torque, soup}},
+		{"what is near is quoted too", map[string]wire.PairScore{torque: logits(3, 4), days: logits(2.6, 4), soup: logits(1, 1)}, []string{torque, days}},
+		{"what has no answer is not", map[string]wire.PairScore{torque: logits(0.1, 0), soup: logits(-0.1, 2)}, []string{torque}},
+	} {
+		c := complete(t, reads(x.answers), works)
+		var got []string
+		for _, q := range c.Quotes {
+			got = append(got, works[q.Passage].Text[q.Answer.Start:q.Answer.End])
+		}
+		if fmt.Sprint(got) != fmt.Sprint(x.want) || strings.Count(c.Text, ".") == 0 {
+			t.Errorf("%s: got %q", x.name, got)
+		}
+	}
+}
+
+func TestTheReaderSaysWhenNothingAnswers(t *testing.T) {
+	five := map[string]wire.PairScore{"five days": logits(1, 4)}
+	for name, change := range map[string]func(*scriptedReader){
+		"below even odds":  func(r *scriptedReader) { r.answers = map[string]wire.PairScore{"five days": logits(-0.01, 9)} },
+		"below has_answer": func(r *scriptedReader) { r.info.Calibrated = map[string]float64{"has_answer": 1.1} },
+		"below answerable": func(r *scriptedReader) { r.info.Calibrated = map[string]float64{"has_answer": -2, "answerable": 1.1} },
+		"a question without words": func(r *scriptedReader) {
+			r.fail = fmt.Errorf("x: %w", &schema.RemoteError{Code: schema.CodeInvalid, Field: "question"})
+		},
+		"an answer in the title": func(r *scriptedReader) { r.answers = map[string]wire.PairScore{"Handbook": logits(5, 9)} },
+		"no span":                func(r *scriptedReader) { r.answers = map[string]wire.PairScore{"": {HasAnswer: 5}} },
+		"no number": func(r *scriptedReader) {
+			r.answers = map[string]wire.PairScore{"five days": logits(float32(math.NaN()), 9)}
+		},
+		"a span that is no number": func(r *scriptedReader) {
+			r.answers = map[string]wire.PairScore{"five days": logits(5, float32(math.NaN()))}
+		},
+	} {
+		r := reads(five)
+		change(r)
+		passages := []wire.LLMPassage{{Title: "Handbook", Text: works[1].Text}}
+		if c := complete(t, r, passages); c.Text != "" || len(c.Quotes) != 0 {
+			t.Errorf("%s: got %+v", name, c)
+		}
+	}
+	r := reads(five)
+	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9}
+	if c := complete(t, r, works); c.Text == "" {
+		t.Error("what is above its own threshold was refused")
+	}
+}
+
+func TestTheReaderReadsLongPassagesInPieces(t *testing.T) {
+	filler := strings.Repeat("Words that say nothing at all. ", 60)
+	passages := []wire.LLMPassage{{Text: filler + "The needle is here."}, {Text: filler + "The needle is here."}}
+	r := reads(map[string]wire.PairScore{"needle": logits(3, 5)})
+	c := complete(t, r, passages)
+	if c.Text != "The needle is here." || len(r.texts) != 2 || len(c.Quotes) != 1 {
+		t.Errorf("of %d texts it made %q", len(r.texts), c.Text)
+	}
+	if c := complete(t, r, []wire.LLMPassage{{Text: " \n "}}); c.Text != "" || c.Model != "reader/scripted" {
+		t.Errorf("nothing gave %+v", c)
+	}
+}
+
+func TestAReaderThatFails(t *testing.T) {
+	r := reads(nil)
+	r.fail = context.DeadlineExceeded
+	if _, err := llm.NewExtractive(nil, r).Complete(t.Context(), request(works)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	r = reads(nil)
+	r.fewer = true
+	if _, err := llm.NewExtractive(nil, r).Complete(t.Context(), request(works)); err == nil || !strings.Contains(err.Error(), "2 scores for 3 texts") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A pack without a pair model has its sentences scored.
+func TestWithoutAPairModelSentencesAreScored(t *testing.T) {
+	r := reads(map[string]wire.PairScore{"31 March": logits(9, 9)})
+	r.info.Operations = []wire.ModelOp{wire.OpEncode}
+	q := request(works)
+	q.Question = "How many days of unused annual leave can I carry over into the next year?"
+	c, err := llm.NewExtractive(encoder(t), r).Complete(t.Context(), q)
+	if err != nil || !strings.HasPrefix(c.Text, "You may carry over") || !strings.HasPrefix(c.Model, "sentences/") || c.Quotes[0].Answer != (wire.QuoteAnswer{}) {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
