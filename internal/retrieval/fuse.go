@@ -31,7 +31,8 @@ type fuse struct {
 // keep stay, H in the paper; 0 is all. The rest follows in its order, unread,
 // unless keep drops it.
 //
-// A candidate longer than the model reads counts as its best piece, as in score.
+// The candidates below what the fuser reads together follow unread too. One
+// longer than the model reads counts as its best piece, as in score.
 // An optional stage is skipped when the model pack has no fuser.
 func readFuse(p *parameters) stage {
 	return fuse{lr: p.whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.whole("depth", 100, 1, 500),
@@ -54,15 +55,34 @@ func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) 
 		out.why = skip
 		return out, err
 	}
-	head, tail := cut(in.items, s.depth)
-	inputs, err := t.inputs(ctx, head, in.unit, pieces{most: s.pieces, cut: packed, joined: true})
+	depth := s.depth
+	inputs, err := t.inputs(ctx, in.items[:min(depth, len(in.items))], in.unit, pieces{most: s.pieces, cut: packed, joined: true})
 	if err != nil {
 		return outcome{}, err
 	}
+	most, err := t.pack.limit(ctx, wire.OpFuse)
+	if err != nil {
+		return outcome{}, err
+	}
+	over := ""
+	if most > 0 && len(inputs) > most {
+		over = fmt.Sprintf("the fuser reads %d of %d texts together", most, len(inputs))
+		depth = max(1, inputs[most].of) // a candidate is read whole or not at all, but for the first
+		inputs = inputs[:most]
+		for depth < inputs[len(inputs)-1].of+1 {
+			inputs = inputs[:len(inputs)-1]
+		}
+	}
+	head, tail := cut(in.items, depth)
 	var scores []float32
 	var model string
 	if len(inputs) > 0 {
-		if scores, model, err = t.Readers.Fuse(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), s.lr, s.withQuestion); err != nil {
+		scores, model, err = t.Readers.Fuse(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), s.lr, s.withQuestion)
+		if noWord(err) {
+			out.why = noWordWhy
+			return out, nil
+		}
+		if err != nil {
 			return outcome{}, fmt.Errorf("fuse %d texts: %w", len(inputs), err)
 		}
 	}
@@ -88,7 +108,7 @@ func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) 
 		out.items = append(out.items, c.scored("fuse", float64(scores[j])))
 	}
 	rank(out.items)
-	out.why = join(fmt.Sprintf("%d candidates in %d texts, fused%s", len(out.items), len(inputs), by(model)), spread(out.items, "fuse"))
+	out.why = join(fmt.Sprintf("%d candidates in %d texts, fused%s", len(out.items), len(inputs), by(model)), spread(out.items, "fuse"), over)
 	out.items = append(out.items, behind(out.items, head, tail, "fuse")...)
 	kept, rest := cut(out.items, s.keep)
 	out.items = kept

@@ -3,6 +3,8 @@ package retrieval_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 func TestFuseKeepsWhatAnAnswerDrawsOn(t *testing.T) {
@@ -20,6 +22,29 @@ func TestFuseKeepsWhatAnAnswerDrawsOn(t *testing.T) {
 	got = c.run(t, "- lexical\n- fuse: {depth: 2, keep: 0}")
 	want(t, "the rest follows in its order", places(got), []string{"a/0/1", "a/0/0", "a/0/2", "a/0/3", "a/0/4", "a/0/5"})
 	want(t, "equal ones by place", places(read(1, 1, 1).run(t, "- lexical\n- fuse")), []string{"a/0/0", "a/0/1", "a/0/2"})
+}
+
+func TestFuseReadsNoMoreThanTheModelTakes(t *testing.T) {
+	c := read(1, 5, 3, 2, 4, 9)
+	c.readers.info.Limits = map[wire.ModelOp]int{wire.OpFuse: 3}
+	got := c.run(t, "- lexical\n- fuse: {keep: 0}")
+	want(t, "three", places(got), []string{"a/0/1", "a/0/2", "a/0/0", "a/0/3", "a/0/4", "a/0/5"})
+	if why := got.Trace[1].Why; !strings.Contains(why, "the fuser reads 3 of 6 texts together") {
+		t.Errorf("it says %q", why)
+	}
+	// A candidate of several pieces is read whole or not at all, but for the first.
+	filler := strings.Repeat("Words that say nothing at all. ", 60)
+	for p := range 2 {
+		c.documents[0].sections[0][1+p] = filler
+	}
+	c.run(t, "- lexical\n- fuse: {keep: 0}")
+	want(t, "the second is whole", len(c.readers.fused[1]), 3)
+	c.documents[0].sections[0][0] = filler
+	c.run(t, "- lexical\n- fuse: {keep: 0}")
+	want(t, "the second is not", len(c.readers.fused[2]), 2)
+	c.readers.info.Limits[wire.OpFuse] = 1
+	c.run(t, "- lexical\n- fuse: {keep: 0}")
+	want(t, "the first is cut", len(c.readers.fused[3]), 1)
 }
 
 func TestFuseReadsLongUnitsInPieces(t *testing.T) {

@@ -5,6 +5,7 @@ package retrieval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,6 +86,21 @@ func packName(info wire.ModelInfo) string {
 	}
 	return fmt.Sprintf("the model pack %s %s", info.Pack, info.Version)
 }
+
+// limit is how many things an operation takes at once; 0: the pack does not say.
+func (p *pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
+	info, err := p.describe(ctx, packFresh)
+	return info.Limits[op], err
+}
+
+// noWord reports whether a model refused a question because it has no word to
+// read texts for: then there is nothing to rank by.
+func noWord(err error) bool {
+	var remote *schema.RemoteError
+	return errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question"
+}
+
+const noWordWhy = "the model knows no word of the question"
 
 // needs fails, naming the plan, when the pack lacks an operation. An optional
 // stage is skipped instead: skip says why.

@@ -63,6 +63,10 @@ func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error
 	}
 	head, tail := cut(in.items, s.depth)
 	read, err := t.scored(ctx, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride)}, score{by: byPreferSum}.of)
+	if noWord(err) {
+		out.why = noWordWhy
+		return out, nil
+	}
 	if err != nil {
 		return outcome{}, err
 	}

@@ -99,6 +99,10 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	}
 	head, tail := cut(in.items, s.depth)
 	read, err := t.scored(ctx, head, in.unit, pieces{most: s.pieces, cut: packed, joined: true}, s.of)
+	if noWord(err) {
+		out.why = noWordWhy
+		return out, nil
+	}
 	if err != nil {
 		return outcome{}, err
 	}

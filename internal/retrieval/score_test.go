@@ -202,6 +202,24 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 	}
 }
 
+func TestAQuestionWithoutAWordIsNotRead(t *testing.T) {
+	for _, stage := range []string{"score", "fuse", "reduce"} {
+		c := read(1, 2, 3)
+		c.readers.fail = fmt.Errorf("model server: %w", &schema.RemoteError{Code: schema.CodeInvalid, Field: "question", Message: "no word"})
+		c.readers.described = true
+		got := c.run(t, "- lexical\n- "+stage)
+		want(t, stage, places(got), []string{"a/0/0", "a/0/1", "a/0/2"})
+		want(t, stage+" says", got.Trace[1].Why, "the model knows no word of the question")
+	}
+}
+
+// TestThePackIsDescribedOnce: not for every stage of every question.
+func TestThePackIsDescribedOnce(t *testing.T) {
+	c := read(1, 2, 3)
+	c.run(t, "- lexical\n- score\n- fuse\n- score: {by: has_answer}\n- reduce")
+	want(t, "asked", c.readers.infos, 1)
+}
+
 func TestAPackWithoutTheGraph(t *testing.T) {
 	for stage, lacks := range map[string]string{"score": "score", "fuse": "fuse", "reduce": "score and detect"} {
 		for name, readers := range map[string]*scriptedReaders{"no server": nil, "an old pack": {info: wire.ModelInfo{Pack: "old", Version: "1.0.0", Operations: []wire.ModelOp{wire.OpEncode}}}} {

@@ -21,7 +21,9 @@ type scriptedReaders struct {
 	fuse   func(text string) float32
 	enough func(pairs [][2]float32) float32
 	fail   error
-	fewer  bool // one score less than texts
+	// described has Info succeed though the rest fails.
+	described bool
+	fewer     bool // one score less than texts
 
 	infos     int
 	scored    [][]string // texts of each request
@@ -46,6 +48,9 @@ func everyOp(f func(text string) float32) *scriptedReaders {
 
 func (r *scriptedReaders) Info(context.Context) (wire.ModelInfo, error) {
 	r.infos++
+	if r.described {
+		return r.info, nil
+	}
 	return r.info, r.fail
 }
 
