@@ -48,10 +48,15 @@ type Health struct {
 
 // Model is which model pack runs, and how.
 type Model struct {
-	ModelPack      string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"Folder of the model pack; the one shipped when empty."`
+	ModelPack      string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"Folder of the model pack, for 'sluice' also the name of an added one; when empty the one that 'sluice models use' chose, else the one shipped."`
 	ModelProvider  string `env:"SLUICE_MODEL_PROVIDER" default:"cpu" enum:"cpu,cuda" help:"Where graphs run: ${enum}."`
 	ModelThreads   int    `env:"SLUICE_MODEL_THREADS" default:"0" help:"Threads of one graph's run; 0 is half of the cores."`
 	ONNXRuntimeLib string `name:"onnxruntime-lib" env:"SLUICE_ONNXRUNTIME_LIB" placeholder:"FILE" help:"The ONNX Runtime library; searched for when empty."`
+}
+
+// Hub is where models are fetched from, when somebody adds one.
+type Hub struct {
+	HubURL string `name:"hub-url" env:"SLUICE_HUB_URL" placeholder:"URL" help:"Address of a hub in Hugging Face's layout, for 'sluice models add hf:...'; nothing is fetched without it."`
 }
 
 // Parse bounds the parsing of one file.
@@ -66,6 +71,7 @@ type Parse struct {
 // Ingest is how documents are taken through their stages.
 type Ingest struct {
 	IngestBatches    int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open."`
+	IngestBeside     int           `name:"ingest-batches-beside-searches" env:"SLUICE_INGEST_BATCHES_BESIDE_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores."`
 	IngestBatchSize  int           `env:"SLUICE_INGEST_BATCH_SIZE" default:"64" help:"Versions in a batch at most."`
 	IngestBatchBytes int64         `env:"SLUICE_INGEST_BATCH_BYTES" default:"1048576" help:"Bytes in a batch at most; a larger document is a batch of its own."`
 	IngestBatchWait  time.Duration `env:"SLUICE_INGEST_BATCH_WAIT" default:"200ms" help:"How long a batch waits to fill."`
@@ -106,6 +112,7 @@ type HTTP struct {
 	Listen     string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
 	MaxUpload  int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
 	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
+	TenantOpen int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
 }
 
 // Client is how the command-line tool finds a server.

@@ -40,9 +40,15 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 
 func (s *server) routeQuestions() {
 	tags := []string{"Questions"}
-	route(s, huma.Operation{OperationID: "search", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags},
+	crowded := []int{http.StatusTooManyRequests}
+	route(s, huma.Operation{OperationID: "search", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags, Errors: crowded},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
 			begin := time.Now()
+			leave, err := s.open.enter(p.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 			q, err := s.resolve(ctx, &p, in.Body)
 			if err != nil {
 				return nil, err
@@ -57,8 +63,13 @@ func (s *server) routeQuestions() {
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})
-	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags},
+	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags, Errors: crowded},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Answer], error) {
+			leave, err := s.open.enter(p.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 			q, err := s.resolve(ctx, &p, in.Body)
 			if err != nil {
 				return nil, err

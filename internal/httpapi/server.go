@@ -21,6 +21,9 @@ import (
 type Options struct {
 	Version string
 	AskTime time.Duration // of a search or a synchronous question; 0: 2 minutes
+	// TenantOpen is how many searches and synchronous questions of one tenant are
+	// open at most; 0: 32.
+	TenantOpen int
 
 	Authenticator Authenticator
 	Collections   Collections
@@ -42,7 +45,8 @@ const uploadBody = 64 << 20
 
 type server struct {
 	Options
-	api huma.API
+	api  huma.API
+	open *admission
 }
 
 // New returns the handler of the whole API.
@@ -63,7 +67,7 @@ func New(o Options) http.Handler {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
-	s := &server{Options: o, api: humago.New(mux, config)}
+	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen)}
 	s.api.UseMiddleware(s.authenticate, s.idempotent)
 
 	s.routeCollections()

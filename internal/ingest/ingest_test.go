@@ -36,18 +36,19 @@ func TestOptionsNameTheWrongSetting(t *testing.T) {
 		t.Fatalf("the defaults: %v", err)
 	}
 	for name, change := range map[string]func(*ingest.Options){
-		"holder":             func(o *ingest.Options) { o.Holder = "" },
-		"ingest batches":     func(o *ingest.Options) { o.Batches = 0 },
-		"ingest batch size":  func(o *ingest.Options) { o.BatchVersions = 0 },
-		"ingest batch bytes": func(o *ingest.Options) { o.BatchBytes = 0 },
-		"ingest batch wait":  func(o *ingest.Options) { o.BatchWait = time.Minute },
-		"ingest lease":       func(o *ingest.Options) { o.Lease = time.Millisecond },
-		"ingest grace":       func(o *ingest.Options) { o.Grace = 2 * o.Lease },
-		"ingest requeue":     func(o *ingest.Options) { o.Requeue = 0 },
-		"ingest reconcile":   func(o *ingest.Options) { o.Reconcile = 0 },
-		"ingest poll":        func(o *ingest.Options) { o.Poll = 0 },
-		"ingest tries":       func(o *ingest.Options) { o.Tries = 0 },
-		"ingest parallel":    func(o *ingest.Options) { o.Parallel = 0 },
+		"holder":                         func(o *ingest.Options) { o.Holder = "" },
+		"ingest batches":                 func(o *ingest.Options) { o.Batches = 0 },
+		"ingest batches beside searches": func(o *ingest.Options) { o.Beside = 0 },
+		"ingest batch size":              func(o *ingest.Options) { o.BatchVersions = 0 },
+		"ingest batch bytes":             func(o *ingest.Options) { o.BatchBytes = 0 },
+		"ingest batch wait":              func(o *ingest.Options) { o.BatchWait = time.Minute },
+		"ingest lease":                   func(o *ingest.Options) { o.Lease = time.Millisecond },
+		"ingest grace":                   func(o *ingest.Options) { o.Grace = 2 * o.Lease },
+		"ingest requeue":                 func(o *ingest.Options) { o.Requeue = 0 },
+		"ingest reconcile":               func(o *ingest.Options) { o.Reconcile = 0 },
+		"ingest poll":                    func(o *ingest.Options) { o.Poll = 0 },
+		"ingest tries":                   func(o *ingest.Options) { o.Tries = 0 },
+		"ingest parallel":                func(o *ingest.Options) { o.Parallel = 0 },
 	} {
 		o := ingest.Defaults("holder")
 		change(&o)

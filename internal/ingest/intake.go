@@ -67,21 +67,20 @@ type intake struct {
 	options   Options
 
 	filling map[collectionKey]*group
-	sealed  []*group // full, waiting for a place
-	open    int
-	ended   chan struct{} // one value per batch that has ended
+	places  places
+	ended   chan uuid.UUID // the tenant of each batch that has ended
 	runners sync.WaitGroup
 }
 
 // NewIntake makes the intake.
-func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, o Options) (lifecycle.Service, error) {
+func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches Searches, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	return lifecycle.NewLoop("intake", nil, func(fetch, work context.Context) error {
 		pause := backoff{first: backoffFirst, most: backoffMost}
 		for fetch.Err() == nil {
-			err := takeIn(fetch, work, claims, workflows, js, streams, o, &pause)
+			err := takeIn(fetch, work, claims, workflows, js, streams, searches, o, &pause)
 			if fetch.Err() != nil {
 				break
 			}
@@ -94,7 +93,7 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 
 // takeIn runs the intake until it can't go on. The batches it has begun are
 // then at Temporal, and the messages without a batch are handed back.
-func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, o Options, pause *backoff) error {
+func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches Searches, o Options, pause *backoff) error {
 	if err := streams(fetch); err != nil {
 		return err
 	}
@@ -107,7 +106,7 @@ func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js 
 	}
 	in := intake{
 		claims: claims, workflows: workflows, consumer: consumer, options: o,
-		filling: map[collectionKey]*group{}, ended: make(chan struct{}),
+		filling: map[collectionKey]*group{}, places: newPlaces(o, searches), ended: make(chan uuid.UUID),
 	}
 	err = in.run(fetch, work, pause)
 	in.handBack(work)
@@ -134,12 +133,10 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 	defer func() { stopPull() }()
 	for {
 		in.seal(time.Now())
-		for in.open < in.options.Batches && len(in.sealed) > 0 {
-			next := in.sealed[0]
-			in.sealed = in.sealed[1:]
-			in.begin(fetch, work, next)
+		for g := in.places.next(time.Now()); g != nil; g = in.places.next(time.Now()) {
+			in.begin(fetch, work, g)
 		}
-		if messages == nil && len(in.sealed) == 0 && in.open < in.options.Batches {
+		if messages == nil && in.places.free(time.Now()) {
 			stopPull()
 			pulling, stop := context.WithTimeout(fetch, pullWait)
 			stopPull = stop
@@ -149,7 +146,8 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 			}
 			messages = pull.Messages()
 		}
-		timer := time.NewTimer(in.untilSeal(time.Now()))
+		now := time.Now()
+		timer := time.NewTimer(min(in.untilSeal(now), in.places.wait(now)))
 		select {
 		case <-fetch.Done():
 			timer.Stop()
@@ -165,8 +163,8 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 				break
 			}
 			in.take(work, msg)
-		case <-in.ended:
-			in.open--
+		case tenant := <-in.ended:
+			in.places.end(tenant)
 		case <-alive.C:
 			in.holdOn(work)
 		case <-timer.C:
@@ -194,7 +192,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	key := collectionKey{body.Tenant, body.Collection}
 	g := in.filling[key]
 	if g != nil && (len(g.items) >= in.options.BatchVersions || g.bytes+body.Bytes > in.options.BatchBytes) {
-		in.sealed = append(in.sealed, g)
+		in.places.sealed = append(in.places.sealed, g)
 		g = nil
 	}
 	if g == nil {
@@ -209,7 +207,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 func (in *intake) seal(now time.Time) {
 	for key, g := range in.filling {
 		if len(g.items) >= in.options.BatchVersions || g.bytes >= in.options.BatchBytes || now.Sub(g.since) >= in.options.BatchWait {
-			in.sealed = append(in.sealed, g)
+			in.places.sealed = append(in.places.sealed, g)
 			delete(in.filling, key)
 		}
 	}
@@ -237,7 +235,7 @@ func (in *intake) holdOn(ctx context.Context) {
 func (in *intake) handBack(ctx context.Context) {
 	in.eachWaiting(func(h held) { nak(ctx, h) })
 	clear(in.filling)
-	in.sealed = nil
+	in.places.sealed = nil
 }
 
 func (in *intake) eachWaiting(do func(held)) {
@@ -246,7 +244,7 @@ func (in *intake) eachWaiting(do func(held)) {
 			do(h)
 		}
 	}
-	for _, g := range in.sealed {
+	for _, g := range in.places.sealed {
 		for _, h := range g.items {
 			do(h)
 		}
@@ -261,14 +259,13 @@ func nak(ctx context.Context, h held) {
 
 // begin runs a batch in a goroutine of its own.
 func (in *intake) begin(fetch, work context.Context, g *group) {
-	in.open++
 	meters.open.Add(work, 1)
 	in.runners.Go(func() {
 		b := starter{claims: in.claims, workflows: in.workflows, options: in.options, group: g}
 		b.run(fetch, work)
 		meters.wait.Record(work, time.Since(g.since).Seconds())
 		meters.open.Add(work, -1)
-		in.ended <- struct{}{}
+		in.ended <- g.tenant
 	})
 }
 

@@ -35,6 +35,10 @@ const (
 	SearchSubject = "sluice.query.search"
 	AskSubject    = "sluice.query.ask"
 	LLMSubject    = "sluice.llm.complete"
+
+	// SearchingSubject is where query workers say, now and then and without a
+	// body, that somebody searches.
+	SearchingSubject = "sluice.query.searching"
 )
 
 // Queue groups of the services.

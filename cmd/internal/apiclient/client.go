@@ -133,6 +133,11 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 				return -1, p
 			}
 			return 0, p
+		case http.StatusTooManyRequests:
+			// A quota does not come back by waiting, and has no such header.
+			if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
+				return time.Duration(seconds) * time.Second, p
+			}
 		case http.StatusServiceUnavailable, http.StatusBadGateway:
 			seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 			return time.Duration(seconds) * time.Second, p

@@ -59,6 +59,32 @@ func TestProblemsAreErrorsAndNotRepeated(t *testing.T) {
 	}
 }
 
+// TestACrowdIsWaitedForAndAQuotaIsNot: both are 429; only the first says when to come again.
+func TestACrowdIsWaitedForAndAQuotaIsNot(t *testing.T) {
+	for _, retryAfter := range []string{"", "0"} {
+		calls := 0
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			if calls++; calls == 1 {
+				if retryAfter != "" {
+					w.Header().Set("Retry-After", retryAfter)
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			_, _ = io.WriteString(w, `{}`)
+		}))
+		c, err := New(server.URL, "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.WhoAmI(t.Context())
+		server.Close()
+		if again := retryAfter != ""; again != (err == nil) || again != (calls == 2) || !again && !IsStatus(err, http.StatusTooManyRequests) {
+			t.Errorf("Retry-After %q: %d calls, %v", retryAfter, calls, err)
+		}
+	}
+}
+
 func TestFindNeverSendsAKeyElsewhere(t *testing.T) {
 	data := t.TempDir()
 	if _, err := Find("", "", data); !errors.Is(err, schema.ErrUnavailable) {

@@ -51,6 +51,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
+		TenantOpen:    c.TenantOpen,
 		Authenticator: keys,
 		Collections:   d.Store,
 		Rebuilds:      d.Store,

@@ -49,6 +49,9 @@ func (s Settings) Options() ingest.Options {
 	o.BatchBytes, o.BatchWait = s.IngestBatchBytes, s.IngestBatchWait
 	o.Lease, o.Requeue, o.Reconcile = s.IngestLease, s.IngestRequeue, s.IngestReconcile
 	o.Grace = min(o.Grace, o.Lease)
+	if s.IngestBeside > 0 {
+		o.Beside = s.IngestBeside
+	}
 	if s.ParseWorkers > 0 {
 		o.Parallel = s.ParseWorkers
 	}
@@ -94,7 +97,8 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 	if err != nil {
 		return nil, err
 	}
-	intake, err := ingest.NewIntake(d.Store, batches{d.Temporal}, js, streams, o)
+	searches := newSearches(d.NATS)
+	intake, err := ingest.NewIntake(d.Store, batches{d.Temporal}, js, streams, searches, o)
 	if err != nil {
 		return nil, err
 	}
@@ -108,6 +112,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		stages(d.Temporal, activities, o),
 		curator(d.Temporal, curate.NewActivities(d.Store, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(d.Store, models, changed)),
 		relay,
+		searches,
 		intake,
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},

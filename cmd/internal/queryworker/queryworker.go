@@ -49,8 +49,10 @@ type worker struct {
 	engine   *retrieval.Engine
 	index    *lexical.Index
 	answerer *answer.Answerer
-	holder   string        // of leases
-	every    time.Duration // how often the reconciler looks
+	// searching is told of every search and question that somebody waits for.
+	searching *searching
+	holder    string        // of leases
+	every     time.Duration // how often the reconciler looks
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -90,9 +92,10 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index,
-		answerer: answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS}),
-		holder:   fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
-		every:    5 * time.Second,
+		answerer:  answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS}),
+		searching: &searching{nc: deps.NATS},
+		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
+		every:     5 * time.Second,
 	}, nil
 }
 

@@ -19,6 +19,8 @@ const (
 )
 
 func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchReply {
+	w.searching.tell()
+	defer w.searching.tell()
 	ctx, cancel := context.WithTimeout(ctx, w.settings.QueryTimeout)
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
@@ -43,6 +45,8 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 // ask answers a question that is stored already. Its text, plan and asker are
 // read from the store, as for an asynchronous one.
 func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
+	w.searching.tell()
+	defer w.searching.tell()
 	ctx, cancel := context.WithTimeout(ctx, longestAsk)
 	defer cancel()
 	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)

@@ -1,0 +1,33 @@
+package queryworker
+
+// This file tells ingestion that somebody searches. What is lost on the way costs time alone.
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// tellEvery is how often it is told at most.
+const tellEvery = 250 * time.Millisecond
+
+// searching tells that somebody searches.
+type searching struct {
+	nc   *nats.Conn
+	last atomic.Int64 // when it was told, in nanoseconds since 1970
+}
+
+// tell is called when a search begins and when it ends.
+func (s *searching) tell() {
+	now, last := time.Now().UnixNano(), s.last.Load()
+	if now-last < int64(tellEvery) || !s.last.CompareAndSwap(last, now) {
+		return
+	}
+	if err := s.nc.Publish(wire.SearchingSubject, nil); err != nil {
+		slog.Debug("cannot tell that somebody searches", "error", err)
+	}
+}
