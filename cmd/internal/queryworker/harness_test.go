@@ -89,6 +89,16 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	m, err := model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorldOf(t, m)
+}
+
+// newWorldOf is a world whose model server serves m.
+func newWorldOf(t *testing.T, m *inference.Model) *world {
+	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
 		Query:   config.Query{QueryConcurrency: 8, QueryTimeout: 20 * time.Second, QuestionLease: 30 * time.Second},
 		Streams: config.Streams{QueuePerTenant: 1000},
@@ -104,8 +114,6 @@ func newWorld(t *testing.T) *world {
 	w.client, err = durable.Dial(ctx, durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: t.Name()})
 	w.ok(err)
 	t.Cleanup(w.client.Close)
-	m, err := model()
-	w.ok(err)
 	w.run(inference.NewServer(w.nats, m, inference.ServerOptions{}))
 	w.model = modelclient.New(w.nats, modelclient.Options{})
 	created, err := w.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{

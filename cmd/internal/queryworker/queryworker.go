@@ -76,13 +76,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, err
 	}
 	index := lexical.NewIndex(deps.Store, settings.LexicalCache<<20)
-	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{
-		Model:   modelclient.New(deps.NATS, modelclient.Options{}),
-		Lexical: index,
-		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
-		Texts:   deps.Store.Reader(),
-		Links:   deps.Store.Reader(),
-	})
+	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index))
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +91,19 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
 	}, nil
+}
+
+// sources are what plans draw on.
+func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sources {
+	models := modelclient.New(deps.NATS, modelclient.Options{})
+	return retrieval.Sources{
+		Model:   models,
+		Readers: models,
+		Lexical: index,
+		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
+		Texts:   deps.Store.Reader(),
+		Links:   deps.Store.Reader(),
+	}
 }
 
 // service puts the parts together, in the order in which they start.

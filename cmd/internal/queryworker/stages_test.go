@@ -1,0 +1,218 @@
+package queryworker
+
+// The stages that have models read, and the reader behind answers, on real
+// parts: Postgres, NATS, and a model server with a graph for every operation.
+// The graphs are random, so what is tested is that every score is the model's
+// and every span stored text.
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/sluice-rag/sluice/internal/inference"
+	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// reading is a world whose model pack has all graphs.
+func reading(t *testing.T, change ...func(manifest string) string) *world {
+	t.Helper()
+	library, err := local.FindONNXRuntime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := inference.Open(inference.Options{Pack: inferencetest.Pack(t, change...), Library: library, Provider: "cpu", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := newWorldOf(t, m)
+	w.handbook()
+	return w
+}
+
+// plan runs stages for the question about leave.
+func (w *world) plan(stages string) (retrieval.Result, error) {
+	w.t.Helper()
+	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
+	w.ok(err)
+	engine, err := retrieval.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20)))
+	w.ok(err)
+	found, err := engine.Run(w.context(), wire.Query{Principal: w.principal, Collection: w.collection, Text: carryOver, K: 100, Explain: true})
+	if err != nil {
+		return found, err
+	}
+	for _, c := range found.Candidates {
+		for _, s := range c.Spans {
+			stored := scalar[string](w, `SELECT body FROM sections WHERE id = $1`, s.Section)
+			if len(c.Spans) == 1 && stored[s.Start:s.End] != c.Text {
+				w.t.Errorf("%s: the text is not its span's", stages)
+			}
+		}
+	}
+	return found, nil
+}
+
+// scores are what the model server says of candidates' own texts.
+func (w *world) scores(candidates []schema.Candidate) []wire.PairScore {
+	w.t.Helper()
+	texts := make([]string, len(candidates))
+	for i, c := range candidates {
+		texts[i], _ = text.InContext(c.Title, c.HeadingPath, c.Text)
+	}
+	out, _, err := w.model.Score(w.context(), wire.LaneBulk, carryOver, texts, false)
+	w.ok(err)
+	return out
+}
+
+func TestScoresAreTheModels(t *testing.T) {
+	w := reading(t)
+	for _, unit := range []string{"passage", "section", "document", "cluster"} {
+		found, err := w.plan("- lexical: {unit: " + unit + "}\n- score")
+		w.ok(err)
+		if len(found.Candidates) == 0 {
+			t.Fatalf("%s: nothing found", unit)
+		}
+		best := math.Inf(1)
+		for i, x := range w.scores(found.Candidates) {
+			c := found.Candidates[i]
+			if math.Abs(c.Scores["relevance"]-float64(x.Relevance)) > 1e-4 || math.Abs(c.Scores["has_answer"]-float64(x.HasAnswer)) > 1e-4 ||
+				math.Abs(c.Scores["llm_prefer"]-float64(x.LLMPrefer)) > 1e-4 || c.Score != c.Scores["relevance"] || c.Score > best {
+				t.Errorf("%s: candidate %d has %v, the model says %+v", unit, i, c.Scores, x)
+			}
+			best = c.Score
+		}
+		if why := found.Trace[1].Why; !strings.Contains(why, "by sluice-default/") {
+			t.Errorf("%s: it says %q", unit, why)
+		}
+	}
+}
+
+func TestFuseIsTheModels(t *testing.T) {
+	w := reading(t)
+	found, err := w.plan("- lexical: {unit: passage}\n- fuse: {keep: 0}")
+	w.ok(err)
+	order := slices.Clone(found.Candidates)
+	slices.SortStableFunc(order, func(a, b schema.Candidate) int { // as the search found them
+		return int(math.Copysign(1, b.Scores["lexical.passage"]-a.Scores["lexical.passage"]))
+	})
+	texts := make([]string, len(order))
+	for i, c := range order {
+		texts[i], _ = text.InContext(c.Title, c.HeadingPath, c.Text)
+	}
+	scores, _, err := w.model.Fuse(w.context(), wire.LaneBulk, carryOver, texts, 4, false)
+	w.ok(err)
+	for i, c := range order {
+		if math.Abs(c.Scores["fuse"]-float64(scores[i])) > 1e-4 {
+			t.Errorf("candidate %d has %g, the model says %g", i, c.Scores["fuse"], scores[i])
+		}
+	}
+	if len(order) < 2 {
+		t.Errorf("found %d", len(order))
+	}
+}
+
+func TestReduceIsTheModels(t *testing.T) {
+	w := reading(t)
+	found, err := w.plan("- lexical: {unit: section}\n- reduce: {sentences: 2}")
+	w.ok(err)
+	if len(found.Context) == 0 || !strings.Contains(found.Trace[1].Why, "0.600") { // the pack's threshold
+		t.Fatalf("the context is %v: %s", found.Context, found.Trace[1].Why)
+	}
+	var windows []schema.Candidate
+	for _, i := range found.Context {
+		c := found.Candidates[i]
+		if n := len(text.Sentences(c.Text)); n != 2 {
+			t.Errorf("the window %q has %d sentences", c.Text, n)
+		}
+		windows = append(windows, c)
+	}
+	for i, x := range w.scores(windows) {
+		if math.Abs(windows[i].Scores["prefer_sum"]-float64(x.HasAnswer+x.LLMPrefer)) > 1e-4 {
+			t.Errorf("window %d has %v, the model says %+v", i, windows[i].Scores, x)
+		}
+	}
+}
+
+func TestCalibratedIsWhatThePackHas(t *testing.T) {
+	w := reading(t)
+	found, err := w.plan("- lexical: {unit: passage}\n- score: {by: has_answer, least: calibrated}")
+	w.ok(err)
+	for _, c := range found.Candidates {
+		if c.Scores["has_answer"] < -1.5 { // the pack's threshold
+			t.Errorf("%g was kept", c.Scores["has_answer"])
+		}
+	}
+	for _, d := range found.Trace[1].Dropped {
+		if !strings.HasSuffix(d.Why, "below -1.500") {
+			t.Errorf("dropped as %q", d.Why)
+		}
+	}
+	if len(found.Candidates)+len(found.Trace[1].Dropped) == 0 {
+		t.Error("nothing was read")
+	}
+}
+
+// TestAPackWithoutAPairModel: the shipped one may have it, so a section less.
+func TestAPackWithoutAPairModel(t *testing.T) {
+	w := reading(t, func(manifest string) string {
+		return strings.Join(slices.DeleteFunc(strings.Split(manifest, "\n"), func(line string) bool { return strings.HasPrefix(line, "pair:") }), "\n")
+	})
+	_, err := w.plan("- lexical\n- score")
+	var field *schema.FieldError
+	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "has no graph for score") {
+		t.Errorf("got %v", err)
+	}
+	found, err := w.plan("- lexical\n- score: {optional: true}")
+	w.ok(err)
+	if len(found.Candidates) == 0 || !strings.HasPrefix(found.Trace[1].Why, "skipped") {
+		t.Errorf("got %+v", found.Trace)
+	}
+	w.everything()
+	if a, failure := w.askNow(w.context(), carryOver); failure != nil || !a.Supported || !strings.Contains(a.Answer, "five days") || !strings.HasPrefix(a.Usage.Model, "sentences/") {
+		t.Errorf("got %+v, %v", a, failure)
+	}
+}
+
+// TestAnswersAreReadOutOfPassages: with a threshold that lets everything pass, the
+// random reader names some span; it must be where it is said to be.
+func TestAnswersAreReadOutOfPassages(t *testing.T) {
+	w := reading(t, func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
+	w.everything()
+	a, failure := w.askNow(w.context(), carryOver)
+	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reader/sluice-default/") {
+		t.Fatalf("got %+v, %v", a, failure)
+	}
+	for _, c := range a.Citations {
+		short := c.Answer
+		if short.Text == "" || c.Quote[short.Start:short.End] != short.Text || short.Confidence <= 0 || short.Confidence >= 1 || !strings.Contains(a.Answer, c.Quote) {
+			t.Errorf("the citation is %+v", c)
+		}
+	}
+	in := w.ask(w.context(), carryOver, true)
+	j := w.await(in.Question, schema.JobAnswered)
+	if len(j.Result.Citations) != len(a.Citations) || j.Result.Citations[0].Answer != a.Citations[0].Answer {
+		t.Errorf("a job answers with %+v", j.Result.Citations)
+	}
+}
+
+func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
+	w := reading(t, func(manifest string) string { return manifest + "calibrated: {answerable: 1000}\n" })
+	w.everything()
+	if a, failure := w.askNow(w.context(), carryOver); failure != nil || a.Supported || a.Answer != schema.NoAnswer {
+		t.Errorf("got %+v, %v", a, failure)
+	}
+}
