@@ -59,7 +59,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"score by", "name: p\nstages: [dense, score: {by: luck}]", "stages[1].score.by", "relevance, has_answer, llm_prefer, prefer_sum"},
 		{"score's depth", "name: p\nstages: [dense, score: {depth: 0}]", "stages[1].score.depth", "1 to 500"},
 		{"score's weight", "name: p\nstages: [dense, score: {weight: 1.1}]", "stages[1].score.weight", "from 0 to 1"},
-		{"score's scale", "name: p\nstages: [dense, score: {normalise: max}]", "stages[1].score.normalise", "minmax, standard, none"},
+		{"score's scale", "name: p\nstages: [dense, score: {normalise: sum}]", "stages[1].score.normalise", "max, minmax, standard, none"},
 		{"score's least", "name: p\nstages: [dense, score: {least: high}]", "stages[1].score.least", "a number from"},
 		{"score's least is a list", "name: p\nstages: [dense, score: {least: [1]}]", "stages[1].score.least", "a number from"},
 		{"score's pieces", "name: p\nstages: [dense, score: {pieces: 65}]", "stages[1].score.pieces", "1 to 64"},

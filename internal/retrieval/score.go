@@ -33,7 +33,7 @@ type score struct {
 
 // readScore reads the stage "score":
 //
-//	score: {by: relevance, depth: 50, keep: 0, weight: 1, normalise: minmax, pieces: 8, optional: false}
+//	score: {by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
 //
 // The pair model reads the first depth candidates with the question. A candidate
 // longer than the model reads is read in pieces, at most so many, and counts as
@@ -43,15 +43,17 @@ type score struct {
 // With weight 1 they are ranked by the model's logit: the relevance, has_answer,
 // llm_prefer, or the sum of the last two (FIT-RAG's bi-criteria reranker). With
 // less, the score is (1-weight) times the one before plus weight times the
-// model's, both normalised over what was read (minmax: 0 to 1; standard: mean 0,
-// deviation 1; none). The rest follows in its order, unread. keep drops what is
+// model's: max takes the one before as a share of the best one's, and the logit as
+// it is, so that a model that is sure counts for more; minmax brings both to 0..1
+// over what was read, standard to mean 0 and deviation 1, none neither. The rest
+// follows in its order, unread. keep drops what is
 // below that rank, least what the model scores below it, and what it did not
 // read: a number, or calibrated.
 //
 // An optional stage is skipped when the model pack has no pair model.
 func readScore(p *parameters) stage {
 	s := score{by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", 50, 1, 500),
-		keep: p.whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.choice("normalise", "minmax", "standard", "none"),
+		keep: p.whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.choice("normalise", "max", "minmax", "standard", "none"),
 		pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
 	if p.values["least"] != nil {
 		least := p.threshold("least", s.by, threshold{}, -1e6, 1e6)
@@ -125,7 +127,11 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	final := values
 	if s.weight < 1 {
 		final = make([]float64, len(values))
-		before, model := normalised(before, s.normalise), normalised(values, s.normalise)
+		model := values
+		if s.normalise != "max" { // a logit has no end that the best one's could be
+			model = normalised(values, s.normalise)
+		}
+		before = normalised(before, s.normalise)
 		for i := range final {
 			final[i] = (1-s.weight)*before[i] + s.weight*model[i]
 		}

@@ -93,7 +93,8 @@ func TestScoreIsMixedWithWhatWasBefore(t *testing.T) {
 	}
 	const x = 1.224745 // of 1, 2, 3, and of -1, 1, 3
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
-	want(t, "minmax", scores("weight: 0.6"), map[string]float64{"a/0/0": 0.4, "a/0/1": 0.8, "a/0/2": 0.3})
+	want(t, "max", scores("weight: 0.25"), map[string]float64{"a/0/0": 0.5, "a/0/1": 1.25, "a/0/2": 0.5})
+	want(t, "minmax", scores("weight: 0.6, normalise: minmax"), map[string]float64{"a/0/0": 0.4, "a/0/1": 0.8, "a/0/2": 0.3})
 	want(t, "standard", scores("weight: 0.75, normalise: standard"), map[string]float64{"a/0/0": round(-x / 2), "a/0/1": round(0.75 * x), "a/0/2": round(-x / 4)})
 	want(t, "none", scores("weight: 0.5, normalise: none"), map[string]float64{"a/0/0": 1, "a/0/1": 2.5, "a/0/2": 1})
 	want(t, "nothing of the model", scores("weight: 0, normalise: none"), map[string]float64{"a/0/0": 3, "a/0/1": 2, "a/0/2": 1})
