@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 )
 
@@ -35,6 +34,7 @@ const (
 type settings struct {
 	config.GPUSegmenter
 	WithParent bool             `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
+	Check      bool             `help:"Load the model pack, try it, print a report in JSON, and end. NATS is not needed."`
 	Version    kong.VersionFlag `help:"Print the version."`
 }
 
@@ -53,6 +53,9 @@ func run() error {
 	}
 	kong.Parse(&s, kong.Name("gpu-segmenter"), kong.Vars{"version": "gpu-segmenter " + version}, file,
 		kong.Description("The model server of Sluice: answers over NATS with the models of a pack."))
+	if s.Check {
+		return check(context.Background(), s.Model, os.Stdout)
+	}
 	if err := config.Require([2]string{"SLUICE_NATS_URL", s.NATSURL}); err != nil {
 		return err
 	}
@@ -78,14 +81,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	s.Model.ModelPack, err = findPack(s.Model.ModelPack)
-	if err != nil {
+	if err := find(&s.Model); err != nil {
 		return err
-	}
-	if s.Model.ONNXRuntimeLib == "" {
-		if s.Model.ONNXRuntimeLib, err = local.FindONNXRuntime(); err != nil {
-			return err
-		}
 	}
 	started := time.Now()
 	service := compose(s, observed)
@@ -104,9 +101,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
 		// Before NATS, so that a wrong pack is said at once.
 		lifecycle.NewResource("model", func(context.Context) (err error) {
-			model, err = inference.Open(inference.Options{
-				Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads,
-			})
+			model, err = inference.Open(options(s.Model))
 			return err
 		}, func(context.Context) error { return model.Close() }),
 		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {

@@ -35,6 +35,7 @@ type commands struct {
 
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
 	Plans       plansCommand       `cmd:"" help:"List retrieval plans, or check one of your own."`
+	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`

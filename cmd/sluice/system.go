@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
@@ -181,8 +182,12 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	pack, err := modelpack.Find(modelsDirectory(s.Data), s.ModelPack)
+	if err != nil {
+		return nil, err
+	}
 	models := modelclient.New(u.nats, modelclient.Options{})
-	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(), Log: u.log,
+	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(pack), Log: u.log,
 		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
 	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Parse: s.Parse, Streams: s.Streams},
 		ingestworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
@@ -208,23 +213,30 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 }
 
 // modelEnv is the model server's environment: this process's, without what
-// is not its business, and where NATS is.
-func (u *system) modelEnv() []string {
-	var env []string
-	for _, kv := range os.Environ() {
-		name, _, _ := strings.Cut(kv, "=")
-		if !strings.HasPrefix(name, "SLUICE_") || name == "SLUICE_HOME" || name == "SLUICE_CONFIG" {
-			env = append(env, kv)
-		}
-	}
+// is not its business, which pack it serves, and where NATS is.
+func (u *system) modelEnv(pack string) []string {
+	env := withoutSettings()
 	s := u.settings
 	for name, value := range map[string]string{
-		"SLUICE_NATS_URL": u.natsURL, "SLUICE_HEALTH_LISTEN": "off", "SLUICE_MODEL_PACK": s.ModelPack,
+		"SLUICE_NATS_URL": u.natsURL, "SLUICE_HEALTH_LISTEN": "off", "SLUICE_MODEL_PACK": pack,
 		"SLUICE_MODEL_PROVIDER": s.ModelProvider, "SLUICE_MODEL_THREADS": fmt.Sprint(s.ModelThreads),
 		"SLUICE_ONNXRUNTIME_LIB": s.ONNXRuntimeLib, "SLUICE_LOG_LEVEL": s.LogLevel, "SLUICE_LOG_FORMAT": s.LogFormat,
 	} {
 		if value != "" {
 			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// withoutSettings is this process's environment without the settings of Sluice,
+// but for where its home and its file of settings are.
+func withoutSettings() []string {
+	var env []string
+	for _, kv := range os.Environ() {
+		name, _, _ := strings.Cut(kv, "=")
+		if !strings.HasPrefix(name, "SLUICE_") || name == "SLUICE_HOME" || name == "SLUICE_CONFIG" {
+			env = append(env, kv)
 		}
 	}
 	return env

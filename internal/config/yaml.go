@@ -85,6 +85,7 @@ type everything struct {
 	Query
 	LLM
 	Model
+	Hub
 	HTTP
 	Health
 	Log

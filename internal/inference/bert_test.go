@@ -176,7 +176,7 @@ func TestTheSegmenterKeepsItsEncoder(t *testing.T) {
 }
 
 func TestChecksSayWhatIsWrong(t *testing.T) {
-	check := func(dir string) (Report, error) {
+	check := func(dir string) (modelpack.Report, error) {
 		return Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
 	}
 	report, err := check(packDir(t))

@@ -15,26 +15,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 )
-
-// Report is what a check found.
-type Report struct {
-	Info   wire.ModelInfo `json:"info"`
-	Graphs []GraphReport  `json:"graphs"`
-	// Problems say what is wrong and what to do; none: the pack works.
-	Problems []string `json:"problems,omitempty"`
-}
-
-// GraphReport is what a check found about one graph.
-type GraphReport struct {
-	Section   string  `json:"section"`
-	Bytes     int64   `json:"bytes"`
-	Tolerance float64 `json:"tolerance"`         // that it is held to
-	Goldens   int     `json:"goldens"`           // how many it was compared with
-	Worst     float64 `json:"worst,omitempty"`   // largest difference from them
-	Padding   float64 `json:"padding,omitempty"` // largest difference that a longer neighbour makes
-}
 
 // exact is what fp32 graphs are held to.
 const exact = 1e-4
@@ -63,30 +45,30 @@ type packGoldens struct {
 }
 
 // Check opens a pack and tries it. What keeps the pack from opening is the error.
-func Check(ctx context.Context, o Options) (_ Report, err error) {
+func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	m, err := Open(o)
 	if err != nil {
-		return Report{}, err
+		return modelpack.Report{}, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	c := &checker{model: m, dir: o.Pack, report: Report{Info: m.Info()}}
+	c := &checker{model: m, dir: o.Pack, report: modelpack.Report{Info: m.Info()}}
 	all, err := c.goldens("", nil)
 	if err != nil {
-		return Report{}, err
+		return modelpack.Report{}, err
 	}
 	for _, section := range []string{"encoder", "segmenter.encoder", "segmenter", "pair", "linker", "fuser", "detector"} {
 		spec, has := m.manifest.graphs()[section]
 		if !has {
 			continue
 		}
-		g := GraphReport{Section: section, Tolerance: max(spec.Tolerance, exact)}
+		g := modelpack.GraphReport{Section: section, Tolerance: max(spec.Tolerance, exact)}
 		info, err := os.Stat(filepath.Join(o.Pack, spec.File))
 		if err != nil {
-			return Report{}, err
+			return modelpack.Report{}, err
 		}
 		g.Bytes = info.Size()
 		if err := c.graph(ctx, &g, all); err != nil {
-			return Report{}, fmt.Errorf("model pack %s: %s: %w", o.Pack, section, err)
+			return modelpack.Report{}, fmt.Errorf("model pack %s: %s: %w", o.Pack, section, err)
 		}
 		c.report.Graphs = append(c.report.Graphs, g)
 	}
@@ -101,7 +83,7 @@ func Check(ctx context.Context, o Options) (_ Report, err error) {
 type checker struct {
 	model  *Model
 	dir    string
-	report Report
+	report modelpack.Report
 }
 
 func (c *checker) problem(format string, args ...any) {
@@ -133,7 +115,7 @@ func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, er
 }
 
 // graph tries one graph.
-func (c *checker) graph(ctx context.Context, g *GraphReport, all packGoldens) (err error) {
+func (c *checker) graph(ctx context.Context, g *modelpack.GraphReport, all packGoldens) (err error) {
 	m := c.model
 	switch g.Section {
 	case "encoder":
@@ -151,7 +133,7 @@ func (c *checker) graph(ctx context.Context, g *GraphReport, all packGoldens) (e
 // trial are texts for a graph without goldens; the first is much shorter than the second.
 var trial = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
 
-func (c *checker) encoder(ctx context.Context, g *GraphReport, e *embedder, section ManifestBERT, all packGoldens) error {
+func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embedder, section ManifestBERT, all packGoldens) error {
 	if section.Goldens != nil || section.Format != "" {
 		var err error
 		if all, err = c.goldens(g.Section, section.Goldens); err != nil {
@@ -194,7 +176,7 @@ func (c *checker) encoder(ctx context.Context, g *GraphReport, e *embedder, sect
 	return nil
 }
 
-func (c *checker) segmenter(ctx context.Context, g *GraphReport, all packGoldens) error {
+func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
 	scores := make([]float32, len(all.Segmenter))
 	var batch []neighbours
 	var want []float32
@@ -211,7 +193,7 @@ func (c *checker) segmenter(ctx context.Context, g *GraphReport, all packGoldens
 	return nil
 }
 
-func (c *checker) pair(ctx context.Context, g *GraphReport, all packGoldens) error {
+func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
 	section, model := c.model.manifest.Pair, c.model.pair
 	if section.Goldens != nil || section.Format != "" {
 		var err error
@@ -255,7 +237,7 @@ func (c *checker) pair(ctx context.Context, g *GraphReport, all packGoldens) err
 }
 
 // compare holds outputs to a golden.
-func (c *checker) compare(g *GraphReport, what string, got, want []float32) {
+func (c *checker) compare(g *modelpack.GraphReport, what string, got, want []float32) {
 	g.Goldens++
 	worst, ok := difference(got, want)
 	g.Worst = max(g.Worst, worst)
@@ -266,7 +248,7 @@ func (c *checker) compare(g *GraphReport, what string, got, want []float32) {
 }
 
 // padding holds an output to what it is without a longer neighbour.
-func (c *checker) padding(g *GraphReport, alone, padded []float32) {
+func (c *checker) padding(g *modelpack.GraphReport, alone, padded []float32) {
 	worst, ok := difference(padded, alone)
 	g.Padding = worst
 	if !ok || worst > g.Tolerance {

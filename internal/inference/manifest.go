@@ -28,8 +28,7 @@ type Manifest struct {
 	Name      string            `yaml:"name"`
 	Version   string            `yaml:"version"`
 	Licence   string            `yaml:"licence"`
-	Source    string            `yaml:"source" need:"maybe"` // where an added model is from
-	Space     string            `yaml:"space" need:"maybe"`  // vectors of equal spaces may be compared; needed with an encoder
+	Space     string            `yaml:"space" need:"maybe"` // vectors of equal spaces may be compared; needed with an encoder
 	Tokenizer ManifestTokenizer `yaml:"tokenizer"`
 
 	// The graphs. A pack has one at least; an operation whose graph is missing is refused.

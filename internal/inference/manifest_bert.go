@@ -18,6 +18,8 @@ type ManifestBERT struct {
 	Format  string        `yaml:"format" need:"maybe"`  // empty, or bert
 	Types   bool          `yaml:"types" need:"maybe"`   // the graph takes token_type_ids
 	Output  string        `yaml:"output" need:"maybe"`  // which of the graph's outputs is used
+	Licence string        `yaml:"licence" need:"maybe"` // of the graph, when not the pack's
+	Source  string        `yaml:"source" need:"maybe"`  // where it is from
 	Goldens *ManifestFile `yaml:"goldens" need:"maybe"` // what the fp32 original gives for some texts
 	// Tokenizer is the graph's own; nil: the pack's.
 	Tokenizer *ManifestTokenizer `yaml:"tokenizer" need:"maybe"`

@@ -26,19 +26,18 @@ type field struct {
 // writeManifest writes the manifest of an added graph, and copies what is kept of the pack that it is added onto.
 func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, words tokenizerSection) error {
 	d := newDocument()
-	licence := m.licence
-	if a.Onto != "" {
+	s.Licence, s.Source = m.licence, from.label()
+	fields := []field{{"format", 1}, {"name", name}, {"version", ""}}
+	if a.Onto == "" {
+		fields = append(fields, field{"licence", m.licence})
+	} else {
 		var err error
 		if d, err = readDocument(a.Onto); err != nil {
 			return err
 		}
 		d.root.HeadComment = ""
 		s.Tokenizer = &words
-		if l := get(d.root, "licence"); l != nil {
-			licence = fmt.Sprintf("%s (%s), %s (other graphs)", licence, m.role, l.Value)
-		}
 	}
-	fields := []field{{"format", 1}, {"name", name}, {"version", s.SHA256[:12]}, {"licence", licence}, {"source", from.label()}}
 	if m.role == RoleEncoder {
 		fields = append(fields, field{"space", space(from.base(), m, s, words)})
 	}
@@ -66,12 +65,25 @@ func writeManifest(ctx context.Context, dir, name string, a Addition, from sourc
 			return err
 		}
 	}
+	if err := set(d.root, "version", d.version()); err != nil {
+		return err
+	}
 	data, err := d.bytes()
 	if err != nil {
 		return err
 	}
 	_, err = write(dir, ManifestName, append([]byte("# Written by `sluice models add`.\n"), data...))
 	return err
+}
+
+// version is one of the files of a pack, together.
+func (d document) version() string {
+	hash := sha256.New()
+	_ = d.files(func(_, file string) error {
+		_, err := hash.Write([]byte(file))
+		return err
+	})
+	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
 // space names the vectors of an encoder: those of the same graph, words and pooling may be compared.

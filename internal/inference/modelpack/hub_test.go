@@ -68,8 +68,8 @@ func TestAModelIsFetchedFromAHub(t *testing.T) {
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(c.from, "hf:org/"), "@")
 		want := "hf:org/" + name + "@" + testCommit
-		if m := manifestOf(t, added.Pack.Path); m.Name != name || m.Source != want || added.Pack.Source != want {
-			t.Errorf("%s: name %s, source %s, want %s", c.from, m.Name, m.Source, want)
+		if m := manifestOf(t, added.Pack.Path); m.Name != name || len(added.Pack.Sources) != 1 || added.Pack.Sources[0] != want {
+			t.Errorf("%s: name %s, sources %q, want %s", c.from, m.Name, added.Pack.Sources, want)
 		}
 		whole(t, added.Pack.Path)
 		if h.asked[0] != c.revision+" config.json" {

@@ -42,6 +42,8 @@ type graphSection struct {
 	Tolerance float64           `yaml:"tolerance,omitempty"`
 	Types     bool              `yaml:"types,omitempty"` // takes token_type_ids
 	Output    string            `yaml:"output"`
+	Licence   string            `yaml:"licence"`
+	Source    string            `yaml:"source"`
 	Goldens   *fileSection      `yaml:"goldens,omitempty"`
 	Tokenizer *tokenizerSection `yaml:"tokenizer,omitempty"`
 }

@@ -19,7 +19,7 @@ type Pack struct {
 	Name      string   `json:"name"`
 	Path      string   `json:"path"`
 	Version   string   `json:"version,omitempty"`
-	Source    string   `json:"source,omitempty"`
+	Sources   []string `json:"sources,omitempty"` // of the added graphs
 	Licence   string   `json:"licence,omitempty"`
 	Space     string   `json:"space,omitempty"`
 	Dimension int      `json:"dimension,omitempty"`
@@ -48,16 +48,23 @@ func read(dir string) Pack {
 		return p
 	}
 	var fields struct {
-		Version, Source, Licence, Space string
-		Encoder                         struct {
+		Version, Licence, Space string
+		Encoder                 struct {
 			Dimension int
 			MaxTokens int `yaml:"max_tokens"`
+			Source    string
 		}
+		Pair struct{ Source string }
 	}
 	if err := d.root.Decode(&fields); err != nil {
 		p.Problem = fmt.Sprintf("%s: %v", ManifestName, err)
 	}
-	p.Version, p.Source, p.Licence, p.Space = fields.Version, fields.Source, fields.Licence, fields.Space
+	p.Version, p.Licence, p.Space = fields.Version, fields.Licence, fields.Space
+	for _, s := range []string{fields.Encoder.Source, fields.Pair.Source} {
+		if s != "" {
+			p.Sources = append(p.Sources, s)
+		}
+	}
 	p.Dimension, p.MaxTokens = fields.Encoder.Dimension, fields.Encoder.MaxTokens
 	for _, s := range sections {
 		if get(d.root, s) != nil {
@@ -191,4 +198,27 @@ func Shipped() (string, error) {
 		}
 	}
 	return "", schema.Invalid("SLUICE_MODEL_PACK", "is not set and there is no pack in %s: set it to a folder with a %s", strings.Join(places, ", "), ManifestName)
+}
+
+// Remove deletes an added pack.
+func Remove(dir, name string) error {
+	path := filepath.Join(dir, name)
+	if !packName.MatchString(name) || name == inUse {
+		return fmt.Errorf("there is no model pack %q in %s: %w", name, dir, schema.ErrNotFound)
+	}
+	current, err := os.ReadFile(filepath.Join(dir, inUse))
+	if err == nil && strings.TrimSpace(string(current)) == name {
+		return fmt.Errorf("the model pack %s is in use: choose another first (`sluice models use %s` for the one shipped): %w", name, shippedName, schema.ErrConflict)
+	}
+	// Out of sight at once: a process that dies here leaves nothing that looks like a pack.
+	hidden := filepath.Join(dir, fmt.Sprintf("%s%d-%s", staging, os.Getpid(), name))
+	if err := os.Rename(path, hidden); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)
+	} else if err != nil {
+		return fmt.Errorf("remove the model pack %s: %w", name, err)
+	}
+	if err := os.RemoveAll(hidden); err != nil {
+		return fmt.Errorf("remove the model pack %s: %w", name, err)
+	}
+	return nil
 }

@@ -1,0 +1,43 @@
+package main
+
+// This file finds the model pack and the library, and checks them for `sluice models check`.
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/inference"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
+	"github.com/sluice-rag/sluice/internal/local"
+)
+
+// find fills in what the settings leave open: the shipped pack, and the library that there is.
+func find(s *config.Model) (err error) {
+	if s.ModelPack == "" {
+		if s.ModelPack, err = modelpack.Shipped(); err != nil {
+			return err
+		}
+	}
+	if s.ONNXRuntimeLib == "" {
+		s.ONNXRuntimeLib, err = local.FindONNXRuntime()
+	}
+	return err
+}
+
+func options(s config.Model) inference.Options {
+	return inference.Options{Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads}
+}
+
+// check prints a report on the pack, problems included. Its error is what keeps the pack from being loaded.
+func check(ctx context.Context, s config.Model, out io.Writer) error {
+	if err := find(&s); err != nil {
+		return err
+	}
+	report, err := inference.Check(ctx, options(s))
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(report)
+}

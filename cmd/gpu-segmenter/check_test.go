@@ -1,0 +1,64 @@
+package main
+
+// This file tests --check as `sluice models check` uses it: a report on standard output, or the reason on standard error.
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const repository = "../.."
+
+func runCheck(t *testing.T, pack string) (report modelpack.Report, said string, err error) {
+	t.Helper()
+	library, err := local.FindONNXRuntime()
+	if err != nil {
+		t.Fatalf("%v (run `make setup`)", err)
+	}
+	cmd := exec.Command(os.Args[0], "--check")
+	cmd.Env = append(os.Environ(), runMain+"=1", "SLUICE_NATS_URL=", "SLUICE_MODEL_PACK="+pack, "SLUICE_ONNXRUNTIME_LIB="+library, "SLUICE_MODEL_THREADS=1")
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		return report, words.String(), err
+	}
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v in %s", err, out.String())
+	}
+	return report, words.String(), nil
+}
+
+func TestCheckReportsOnAnAddedPack(t *testing.T) {
+	added, err := modelpack.Add(t.Context(), modelpack.Options{Dir: t.TempDir()}, modelpack.Addition{
+		From: filepath.Join(repository, "internal/inference/modelpack/testdata/pooled-384"), Onto: filepath.Join(repository, "models/default")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, said, err := runCheck(t, added.Pack.Path)
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	if len(report.Problems) > 0 || report.Info.Dimension != 384 || report.Info.Provider != "cpu" || !slices.Contains(report.Info.Operations, wire.OpSegment) {
+		t.Errorf("report %+v", report)
+	}
+	if g := report.Graphs[0]; g.Section != "encoder" || g.Goldens != 7 || g.Worst > 1e-4 {
+		t.Errorf("encoder: %+v", g)
+	}
+
+	if err := os.Remove(filepath.Join(added.Pack.Path, "segmenter.onnx")); err != nil {
+		t.Fatal(err)
+	}
+	if _, said, err := runCheck(t, added.Pack.Path); err == nil || !strings.Contains(said, "segmenter.file") {
+		t.Errorf("without its segmenter: %v, %s", err, said)
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+// This file is `sluice models`: which model packs there are, which is used, and adding and removing them.
+// modelscheck.go tries them.
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type modelsCommand struct {
+	List   modelsList   `cmd:"" default:"withargs" help:"List model packs: the one shipped and those added."`
+	Add    modelsAdd    `cmd:"" help:"Make a pack of a Hugging Face folder, or of a model on a hub."`
+	Check  modelsCheck  `cmd:"" help:"Load a pack, run its goldens, and say what it can do or what is wrong."`
+	Use    modelsUse    `cmd:"" help:"Choose the pack that 'sluice up' starts with."`
+	Remove modelsRemove `cmd:"" help:"Delete an added pack."`
+}
+
+// packs is how a command finds the model packs.
+type packs struct {
+	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; added packs are in its folder models."`
+	JSON bool   `help:"Print JSON, for programs."`
+}
+
+func (p packs) dir() (string, error) {
+	data, err := dataDirectory(p.Data)
+	return modelsDirectory(data), err
+}
+
+// modelsDirectory is where added packs are, in a data directory.
+func modelsDirectory(data string) string { return filepath.Join(data, "models") }
+
+type modelsList struct {
+	packs
+	ModelPack string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"The pack that is used, if not the one chosen with 'sluice models use'."`
+}
+
+func (l *modelsList) Run() error {
+	dir, err := l.dir()
+	if err != nil {
+		return err
+	}
+	all, err := modelpack.List(dir, l.ModelPack)
+	if err != nil {
+		return err
+	}
+	if l.JSON {
+		return printJSON(all)
+	}
+	return table("USE NAME SIZE DIMENSION TOKENS GRAPHS SOURCE", func(row func(...any)) {
+		for _, p := range all {
+			used, graphs := "", strings.Join(p.Graphs, ",")
+			if p.InUse {
+				used = "*"
+			}
+			if p.Problem != "" {
+				graphs = "cannot be read: " + p.Problem
+			}
+			row(used, p.Name, bytesText(p.Bytes), number(p.Dimension), number(p.MaxTokens), graphs, strings.Join(p.Sources, ", "))
+		}
+	})
+}
+
+// number leaves out what there is none of.
+func number(n int) string {
+	if n == 0 {
+		return "-"
+	}
+	return fmt.Sprint(n)
+}
+
+type modelsAdd struct {
+	packs
+	config.Model
+	config.Hub
+	From      string  `arg:"" help:"A folder in Hugging Face's layout with an ONNX graph, a pack's folder, or hf:org/name[@revision]."`
+	Name      string  `help:"Name of the new pack; the model's when empty."`
+	Graph     string  `placeholder:"FILE" help:"The graph, e.g. onnx/model_fp16.onnx; onnx/model.onnx or model.onnx when empty."`
+	Onto      string  `placeholder:"PACK" help:"Pack whose other graphs the new one has too; the one in use when empty."`
+	Alone     bool    `help:"Only the added graph; what needs others fails with this pack."`
+	Pooling   string  `enum:"mean,cls,none," default:"" help:"How token vectors become one: mean, cls, or none when the graph does it; as the model says when empty."`
+	Tolerance float64 `help:"How far the graph may be from its fp32 original, for fp16 and int8; by its precision when 0."`
+	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`
+	Unchecked bool    `help:"Do not run the pack before it is added."`
+}
+
+// Help says more than one line can.
+func (a *modelsAdd) Help() string {
+	return "Models of the BERT family with a WordPiece tokenizer can be added: encoders (vectors of texts) and cross-encoders " +
+		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
+		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model; the other graphs stay. " +
+		"docs/model-packs.md has the details."
+}
+
+func (a *modelsAdd) Run(ctx context.Context) error {
+	dir, err := a.dir()
+	if err != nil {
+		return err
+	}
+	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Tolerance: a.Tolerance}
+	switch {
+	case a.Alone && a.Onto != "":
+		return schema.Invalid("alone", "contradicts --onto")
+	case a.Onto != "":
+		if add.Onto, err = modelpack.Find(dir, a.Onto); err != nil {
+			return err
+		}
+	case !a.Alone:
+		if add.Onto, err = modelpack.Find(dir, a.ModelPack); err != nil {
+			return err
+		}
+	}
+	options := modelpack.Options{Dir: dir, Hub: a.HubURL, MaxGraph: a.MaxSize << 20, Dimensions: schema.VectorDimensions}
+	unchecked := a.Unchecked
+	if !unchecked {
+		checker, err := newChecker(a.Model)
+		if err != nil {
+			unchecked = true
+			fmt.Fprintln(a.notes(), "not checked: "+err.Error())
+		} else {
+			options.Check = checker.mustWork
+		}
+	}
+	added, err := modelpack.Add(ctx, options, add)
+	if err != nil {
+		return err
+	}
+	if a.JSON {
+		return printJSON(struct {
+			modelpack.Added
+			Checked bool `json:"checked"`
+		}{added, !unchecked})
+	}
+	return a.say(added)
+}
+
+func (a *modelsAdd) say(added modelpack.Added) error {
+	p := added.Pack
+	what := "a copy of a pack"
+	switch added.Role {
+	case modelpack.RoleEncoder:
+		what = fmt.Sprintf("encoder, %s, vectors of dimension %d, texts of up to %d tokens", added.Precision, p.Dimension, p.MaxTokens)
+	case modelpack.RolePair:
+		what = fmt.Sprintf("cross-encoder, %s", added.Precision)
+	}
+	fmt.Printf("added %s: %s; %s in %s\n", p.Name, what, bytesText(p.Bytes), p.Path)
+	fmt.Printf("graphs: %s\n", strings.Join(p.Graphs, ", "))
+	for _, note := range added.Notes {
+		fmt.Println("note: " + printable(note))
+	}
+	fmt.Printf("`sluice models use %s` makes `sluice up` start with it\n", p.Name)
+	return nil
+}
+
+type modelsUse struct {
+	packs
+	Pack string `arg:"" help:"Name of an added pack; 'default' for the one shipped."`
+}
+
+func (u *modelsUse) Run() error {
+	dir, err := u.dir()
+	if err != nil {
+		return err
+	}
+	if err := modelpack.Use(dir, u.Pack); err != nil {
+		return err
+	}
+	if u.JSON {
+		return printJSON(map[string]string{"in_use": u.Pack})
+	}
+	fmt.Printf("`sluice up` starts with %s from now on; restart it if it runs\n", u.Pack)
+	fmt.Println("Collections with vectors of another encoder need `sluice collections rebuild NAME` before vectors find anything in them.")
+	return nil
+}
+
+type modelsRemove struct {
+	packs
+	Pack string `arg:"" help:"Name of an added pack."`
+}
+
+func (r *modelsRemove) Run() error {
+	dir, err := r.dir()
+	if err != nil {
+		return err
+	}
+	if err := modelpack.Remove(dir, r.Pack); err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(map[string]any{"pack": r.Pack, "removed": true})
+	}
+	fmt.Println("removed " + r.Pack)
+	return nil
+}
