@@ -5,7 +5,8 @@ package bus
 //
 // Beside others a tenant earns its share of the service's time, and may save a little: while it has some left it runs
 // twice its share, so that one who asks seldom does not wait for itself. One that has used up what it earned runs its
-// share, less what others run: they go first. After patience its oldest request runs all the same.
+// share, less what those run who have some left: they go first. All who have used up theirs run two shares together, one
+// each as long as they are two. After patience a tenant's oldest request runs all the same.
 
 import (
 	"sync"
@@ -33,10 +34,10 @@ type fair[T any] struct {
 	mu      sync.Mutex
 	change  sync.Cond
 	tenants map[uuid.UUID]*flow[T]
-	turns   []*flow[T] // those that have something waiting, the next one first
-	running int
-	nudge   *time.Timer // looks again when the patience of one that waits may be over
-	forget  time.Time   // when to look for tenants that are not remembered any more
+	turns   []*flow[T]        // those that have something waiting, the next one first
+	busy    map[*flow[T]]bool // those that run something
+	nudge   *time.Timer       // looks again when the patience of one that waits may be over
+	forget  time.Time         // when to look for tenants that are not remembered any more
 	closed  bool
 }
 
@@ -52,7 +53,7 @@ type flow[T any] struct {
 
 // newFair makes a queue of so many places. A share of 0 is all of them.
 func newFair[T any](places, share int, now func() time.Time) *fair[T] {
-	f := &fair[T]{places: places, share: share, alone: places, queue: places, now: now, tenants: map[uuid.UUID]*flow[T]{}}
+	f := &fair[T]{places: places, share: share, alone: places, queue: places, now: now, tenants: map[uuid.UUID]*flow[T]{}, busy: map[*flow[T]]bool{}}
 	if share <= 0 || share > places {
 		f.share = places
 	}
@@ -117,7 +118,7 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 			request, of.waiting = of.waiting[0], of.waiting[1:]
 			of.since = f.now()
 			of.running++
-			f.running++
+			f.busy[of] = true
 			f.turns = append(f.turns[:at], f.turns[at+1:]...)
 			if len(of.waiting) > 0 {
 				f.turns = append(f.turns, of)
@@ -163,24 +164,32 @@ func (f *fair[T]) turn() int {
 	}
 	now := f.now()
 	f.prune(now)
+	thrifty, spent := 0, 0 // what runs of tenants that have time left, and of those that have none
+	for of := range f.busy {
+		if f.count(of, now); of.left > 0 {
+			thrifty += of.running
+		} else {
+			spent += of.running
+		}
+	}
 	for i, of := range f.turns {
 		f.count(of, now)
-		if of.running < f.limit(of, now) {
+		if of.running < f.limit(of, now, thrifty, spent) {
 			return i
 		}
 	}
 	return -1
 }
 
-// limit is how many requests of a tenant may run now.
-func (f *fair[T]) limit(of *flow[T], now time.Time) int {
+// limit is how many requests of a tenant may run now, beside so many of thrifty and spent tenants, its own among them.
+func (f *fair[T]) limit(of *flow[T], now time.Time, thrifty, spent int) int {
 	switch {
 	case len(f.tenants) == 1 || f.share == f.places:
 		return f.alone
 	case of.left > 0:
 		return min(2*f.share, f.alone)
 	}
-	limit := f.share - (f.running - of.running)
+	limit := min(f.share-thrifty, 2*f.share-thrifty-(spent-of.running))
 	if limit < 1 && now.Sub(of.since) >= patience {
 		limit = 1
 	}
@@ -192,8 +201,9 @@ func (f *fair[T]) end(of *flow[T]) {
 	defer f.mu.Unlock()
 	now := f.now()
 	f.count(of, now)
-	of.running--
-	f.running--
+	if of.running--; of.running == 0 {
+		delete(f.busy, of)
+	}
 	of.seen, of.since = now, now
 	f.change.Signal()
 }

@@ -156,6 +156,32 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s.fetch("loud")
 }
 
+// TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther: a tenant that asks for a little more than its share does not wait for
+// one that asks for all there is.
+func TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther(t *testing.T) {
+	s := newServed(t, 16, 2)
+	spend := func(tenant uuid.UUID, name string) {
+		s.give(tenant, name, 3)
+		of := s.tenants[tenant]
+		of.left, of.counted = 0, s.at
+	}
+	spend(loud, "loud")
+	spend(quiet, "quiet")
+	spend(third, "third")
+	first := s.fetch("loud")
+	s.fetch("quiet")
+	s.fetch("third")
+	s.fetch("loud")
+	if !s.idle() {
+		t.Fatal("tenants that have nothing left run more than two shares")
+	}
+	first()
+	s.fetch("quiet") // whose turn it is
+	if !s.idle() {
+		t.Fatal("tenants that have nothing left run more than two shares")
+	}
+}
+
 // TestAShareIsForgottenWithItsReason: a tenant that is alone again may use most of the service.
 func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s := newServed(t, 4, 1)
