@@ -113,17 +113,25 @@ func pack(out []byte, values []uint32, width int) []byte {
 // packSlack is how many bytes unpack may read behind the packed ones.
 const packSlack = 8
 
-// unpack fills out with values of a width of up to 32 bits. data has packSlack
-// bytes more than the values take.
-func unpack(out []uint32, data []byte, width int) {
-	if width == 0 {
-		clear(out)
-		return
-	}
+// unpack fills out with values of a width of up to 32 bits, and with more added
+// to each. data has packSlack bytes more than the values take.
+func unpack(out []uint32, data []byte, width int, more uint32) {
 	mask := uint64(1)<<width - 1
+	if width <= 8 {
+		// Eight values take width bytes.
+		for len(out) >= 8 {
+			v := binary.LittleEndian.Uint64(data)
+			data = data[width:]
+			for i := range 8 {
+				out[i] = uint32(v&mask) + more
+				v >>= width & 63
+			}
+			out = out[8:]
+		}
+	}
 	bit := 0
 	for i := range out {
-		out[i] = uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & mask)
+		out[i] = uint32(binary.LittleEndian.Uint64(data[bit>>3:])>>(bit&7)&mask) + more
 		bit += width
 	}
 }
@@ -140,9 +148,23 @@ func unpackOne(data []byte, width, i int) uint32 {
 func unpackSlots(out []uint32, data []byte, width int, first uint32) (last uint64) {
 	slot := uint64(first)
 	out[0] = first
+	out = out[1:]
 	mask := uint64(1)<<width - 1
+	if width <= 8 {
+		// Eight values take width bytes.
+		for len(out) >= 8 {
+			v := binary.LittleEndian.Uint64(data)
+			data = data[width:]
+			for i := range 8 {
+				slot += v&mask + 1
+				out[i] = uint32(slot)
+				v >>= width & 63
+			}
+			out = out[8:]
+		}
+	}
 	bit := 0
-	for i := 1; i < len(out); i++ {
+	for i := range out {
 		slot += binary.LittleEndian.Uint64(data[bit>>3:])>>(bit&7)&mask + 1
 		out[i] = uint32(slot)
 		bit += width

@@ -139,6 +139,12 @@ func (o *oracle) search(q Query) ([]Hit, Statistics) {
 // another are as good as equal and may come in either order, but ones that
 // score exactly the same come by id.
 func (o *oracle) differ(q Query, got Result) string {
+	want, st := o.ranking(q)
+	return differs(want, st, q.K, got)
+}
+
+// ranking is search with the hits in their order.
+func (o *oracle) ranking(q Query) ([]Hit, Statistics) {
 	want, st := o.search(q)
 	slices.SortFunc(want, func(a, b Hit) int {
 		if a.Score != b.Score {
@@ -146,7 +152,7 @@ func (o *oracle) differ(q Query, got Result) string {
 		}
 		return compareHits(a, b)
 	})
-	return differs(want, st, q.K, got)
+	return want, st
 }
 
 func compareHits(a, b Hit) int {

@@ -310,10 +310,7 @@ func readSlots(data []byte, b *block, out *postings) bool {
 // readFrequencies unpacks the frequencies.
 func readFrequencies(data []byte, b *block, out *postings) {
 	n := int(b.postings)
-	unpack(out.frequencies[:n], data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width))
-	for i := range out.frequencies[:n] {
-		out.frequencies[i]++
-	}
+	unpack(out.frequencies[:n], data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width), 1)
 }
 
 // readFrequency unpacks the frequency of the block's i-th posting alone.

@@ -12,13 +12,12 @@ import (
 	"slices"
 )
 
-const (
-	// windowSlots is about how many slots a window spans; windowUnits is how many
-	// units at most. The bounds of longer ones say less, those of shorter ones
-	// cost more than they save.
-	windowSlots = 4096
-	windowUnits = 4096
-)
+// windowUnits is how many units a window spans at most.
+const windowUnits = 4096
+
+// windowSlots is about how many slots a window spans, by zoom. The bounds of
+// longer ones say less; shorter ones cut more blocks.
+var windowSlots = [zooms]int{4096, 8192, 16384}
 
 // window is the room of a search, and the window it is at.
 type window struct {
@@ -55,7 +54,7 @@ func (w *window) search(segment int) {
 	d := s.view.Segments[segment].Directory
 	w.segment, w.directory, w.lengths, w.unitOf = segment, d, d.lengths[s.zoom], d.unitOf(s.zoom)
 	w.ranges, w.mixed = s.scopes[segment].ranges(d, s.zoom, w.ranges[:0])
-	size := uint32(min(windowUnits, max(64, windowSlots*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
+	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
 	for _, r := range w.ranges {
 		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
 			if essential := w.essential(); essential < len(w.active) {
