@@ -77,8 +77,8 @@ type builtPosting struct{ term, slot, frequency uint32 }
 // knownTerm says which term a string in memory is. An analyser gives the same
 // string for a word each time, so most terms are found by where they are.
 type knownTerm struct {
-	text   string
-	number uint32
+	text           *byte // nil: none
+	length, number uint32
 }
 
 var errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
@@ -94,9 +94,14 @@ func newBuilder(docs []Document) *builder {
 			}
 		}
 	}
+	// What a batch of prose has, about: a term for 12 words, in two or three forms.
+	known := smallestKnown
+	for known < terms/6 {
+		known *= 2
+	}
 	return &builder{
-		numbers: map[string]uint32{}, known: make([]knownTerm, smallestKnown), free: smallestKnown / 2,
-		postings: make([]builtPosting, 0, terms),
+		numbers: make(map[string]uint32, terms/12), known: make([]knownTerm, known), free: known / 2,
+		terms: make([]builtTerm, 0, terms/12), postings: make([]builtPosting, 0, terms),
 	}
 }
 
@@ -157,10 +162,11 @@ func (b *builder) post(term string, slot uint32) {
 
 // number is that of a term, a new one the first time.
 func (b *builder) number(term string) uint32 {
+	text, length := unsafe.StringData(term), uint32(len(term))
 	mask := len(b.known) - 1
-	at := placeOf(term) & mask
-	for ; b.known[at].text != ""; at = (at + 1) & mask {
-		if k := &b.known[at]; unsafe.StringData(k.text) == unsafe.StringData(term) && len(k.text) == len(term) {
+	at := placeOf(text) & mask
+	for ; b.known[at].text != nil; at = (at + 1) & mask {
+		if k := &b.known[at]; k.text == text && k.length == length {
 			return k.number
 		}
 	}
@@ -170,7 +176,7 @@ func (b *builder) number(term string) uint32 {
 		b.numbers[term] = number
 		b.terms = append(b.terms, builtTerm{text: term})
 	}
-	b.known[at] = knownTerm{term, number}
+	b.known[at] = knownTerm{text, length, number}
 	if b.free--; b.free == 0 {
 		b.grow()
 	}
@@ -178,8 +184,8 @@ func (b *builder) number(term string) uint32 {
 }
 
 // placeOf is made of where a string is in memory, where it stays: it is kept.
-func placeOf(s string) int {
-	return int(uint64(uintptr(unsafe.Pointer(unsafe.StringData(s)))) * 0x9e3779b97f4a7c15 >> 33)
+func placeOf(text *byte) int {
+	return int(uint64(uintptr(unsafe.Pointer(text))) * 0x9e3779b97f4a7c15 >> 33)
 }
 
 func (b *builder) grow() {
@@ -187,11 +193,11 @@ func (b *builder) grow() {
 	b.known, b.free = make([]knownTerm, 2*len(before)), len(before)/2
 	mask := len(b.known) - 1
 	for _, k := range before {
-		if k.text == "" {
+		if k.text == nil {
 			continue
 		}
 		at := placeOf(k.text) & mask
-		for b.known[at].text != "" {
+		for b.known[at].text != nil {
 			at = (at + 1) & mask
 		}
 		b.known[at] = k
