@@ -220,6 +220,7 @@ func (m *Model) Info() wire.ModelInfo {
 	if p := m.manifest.Pair; p != nil {
 		info.Limits[wire.OpScore] = p.MaxTextTokens
 		if p.Format == formatBERT {
+			info.NoSpans = true
 			info.Notes = append(info.Notes, "score: has_answer and llm_prefer are the relevance; there are no answer spans")
 		}
 		if p.HasAnswerThreshold != nil {

@@ -80,7 +80,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	switch {
 	case err != nil:
 		return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-	case slices.Contains(info.Operations, wire.OpScore):
+	case slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans:
 		return p.read(ctx, r, info)
 	}
 	return p.quote(ctx, r)

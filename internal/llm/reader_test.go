@@ -92,6 +92,15 @@ func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
 	}
 }
 
+func TestAPackWithoutSpansDoesNotRead(t *testing.T) {
+	r := reads(map[string]wire.PairScore{"five days": logits(3, 8)})
+	r.info.NoSpans = true
+	c, err := llm.NewExtractive(encoder(t), r).Complete(t.Context(), request(works))
+	if err != nil || !strings.HasPrefix(c.Model, "sentences") || len(c.Quotes) == 0 || len(r.texts) > 0 {
+		t.Errorf("got %+v, %v; it read %q", c, err, r.texts)
+	}
+}
+
 func TestTheReaderChoosesByAllThatItKnows(t *testing.T) {
 	const torque, days, march, soup = "4.5 Nm", "25 days", "31 March", "am Freitag"
 	for _, x := range []struct {

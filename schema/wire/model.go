@@ -162,6 +162,9 @@ type ModelInfo struct {
 	// a text (of a longer one the beginning is read), link passages of a window,
 	// fuse passages of a question, detect texts of a context.
 	Limits map[ModelOp]int `json:"limits,omitempty"`
+	// NoSpans says that score finds no answers in texts: the pair model of the
+	// pack is a cross-encoder, which knows relevance alone.
+	NoSpans bool `json:"no_spans,omitempty"`
 	// Notes are what people should know of the pack, such as which scores a
 	// cross-encoder does not make.
 	Notes []string `json:"notes,omitempty"`
