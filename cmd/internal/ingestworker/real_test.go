@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/sluice-rag/sluice/internal/inference"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/schema"
@@ -29,9 +30,15 @@ var root = filepath.Join("..", "..", "..")
 // modelServer runs the model server with the shipped pack until the test ends.
 func (w *world) modelServer() {
 	w.t.Helper()
+	w.modelServerOf(filepath.Join(root, "models", "default"))
+}
+
+// modelServerOf runs one with the pack in a folder.
+func (w *world) modelServerOf(pack string) {
+	w.t.Helper()
 	library, err := local.FindONNXRuntime()
 	w.ok(err)
-	model, err := inference.Open(inference.Options{Pack: filepath.Join(root, "models", "default"), Library: library})
+	model, err := inference.Open(inference.Options{Pack: pack, Library: library})
 	w.ok(err)
 	w.t.Cleanup(func() { w.ok(model.Close()) })
 	server := inference.NewServer(w.nats, model, inference.ServerOptions{})
@@ -110,6 +117,33 @@ func TestExamplesAndHostileFilesWithRealParsersAndModels(t *testing.T) {
 	}
 	if n := w.count(`SELECT count(*) FROM vectors_256 WHERE vector_norm(embedding::vector) NOT BETWEEN 0.99 AND 1.01`); n != 0 {
 		t.Errorf("%d vectors are not of length 1", n)
+	}
+}
+
+// TestAnAddedEncoderWithRealParsersAndModels: documents are cut by the shipped
+// segmenter and encoded by an encoder of another family and dimension.
+func TestAnAddedEncoderWithRealParsersAndModels(t *testing.T) {
+	w := newWorld(t)
+	added, err := modelpack.Add(w.context(), modelpack.Options{Dir: t.TempDir()}, modelpack.Addition{
+		From: filepath.Join(root, "internal", "inference", "modelpack", "testdata", "pooled-384"), Onto: filepath.Join(root, "models", "default")})
+	w.ok(err)
+	w.modelServerOf(added.Pack.Path)
+	var uploads []schema.Upload
+	for name, data := range examples(t) {
+		if filepath.Ext(name) == ".md" {
+			uploads = append(uploads, schema.Upload{ExternalID: name, FileName: name, Content: bytes.NewReader(data)})
+		}
+	}
+	_, err = w.store.Upload(w.context(), w.principal, w.collection, uploads)
+	w.ok(err)
+	w.production()
+	w.awaitStates(map[schema.State]int{schema.StateReady: len(uploads)})
+	passages, vectors := w.count(`SELECT count(*) FROM passages`), w.count(`SELECT count(*) FROM vectors_384 WHERE vector_norm(embedding::vector) BETWEEN 0.99 AND 1.01`)
+	if passages <= len(uploads) || vectors != passages || w.count(`SELECT count(*) FROM vectors_256`) != 0 {
+		t.Errorf("%d documents, %d passages, %d vectors of the added encoder", len(uploads), passages, vectors)
+	}
+	if w.count(`SELECT count(*) FROM spaces WHERE name = $1 AND dimension = 384`, added.Pack.Space) != 1 {
+		t.Errorf("there is no space %s", added.Pack.Space)
 	}
 }
 
