@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -19,11 +20,11 @@ import (
 const revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
 
 // binaryFormat is that of arguments and results.
-var binaryFormat = []int16{pgconnBinary}
+var binaryFormat = []int16{pgx.BinaryFormatCode}
 
-const pgconnBinary = 1
-
-// LexicalRevision implements lexical.Storage.
+// LexicalRevision implements lexical.Storage. The caller's search keeps a
+// connection while it runs, but many searches do not keep all of them: beyond a
+// quarter, the answer is waited for at once.
 func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
 	failed := func(err error) func() (int64, error) {
 		return func() (int64, error) {
@@ -45,7 +46,7 @@ func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUI
 		conn.Release() // the pool throws away what is broken
 		return failed(err)
 	}
-	return func() (int64, error) {
+	answer := func() (int64, error) {
 		defer conn.Release()
 		revision, err := readRevision(p)
 		if closed := p.Close(); err == nil {
@@ -55,6 +56,15 @@ func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUI
 			return failed(err)()
 		}
 		return revision, nil
+	}
+	if s.searching.Add(1) > s.maxSearching {
+		s.searching.Add(-1)
+		revision, err := answer()
+		return func() (int64, error) { return revision, err }
+	}
+	return func() (int64, error) {
+		defer s.searching.Add(-1)
+		return answer()
 	}
 }
 

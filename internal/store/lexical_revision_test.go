@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -201,6 +202,27 @@ func TestLexicalRevisionFails(t *testing.T) {
 			t.Errorf("a cancelled search: %v", err)
 		}
 		expect(t, y, f.a, f.collection, "heron", list...)
+	}
+}
+
+// Searches that run while they ask leave connections to others.
+func TestLexicalRevisionLeavesConnections(t *testing.T) {
+	f := setUp(t, store.Options{MaxConns: 4})
+	f.write(t, f.a, f.collection, &written{name: "a", body: "heron"})
+	want := revision(t, f, f.a.Tenant, f.collection)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var waits []func() (int64, error)
+	for range 12 {
+		waits = append(waits, f.LexicalRevision(ctx, f.a.Tenant, f.collection))
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM documents`); n != 1 {
+		t.Errorf("%d documents", n)
+	}
+	for i, wait := range waits {
+		if n, err := wait(); err != nil || n != want {
+			t.Errorf("answer %d is %d, %v, want %d", i, n, err, want)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/exaring/otelpgx"
@@ -46,6 +47,10 @@ type Store struct {
 	pool    *pgxpool.Pool
 	options Options
 	vectors vectorTables
+	// searching is how many connections are lent to searches that run while
+	// their question is answered.
+	searching    atomic.Int32
+	maxSearching int32
 
 	notOwner sync.Once // said that partitions stay
 }
@@ -85,7 +90,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.OwnVectorsAbove <= 0 {
 		o.OwnVectorsAbove = defaultOwnVectorsAbove
 	}
-	return &Store{pool: pool, options: o}, nil
+	return &Store{pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1)}, nil
 }
 
 // Close waits for running transactions and closes all connections.
