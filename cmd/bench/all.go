@@ -21,7 +21,7 @@ type allCommand struct {
 // names of the parts, in the order of running.
 var (
 	quickParts = []string{"ingest", "store", "segments", "fresh"}
-	slowParts  = []string{"coarse", "lexical", "vectors", "neighbour", "scale"}
+	slowParts  = []string{"coarse", "lexical", "vectors", "models", "neighbour", "scale"}
 )
 
 // finding is a part that returns what it found.
@@ -100,7 +100,7 @@ func (c *allCommand) part(ctx context.Context, name string) (*findings, error) {
 		return nil, err
 	}
 	args := []string{name}
-	if c.Docs != "" && name != "neighbour" {
+	if c.Docs != "" && name != "neighbour" && name != "models" {
 		args = append(args, "--docs", c.Docs)
 	}
 	if c.JSON != "" && name == "ingest" {

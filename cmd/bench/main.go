@@ -23,6 +23,7 @@ type commands struct {
 	Store     storeCommand     `cmd:"" help:"Measure storing documents against COPY."`
 	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
 	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
+	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
 	Ask       askCommand       `cmd:"" hidden:"" help:"Be the process that searches in a measurement."`
 	All       allCommand       `cmd:"" help:"Run the parts, one after another, and sum up."`

@@ -98,3 +98,34 @@ func BenchmarkEncoderRun(b *testing.B) {
 func perSecond(b *testing.B, texts int) {
 	b.ReportMetric(float64(b.N*texts)/b.Elapsed().Seconds(), "texts/s")
 }
+
+// BenchmarkPairRun runs the pair graph alone on texts of 128 tokens, so many at once: how large batches should be.
+// It needs a pack that has the graph.
+func BenchmarkPairRun(b *testing.B) {
+	model := open(b)
+	if err := model.serves(wire.OpScore); err != nil {
+		b.Fatal(err)
+	}
+	const length, asked = 128, 12
+	row := func(n, salt int) []int32 {
+		ids := make([]int32, n)
+		for i := range ids {
+			ids[i] = int32(5 + (salt*31+i*17)%20000)
+		}
+		return ids
+	}
+	for _, rows := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
+		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
+			pairs := make([]textPair, rows)
+			for i := range pairs {
+				pairs[i] = textPair{question: row(asked, 1), text: row(length, i), result: &pairResult{}}
+			}
+			for b.Loop() {
+				if err := model.pair.score(b.Context(), pairs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N*rows*(length+asked))/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
+}

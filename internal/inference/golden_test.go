@@ -29,12 +29,20 @@ type goldens struct {
 		Left, Right []float32
 		Score       float32
 	}
+	Pair         []goldenPair
 	Segmentation []struct {
 		Sentences []string
 		IDs       [][]int32
 		Scores    []float32
 		Starts    []int
 	}
+}
+
+type goldenPair struct {
+	Question, Text     string
+	QuestionIDs        []int32 `json:"question_ids"`
+	TextIDs            []int32 `json:"text_ids"`
+	Scores, Start, End []float32
 }
 
 func readGoldens(t *testing.T) (g goldens) {
@@ -112,6 +120,44 @@ func TestGoldenGraphs(t *testing.T) {
 	}
 	worst = max(worst, near(t, "segmenter", scores, want))
 	t.Logf("largest difference %.1e", worst)
+}
+
+// TestGoldenPairs: alone and with all others in a batch, so that neither side's padding counts.
+func TestGoldenPairs(t *testing.T) {
+	m, g := open(t), readGoldens(t)
+	if (m.pair != nil) != (len(g.Pair) > 0) {
+		t.Fatalf("the pack has a graph pair: %v, but %d goldens of it", m.pair != nil, len(g.Pair))
+	}
+	var together []textPair
+	for _, p := range g.Pair {
+		questionRoom, textRoom := m.pair.limits()
+		question, _ := m.pair.vocabulary().Encode(nil, p.Question, questionRoom)
+		text, _ := m.pair.vocabulary().Encode(nil, p.Text, textRoom)
+		if !slices.Equal(question, p.QuestionIDs) || !slices.Equal(text, p.TextIDs) {
+			t.Errorf("%.40q, %.40q: got %v and %v, want %v and %v", p.Question, p.Text, question, text, p.QuestionIDs, p.TextIDs)
+		}
+		if len(p.TextIDs) == 0 {
+			continue
+		}
+		alone := textPair{question: p.QuestionIDs, text: p.TextIDs, spans: true, result: &pairResult{}}
+		if err := m.pair.score(t.Context(), []textPair{alone}); err != nil {
+			t.Fatal(err)
+		}
+		near(t, "scores alone", []float32{alone.result.relevance, alone.result.hasAnswer, alone.result.llmPrefer}, p.Scores)
+		alone.result = &pairResult{}
+		together = append(together, alone)
+	}
+	if len(together) > 0 {
+		if err := m.pair.score(t.Context(), together); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, p := range slices.DeleteFunc(g.Pair, func(p goldenPair) bool { return len(p.TextIDs) == 0 }) {
+		r := together[i].result
+		near(t, "scores of "+p.Text[:min(40, len(p.Text))], []float32{r.relevance, r.hasAnswer, r.llmPrefer}, p.Scores)
+		_, _, span := bestSpan(p.Start, p.End, maxAnswerTokens)
+		near(t, "answer of "+p.Text[:min(40, len(p.Text))], []float32{r.span}, []float32{span})
+	}
 }
 
 func TestGoldenOverNATS(t *testing.T) {

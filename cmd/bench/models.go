@@ -1,0 +1,266 @@
+package main
+
+// This file measures the model server: its pace, what batches save, how little they pad, how long somebody waits for an
+// answer while it works on a backlog, and how it does beside another program on the same ONNX Runtime.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type modelsCommand struct {
+	Pack    string        `placeholder:"FOLDER" help:"The model pack to measure; the one that comes with Sluice when empty."`
+	Seed    uint64        `default:"1" help:"What texts and questions are made from: the same seed makes the same."`
+	Rounds  int           `default:"5" help:"How often each side is measured, in turns."`
+	Window  time.Duration `default:"4s" help:"How long one measurement takes."`
+	Program string        `placeholder:"FILE" help:"The gpu-segmenter to measure; the one beside this program when empty."`
+	Node    string        `default:"/tmp/sluice-onnxruntime" help:"Folder whose node_modules have onnxruntime-node; npm puts it there when it is missing."`
+	JSON    string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
+	Timeout time.Duration `default:"20m" help:"Longest time of the whole measurement."`
+}
+
+const (
+	// sagePace is what SAGE's segmentation does, in tokens per second (its table VIII).
+	sagePace = 725
+	// reranked is how many passages an interactive score is of, callers how many ask at once where many do.
+	reranked = 50
+	callers  = 64
+)
+
+func (c *modelsCommand) Run(ctx context.Context) error {
+	f, err := c.findings(ctx)
+	if err != nil {
+		return err
+	}
+	return report(c.JSON, f)
+}
+
+func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
+	if c.Rounds < 1 || c.Window <= 0 {
+		return nil, errors.New("rounds and window must be above 0")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
+	defer cancel()
+	say("models: starting")
+	begin := time.Now()
+	b, err := newModelBed(ctx, c.Program, c.Pack)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	f := &findings{Part: "models", Corpus: fmt.Sprintf("made from seed %d", c.Seed)}
+	if err := c.measure(ctx, b, f); err != nil {
+		return nil, fmt.Errorf("models: %w", err)
+	}
+	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
+	return f, nil
+}
+
+func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) error {
+	f.note("model pack", "%s %s on %s", b.info.Pack, b.info.Version, b.info.Provider)
+	t := newModelTexts(c.Seed)
+	say("models: measuring")
+	measures := []func(context.Context, *modelBed, *modelTexts, *findings) error{c.segmentation, c.batching, c.padding}
+	if b.can(wire.OpScore) {
+		measures = append(measures, c.lanes)
+	} else {
+		f.note("score", "not measured: the pack has no graph pair")
+	}
+	for _, measure := range append(measures, c.beside) {
+		if err := measure(ctx, b, t, f); err != nil {
+			if cause := context.Cause(ctx); cause != nil {
+				err = errors.Join(cause, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// segmentation measures tokens per second from sentences to scores, on the clock and by the server's processor time.
+func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+	var pace, busy, sage, share []float64
+	for range c.Rounds {
+		before, err := b.look(ctx)
+		if err != nil {
+			return err
+		}
+		begin := time.Now()
+		if err := together(ctx, 2, c.Window, func(ctx context.Context, i int) error {
+			_, _, err := b.client.Segment(ctx, wire.LaneBulk, t.runs(i))
+			return err
+		}); err != nil {
+			return err
+		}
+		took := time.Since(begin).Seconds()
+		now, err := b.look(ctx)
+		if err != nil {
+			return err
+		}
+		tokens := now.text["encoder"] - before.text["encoder"]
+		pace, busy, sage = append(pace, tokens/took), append(busy, tokens/(now.cpu-before.cpu)), append(sage, sagePace)
+		share = append(share, now.tokenisingSince(before))
+	}
+	f.compare(ratio{What: "segmentation", Unit: "tokens/s", Ours: pace, Other: sage, Against: "SAGE's", Target: 5})
+	f.compare(ratio{What: "segmentation, by the server's CPU time", Unit: "tokens/s", Ours: busy, Other: sage, Against: "SAGE's", Target: 0})
+	f.note("segmentation: share of time spent tokenising", "%.0f %% of tokenising and running graphs", 100*median(share))
+	return nil
+}
+
+// batching compares texts one after another, each a request of its own, with the same from many callers at once.
+func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+	ops := map[string]func(ctx context.Context, i int) error{"encode": func(ctx context.Context, i int) error {
+		_, _, err := b.client.Encode(ctx, wire.LaneBulk, t.passages[i%len(t.passages):][:1])
+		return err
+	}}
+	names := []string{"encode"}
+	if b.can(wire.OpScore) {
+		names = append(names, "score")
+		ops["score"] = func(ctx context.Context, i int) error {
+			_, _, err := b.client.Score(ctx, wire.LaneBulk, t.questions[i%7], t.passages[i%len(t.passages):][:1], false)
+			return err
+		}
+	}
+	for _, name := range names {
+		seconds := map[int][]float64{} // of the server's processor, per text
+		counted := func(n int) func(context.Context, int) (float64, time.Duration, error) {
+			return func(ctx context.Context, _ int) (float64, time.Duration, error) {
+				before, err := b.look(ctx)
+				if err != nil {
+					return 0, 0, err
+				}
+				var done atomic.Int64
+				begin := time.Now()
+				err = together(ctx, n, c.Window, func(ctx context.Context, i int) error {
+					defer done.Add(1)
+					return ops[name](ctx, i)
+				})
+				took := time.Since(begin)
+				now, lookErr := b.look(ctx)
+				seconds[n] = append(seconds[n], (now.cpu-before.cpu)/float64(done.Load())*1000)
+				return float64(done.Load()), took, errors.Join(err, lookErr)
+			}
+		}
+		rates, err := rounds(ctx, c.Rounds, side{"many callers", counted(callers)}, side{"one caller", counted(1)})
+		if err != nil {
+			return err
+		}
+		f.compare(ratio{What: fmt.Sprintf("%s, %d callers of one text", name, callers), Unit: "texts/s", Ours: rates[0], Other: rates[1], Against: "one caller", Target: 3})
+		f.compare(ratio{What: name + ", the server's CPU time per text", Unit: "ms", Ours: seconds[callers], Other: seconds[1], Against: "one caller"})
+	}
+	return nil
+}
+
+// padding measures what share of the tokens that are run is padding, when callers have texts of all lengths.
+func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+	var shares, tokenising []float64
+	for range c.Rounds {
+		before, err := b.look(ctx)
+		if err != nil {
+			return err
+		}
+		if err := together(ctx, 4, c.Window/2, func(ctx context.Context, i int) error {
+			var err error
+			switch i % 3 {
+			case 0:
+				_, _, err = b.client.Encode(ctx, wire.LaneBulk, t.mixed(i, 400))
+			case 1:
+				_, _, err = b.client.Segment(ctx, wire.LaneBulk, t.runs(i)[:10])
+			case 2:
+				if b.can(wire.OpScore) {
+					_, _, err = b.client.Score(ctx, wire.LaneBulk, t.questions[i%len(t.questions)], t.mixed(i, 100), false)
+				}
+			}
+			return err
+		}); err != nil {
+			return err
+		}
+		now, err := b.look(ctx)
+		if err != nil {
+			return err
+		}
+		text, padded := 0.0, 0.0
+		for graph := range now.text {
+			text, padded = text+now.text[graph]-before.text[graph], padded+now.padding[graph]-before.padding[graph]
+		}
+		shares = append(shares, padded/(text+padded))
+		tokenising = append(tokenising, now.tokenisingSince(before))
+	}
+	f.compare(ratio{What: "padding", Unit: "of tokens", Ours: shares, Target: 0.05, AtMost: true})
+	f.note("mixed load: share of time spent tokenising", "%.0f %% of tokenising and running graphs", 100*median(tokenising))
+	return nil
+}
+
+// lanes measures how long a score of some passages takes that somebody waits for: alone, and while bulk requests of
+// every kind keep the server full.
+func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+	asking := func(ctx context.Context) (float64, error) {
+		var times []time.Duration
+		err := together(ctx, 1, c.Window, func(ctx context.Context, i int) error {
+			begin := time.Now()
+			_, _, err := b.client.Score(ctx, wire.LaneInteractive, t.questions[i%len(t.questions)], t.some(i, reranked), false)
+			times = append(times, time.Since(begin))
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+		return quantile(millis(times), 0.95), nil
+	}
+	var alone, beside []float64
+	for range c.Rounds {
+		p95, err := asking(ctx)
+		if err != nil {
+			return err
+		}
+		alone = append(alone, p95)
+		loaded, stop := context.WithCancel(ctx)
+		bulk := make(chan error, 1)
+		go func() {
+			// Calls that have begun go on to their end: what the server has taken in, it would do anyway.
+			bulk <- together(loaded, 6, c.Timeout, func(_ context.Context, i int) error {
+				var err error
+				switch i % 3 {
+				case 0:
+					_, _, err = b.client.Encode(ctx, wire.LaneBulk, t.mixed(i, 400))
+				case 1:
+					_, _, err = b.client.Segment(ctx, wire.LaneBulk, t.runs(i))
+				case 2:
+					_, _, err = b.client.Score(ctx, wire.LaneBulk, t.questions[i%len(t.questions)], t.some(i, 400), false)
+				}
+				return err
+			})
+		}()
+		p95, err = asking(ctx)
+		stop()
+		if err = errors.Join(err, <-bulk); err != nil {
+			return err
+		}
+		beside = append(beside, p95)
+	}
+	f.compare(ratio{What: fmt.Sprintf("p95 of scoring %d passages under full bulk load", reranked), Unit: "ms", Ours: beside, Other: alone, Against: "alone", Target: 2, AtMost: true})
+	return nil
+}
+
+// together has callers do something over and over for a while, each call with a number of its own, and waits for them.
+func together(ctx context.Context, callers int, window time.Duration, do func(ctx context.Context, i int) error) error {
+	var group sync.WaitGroup
+	var next atomic.Int64
+	errs := make([]error, callers)
+	end := time.Now().Add(window)
+	for caller := range callers {
+		group.Go(func() {
+			for time.Now().Before(end) && errs[caller] == nil && ctx.Err() == nil {
+				errs[caller] = do(ctx, int(next.Add(1)-1))
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
