@@ -71,7 +71,7 @@ def main():
     print(f"best of ten candidates, with and without those that hold the answer: threshold {answerable:.3f}, balanced accuracy {accuracy:.4f}")
     print("reader EM %.4f F1 %.4f over tokens" % read(model, data, asked))
     found = {"bm25_weight": weight, "has_answer_delta": same, "has_answer_even": -b / a, "answerable": answerable, "platt": [a, b]}
-    found["has_answer_threshold"] = same
+    found["has_answer_threshold"] = -b / a
     (args.work / "pair_calibrated.json").write_text(json.dumps(found, indent=1) + "\n")
     print(f"weight of BM25 {weight}, {time.time() - started:.0f} s")
 

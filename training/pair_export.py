@@ -71,7 +71,8 @@ def section(folder, settings):
     return f"""\
 # question_ids, question_mask: int64 [n, q]; text_ids, text_mask: int64 [n, t] -> scores: float32 [n, 3] (relevance,
 # has_answer, llm_prefer, as logits); start, end: float32 [n, t] (logits of an answer's first and last token).
-# A text has the form "title\\ntext". has_answer_threshold is the calibrated equivalent of FIT-RAG's delta = 4.5.
+# A text has the form "title\\ntext". From has_answer_threshold on, our equivalent of FIT-RAG's delta,
+# a text among BM25's best 50 holds the answer more likely than not.
 pair:
 {pack.file_lines(folder, "pair.onnx")}  max_question_tokens: {QUESTION_TOKENS}
   max_text_tokens: {TEXT_TOKENS}
