@@ -98,7 +98,8 @@ func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *
 }
 
 // recall puts together what a query sees of a state, from memory alone. Pages of
-// labels are left out where who may see what is known, unless labels is set.
+// labels are left out where who may see what is known, and those of terms whose
+// lists are, unless labels is set.
 func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q Query, labels bool) (s sight, ok bool) {
 	c := x.cache
 	c.mu.Lock()
@@ -124,9 +125,10 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q Q
 	needs := q.Terms
 	if v.setsOf = groupsKey(q.Groups); !labels {
 		v.sets = v.Statistics.visibleTo(v.setsOf)
+		v.lists, needs = v.Statistics.known(q.Terms)
 	}
 	if v.sets == nil {
-		needs = q.Needs()
+		needs = slices.Concat(needs, NeedsOfGroups(q.Groups))
 	}
 	needs = slices.Compact(slices.Sorted(slices.Values(needs)))
 	v.Segments = make([]SegmentView, len(state.live))

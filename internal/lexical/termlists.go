@@ -33,6 +33,9 @@ const (
 	// maxCopied is how many blocks of a list in a segment are copied from its
 	// pages. Longer lists take so long to score that finding them is nothing.
 	maxCopied = 64
+	// maxKnown is how many terms a query may have for their lists to be looked up
+	// before its pages are.
+	maxKnown = 64
 	// maxTermLists is how many bytes of lists are remembered at most.
 	maxTermLists = 16 << 20
 )
@@ -41,11 +44,46 @@ func (t *termLists) bytes() int {
 	return 160 + 20*len(t.lists) + 32*cap(t.blocks) + 8*cap(t.bounds) + cap(t.packed)
 }
 
+// knownLists are the lists of a term, all of which are copied from its pages.
+type knownLists struct {
+	term  string
+	lists *termLists
+}
+
+// known returns the lists of terms that are remembered, and the terms whose
+// pages a search needs nevertheless.
+func (c *StatisticsCache) known(terms []string) (known []knownLists, lacking []string) {
+	if len(terms) > maxKnown {
+		return nil, terms
+	}
+	known = make([]knownLists, 0, len(terms))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range terms {
+		if lists := c.terms[t]; lists == nil || slices.ContainsFunc(lists.lists, func(l segmentList) bool { return l.large }) {
+			lacking = append(lacking, t)
+		} else {
+			known = append(known, knownLists{t, lists})
+		}
+	}
+	return known, lacking
+}
+
 // listsOf finds the lists of terms in the view.
 func (c *StatisticsCache) listsOf(v *View, l *life, terms []queryTerm) error {
+	for _, known := range v.lists {
+		for i := range terms {
+			if t := &terms[i]; t.term == known.term {
+				t.lists = known.lists
+				break
+			}
+		}
+	}
 	c.mu.Lock()
 	for i := range terms {
-		terms[i].lists = c.terms[terms[i].term]
+		if t := &terms[i]; t.lists == nil {
+			t.lists = c.terms[t.term]
+		}
 	}
 	c.mu.Unlock()
 	for i := range terms {

@@ -18,6 +18,8 @@ type View struct {
 	// where they were known before: the pages of labels are not needed then.
 	sets   []Bits
 	setsOf string
+	// lists are those of terms whose pages are not needed.
+	lists []knownLists
 }
 
 // SegmentView is a segment as one query sees it.

@@ -203,3 +203,36 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 		t.Errorf("%d bytes are counted, %d of terms", got, c.termBytes)
 	}
 }
+
+// TestKnownListsNeedNoPages searches views of no pages but those of terms that
+// are not known.
+func TestKnownListsNeedNoPages(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(15, 16))
+	s := newShelf(t, layout{block: 4, target: 256, limit: 384, room: 64})
+	s.add(wordy(r, s, 200)...)
+	s.add(wordy(r, s, 20)...)
+	q := Query{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
+	v := s.view(q)
+	v.Statistics = NewStatisticsCache()
+	if known, lacking := v.Statistics.known(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
+		t.Fatalf("%d terms are known before the first search, and not %q", len(known), lacking)
+	}
+	if _, err := Search(v, q); err != nil {
+		t.Fatal(err)
+	}
+	known, lacking := v.Statistics.known(q.Terms)
+	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // of too many blocks
+		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
+	}
+	less := s.view(Query{Terms: lacking})
+	less.lists, less.Statistics = known, v.Statistics
+	clear(less.Statistics.terms) // as when others were remembered meanwhile
+	got, err := Search(less, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := s.oracle.differ(q, got); why != "" {
+		t.Error(why)
+	}
+}
