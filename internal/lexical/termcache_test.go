@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestTermCache(t *testing.T) {
+func TestTermCacheUsedConcurrently(t *testing.T) {
 	t.Run("forgets words, never mistakes one for another", func(t *testing.T) {
 		a := &Analyzer{rules: languages["en"], plain: true}
 		var wait sync.WaitGroup
