@@ -4,6 +4,7 @@ negatives of BM25 with one softmax over all texts of a question (Clark & Gardner
 A checkpoint (work/pair.pt, with a moving average of the weights) is written every few minutes; --resume goes on from it.
 """
 
+import copy
 import time
 
 import numpy as np
@@ -18,6 +19,7 @@ import wordpiece
 from pair_data import HELD_OUT, TRAIN, Data
 from pair_measure import measure
 from pair_model import MASKED, Pair, initial
+from pair_prepare import KINDS
 
 BLOCK = 24  # batches that are sorted by length together
 
@@ -60,9 +62,24 @@ def losses(parts, spans, holds, mask, asked):
             span = span + F.cross_entropy(logits[known], spans[known, place]) / 2
     relevance, answers = span.new_zeros(()), span.new_zeros(())
     if group > 1:
-        relevance = F.cross_entropy(parts["relevance"].view(asked, group), torch.zeros(asked, dtype=torch.long))
+        relevance = F.cross_entropy(parts["relevance"].view(asked, group), torch.zeros(asked, dtype=torch.long, device=holds.device))
         answers = F.binary_cross_entropy_with_logits(parts["auxiliary"].view(-1), holds)
     return span, relevance, answers
+
+
+def read_by_length(model, q, qm, t, tm, parts=4):
+    """model.read, the shorter texts apart from the longer ones, so that less is padding."""
+    lengths = tm.sum(1)
+    order = torch.argsort(lengths, stable=True)
+    found = []
+    for rows in order.chunk(parts):
+        width = int(lengths[rows].max())
+        read = model.read(q[rows], qm[rows], t[rows, :width], tm[rows, :width])
+        for name in ("start", "end"):
+            read[name] = F.pad(read[name], (0, t.shape[1] - width), value=MASKED)
+        found.append(read)
+    back = torch.argsort(order)
+    return {name: torch.cat([read[name] for read in found])[back] for name in ("start", "end", "relevance", "auxiliary")}
 
 
 def rate(step, total, warm=150):
@@ -73,7 +90,8 @@ def train(args):
     torch.set_num_threads(args.threads)
     tokenizer = wordpiece.Tokenizer.load(corpora.intermediate(args.work, "tokenizer.json", "tokenizer"))
     data = Data(args.work, tokenizer)
-    model = build(args, data)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = build(args, data).to(device)
     average = {name: value.detach().clone() for name, value in model.state_dict().items()}
     table = [model.table, model.importance]
     rest = [p for n, p in model.named_parameters() if n not in ("table", "importance") and not n.startswith("labels")]
@@ -83,15 +101,13 @@ def train(args):
     bases = [group["lr"] for group in optimizer.param_groups]
     reading = data.asked(TRAIN, spans_only=True)
     ranking = data.asked(TRAIN)
-    medical = np.unique(data.kind[data.gold[ranking]], return_counts=True)
-    largest = medical[0][np.argsort(medical[1])[-2]]  # medquad: half of it, as for the encoder
-    rng = np.random.default_rng(args.seed)
-    ranking = ranking[(data.kind[data.gold[ranking]] != largest) | (rng.random(len(ranking)) < args.medical)]
+    medical = data.kind[data.gold[ranking]] == sorted(set(KINDS.values())).index("medquad")
+    ranking = ranking[~medical | (np.random.default_rng(args.seed).random(len(ranking)) < args.medical)]
     print(f"{len(reading)} questions with spans, {len(ranking)} in all; {sum(p.numel() for p in rest)} weights beside the table", flush=True)
 
     checkpoint, step = args.work / "pair.pt", 0
     if args.resume and checkpoint.exists():
-        state = torch.load(checkpoint)
+        state = torch.load(checkpoint, map_location=device)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         average, step = state["average"], state["step"]
@@ -112,8 +128,8 @@ def train(args):
             asked = batch_of(ranking, data, step - args.reader_steps, args.questions, args)
         else:
             asked = batch_of(reading, data, step, args.reader_questions, args)
-        q, qm, t, tm, spans, holds = data.train_batch(asked, negatives, rng, args)
-        parts = model.read(q, qm, t, tm)
+        q, qm, t, tm, spans, holds = (x.to(device) for x in data.train_batch(asked, negatives, rng, args))
+        parts = read_by_length(model, q, qm, t, tm) if negatives else model.read(q, qm, t, tm)
         span, relevance, answers = losses(parts, spans, holds, tm, len(asked))
         loss = args.span_weight * span + relevance + 0.5 * answers if negatives else span
         for group, base in zip(optimizer.param_groups, bases):
@@ -128,12 +144,12 @@ def train(args):
         for name, value in average.items():
             if value.dtype.is_floating_point:
                 value.lerp_(current[name], 1 - keep)
-        seen.append([span.item(), relevance.item(), answers.item(), tm.numel(), tm.sum().item()])
+        seen.append([span.item(), relevance.item(), answers.item()])
         if step % args.report == 0 or step == total:
             means = np.mean(seen, 0)
             print(
                 f"step {step}/{total}: span {means[0]:.3f}, relevance {means[1]:.3f}, has_answer {means[2]:.3f}, "
-                f"padding {1 - means[4] / means[3]:.2f}, {(time.time() - began) / len(seen):.2f} s a step", flush=True
+                f"{(time.time() - began) / len(seen):.2f} s a step", flush=True
             )
             began, seen = time.time(), []
             save()
@@ -143,12 +159,11 @@ def train(args):
 
 
 def check(model, average, data, args):
-    trained = {name: value.clone() for name, value in model.state_dict().items()}
-    model.load_state_dict(average)
-    asked = data.asked(HELD_OUT)
-    some = np.random.default_rng(3).permutation(asked)[: args.checked]
-    print("   held out: " + measure(model, data, some, 20, label="auxiliary"), flush=True)
-    model.load_state_dict(trained)
+    """Prints figures of the weights' moving average on some held-out questions."""
+    judged = copy.deepcopy(model).cpu()
+    judged.load_state_dict(average)
+    some = np.random.default_rng(3).permutation(data.asked(HELD_OUT))[: args.checked]
+    print("   held out: " + measure(judged, data, some, 20, label="auxiliary"), flush=True)
 
 
 def main():
@@ -180,7 +195,7 @@ def main():
     parser.add_argument("--resume", action="store_true")
     args = parser.parse_args()
     if args.smoke:
-        args.reader_steps, args.steps, args.report, args.check, args.checked = 30, 30, 10, 30, 40
+        args.reader_steps, args.steps, args.report, args.check, args.checked = 10, 10, 5, 10, 20
     train(args)
 
 

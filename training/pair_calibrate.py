@@ -39,7 +39,7 @@ def even_point(right, wrong):
 
 def main():
     parser = corpora.arguments(__doc__)
-    parser.add_argument("--questions", type=int, default=1500)
+    parser.add_argument("--questions", type=int, default=800)
     parser.add_argument("--smoke", action="store_true")
     args = parser.parse_args()
     if args.smoke:

@@ -139,10 +139,10 @@ def judge(head, known, labels):
 
 def main():
     parser = corpora.arguments(__doc__)
-    parser.add_argument("--questions", type=int, default=6000, help="questions of the label articles")
-    parser.add_argument("--others", type=int, default=2000, help="training questions of other kinds, with known answers")
-    parser.add_argument("--checked", type=int, default=1200, help="held-out questions, for figures and calibration")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--questions", type=int, default=3000, help="questions of the label articles")
+    parser.add_argument("--others", type=int, default=1000, help="training questions of other kinds, with known answers")
+    parser.add_argument("--checked", type=int, default=700, help="held-out questions, for figures and calibration")
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--rate", type=float, default=0.1)
     parser.add_argument("--hyper-rate", type=float, default=0.02)

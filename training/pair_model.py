@@ -61,7 +61,7 @@ class Drop(nn.Module):
     def forward(self, x):
         if not self.training or not self.share:
             return x
-        kept = torch.rand(x.shape[0], 1, x.shape[2]) >= self.share
+        kept = torch.rand(x.shape[0], 1, x.shape[2], device=x.device) >= self.share
         return x * (kept / (1 - self.share))
 
 
