@@ -157,7 +157,7 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 		if err != nil {
 			return err
 		}
-		c.compare(g, fmt.Sprintf("the vector of %.40q", golden.Text), got, golden.Embedding)
+		c.compare(g, 1, fmt.Sprintf("the vector of %.40q", golden.Text), got, golden.Embedding)
 	}
 	short, _, _ := e.tokens(trial[0])
 	long, _, _ := e.tokens(trial[1])
@@ -189,7 +189,7 @@ func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all p
 	if err := c.model.segmenter.score(ctx, batch); err != nil {
 		return err
 	}
-	c.compare(g, "the scores of sentences", scores, want)
+	c.compare(g, len(want), "the scores of sentences", scores, want)
 	return nil
 }
 
@@ -219,7 +219,7 @@ func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, all packGo
 		if golden.Relevance != nil {
 			got, want = got[:1], []float32{*golden.Relevance}
 		}
-		c.compare(g, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
+		c.compare(g, 1, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
 	}
 	p, beside := encode(trial[0], trial[0]), encode(trial[0], trial[1])
 	if len(p.question) == 0 {
@@ -236,9 +236,9 @@ func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, all packGo
 	return nil
 }
 
-// compare holds outputs to a golden.
-func (c *checker) compare(g *modelpack.GraphReport, what string, got, want []float32) {
-	g.Goldens++
+// compare holds outputs to n goldens.
+func (c *checker) compare(g *modelpack.GraphReport, n int, what string, got, want []float32) {
+	g.Goldens += n
 	worst, ok := difference(got, want)
 	g.Worst = max(g.Worst, worst)
 	if !ok || worst > g.Tolerance {

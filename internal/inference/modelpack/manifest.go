@@ -175,11 +175,34 @@ func (d document) replaceEncoder(section encoderSection) error {
 		}
 	}
 	remove(d.root, "linker")
+	d.forget(func(name string) bool { return name == inVectors })
 	return set(d.root, "encoder", section)
+}
+
+// inVectors is the calibrated threshold that is in the scale of an encoder's vectors; the others are in that of a pair
+// model's scores.
+const inVectors = "dedupe"
+
+// forget removes calibrated thresholds that are in the scale of a graph that is replaced: stages that ask for one say so.
+func (d document) forget(stale func(name string) bool) {
+	thresholds := get(d.root, "calibrated")
+	if thresholds == nil || thresholds.Kind != yaml.MappingNode {
+		return
+	}
+	var kept []*yaml.Node
+	for i := 0; i+1 < len(thresholds.Content); i += 2 {
+		if !stale(thresholds.Content[i].Value) {
+			kept = append(kept, thresholds.Content[i], thresholds.Content[i+1])
+		}
+	}
+	if thresholds.Content = kept; len(kept) == 0 {
+		remove(d.root, "calibrated")
+	}
 }
 
 // replacePair takes in another pair model. The detector goes: it knows the old one's scores.
 func (d document) replacePair(section pairSection) error {
 	remove(d.root, "detector")
+	d.forget(func(name string) bool { return name != inVectors })
 	return set(d.root, "pair", section)
 }
