@@ -47,4 +47,74 @@ func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 	}
 }
 
+// TestResultsOfTwoModelsAreNotMixed: of no operation whose parts went to servers with different packs.
+func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
+	nc, err := nats.Connect(localtest.NATS(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var served atomic.Int64
+	model := func() string { return []string{"one/1", "two/1"}[served.Add(1)%2] }
+	serve := func(op wire.ModelOp, reply func(data []byte) (any, error)) {
+		t.Helper()
+		if _, err := nc.Subscribe(wire.ModelSubject(op), func(msg *nats.Msg) {
+			r, err := reply(msg.Data)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			data, err := json.Marshal(r)
+			if err == nil {
+				err = msg.Respond(data)
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(wire.OpInfo, func([]byte) (any, error) {
+		return wire.ModelInfo{Envelope: wire.Header(), Space: "s", Dimension: 1, Limits: map[wire.ModelOp]int{wire.OpLink: 10000}}, nil
+	})
+	serve(wire.OpScore, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.ScoreRequest](data)
+		return wire.ScoreReply{Envelope: wire.Header(), Model: model(), Scores: make([]wire.PairScore, len(request.Texts))}, err
+	})
+	serve(wire.OpDetect, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.DetectRequest](data)
+		return wire.DetectReply{Envelope: wire.Header(), Model: model(), Enough: make([]float32, len(request.Contexts))}, err
+	})
+	serve(wire.OpLink, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.LinkRequest](data)
+		reply := wire.LinkReply{Envelope: wire.Header(), Model: model()}
+		for _, w := range request.Windows {
+			reply.Links = append(reply.Links, make([][]wire.PassageLink, w.Len()))
+		}
+		return reply, err
+	})
+	client := modelclient.New(nc, modelclient.Options{})
+	for name, call := range map[string]func() error{
+		"score": func() error {
+			_, _, err := client.Score(t.Context(), wire.LaneBulk, "what?", make([]string, 2001), false)
+			return err
+		},
+		"detect": func() error {
+			_, _, _, err := client.Detect(t.Context(), wire.LaneBulk, make([][][2]float32, 1001))
+			return err
+		},
+		"link": func() error {
+			document := wire.Vectors{Dimension: 1, Data: make([]float32, 10000)}
+			_, _, err := client.Link(t.Context(), wire.LaneBulk, "s", []wire.Vectors{document, document, document}, 1)
+			return err
+		},
+	} {
+		served.Store(0)
+		if err := call(); !errors.Is(err, modelclient.ErrDisagree) || served.Load() < 2 {
+			t.Errorf("%s: got %v after %d requests", name, err, served.Load())
+		}
+	}
+}
+
 func TestMain(m *testing.M) { localtest.Main(m, localtest.Need{}) }
