@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -43,7 +44,7 @@ func (d *doctorCommand) Run(ctx context.Context) error {
 	}{
 		{"postgres", d.postgres}, {"nats", d.nats}, {"temporal", d.temporal},
 		{"onnx runtime", d.onnxRuntime}, {"gpu-segmenter", func(context.Context) (string, error) { return modelchild.Find() }},
-		{"data directory", d.directory}, {"server", d.server},
+		{"model pack", d.modelPack}, {"data directory", d.directory}, {"server", d.server},
 	}
 	var found []finding
 	sick := false
@@ -126,6 +127,15 @@ func (d *doctorCommand) onnxRuntime(context.Context) (string, error) {
 		return d.ONNXRuntimeLib, err
 	}
 	return local.FindONNXRuntime()
+}
+
+func (d *doctorCommand) modelPack(context.Context) (string, error) {
+	data, err := dataDirectory(d.Data)
+	if err != nil {
+		return "", err
+	}
+	pack, err := modelpack.Find(modelsDirectory(data), d.ModelPack)
+	return pack + "; `sluice models check` tries it", err
 }
 
 func (d *doctorCommand) directory(context.Context) (string, error) {

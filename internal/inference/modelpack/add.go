@@ -81,8 +81,8 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if name == "" {
 		name = plain(from.base())
 	}
-	if !packName.MatchString(name) || name == shippedName {
-		return Added{}, schema.Invalid("name", "%q is not a pack's name: lower-case letters, digits, dot, dash, underscore, and not %s; choose one with --name", name, shippedName)
+	if !packName.MatchString(name) || name == shippedName || name == inUse {
+		return Added{}, schema.Invalid("name", "%q is not a pack's name: lower-case letters, digits, dot, dash, underscore, and neither %s nor %s; choose one with --name", name, shippedName, inUse)
 	}
 	final := filepath.Join(o.Dir, name)
 	if _, err := os.Lstat(final); err == nil {
@@ -91,7 +91,7 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return Added{}, fmt.Errorf("make the folder of the model packs: %w", err)
 	}
-	clear(o.Dir)
+	removeAbandoned(o.Dir)
 	dir, err := os.MkdirTemp(o.Dir, staging)
 	if err != nil {
 		return Added{}, fmt.Errorf("make a folder for the model pack: %w", err)
@@ -124,8 +124,8 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	return added, nil
 }
 
-// clear removes what processes that died have left.
-func clear(dir string) {
+// removeAbandoned removes what processes that died have left.
+func removeAbandoned(dir string) {
 	left, err := filepath.Glob(filepath.Join(dir, staging+"*"))
 	if err != nil {
 		return

@@ -295,6 +295,7 @@ func TestWhatIsWrongWithAFolderIsNamed(t *testing.T) {
 		"a segmenter's":      {with("bert-mean", copyOf(t, filepath.Join(shipped, "segmenter.onnx"), "onnx/model.onnx")), []string{"graph", "input_ids", "left, right"}},
 		"name with a slash":  {Addition{From: models + "/bert-mean", Name: "a/b"}, []string{"name", "a/b", "--name"}},
 		"the shipped's name": {Addition{From: models + "/bert-mean", Name: "default"}, []string{"name", "default"}},
+		"the choice's file":  {Addition{From: models + "/bert-mean", Name: "in-use"}, []string{"name", "in-use"}},
 		"onto nothing":       {Addition{From: models + "/bert-mean", Onto: "/nowhere"}, []string{"/nowhere", ManifestName}},
 		"stored elsewhere":   {Addition{From: models + "/bert-mean"}, []string{"dimension 32", "[384]"}},
 	} {
@@ -347,6 +348,14 @@ func TestLimitsHold(t *testing.T) {
 		t.Errorf("a large graph: %v", err)
 	}
 	nothing(t, o.Dir)
+	wordy := altered(t, "bert-mean", func(dir string) {
+		if err := os.Truncate(filepath.Join(dir, readme), maxReadme+1); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if added, err := Add(t.Context(), Options{Dir: t.TempDir()}, Addition{From: wordy}); err != nil || added.Pack.Licence != "unknown" {
+		t.Errorf("a large %s: %+v, %v", readme, added.Pack, err)
+	}
 	huge := altered(t, "bert-mean", func(dir string) {
 		if err := os.Truncate(filepath.Join(dir, "config.json"), maxConfig+1); err != nil {
 			t.Fatal(err)

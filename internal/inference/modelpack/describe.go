@@ -78,7 +78,7 @@ type modelConfig struct {
 
 // describe checks what the small files say: enough to know, before a large file is fetched, that it is of use.
 func describe(f files) (*model, error) {
-	m := &model{licence: licence(f["README.md"])}
+	m := &model{licence: licence(f[readme])}
 	if found, err := f.decode("config.json", &m.config); err != nil {
 		return nil, err
 	} else if !found {
@@ -358,9 +358,9 @@ func (m *model) poolingModule(f files, name string) error {
 var licenceLine = regexp.MustCompile(`(?m)^license:\s*['"]?([A-Za-z0-9.+-]{1,64})['"]?\s*$`)
 
 // licence reads the front matter of a README.md.
-func licence(readme []byte) string {
-	text := strings.ReplaceAll(string(readme), "\r\n", "\n")
-	if front, ok := strings.CutPrefix(text, "---\n"); ok {
+func licence(text []byte) string {
+	lines := strings.ReplaceAll(string(text), "\r\n", "\n")
+	if front, ok := strings.CutPrefix(lines, "---\n"); ok {
 		front, _, _ = strings.Cut(front, "\n---")
 		if found := licenceLine.FindStringSubmatch(front); found != nil {
 			return found[1]

@@ -52,9 +52,13 @@ func (f folder) base() string  { return filepath.Base(string(f)) }
 // Limits of the small files, in bytes.
 const (
 	maxConfig    = 1 << 20
+	maxReadme    = 8 << 20 // some list a model's results on every benchmark in front
 	maxTokenizer = 32 << 20
 	maxGoldens   = 64 << 20
 )
+
+// readme says the licence, and nothing that a pack couldn't do without.
+const readme = "README.md"
 
 // sentencePieces are what other families have for a tokenizer; they are looked for to say so.
 var sentencePieces = []string{"sentencepiece.bpe.model", "spiece.model", "spm.model"}
@@ -64,7 +68,7 @@ func small(ctx context.Context, s source) (files, error) {
 	found := files{}
 	read := func(name string, limit int64) error {
 		data, err := readFile(ctx, s, name, limit)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || name == readme && errors.Is(err, schema.ErrTooLarge) {
 			return nil
 		}
 		if err == nil {
@@ -77,7 +81,7 @@ func small(ctx context.Context, s source) (files, error) {
 		limit int64
 	}{
 		{"config.json", maxConfig}, {"tokenizer_config.json", maxConfig}, {"tokenizer.json", maxTokenizer},
-		{"modules.json", maxConfig}, {"sentence_bert_config.json", maxConfig}, {"README.md", maxConfig},
+		{"modules.json", maxConfig}, {"sentence_bert_config.json", maxConfig}, {readme, maxReadme},
 	} {
 		if err := read(f.name, f.limit); err != nil {
 			return nil, err
