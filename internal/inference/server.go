@@ -49,7 +49,8 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	}
 	// More would fall out of the caches: the shipped encoder is three times slower on 32,768.
 	set(&o.BatchTokens, 4<<10)
-	// More is no faster, and somebody who comes meanwhile waits longer: 2,048 tokens of pairs take about 0.1 s.
+	// More would be no faster (BenchmarkPairRun: the shipped graph does most per second of a core at 1,000 to 2,000), and
+	// whoever comes meanwhile would wait longer.
 	set(&o.PairTokens, 2<<10)
 	set(&o.LinkPassages, 2<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
