@@ -28,11 +28,16 @@ type Reader interface {
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 }
 
-// How spans are chosen, on the scale of logits.
+// How spans are chosen, on the scale of logits. Measured with the shipped pack on
+// 194 questions of SQuAD's articles that it was not trained on and 185 of
+// FairytaleQA's validation set, each with the ten best passages of the plan
+// sluice: the first sentence quoted holds the answer of 79 % and 48 % of them (73 %
+// and 42 % by the score of sentences). Weights from 0 to 0.25 and 1 to 2 differ by
+// less than 4 points, and a higher weight of the span does worse.
 const (
 	// spanWeight is what the logit of a span counts beside that of its passage
 	// having the answer.
-	spanWeight = 0.5
+	spanWeight = 0.1
 	// rankLogit is what a span of the first passage gets on top, one of the
 	// second half of it, and so on.
 	rankLogit = 1.0
@@ -96,15 +101,10 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 }
 
 // answerable is the logit of has_answer from which a passage answers: what the
-// pack was calibrated to for that, else for has_answer, else even odds.
-func answerable(info wire.ModelInfo) float64 {
-	for _, name := range []string{"answerable", "has_answer"} {
-		if x, ok := info.Calibrated[name]; ok {
-			return x
-		}
-	}
-	return 0
-}
+// pack was calibrated to for that, else even odds. (Its threshold of has_answer is
+// of one text among a search's fifty; with the shipped pack it would refuse two of
+// three questions that the ten best answer.)
+func answerable(info wire.ModelInfo) float64 { return info.Calibrated["answerable"] }
 
 // stretchesOf cuts passages at the ends of sentences into pieces that the model
 // reads whole, each text once.

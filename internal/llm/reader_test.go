@@ -109,7 +109,7 @@ func TestTheReaderChoosesByAllThatItKnows(t *testing.T) {
 		want    []string
 	}{
 		{"has_answer", map[string]wire.PairScore{torque: logits(1, 4), soup: logits(5, 4)}, []string{soup}},
-		{"the span", map[string]wire.PairScore{torque: logits(2, 0), soup: logits(2, 9)}, []string{soup}},
+		{"the span", map[string]wire.PairScore{torque: logits(1.5, -9), soup: logits(2, 9)}, []string{soup}},
 		{"the rank when they are equal", map[string]wire.PairScore{torque: logits(2, 4), soup: logits(2, 4)}, []string{torque, soup}},
 		{"what is near is quoted too", map[string]wire.PairScore{torque: logits(3, 4), days: logits(2.6, 4), soup: logits(1, 1)}, []string{torque, days}},
 		{"what has no answer is not", map[string]wire.PairScore{torque: logits(0.1, 0), soup: logits(-0.1, 2)}, []string{torque}},
@@ -129,7 +129,6 @@ func TestTheReaderSaysWhenNothingAnswers(t *testing.T) {
 	five := map[string]wire.PairScore{"five days": logits(1, 4)}
 	for name, change := range map[string]func(*scriptedReader){
 		"below even odds":  func(r *scriptedReader) { r.answers = map[string]wire.PairScore{"five days": logits(-0.01, 9)} },
-		"below has_answer": func(r *scriptedReader) { r.info.Calibrated = map[string]float64{"has_answer": 1.1} },
 		"below answerable": func(r *scriptedReader) { r.info.Calibrated = map[string]float64{"has_answer": -2, "answerable": 1.1} },
 		"a question without words": func(r *scriptedReader) {
 			r.fail = fmt.Errorf("x: %w", &schema.RemoteError{Code: schema.CodeInvalid, Field: "question"})
@@ -151,7 +150,7 @@ func TestTheReaderSaysWhenNothingAnswers(t *testing.T) {
 		}
 	}
 	r := reads(five)
-	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9}
+	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9} // one of many texts, and the best of few
 	if c := complete(t, r, works); c.Text == "" {
 		t.Error("what is above its own threshold was refused")
 	}
