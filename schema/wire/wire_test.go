@@ -61,7 +61,7 @@ var samples = []any{
 	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive",
 		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4},
 			Answer: schema.ShortAnswer{Text: "ex", Start: 1, End: 3, Confidence: 0.5}}},
-		Trace:     []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
+		Trace: []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
 		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Deadline: at},
