@@ -6,6 +6,7 @@ package queryworker
 // and every span stored text.
 
 import (
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -13,8 +14,11 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/retrieval"
@@ -214,5 +218,40 @@ func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
 	w.everything()
 	if a, failure := w.askNow(w.context(), carryOver); failure != nil || a.Supported || a.Answer != schema.NoAnswer {
 		t.Errorf("got %+v, %v", a, failure)
+	}
+}
+
+// TestRelateJoinsStoredLinks: two passages of one section that are linked both
+// ways become one candidate of two spans.
+func TestRelateJoinsStoredLinks(t *testing.T) {
+	w := reading(t)
+	link := func(data []byte, passage byte, weight float32) []byte { // one link, inside section 0
+		return batch.AppendWeight(append(data, 1, 0, passage), weight)
+	}
+	links := link(link(nil, 1, 0.5), 0, 0.25)
+	w.ok(w.store.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			INSERT INTO passage_links (tenant_id, generation, version_id, section, links)
+			SELECT d.tenant_id, c.generation, d.live_version_id, 0, $2 FROM documents d
+			JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id
+			WHERE d.tenant_id = $1 AND d.external_id = 'leave.md'`, w.principal.Tenant, links)
+		return err
+	}))
+	found, err := w.plan("- lexical: {unit: passage}\n- relate\n- score")
+	w.ok(err)
+	joined := 0
+	for _, c := range found.Candidates {
+		if len(c.Spans) == 1 {
+			continue
+		}
+		joined++
+		body := scalar[string](w, `SELECT body FROM sections WHERE id = $1`, c.Spans[0].Section)
+		first, second := body[c.Spans[0].Start:c.Spans[0].End], body[c.Spans[1].Start:c.Spans[1].End]
+		if c.ExternalID != "leave.md" || !strings.HasPrefix(c.Text, first) || !strings.HasSuffix(c.Text, second) || c.Scores["link"] < 0.2 {
+			t.Errorf("got %+v", c)
+		}
+	}
+	if joined != 1 {
+		t.Errorf("%d candidates are of two passages, want 1: %s", joined, found.Trace[1].Why)
 	}
 }
