@@ -60,6 +60,7 @@ class Set:
         titles = [tokenizer.encode(d.get("title") or "") for d in documents]
         self.heads = [[] if ids[: len(t)] == t else t[:32] for t, (ids, _, _) in zip(titles, self.encoded)]
         self.index = bm25.Index([(d.get("title") or "") + "\n" + body for d, body in zip(documents, self.bodies)])
+        self.terms = [set(bm25.terms((d.get("title") or "") + "\n" + body)) for d, body in zip(documents, self.bodies)]
         # To look for an answer's words between word boundaries.
         self.plain = [" " + " ".join(normal(body)) + " " for body in self.bodies]
 
@@ -68,6 +69,16 @@ class Set:
 
     def holds(self, text, answers):
         return any(f" {' '.join(normal(a))} " in self.plain[text] for a in answers if normal(a))
+
+    def overlap(self, question, texts):
+        """The share of the question's words that is in each text, by inverse document frequency."""
+        asked = {term: self.worth(term) for term in bm25.terms(question)}
+        total = sum(asked.values()) or 1.0
+        return np.array([sum(worth for term, worth in asked.items() if term in self.terms[t]) / total for t in texts])
+
+    def worth(self, term):
+        held = len(self.index.postings[term][0]) if term in self.index.postings else 0
+        return np.log(1 + self.index.size / (1 + held))
 
     def words(self, text, first, last):
         """The characters of a span of the row's tokens."""
@@ -95,15 +106,13 @@ def run(model, tokenizer, question, rows):
     return scores, spans
 
 
-def sliding_window(index, question, body):
+def sliding_window(data, question, body):
     """A reader without a model: the run of words outside the question, in the sentence that shares most of it, that the most of it is near."""
     asked = set(bm25.terms(question))
 
     def worth(word):
         term = bm25.term(word)
-        if term not in asked:
-            return 0.0
-        return np.log(index.size / (1 + len(index.postings[term][0]))) if term in index.postings else 1.0
+        return data.worth(term) if term in asked else 0.0
 
     best, answer = -1.0, ""
     for start, end in sentences.spans(body):
@@ -140,7 +149,7 @@ def main():
     questions = data.questions
     if args.questions:
         questions = questions[:: max(1, len(questions) // args.questions)]
-    ranked, labels, answers, baseline, lexical = [], [], [], [], []
+    ranked, judged, labels, answers, baseline, lexical = [], [], [], [], [], []
     for number, question in enumerate(questions):
         right, wanted = data.gold[question["_id"]], question["metadata"].get("answers") or []
         texts, found = data.index.search(question["text"], args.depth)
@@ -151,22 +160,23 @@ def main():
         scores, spans = run(model, tokenizer, question["text"], [data.row(t) for t in [*texts, *extra]])
         place = gold[0] if gold else -1
         ranked.append((scores[: len(texts), 0], found, place, scores[: len(texts)]))
-        if wanted:
+        if wanted:  # some questions of QED have no answer
+            judged.append(scores[: len(texts), 1])
             labels.append([data.holds(t, wanted) or t in right for t in texts])
-            lexical.append(found / max(found[0], 1e-9))
+            lexical.append((data.overlap(question["text"], texts), found / max(found[0], 1e-9)))
             read = place if gold else len(texts)
             text = texts[place] if gold else extra[0]
             start, end = (s[: len(data.row(text))].unsqueeze(0) for s in spans[read])
             before = torch.arange(start.shape[1]).unsqueeze(0) < len(data.heads[text])
             first, last, _ = (int(x) for x in best_spans(start, end, before))
             answers.append(grade(data.words(text, first, last), wanted))
-            baseline.append(grade(sliding_window(data.index, question["text"], data.bodies[text]), wanted))
+            baseline.append(grade(sliding_window(data, question["text"], data.bodies[text]), wanted))
         if number % 500 == 499:
-            report(folder, ranked, labels, lexical, answers, baseline, weight, started, args)
-    report(folder, ranked, labels, lexical, answers, baseline, weight, started, args)
+            report(folder, ranked, judged, labels, lexical, answers, baseline, weight, started, args)
+    report(folder, ranked, judged, labels, lexical, answers, baseline, weight, started, args)
 
 
-def report(folder, ranked, labels, lexical, answers, baseline, weight, started, args):
+def report(folder, ranked, judged, labels, lexical, answers, baseline, weight, started, args):
     gold = [r[2] for r in ranked]
     rows = {
         "BM25": [r[1] for r in ranked],
@@ -179,8 +189,10 @@ def report(folder, ranked, labels, lexical, answers, baseline, weight, started, 
         print("  %-24s hit@1 %.4f nDCG@10 %.4f" % (name, *hits(scores, gold)))
     if answers:
         truth = np.concatenate(labels)
+        shares, relative = (area(np.concatenate(values), truth) for values in zip(*lexical))
         print(
-            f"  has_answer AUC {area(np.concatenate([r[3][:, 1] for r in ranked]), truth):.4f}, of BM25's score relative to the best {area(np.concatenate(lexical), truth):.4f}\n"
+            f"  has_answer AUC {area(np.concatenate(judged), truth):.4f}, "
+            f"of the share of the question's words {shares:.4f}, of BM25's score relative to the list's best {relative:.4f}\n"
             f"  reader on gold texts EM {np.mean([a[0] for a in answers]):.4f} F1 {np.mean([a[1] for a in answers]):.4f}, "
             f"sliding window EM {np.mean([a[0] for a in baseline]):.4f} F1 {np.mean([a[1] for a in baseline]):.4f}",
             flush=True,
