@@ -23,6 +23,24 @@ var update = flag.Bool("update", false, "write the golden file of the plans' qua
 // tolerance is for sums that are added up in another order.
 const tolerance = 1e-6
 
+// clustered are the plans over clusters. Which sections share one depends on the
+// order in which documents arrived and were curated, and uploads run side by side:
+// two of the 45 questions may be won or lost by that.
+var clustered = map[string]bool{"funnel-lite": true}
+
+// allowed is by how much a figure of a plan may differ from the golden one.
+func allowed(plan, metric string, golden float64) float64 {
+	switch {
+	case !clustered[plan]:
+		return tolerance
+	case metric == "tokens" || strings.HasPrefix(metric, "entropy"):
+		return 0.1 * golden
+	case strings.HasSuffix(metric, "_sum"): // over three depths
+		return 3 * 2.0 / 45
+	}
+	return 2.0/45 + tolerance
+}
+
 func testQuality(t *testing.T, s *server) {
 	plans := into[[]struct{ Name string }](t, s.sluice(t, "plans", "list", "--json").ok(t))
 	names := make([]string, len(plans))
@@ -65,7 +83,7 @@ func testQuality(t *testing.T, s *server) {
 			continue
 		}
 		for name, v := range metrics {
-			if before, there := want[plan][name]; !there || math.Abs(v-before) > tolerance {
+			if before, there := want[plan][name]; !there || math.Abs(v-before) > allowed(plan, name, before) {
 				moved++
 				t.Errorf("%s %s is %.6f; it was %.6f", plan, name, v, before)
 			}
