@@ -221,7 +221,7 @@ func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve,
 			}
 		}
 	}
-	if all == 0 || float64(common) < 0.8*float64(all) {
+	if all == 0 || float64(common) < 0.7*float64(all) {
 		return fmt.Errorf("the sides do not do the same: they share %d of %d passages", common, all)
 	}
 	f.note("agreement", "%.1f %% of Bleve's passages are Sluice's, too", 100*float64(common)/float64(all))
