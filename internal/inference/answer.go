@@ -113,11 +113,27 @@ func read[M any, P interface {
 	return wire.Decode[M, P](data)
 }
 
-func checkLane(lane wire.Lane) error {
-	if lane != wire.LaneInteractive && lane != wire.LaneBulk {
-		return schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
+// urgent is a request that says how urgent it is.
+type urgent interface {
+	// Terms are the request's lane, and when nobody waits for it any more.
+	Terms() (wire.Lane, time.Time)
+}
+
+// begin decodes a request in its turn, checks its lane, and bounds ctx by its deadline. Without an error the caller must
+// cancel that.
+func begin[M urgent, P interface {
+	*M
+	wire.Message
+}](ctx context.Context, s *service, lane wire.Lane, data []byte) (request M, bounded context.Context, cancel context.CancelFunc, err error) {
+	if request, err = read[M, P](ctx, s, lane, data); err != nil {
+		return request, nil, nil, err
 	}
-	return nil
+	lane, deadline := request.Terms()
+	if lane != wire.LaneInteractive && lane != wire.LaneBulk {
+		return request, nil, nil, schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
+	}
+	bounded, cancel = until(ctx, deadline)
+	return request, bounded, cancel, nil
 }
 
 // fits checks that the reply to n things of a request's field fits a message.
@@ -131,14 +147,10 @@ func (s *service) fits(field string, n, bytes int) error {
 // encode answers wire.EncodeRequest.
 func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
 	var reply wire.EncodeReply
-	request, err := read[wire.EncodeRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.EncodeRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	if err := checkLane(request.Lane); err != nil {
-		return reply, err
-	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	// What a vector takes as base64 of float32, beside some text.
 	if err := s.fits("texts", len(request.Texts), s.model.dimension()*4*4/3+16); err != nil {
@@ -167,14 +179,10 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 // segment encodes each sentence once, then scores the pairs of neighbours.
 func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
 	var reply wire.SegmentReply
-	request, err := read[wire.SegmentRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	if err := checkLane(request.Lane); err != nil {
-		return reply, err
-	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	var sentences []string
 	for _, run := range request.Runs {

@@ -76,14 +76,10 @@ const probabilityBytes = 16
 // detect answers wire.DetectRequest.
 func (s *service) detect(ctx context.Context, lane wire.Lane, data []byte) (wire.DetectReply, error) {
 	var reply wire.DetectReply
-	request, err := read[wire.DetectRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.DetectRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	if err := checkLane(request.Lane); err != nil {
-		return reply, err
-	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	if err := s.fits("contexts", len(request.Contexts), probabilityBytes); err != nil {
 		return reply, err

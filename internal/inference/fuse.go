@@ -12,14 +12,10 @@ import (
 // fuse answers wire.FuseRequest.
 func (s *service) fuse(ctx context.Context, lane wire.Lane, data []byte) (wire.FuseReply, error) {
 	var reply wire.FuseReply
-	request, err := read[wire.FuseRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.FuseRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	if err := checkLane(request.Lane); err != nil {
-		return reply, err
-	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	limits := s.model.manifest.Fuser
 	switch {

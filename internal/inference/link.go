@@ -17,11 +17,10 @@ const linkBytes = 40
 // link answers wire.LinkRequest.
 func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.LinkReply, error) {
 	var reply wire.LinkReply
-	request, err := read[wire.LinkRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.LinkRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	passages, links, err := s.checkLink(request)
 	if err != nil {
@@ -63,9 +62,6 @@ func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.L
 
 // checkLink names what is wrong with a request, or says how many passages it has and how many links it asks for.
 func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err error) {
-	if err := checkLane(request.Lane); err != nil {
-		return 0, 0, err
-	}
 	if request.Keep <= 0 {
 		return 0, 0, schema.Invalid("keep", "%d is not positive", request.Keep)
 	}

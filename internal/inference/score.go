@@ -20,14 +20,10 @@ const scoreBytes = 224
 // score answers wire.ScoreRequest.
 func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.ScoreReply, error) {
 	var reply wire.ScoreReply
-	request, err := read[wire.ScoreRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.ScoreRequest](ctx, s, lane, data)
 	if err != nil {
 		return reply, err
 	}
-	if err := checkLane(request.Lane); err != nil {
-		return reply, err
-	}
-	ctx, cancel := until(ctx, request.Deadline)
 	defer cancel()
 	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
 		return reply, err

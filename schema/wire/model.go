@@ -105,6 +105,9 @@ type EncodeRequest struct {
 	Texts    []string  `json:"texts"`
 }
 
+// Terms are the request's lane and deadline.
+func (r EncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
 // EncodeReply answers EncodeRequest: one unit vector per text, in order; a
 // text without known tokens gives a zero vector.
 type EncodeReply struct {
@@ -126,6 +129,9 @@ type SegmentRequest struct {
 	Deadline time.Time  `json:"deadline,omitzero"`
 	Runs     [][]string `json:"runs"`
 }
+
+// Terms are the request's lane and deadline.
+func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 // SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in
 // [0, 1]; a score under Threshold means a cut.

@@ -20,6 +20,9 @@ type ScoreRequest struct {
 	Answers bool `json:"answers,omitempty"`
 }
 
+// Terms are the request's lane and deadline.
+func (r ScoreRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
 // ScoreReply answers ScoreRequest: a score per text, in order.
 type ScoreReply struct {
 	Envelope
@@ -57,6 +60,9 @@ type LinkRequest struct {
 	Keep     int       `json:"keep"` // links per passage at most
 }
 
+// Terms are the request's lane and deadline.
+func (r LinkRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
 // LinkReply answers LinkRequest: for each window and each of its passages the
 // strongest others, strongest first.
 type LinkReply struct {
@@ -86,6 +92,9 @@ type FuseRequest struct {
 	WithQuestion bool `json:"with_question,omitempty"`
 }
 
+// Terms are the request's lane and deadline.
+func (r FuseRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
 // FuseReply answers FuseRequest: a score per text, in order.
 type FuseReply struct {
 	Envelope
@@ -108,6 +117,9 @@ type DetectRequest struct {
 	// text first.
 	Contexts [][][2]float32 `json:"contexts"`
 }
+
+// Terms are the request's lane and deadline.
+func (r DetectRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 // DetectReply answers DetectRequest: for each context the probability that it
 // is enough; from Threshold on it is.
