@@ -22,8 +22,9 @@ type coarseCommand struct {
 	common
 	Clusters int           `default:"5500" help:"How many clusters there are."`
 	K        int           `default:"20" help:"How many clusters are wanted."`
-	Queries  int           `default:"500" help:"How many questions are asked."`
+	Queries  int           `default:"2000" help:"How many questions are asked."`
 	Checked  int           `default:"50" help:"How many of them are checked against scoring every cluster."`
+	Callers  int           `default:"16" help:"How many ask at a time, of either side."`
 	Slice    time.Duration `default:"4s" help:"Longest time of a side in a round."`
 }
 
@@ -80,14 +81,14 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		return err
 	}
 	f.note("exact", "%d questions give the ids, the order and the scores of scoring every cluster", min(len(asked), c.Checked))
-	ours := asking("Sluice", asked, c.Slice, func(ctx context.Context, q string) error {
+	ours := asking("Sluice", asked, c.Callers, c.Slice, func(ctx context.Context, q string) error {
 		r, err := find(ctx, q)
 		if err == nil && len(r.Hits) == 0 {
 			err = fmt.Errorf("%q finds nothing", q)
 		}
 		return err
 	})
-	other := asking("ts_rank", asked, c.Slice, func(ctx context.Context, q string) error {
+	other := asking("ts_rank", asked, c.Callers, c.Slice, func(ctx context.Context, q string) error {
 		rows, err := b.others.Query(ctx, `
 			SELECT c.id, ts_rank(c.words, q) FROM others.clusters c, to_tsquery('english', $1) q
 			WHERE c.words @@ q ORDER BY 2 DESC, 1 LIMIT $2`, anyOf(q), c.K)
@@ -116,7 +117,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 	if err != nil {
 		return err
 	}
-	f.compare(ratio{What: fmt.Sprintf("BM25 top %d of clusters", c.K), Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "ts_rank, GIN", Target: 100})
+	f.compare(ratio{What: fmt.Sprintf("BM25 top %d of clusters, %d callers", c.K, c.Callers), Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "ts_rank, GIN", Target: 100})
 	return f.pure(ctx, index, s, asked, lexical.Query{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 }
 

@@ -111,7 +111,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 type finder func(ctx context.Context, q []float32) ([]uuid.UUID, error)
 
 func (c *vectorsCommand) side(name string, questions [][]float32, find finder) side {
-	return asking(name, questions, c.Slice, func(ctx context.Context, q []float32) error {
+	return asking(name, questions, 1, c.Slice, func(ctx context.Context, q []float32) error {
 		found, err := find(ctx, q)
 		if err == nil && len(found) != c.K {
 			err = fmt.Errorf("%d of %d found", len(found), c.K)

@@ -7,7 +7,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // side is one of the things that are compared. Its measure does the same work in every round and returns how much of it was
@@ -46,23 +49,32 @@ func rounds(ctx context.Context, count int, sides ...side) ([][]float64, error) 
 	return out, nil
 }
 
-// asking is a side that asks queries, each once per round, and counts them. It stops after the time limit, so that a slow
-// side asks fewer: those that it asks are the first ones of the same list, and the next round goes on where it stopped.
-func asking[Q any](name string, queries []Q, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
-	next := 0
+// asking is a side that asks queries, each once per round and so many at a time, and counts them. It stops after the time
+// limit, so that a slow side asks fewer: those that it asks are the first ones of the same list, and the next round goes on
+// where it stopped.
+func asking[Q any](name string, queries []Q, callers int, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
+	from := 0
 	return side{name, func(ctx context.Context, _ int) (float64, time.Duration, error) {
 		begin := time.Now()
-		asked := 0
-		for ; asked < len(queries); asked++ {
-			if asked > 0 && time.Since(begin) > limit {
-				break
-			}
-			if err := ask(ctx, queries[next%len(queries)]); err != nil {
-				return 0, 0, err
-			}
-			next++
+		var next, asked atomic.Int64
+		all, ctx := errgroup.WithContext(ctx)
+		for range callers {
+			all.Go(func() error {
+				for {
+					i := int(next.Add(1)) - 1
+					if i >= len(queries) || i >= callers && time.Since(begin) > limit {
+						return nil
+					}
+					if err := ask(ctx, queries[(from+i)%len(queries)]); err != nil {
+						return err
+					}
+					asked.Add(1)
+				}
+			})
 		}
-		return float64(asked), time.Since(begin), nil
+		err := all.Wait()
+		from += int(asked.Load())
+		return float64(asked.Load()), time.Since(begin), err
 	}}
 }
 

@@ -74,7 +74,7 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 		query := lexical.Query{Unit: unit, K: c.K, Settings: lexical.Defaults}
 		var sides []side
 		for i, s := range spaces {
-			sides = append(sides, asking([]string{"waiting", "merged"}[i], asked, c.Slice, func(ctx context.Context, q string) error {
+			sides = append(sides, asking([]string{"waiting", "merged"}[i], asked, 1, c.Slice, func(ctx context.Context, q string) error {
 				r, err := index.SearchText(ctx, s.Tenant, s.collection, q, query)
 				if err == nil && len(r.Hits) == 0 {
 					err = fmt.Errorf("%q finds nothing", q)

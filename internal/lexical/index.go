@@ -13,8 +13,9 @@ import (
 // that what was committed is found by the next query, and what was deleted is
 // not. Many goroutines may use it.
 type Index struct {
-	storage Storage
-	cache   *cache
+	storage   Storage
+	revisions *revisions
+	cache     *cache
 
 	mu      sync.Mutex
 	loading map[partKey]chan struct{} // closed when the load has ended
@@ -23,7 +24,7 @@ type Index struct {
 
 // NewIndex returns an index whose decoded parts take at most about cacheBytes.
 func NewIndex(storage Storage, cacheBytes int64) *Index {
-	return &Index{storage: storage, cache: newCache(cacheBytes), loading: map[partKey]chan struct{}{}}
+	return &Index{storage: storage, revisions: newRevisions(storage), cache: newCache(cacheBytes), loading: map[partKey]chan struct{}{}}
 }
 
 // Stats tells how the cache does.

@@ -85,7 +85,7 @@ func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q Query
 // function that it returns does; it is to be called, whatever happens. When the storage does not answer, the load that
 // follows will tell why.
 func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (newest func() bool) {
-	wait := x.storage.LexicalRevision(ctx, tenant, collection)
+	wait := x.revisions.ask(ctx, tenant, collection)
 	answered := false
 	return func() bool {
 		if answered {
