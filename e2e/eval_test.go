@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/schema"
@@ -110,6 +112,61 @@ func testEvaluation(t *testing.T, s *server) {
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
 	put(t, base, "tiny/qrels/test.tsv", "1\tnobody\t1\n")
 	s.sluice(t, "eval", tiny, "--plan", "naive").fails(t, "test.tsv line 1", "nobody")
+	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
+}
+
+// testInterruptedEvaluation has Ctrl-C end evaluations: they remove what they made,
+// unless it is to be kept for a run that goes on with it.
+func testInterruptedEvaluation(t *testing.T, s *server) {
+	base := t.TempDir()
+	var corpus, queries, qrels strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&corpus, "{\"_id\":\"d%d\",\"title\":\"Ship %d\",\"text\":\"Ship number%d carries cargo%d across the sea.\"}\n", i, i, i, i)
+		fmt.Fprintf(&queries, "{\"_id\":\"q%d\",\"text\":\"What does ship number%d carry?\"}\n", i, i)
+		fmt.Fprintf(&qrels, "q%d\td%d\t1\n", i, i)
+	}
+	put(t, base, "ships/corpus.jsonl", corpus.String())
+	put(t, base, "ships/queries.jsonl", queries.String())
+	put(t, base, "ships/qrels/test.tsv", qrels.String())
+	ships, figures := filepath.Join(base, "ships"), filepath.Join(base, "figures.json")
+	interrupted := func(args ...string) {
+		t.Helper()
+		args = append([]string{"eval", ships, "--json", figures}, args...)
+		p := s.start(t, []string{"SLUICE_URL=" + s.url, "SLUICE_API_KEY=" + s.key}, "sluice", args...)
+		eventually(t, func() string {
+			if len(evaluations(t, s)) == 0 {
+				return "the evaluation has made no collection: " + p.log.tail()
+			}
+			return ""
+		})
+		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-p.done:
+		case <-time.After(stopLimit):
+			t.Fatalf("the evaluation does not end: %s", p.log.tail())
+		}
+		if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.log.tail(), "interrupt") || strings.Contains(p.log.tail(), "no server") {
+			t.Errorf("exit code %d, and it says %s", code, p.log.tail())
+		}
+		if _, err := os.Stat(figures); err == nil {
+			t.Error("there are figures of questions that were not asked")
+		}
+	}
+	interrupted("--plan", "sluice")
+	if left := evaluations(t, s); len(left) != 0 {
+		t.Errorf("an interrupted evaluation left %v", left)
+	}
+	interrupted("--plan", "sluice", "--keep")
+	kept := evaluations(t, s)
+	if len(kept) != 1 {
+		t.Fatalf("an interrupted evaluation with --keep left %v", kept)
+	}
+	got := into[evaluated](t, s.sluice(t, "eval", ships, "--plan", "bm25", "--limit", "20", "--json", "-").ok(t))
+	if got.Documents != 300 || got.Failed != 0 || got.Plans[0].Metrics["hit@1"] != 1 {
+		t.Errorf("the run that went on with it gave %+v", got)
+	}
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
 }
 

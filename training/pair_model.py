@@ -177,6 +177,8 @@ class Pair(nn.Module):
         return {
             "start": start, "end": end, "relevance": relevance, "auxiliary": self.auxiliary(joint), "known": known,
             "labels": self.labels(known),
+            # What fuser.py reads beside the scores: both sides' tokens, the question as a whole, the text as a whole.
+            "tokens": x, "question": q, "about": about, "joint": joint,
         }
 
     def token_features(self, exact, stem, soft, share, weight_text, attention, tm):

@@ -8,6 +8,7 @@ come first; the last few (CUES) make room for sums over frequent tokens (words s
 "he", "also", "after"), which are trained end to end with the head.
 """
 
+import json
 import time
 
 import numpy as np
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 import batches
 import corpora
 import encoder
+import shipped
 from head import CUES, FEATURES, Sampler, Segmenter
 
 SS = 0.55  # the paper's threshold on the paper's own model
@@ -77,10 +79,13 @@ def area(score, label):
     return (rank[label == 1].mean() - rank[label == 0].mean()) / len(score) + 0.5
 
 
-def fit(corpus, content, power, features, args):
-    """Trains cues and head together on frozen content vectors of all sentences."""
-    torch.manual_seed(args.seed)
-    rng = np.random.default_rng(args.seed)
+def fit(corpus, content, power, features, args, seed):
+    """Trains cues and head together on frozen content vectors of all sentences.
+
+    Returns the cues, the head, and its accuracy and area on the held-out pairs.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
     train, test = Sampler(corpus, False), Sampler(corpus, True)
     cues = CueTable(corpus, args.frequent).to(content.device)
     head = Segmenter(content.shape[1] + CUES, features=features).to(content.device)
@@ -115,7 +120,36 @@ def fit(corpus, content, power, features, args):
             f"{time.time() - started:.0f} s",
             flush=True,
         )
-    return cues.table(), head
+    return cues.table(), head, (float(accuracy(score, label)), float(area(score, label)))
+
+
+def ablate(corpus, content, power, args):
+    """SAGE's table X on our pairs: every set of features, trained alike, with several seeds.
+
+    Each run's figures are in work/ablation.json as soon as they are known; a run that is there is not done again.
+    """
+    path = args.work / "ablation.json"
+    done = json.loads(path.read_text()) if path.exists() else {}
+    for seed in range(args.seed, args.seed + args.seeds):  # all sets with one seed first, so that a part says something
+        for features in FEATURES:
+            key = f"{features} seed {seed} epochs {args.epochs}"
+            if key not in done:
+                done[key] = fit(corpus, content, power, features, args, seed)[2]
+                path.with_suffix(".new").write_text(json.dumps(done, indent=1))
+                path.with_suffix(".new").replace(path)
+    print(f"accuracy at 0.5 and area on the held-out pairs, mean and standard deviation of {args.seeds} seeds:")
+    for features in FEATURES:
+        runs = [done[f"{features} seed {seed} epochs {args.epochs}"] for seed in range(args.seed, args.seed + args.seeds)]
+        (right, above), (spread, apart) = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=min(1, args.seeds - 1))
+        print(f"{features:16} accuracy {right:.4f} +- {spread:.4f}, area {above:.4f} +- {apart:.4f}")
+
+
+def content_of_pack(corpus):
+    """The shipped encoder's entries that are not cues, as they are in the pack, and the power of repeated tokens."""
+    pack = shipped.Encoder()
+    if len(pack.table) != corpus.vocabulary:
+        raise SystemExit(f"the pack has {len(pack.table)} tokens, the corpus was prepared with {corpus.vocabulary}: use the pack's tokenizer.json")
+    return pack.table[:, :-CUES], shipped.POWER
 
 
 def join(content, cues, corpus, power, share):
@@ -158,7 +192,8 @@ def main():
     parser.add_argument("--frequent", type=int, default=200, help="how often a token occurs that gets a cue vector")
     parser.add_argument("--share", type=float, default=0.04, help="length of the cues in a sentence vector")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ablation", action="store_true", help="train with fewer features too (SAGE, table X) and keep nothing")
+    parser.add_argument("--ablation", action="store_true", help="train with fewer features too (SAGE, table X), keeping the figures only")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each set of features in the ablation, from --seed on")
     parser.add_argument("--smoke", action="store_true", help="one epoch")
     args = parser.parse_args()
     if args.smoke:
@@ -167,17 +202,17 @@ def main():
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     corpus = batches.Corpus(args.work)
-    full, power = encoder.load(args.work)
-    full = full.to(device)
     everything = sentence_runs(corpus, np.arange(len(corpus.sentences) - 1))
-    table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
-    content = encoder.encode_all(table, corpus, *everything, power)
-    if args.ablation:
-        for features in FEATURES:
-            fit(corpus, content, power, features, args)
+    if args.ablation:  # of what ships: the pack's own vectors, so that no encoder need be trained first
+        table, power = content_of_pack(corpus)
+        ablate(corpus, encoder.encode_all(table.to(device), corpus, *everything, power), power, args)
         return
 
-    cues, head = fit(corpus, content, power, "all", args)
+    full, power = encoder.load(args.work)
+    full = full.to(device)
+    table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
+    content = encoder.encode_all(table, corpus, *everything, power)
+    cues, head, _ = fit(corpus, content, power, "all", args, args.seed)
     # What ships is fp16: measured and calibrated with that.
     table = join(table.cpu(), cues.cpu(), corpus, power, args.share).half()
     head = head.cpu().eval()

@@ -1,56 +1,14 @@
 package text
 
-// SAGE's corpus segmentation, section IV-E of the paper, without its model:
-// sections -> coarse chunks of whole sentences -> passages.
+// Sections to passages, and SAGE's way of it: corpus segmentation, section IV-E of
+// the paper, without its model: coarse chunks of whole sentences -> passages.
+// rules.go has the other ways.
 
 import (
 	"fmt"
 
 	"github.com/sluice-rag/sluice/schema"
 )
-
-// CoarseTokens is SAGE's l, the length of a coarse chunk in tokens.
-const CoarseTokens = 400
-
-// SplitScore is SAGE's ss: between neighbours that score less there is a cut.
-const SplitScore = 0.55
-
-// Segmentation says how sections become passages.
-type Segmentation struct {
-	// CoarseTokens is l, the length that coarse chunks do not pass. A single
-	// longer sentence is a chunk of its own.
-	CoarseTokens int
-	// SplitScore is ss. It is in the scale of the segmentation model.
-	SplitScore float64
-	// MinTokens and MaxTokens are ours, not the paper's. A passage below
-	// MinTokens joins a neighbour, so that a one-word heading goes with what
-	// follows it. A run of sentences that scores so well that it is over
-	// MaxTokens is cut where its score is lowest. Only a passage that joins
-	// nowhere without passing MaxTokens stays below MinTokens, and only a
-	// sentence that is over MaxTokens by itself passes it: see Split.
-	MinTokens int
-	MaxTokens int
-}
-
-// DefaultSegmentation returns the paper's constants and our bounds.
-func DefaultSegmentation() Segmentation {
-	return Segmentation{CoarseTokens: CoarseTokens, SplitScore: SplitScore, MinTokens: 24, MaxTokens: CoarseTokens}
-}
-
-// Validate returns an error that names the first setting out of range.
-func (g Segmentation) Validate() error {
-	switch {
-	case g.CoarseTokens < 1:
-		return fmt.Errorf("segmentation: coarse_tokens is %d: it must be at least 1", g.CoarseTokens)
-	case g.SplitScore < 0 || g.SplitScore > 1:
-		return fmt.Errorf("segmentation: split_score is %g: it must be between 0 and 1", g.SplitScore)
-	case g.MinTokens < 0:
-		return fmt.Errorf("segmentation: min_tokens is %d: it must not be negative", g.MinTokens)
-	case g.MaxTokens < 1 || g.MaxTokens < g.MinTokens:
-		return fmt.Errorf("segmentation: max_tokens is %d: it must be at least 1 and not below min_tokens (%d)", g.MaxTokens, g.MinTokens)
-	}
-	return nil
-}
 
 // Split returns sentences with every one of more than limit tokens cut into
 // ranges of at most limit, between words where it has any. They tile text as
@@ -150,56 +108,95 @@ func endsParagraph(s string) bool {
 	return false
 }
 
+// Units returns the pieces of a section's text between which g cuts: its
+// sentences, those that are over g's limits cut. They tile the text.
+func Units(text string, g schema.Segmentation) []Range {
+	units := Split(text, Sentences(text), g.MaxTokens)
+	if g.By == schema.BySimilarity {
+		units = splitCharacters(text, units, g.MaxCharacters-1)
+	}
+	return units
+}
+
 // Passages cuts a section's text into passages, which tile it. sentences must
-// tile the text; scores[i] is the segmentation model's score that sentences i
-// and i+1 belong together (SAGE section IV-D), so there is one less than there
-// are sentences. Inside a coarse chunk there is a cut where the score is below
-// g.SplitScore; between chunks there is one always; then g.MaxTokens and
-// g.MinTokens hold. Ids stay zero.
-func Passages(text string, sentences []Range, scores []float64, g Segmentation) ([]schema.Passage, error) {
-	if err := g.Validate(); err != nil {
+// tile the text, as Units do. scores[i] is about sentences i and i+1, so there is
+// one less than there are sentences: the segmentation model's score that they
+// belong together (SAGE section IV-D), or the cosine of their vectors; nobody
+// asks for it where g is BySentences. Ids stay zero.
+//
+// BySegmenter, there is a cut inside a coarse chunk where the score is below
+// g.Threshold; between chunks there is one always; then g.MaxTokens and
+// g.MinTokens hold: a run of sentences that scores so well that it is over
+// MaxTokens is cut where its score is lowest.
+func Passages(text string, sentences []Range, scores []float64, g schema.Segmentation) ([]schema.Passage, error) {
+	if err := g.Check(); err != nil {
 		return nil, err
 	}
 	if len(sentences) == 0 {
 		return nil, nil
 	}
-	if len(scores) != len(sentences)-1 {
+	if len(scores) != len(sentences)-1 && g.By != schema.BySentences {
 		return nil, fmt.Errorf("segmentation: %d scores for %d sentences: it takes one per adjacent pair", len(scores), len(sentences))
 	}
-	at := 0
-	for i, s := range sentences {
-		if s.Start != at || s.End <= s.Start || s.End > len(text) {
-			return nil, fmt.Errorf("segmentation: sentence %d [%d, %d) does not continue at byte %d of %d", i, s.Start, s.End, at, len(text))
-		}
-		at = s.End
+	if err := tiled(text, sentences); err != nil {
+		return nil, err
 	}
-	if at != len(text) {
-		return nil, fmt.Errorf("segmentation: sentences end at byte %d of %d", at, len(text))
-	}
-
-	c := cutter{g: g, text: text, sentences: sentences, scores: scores, counts: counts(text, sentences)}
 	var parts []Range
-	for _, chunk := range coarseChunks(text, sentences, c.counts, g.CoarseTokens) {
-		start := chunk.Start
-		for i := chunk.Start; i < chunk.End; i++ {
-			if i == chunk.End-1 || scores[i] < g.SplitScore {
-				parts = c.bound(parts, Range{start, i + 1})
-				start = i + 1
-			}
-		}
+	switch g.By {
+	case schema.BySimilarity:
+		parts = similar(text, sentences, scores, g)
+	case schema.BySentences:
+		parts = counted(text, sentences, g)
+	default:
+		parts = scored(text, sentences, scores, g)
 	}
-	parts = c.join(parts)
 	out := make([]schema.Passage, len(parts))
 	for i, p := range parts {
-		span := Range{sentences[p.Start].Start, sentences[p.End-1].End}
+		span := span(sentences, p)
 		out[i] = schema.Passage{Ordinal: i, Start: span.Start, End: span.End, Tokens: CountTokens(span.Of(text))}
 	}
 	return out, nil
 }
 
+// tiled reports where sentences do not tile text.
+func tiled(text string, sentences []Range) error {
+	at := 0
+	for i, s := range sentences {
+		if s.Start != at || s.End <= s.Start || s.End > len(text) {
+			return fmt.Errorf("segmentation: sentence %d [%d, %d) does not continue at byte %d of %d", i, s.Start, s.End, at, len(text))
+		}
+		at = s.End
+	}
+	if at != len(text) {
+		return fmt.Errorf("segmentation: sentences end at byte %d of %d", at, len(text))
+	}
+	return nil
+}
+
+// span is the bytes that sentences [p.Start, p.End) cover.
+func span(sentences []Range, p Range) Range {
+	return Range{sentences[p.Start].Start, sentences[p.End-1].End}
+}
+
+// scored cuts by the segmentation model's scores.
+func scored(text string, sentences []Range, scores []float64, g schema.Segmentation) []Range {
+	c := cutter{g: g, text: text, sentences: sentences, scores: scores, counts: counts(text, sentences)}
+	var parts []Range
+	for _, chunk := range coarseChunks(text, sentences, c.counts, g.CoarseTokens) {
+		start := chunk.Start
+		for i := chunk.Start; i < chunk.End; i++ {
+			if i == chunk.End-1 || scores[i] < g.Threshold {
+				parts = c.bound(parts, Range{start, i + 1})
+				start = i + 1
+			}
+		}
+	}
+	return c.join(parts)
+}
+
 // cutter holds one section while it is cut; its ranges are of sentence numbers.
 type cutter struct {
-	g         Segmentation
+	g         schema.Segmentation
 	text      string
 	sentences []Range
 	scores    []float64
@@ -258,7 +255,4 @@ func (c *cutter) join(parts []Range) []Range {
 }
 
 // heading reports whether p is a paragraph of its own.
-func (c *cutter) heading(p Range) bool {
-	before := p.Start == 0 || endsParagraph(c.sentences[p.Start-1].Of(c.text))
-	return before && endsParagraph(c.sentences[p.End-1].Of(c.text))
-}
+func (c *cutter) heading(p Range) bool { return alone(c.text, c.sentences, p) }

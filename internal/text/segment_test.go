@@ -5,11 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/schema"
 	"pgregory.net/rapid"
 )
 
 // passagesOf cuts s with the given scores and returns the passages' texts.
-func passagesOf(t *testing.T, s string, scores []float64, g Segmentation) []string {
+func passagesOf(t *testing.T, s string, scores []float64, g schema.Segmentation) []string {
 	t.Helper()
 	got, err := Passages(s, Sentences(s), scores, g)
 	if err != nil {
@@ -22,8 +23,18 @@ func passagesOf(t *testing.T, s string, scores []float64, g Segmentation) []stri
 	return out
 }
 
+// complete fills in g's usual settings.
+func complete(t *testing.T, g schema.Segmentation) schema.Segmentation {
+	t.Helper()
+	g, err := g.Complete()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
 func TestPassagesCutBelowScore(t *testing.T) {
-	g := Segmentation{CoarseTokens: 400, SplitScore: 0.55, MaxTokens: 400}
+	g := schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, Threshold: 0.55, MaxTokens: 400}
 	s := "Cats sleep. They purr. Stocks fell. Bonds rose."
 	got := passagesOf(t, s, []float64{0.9, 0.1, 0.55}, g)
 	want := []string{"Cats sleep. They purr. ", "Stocks fell. Bonds rose."}
@@ -33,7 +44,7 @@ func TestPassagesCutBelowScore(t *testing.T) {
 }
 
 func TestHeadingJoinsWhatFollows(t *testing.T) {
-	g := Segmentation{CoarseTokens: 400, SplitScore: 0.55, MinTokens: 4, MaxTokens: 400}
+	g := schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, Threshold: 0.55, MinTokens: 4, MaxTokens: 400}
 	s := "The text before it is long.\n\nHistory\n\nIt was founded in 1850 by two men."
 	got := passagesOf(t, s, []float64{0.5, 0.0}, g)
 	want := []string{"The text before it is long.\n\n", "History\n\nIt was founded in 1850 by two men."}
@@ -48,7 +59,7 @@ func TestHeadingJoinsWhatFollows(t *testing.T) {
 }
 
 func TestShortSentenceJoinsTheCloser(t *testing.T) {
-	g := Segmentation{CoarseTokens: 400, SplitScore: 0.55, MinTokens: 3, MaxTokens: 400}
+	g := schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, Threshold: 0.55, MinTokens: 3, MaxTokens: 400}
 	s := "The cat sat on the mat. Yes. The dog stood on the log."
 	if got := passagesOf(t, s, []float64{0.4, 0.2}, g); got[0] != "The cat sat on the mat. Yes. " {
 		t.Errorf("got %q", got)
@@ -59,7 +70,7 @@ func TestShortSentenceJoinsTheCloser(t *testing.T) {
 }
 
 func TestLongPassageIsCutAtItsWeakestLink(t *testing.T) {
-	g := Segmentation{CoarseTokens: 400, SplitScore: 0.1, MaxTokens: 12}
+	g := schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, Threshold: 0.1, MaxTokens: 12}
 	s := "One two three four. Five six seven eight. Nine ten more words. Last four words here."
 	got := passagesOf(t, s, []float64{0.9, 0.3, 0.8}, g)
 	want := []string{"One two three four. Five six seven eight. ", "Nine ten more words. Last four words here."}
@@ -80,13 +91,13 @@ func TestCoarseChunksFillWithParagraphs(t *testing.T) {
 }
 
 func TestPassagesRejectsWhatDoesNotTile(t *testing.T) {
-	g := DefaultSegmentation()
+	g := complete(t, schema.Segmentation{})
 	s := "One. Two."
 	for name, err := range map[string]error{
 		"scores":   second(Passages(s, Sentences(s), nil, g)),
 		"gap":      second(Passages(s, []Range{{0, 4}, {5, 9}}, []float64{1}, g)),
 		"short":    second(Passages(s, []Range{{0, 4}}, nil, g)),
-		"settings": second(Passages(s, Sentences(s), []float64{1}, Segmentation{CoarseTokens: 1, MaxTokens: 1, MinTokens: 2})),
+		"settings": second(Passages(s, Sentences(s), []float64{1}, schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 1, MaxTokens: 1, MinTokens: 2})),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -100,9 +111,10 @@ func TestPassagesTileAndKeepBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anyText().Draw(t, "s")
 		maxTokens := rapid.IntRange(1, 60).Draw(t, "max")
-		g := Segmentation{
+		g := schema.Segmentation{
+			By:           schema.BySegmenter,
 			CoarseTokens: rapid.IntRange(1, 80).Draw(t, "l"),
-			SplitScore:   SplitScore,
+			Threshold:    schema.SplitScore,
 			MaxTokens:    maxTokens,
 			MinTokens:    rapid.IntRange(0, maxTokens).Draw(t, "min"),
 		}

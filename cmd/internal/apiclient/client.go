@@ -116,6 +116,9 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
 	response, err := c.http.Do(r)
+	if err != nil && errors.Is(ctx.Err(), context.Canceled) { // nothing is wrong with the server
+		return -1, fmt.Errorf("gave up %s %s: %w", k.method, k.path, context.Cause(ctx))
+	}
 	if err != nil {
 		return 0, fmt.Errorf("no server answers at %s: %w", c.base, errors.Join(schema.ErrUnavailable, unwrapURL(err)))
 	}
