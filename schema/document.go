@@ -61,7 +61,7 @@ type Collection struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
 	Language     string          `json:"language"`     // BCP 47, "en" by default
-	Segmentation string          `json:"segmentation"` // "sage"
+	Segmentation Segmentation    `json:"segmentation"` // complete
 	Space        string          `json:"space"`        // embedding space, empty until the first version is ready
 	Generation   int             `json:"generation"`
 	CreatedAt    time.Time       `json:"created_at"`
@@ -88,7 +88,7 @@ const (
 // it is.
 type NewRebuild struct {
 	Language     string
-	Segmentation string
+	Segmentation Segmentation
 }
 
 // Rebuild is the making of a generation beside the live one.
@@ -96,7 +96,7 @@ type Rebuild struct {
 	CollectionID uuid.UUID       `json:"collection_id"`
 	Generation   int             `json:"generation"`
 	Language     string          `json:"language"`
-	Segmentation string          `json:"segmentation"`
+	Segmentation Segmentation    `json:"segmentation"`
 	Space        string          `json:"space,omitempty"` // empty until something is encoded
 	State        GenerationState `json:"state"`
 	Reason       string          `json:"reason,omitempty"` // when it failed

@@ -71,6 +71,9 @@ type NewCollection struct {
 	Name        string
 	Description string
 	Language    string // BCP 47; empty is "en"
+	// Segmentation says how sections become passages; the zero value is the
+	// segmenter with its usual settings.
+	Segmentation Segmentation
 }
 
 // CollectionChange changes a collection; nil stays.

@@ -32,17 +32,31 @@ func (l *collectionsList) Run(ctx context.Context) error {
 
 type collectionsCreate struct {
 	remote
-	Name        string `arg:"" help:"Unique in the tenant."`
-	Description string `help:"For people."`
-	Language    string `default:"en" help:"BCP 47."`
+	Name         string `arg:"" help:"Unique in the tenant."`
+	Description  string `help:"For people."`
+	Language     string `default:"en" help:"BCP 47."`
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity or sentences, and settings, e.g. similarity,threshold=0.5."`
+}
+
+// segmentationOf reads a flag; nothing is nil.
+func segmentationOf(flag string) (*schema.Segmentation, error) {
+	if flag == "" {
+		return nil, nil
+	}
+	s, err := schema.ParseSegmentation(flag)
+	return &s, err
 }
 
 func (n *collectionsCreate) Run(ctx context.Context) error {
+	segmentation, err := segmentationOf(n.Segmentation)
+	if err != nil {
+		return err
+	}
 	c, err := n.client()
 	if err != nil {
 		return err
 	}
-	made, err := c.CreateCollection(ctx, api.NewCollection{Name: n.Name, Description: n.Description, Language: n.Language})
+	made, err := c.CreateCollection(ctx, api.NewCollection{Name: n.Name, Description: n.Description, Language: n.Language, Segmentation: segmentation})
 	if err != nil {
 		return err
 	}

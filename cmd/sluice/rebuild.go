@@ -18,13 +18,17 @@ type collectionsRebuild struct {
 	remote
 	Name         string `arg:"" help:"Name or id."`
 	Language     string `help:"BCP 47; the collection's own when left out."`
-	Segmentation string `help:"How sections become passages: sage."`
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter, similarity or sentences, and settings; the collection's own when left out."`
 	Wait         bool   `help:"Wait until it is done."`
 	Status       bool   `xor:"do" help:"Show the newest rebuild and begin none."`
 	Cancel       bool   `xor:"do" help:"Cancel the rebuild that is under way."`
 }
 
 func (b *collectionsRebuild) Run(ctx context.Context) error {
+	segmentation, err := segmentationOf(b.Segmentation)
+	if err != nil {
+		return err
+	}
 	c, err := b.client()
 	if err != nil {
 		return err
@@ -36,7 +40,7 @@ func (b *collectionsRebuild) Run(ctx context.Context) error {
 	case b.Status:
 		r, err = c.Rebuild(ctx, b.Name)
 	default:
-		r, err = c.StartRebuild(ctx, b.Name, api.NewRebuild{Language: b.Language, Segmentation: b.Segmentation})
+		r, err = c.StartRebuild(ctx, b.Name, api.NewRebuild{Language: b.Language, Segmentation: segmentation})
 	}
 	if err == nil && b.Wait {
 		r, err = b.wait(ctx, c, r)
@@ -105,7 +109,7 @@ func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r sc
 }
 
 func rebuildText(r schema.Rebuild) string {
-	text := fmt.Sprintf("generation %d (%s, %s): %s", r.Generation, r.Language, r.Segmentation, r.State)
+	text := fmt.Sprintf("generation %d (%s, %s): %s", r.Generation, r.Language, r.Segmentation.By, r.State)
 	switch r.State {
 	case schema.GenerationBuilding:
 		text += fmt.Sprintf(", %d of %d documents", min(r.Versions, r.Total), r.Total)

@@ -42,6 +42,14 @@ func replyTo[T any](body T, err error) (*reply[T], error) {
 	return &reply[T]{body}, nil
 }
 
+// given is what a field that may be absent has.
+func given[T any](field *T) (value T) {
+	if field != nil {
+		value = *field
+	}
+	return value
+}
+
 // InCollection is the parameter of routes under a collection.
 type InCollection struct {
 	Collection string `path:"collection" maxLength:"128" doc:"Name or id."`
@@ -55,7 +63,8 @@ func (s *server) routeCollections() {
 		})
 	route(s, huma.Operation{OperationID: "create-collection", Method: http.MethodPost, Path: "/v1/collections", Summary: "Create a collection", Tags: []string{"Collections"}, DefaultStatus: http.StatusCreated},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewCollection }) (*reply[schema.Collection], error) {
-			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language}))
+			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language,
+				Segmentation: given(in.Body.Segmentation)}))
 		})
 	route(s, huma.Operation{OperationID: "get-collection", Method: http.MethodGet, Path: "/v1/collections/{collection}", Summary: "Show a collection", Tags: []string{"Collections"}},
 		"", func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Collection], error) {

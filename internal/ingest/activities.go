@@ -37,8 +37,8 @@ type Store interface {
 	// was written, because some were cut for a generation that is not live.
 	WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error)
 	FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error
-	// LiveGeneration is the number of the collection's live generation.
-	LiveGeneration(ctx context.Context, tenant, collection uuid.UUID) (int, error)
+	// LiveRecipe is what the collection's live generation is cut by.
+	LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error)
 }
 
 // Curation hears of collections that changed. It does not wait for anything.

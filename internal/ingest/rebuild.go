@@ -31,6 +31,8 @@ type Generations interface {
 	// Lacking lists the live versions that the generation lacks, in the order of
 	// their ids.
 	Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batch.Lacking, error)
+	// Segmentation is how the generation's sections become passages.
+	Segmentation(ctx context.Context, in wire.Rebuild) (schema.Segmentation, error)
 	// StoredTexts reads the text of the versions that are live.
 	StoredTexts(ctx context.Context, in wire.Rebuild, versions []uuid.UUID) ([]batch.Stored, error)
 	// WriteGeneration adds versions to the generation, those that are still live
@@ -171,7 +173,11 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 	if len(stored) == 0 {
 		return nil // none is live any more
 	}
-	docs, err := r.recut(ctx, stored)
+	g, err := r.generations.Segmentation(ctx, in)
+	if err != nil {
+		return fmt.Errorf("read the recipe of generation %d: %w", in.Generation, err)
+	}
+	docs, err := r.recut(ctx, stored, g)
 	if errors.Is(err, schema.ErrInvalid) {
 		if len(stored) == 1 {
 			return &batch.RefusedError{Reason: fmt.Sprintf("the model server cannot take document %q: %v", stored[0].ExternalID, err)}
@@ -194,24 +200,24 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 	return nil
 }
 
-// recut cuts texts into passages, and those into vectors.
-func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored) ([]batch.Recut, error) {
+// recut cuts texts into passages, as g says, and makes their vectors.
+func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.Segmentation) ([]batch.Recut, error) {
 	drafts := make([]*draft, len(stored))
 	var runs [][]string
 	for i, s := range stored {
 		drafts[i] = &draft{text: batch.Text{Title: s.Title}}
 		for _, sec := range s.Sections {
-			drafts[i].add(sec)
+			drafts[i].add(sec, g)
 		}
 		runs = drafts[i].runs(runs)
 	}
-	scores, threshold, err := scoresOf(ctx, r.models, runs)
+	scores, by, err := scoresOf(ctx, r.models, runs, g)
 	if err != nil {
 		return nil, fmt.Errorf("score %d runs of sentences: %w", len(runs), err)
 	}
 	var inputs []string
 	for i, d := range drafts {
-		if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], threshold); reason != nil {
+		if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], by); reason != nil {
 			return nil, &batch.RefusedError{Reason: fmt.Sprintf("document %q: %s", stored[i].ExternalID, reason.Message)}
 		}
 		for _, sec := range d.text.Sections {

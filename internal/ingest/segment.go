@@ -36,21 +36,21 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 	}
 	// Read before anything is cut: a generation that goes live meanwhile makes
 	// the writing refuse what is cut here.
-	generation, err := a.store.LiveGeneration(ctx, in.Tenant, in.Collection)
+	recipe, err := a.store.LiveRecipe(ctx, in.Tenant, in.Collection)
 	if err != nil {
-		return nil, fmt.Errorf("read the generation of collection %s: %w", in.Collection, err)
+		return nil, fmt.Errorf("read the recipe of collection %s: %w", in.Collection, err)
 	}
 	var outcomes []wire.Outcome
 	var drafts []*draft
 	var runs [][]string
 	done := timed(ctx, "segment", "text")
 	for _, item := range in.Items {
-		d, reason := sections(item, parsed[item.Version])
+		d, reason := sections(item, parsed[item.Version], recipe.Segmentation)
 		if reason != nil {
 			outcomes = append(outcomes, wire.Outcome{Version: item.Version, Reason: reason})
 			continue
 		}
-		d.text.Generation = generation
+		d.text.Generation = recipe.Generation
 		runs = d.runs(runs)
 		drafts = append(drafts, d)
 	}
@@ -59,7 +59,7 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 		return outcomes, nil
 	}
 	stop := timed(ctx, "segment", "model")
-	scores, threshold, err := scoresOf(ctx, a.models, runs)
+	scores, by, err := scoresOf(ctx, a.models, runs, recipe.Segmentation)
 	stop()
 	if errors.Is(err, schema.ErrInvalid) {
 		return a.eachAlone(ctx, in, outcomes, a.segment, err)
@@ -70,7 +70,7 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 	var artifacts []batch.Artifact
 	done = timed(ctx, "segment", "text")
 	for _, d := range drafts {
-		artifact, reason := d.finish(scores[d.first:d.first+len(d.text.Sections)], threshold)
+		artifact, reason := d.finish(scores[d.first:d.first+len(d.text.Sections)], by)
 		if reason != nil {
 			outcomes = append(outcomes, wire.Outcome{Version: d.item.Version, Reason: reason})
 			continue
@@ -100,33 +100,6 @@ func (a *Activities) parsed(ctx context.Context, in wire.IngestBatch) (map[uuid.
 	return out, nil
 }
 
-// scoresOf asks the model about all runs at once. A run of one sentence has no
-// neighbours and needs no model.
-func scoresOf(ctx context.Context, models Models, runs [][]string) ([][]float32, float64, error) {
-	out := make([][]float32, len(runs))
-	var ask [][]string
-	var at []int
-	for i, r := range runs {
-		if len(r) > 1 {
-			ask, at = append(ask, r), append(at, i)
-		}
-	}
-	if len(ask) == 0 {
-		return out, text.SplitScore, nil
-	}
-	scores, threshold, err := models.Segment(ctx, wire.LaneBulk, ask)
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(scores) != len(ask) {
-		return nil, 0, fmt.Errorf("the model server answered %d of %d runs", len(scores), len(ask))
-	}
-	for i, s := range scores {
-		out[at[i]] = s
-	}
-	return out, threshold, nil
-}
-
 // eachAlone does a stage once per version, after the model refused the batch
 // with refusal: what it refuses alone fails.
 func (a *Activities) eachAlone(ctx context.Context, in wire.IngestBatch, outcomes []wire.Outcome, do body, refusal error) ([]wire.Outcome, error) {
@@ -146,16 +119,16 @@ func (a *Activities) eachAlone(ctx context.Context, in wire.IngestBatch, outcome
 	return outcomes, nil
 }
 
-// sections cuts a parsed version into sections and their sentences. A document
-// that makes the cutting itself fail fails alone.
-func sections(item wire.Attempt, parsed schema.Parsed) (d *draft, reason *schema.Reason) {
+// sections cuts a parsed version into sections and their sentences, as g has
+// them. A document that makes the cutting itself fail fails alone.
+func sections(item wire.Attempt, parsed schema.Parsed, g schema.Segmentation) (d *draft, reason *schema.Reason) {
 	defer caught(&reason)
 	d = &draft{item: item, text: batch.Text{
 		MediaType: parsed.MediaType, Title: parsed.Title, Pages: parsed.Pages, Warnings: parsed.Warnings,
 	}}
 	for _, sec := range text.Sections(parsed, text.SectionTokens) {
 		sec.ID = schema.NewID()
-		d.add(sec)
+		d.add(sec, g)
 	}
 	if len(d.text.Sections) == 0 {
 		return nil, &schema.Reason{Code: schema.ReasonEmpty, Message: "there is no text in it"}
@@ -163,10 +136,10 @@ func sections(item wire.Attempt, parsed schema.Parsed) (d *draft, reason *schema
 	return d, nil
 }
 
-// add adds a section with its sentences.
-func (d *draft) add(sec schema.Section) {
+// add adds a section with its sentences, as g has them.
+func (d *draft) add(sec schema.Section, g schema.Segmentation) {
 	d.text.Sections = append(d.text.Sections, batch.Section{Section: sec})
-	d.sentences = append(d.sentences, text.Split(sec.Text, text.Sentences(sec.Text), text.DefaultSegmentation().MaxTokens))
+	d.sentences = append(d.sentences, text.Units(sec.Text, g))
 }
 
 // runs appends the sentences of every section to those of the drafts before.
@@ -179,8 +152,8 @@ func (d *draft) runs(before [][]string) [][]string {
 }
 
 // finish cuts the sections into passages and packs the version.
-func (d *draft) finish(scores [][]float32, threshold float64) (*batch.Artifact, *schema.Reason) {
-	if reason := d.cut(scores, threshold); reason != nil {
+func (d *draft) finish(scores [][]float64, g schema.Segmentation) (*batch.Artifact, *schema.Reason) {
+	if reason := d.cut(scores, g); reason != nil {
 		return nil, reason
 	}
 	data, err := batch.Pack(d.text)
@@ -191,17 +164,11 @@ func (d *draft) finish(scores [][]float32, threshold float64) (*batch.Artifact, 
 }
 
 // cut cuts the sections into passages.
-func (d *draft) cut(scores [][]float32, threshold float64) (reason *schema.Reason) {
+func (d *draft) cut(scores [][]float64, g schema.Segmentation) (reason *schema.Reason) {
 	defer caught(&reason)
-	g := text.DefaultSegmentation()
-	g.SplitScore = threshold
 	for i := range d.text.Sections {
 		sec := &d.text.Sections[i]
-		wide := make([]float64, len(scores[i]))
-		for j, s := range scores[i] {
-			wide[j] = float64(s)
-		}
-		passages, err := text.Passages(sec.Text, d.sentences[i], wide, g)
+		passages, err := text.Passages(sec.Text, d.sentences[i], scores[i], g)
 		if err != nil {
 			return &schema.Reason{Code: schema.ReasonModel, Message: fmt.Sprintf("section %d: %v", sec.Ordinal, err)}
 		}

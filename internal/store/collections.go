@@ -17,7 +17,7 @@ import (
 
 const (
 	insertCollectionSQL = `
-INSERT INTO collections (tenant_id, id, name, description, language) VALUES ($1, $2, $3, $4, $5)
+INSERT INTO collections (tenant_id, id, name, description, language, segmentation) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 
 	// Documents are counted by the state of their newest version; bytes are
@@ -82,9 +82,13 @@ func (s *Store) CreateCollection(ctx context.Context, p schema.Principal, c sche
 	if len(c.Language) > 35 || !languageTag.MatchString(c.Language) {
 		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
 	}
+	segmentation, err := c.Segmentation.Complete()
+	if err != nil {
+		return out, err
+	}
 	id := schema.NewID()
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language).Scan(&id)
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, segmentation).Scan(&id)
 		if isNoRows(err) {
 			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
 		}

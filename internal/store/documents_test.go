@@ -342,7 +342,7 @@ func TestCollections(t *testing.T) {
 		t.Errorf("a name twice: %v", err)
 	}
 	c, err := f.CreateCollection(ctx, f.a, schema.NewCollection{Name: "laws", Description: "d", Language: "de"})
-	if err != nil || c.Name != "laws" || c.Language != "de" || c.Segmentation != "sage" || c.Generation != 1 || len(c.Counts) != 0 {
+	if err != nil || c.Name != "laws" || c.Language != "de" || c.Segmentation.By != schema.BySegmenter || c.Generation != 1 || len(c.Counts) != 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	// A collection may be named like another one's id.

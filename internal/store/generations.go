@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -50,13 +51,17 @@ func (s *Store) StartRebuild(ctx context.Context, p schema.Principal, collection
 	if n.Language != "" && (len(n.Language) > 35 || !languageTag.MatchString(n.Language)) {
 		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", n.Language)
 	}
-	if n.Segmentation != "" && n.Segmentation != "sage" {
-		return out, schema.Invalid("segmentation", "%q is not known; there is sage", n.Segmentation)
+	if n.Segmentation != (schema.Segmentation{}) {
+		var err error
+		if n.Segmentation, err = n.Segmentation.Complete(); err != nil {
+			return out, err
+		}
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var live int
 		var space *int
-		var language, segmentation string
+		var language string
+		var segmentation schema.Segmentation
 		if err := tx.QueryRow(ctx, lockCollectionSQL, p.Tenant, collection).Scan(&language, &segmentation, &live, &space); err != nil {
 			return named(err, "collection", collection)
 		}
@@ -64,7 +69,7 @@ func (s *Store) StartRebuild(ctx context.Context, p schema.Principal, collection
 		if want.Language == "" {
 			want.Language = language
 		}
-		if want.Segmentation == "" {
+		if want.Segmentation == (schema.Segmentation{}) {
 			want.Segmentation = segmentation
 		}
 		building, found, err := oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
@@ -167,11 +172,12 @@ func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out sc
 	return out, true, nil
 }
 
-// LiveGeneration implements ingest.Store.
-func (s *Store) LiveGeneration(ctx context.Context, tenant, collection uuid.UUID) (int, error) {
-	var out int
+// LiveRecipe implements ingest.Store.
+func (s *Store) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error) {
+	var out batch.Recipe
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).Scan(&out)
+		err := tx.QueryRow(ctx, `SELECT generation, segmentation FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).
+			Scan(&out.Generation, &out.Segmentation)
 		return named(err, "collection", collection)
 	})
 	return out, err

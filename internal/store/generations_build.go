@@ -115,6 +115,16 @@ func (s *Store) Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batc
 	return out, err
 }
 
+// Segmentation implements ingest.Generations.
+func (s *Store) Segmentation(ctx context.Context, in wire.Rebuild) (schema.Segmentation, error) {
+	var out schema.Segmentation
+	err := s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT segmentation FROM generations WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`,
+			in.Tenant, in.Collection, in.Generation).Scan(&out)
+	})
+	return out, err
+}
+
 // StoredTexts implements ingest.Generations.
 func (s *Store) StoredTexts(ctx context.Context, in wire.Rebuild, versions []uuid.UUID) ([]batch.Stored, error) {
 	var out []batch.Stored
@@ -264,7 +274,8 @@ func (s *Store) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.D
 	err = s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 		live, left = false, nil
 		// Waits for the writes under way; the ones behind it see what it decides.
-		var language, segmentation string
+		var language string
+		var segmentation schema.Segmentation
 		var generation int
 		var space *int
 		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space); err != nil {
@@ -302,7 +313,7 @@ func (s *Store) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.D
 	})
 	if errors.Is(err, batch.ErrOver) {
 		// An earlier run of the same step may have done it.
-		if now, problem := s.LiveGeneration(ctx, in.Tenant, in.Collection); problem == nil && now == in.Generation {
+		if now, problem := s.LiveRecipe(ctx, in.Tenant, in.Collection); problem == nil && now.Generation == in.Generation {
 			return true, nil, nil
 		}
 	}

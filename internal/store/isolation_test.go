@@ -65,7 +65,7 @@ var fill = map[string]string{
 	"blobs.sha256":             `sha256(gen_random_uuid()::text::bytea)`,
 	"versions.state":           `'ready'`,
 	"generations.state":        `'live'`,
-	"generations.segmentation": `'sage'`,
+	"generations.segmentation": `'{"by":"segmenter"}'`,
 	"generations.number":       `(random() * 1000000000)::int`,
 	"leases.kind":              `'version'`,
 	"artifacts.stage":          `'parsed'`,

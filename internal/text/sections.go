@@ -166,7 +166,7 @@ func (p *packer) emit(b *builder) {
 	if b.text.Len() == 0 {
 		return
 	}
-	text := b.text.String()
+	text := strings.TrimRightFunc(b.text.String(), unicode.IsSpace)
 	p.out = append(p.out, schema.Section{
 		Ordinal:     len(p.out),
 		HeadingPath: append([]string(nil), p.path...),

@@ -6,6 +6,7 @@ package text
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -22,6 +23,13 @@ func Split(text string, sentences []Range, limit int) []Range {
 		}
 		for s.Start < s.End {
 			n := takeTokens(s.Of(text), limit)
+			for CountTokens(text[s.Start:s.Start+n]) > limit { // a word that was cut can be several
+				_, last := utf8.DecodeLastRuneInString(text[s.Start : s.Start+n])
+				if last == n {
+					break
+				}
+				n -= last
+			}
 			rest := Range{s.Start + n, s.End}
 			if isSpace(rest.Of(text)) {
 				rest.Start = s.End
@@ -111,11 +119,11 @@ func endsParagraph(s string) bool {
 // Units returns the pieces of a section's text between which g cuts: its
 // sentences, those that are over g's limits cut. They tile the text.
 func Units(text string, g schema.Segmentation) []Range {
-	units := Split(text, Sentences(text), g.MaxTokens)
+	units := Sentences(text)
 	if g.By == schema.BySimilarity {
 		units = splitCharacters(text, units, g.MaxCharacters-1)
 	}
-	return units
+	return Split(text, units, g.MaxTokens)
 }
 
 // Passages cuts a section's text into passages, which tile it. sentences must

@@ -23,6 +23,8 @@ type NewCollection struct {
 	Name        string `json:"name" minLength:"1" maxLength:"128" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" doc:"Unique in the tenant."`
 	Description string `json:"description,omitempty" maxLength:"2000"`
 	Language    string `json:"language,omitempty" maxLength:"35" doc:"BCP 47; en when absent."`
+
+	Segmentation *schema.Segmentation `json:"segmentation,omitempty" doc:"How sections become passages; the segmenter when absent."`
 }
 
 // CollectionChange changes a collection; absent fields stay.
@@ -33,8 +35,9 @@ type CollectionChange struct {
 // NewRebuild asks for a new generation of a collection; absent fields stay as
 // they are.
 type NewRebuild struct {
-	Language     string `json:"language,omitempty" maxLength:"35" doc:"BCP 47."`
-	Segmentation string `json:"segmentation,omitempty" maxLength:"32" doc:"How sections become passages; there is sage."`
+	Language string `json:"language,omitempty" maxLength:"35" doc:"BCP 47."`
+
+	Segmentation *schema.Segmentation `json:"segmentation,omitempty" doc:"How sections become passages; settings that are absent have their usual values, not the collection's."`
 }
 
 // NewDocument is one document of an upload.

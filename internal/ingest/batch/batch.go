@@ -59,6 +59,12 @@ type Section struct {
 	Passages []schema.Passage `json:"passages"`
 }
 
+// Recipe is by what a collection's text is cut.
+type Recipe struct {
+	Generation   int
+	Segmentation schema.Segmentation
+}
+
 // Text is a version cut into sections and passages: the segmented artifact.
 type Text struct {
 	// Generation is the collection's when the text was cut; 0 is 1, from before

@@ -1,0 +1,90 @@
+package ingest
+
+// What sections are cut by: a score for each pair of neighbouring sentences, from
+// the segmentation model or from the sentences' vectors.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// scoresOf gives what g cuts runs of sentences by, and g as it is in the scale of
+// the model pack: the segmenter's threshold is the pack's unless g has its own. All
+// runs are asked about at once. A run of one sentence has no neighbours and needs
+// no model, and neither does one that is cut by counting.
+func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segmentation) ([][]float64, schema.Segmentation, error) {
+	out := make([][]float64, len(runs))
+	var ask [][]string
+	var at []int
+	for i, r := range runs {
+		if len(r) > 1 {
+			ask, at = append(ask, r), append(at, i)
+		}
+	}
+	if len(ask) == 0 || g.By == schema.BySentences {
+		return out, g, nil
+	}
+	var scores [][]float32
+	var err error
+	if g.By == schema.BySimilarity {
+		scores, err = similarities(ctx, models, ask)
+	} else {
+		var threshold float64
+		scores, threshold, err = models.Segment(ctx, wire.LaneBulk, ask)
+		if g.Threshold == 0 {
+			g.Threshold = threshold
+		}
+	}
+	if err != nil {
+		return nil, g, err
+	}
+	if len(scores) != len(ask) {
+		return nil, g, fmt.Errorf("the model server answered %d of %d runs", len(scores), len(ask))
+	}
+	for i, s := range scores {
+		wide := make([]float64, len(s))
+		for j, score := range s {
+			wide[j] = float64(score)
+		}
+		out[at[i]] = wide
+	}
+	return out, g, nil
+}
+
+// similarities gives the cosine of each sentence's vector and the next one's. Each
+// sentence is encoded once, without its title and headings, which all share.
+func similarities(ctx context.Context, models Models, runs [][]string) ([][]float32, error) {
+	var sentences []string
+	for _, r := range runs {
+		sentences = append(sentences, r...)
+	}
+	vectors, _, err := models.Encode(ctx, wire.LaneBulk, sentences)
+	if err != nil {
+		return nil, err
+	}
+	if vectors.Len() != len(sentences) {
+		return nil, fmt.Errorf("the model server sent %d vectors for %d sentences", vectors.Len(), len(sentences))
+	}
+	out := make([][]float32, len(runs))
+	row := 0
+	for i, r := range runs {
+		out[i] = make([]float32, len(r)-1)
+		for j := range out[i] {
+			out[i][j] = dot(vectors.Row(row+j), vectors.Row(row+j+1))
+		}
+		row += len(r)
+	}
+	return out, nil
+}
+
+// dot is the cosine of two unit vectors.
+func dot(a, b []float32) float32 {
+	sum := float32(0)
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
+}

@@ -1,0 +1,193 @@
+package schema
+
+// This file is the part of a recipe that says how sections become passages.
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Ways of segmentation.
+const (
+	// BySegmenter cuts between sentences that the segmentation model scores low
+	// (SAGE, sections IV-D and IV-E).
+	BySegmenter = "segmenter"
+	// BySimilarity cuts between sentences whose vectors differ (ChunkRAG, section
+	// 3.1).
+	BySimilarity = "similarity"
+	// BySentences cuts behind every so many sentences (SAKI-RAG's chunks).
+	BySentences = "sentences"
+)
+
+// What the settings of a Segmentation are when they are not given: the papers'
+// values, but for the bounds in tokens, which are ours.
+const (
+	CoarseTokens    = 400  // SAGE's l
+	SplitScore      = 0.55 // SAGE's ss, on SAGE's own model
+	SplitSimilarity = 0.8  // ChunkRAG's theta
+	ChunkCharacters = 500  // ChunkRAG's limit
+	ChunkSentences  = 2    // SAKI-RAG's chunks
+	PassageTokens   = 400  // what models read of a passage
+	ShortTokens     = 24
+)
+
+// maxPassageTokens is what a section has at most.
+const maxPassageTokens = 1000
+
+// Segmentation says how a collection's sections become passages. It is part of a
+// generation's recipe: another one is another generation. A setting of 0 has its
+// usual value.
+type Segmentation struct {
+	By string `json:"by" enum:"segmenter,similarity,sentences" doc:"segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences."`
+	// Threshold is the score, or the cosine, below which there is a cut. It is in
+	// the scale of the model pack; the segmenter's 0 is the pack's own threshold,
+	// which stands for SplitScore.
+	Threshold float64 `json:"threshold,omitempty" minimum:"0" maximum:"1" doc:"segmenter, similarity: below this score or cosine is a cut. 0.8 for similarity; for segmenter the model pack's own, which stands for SAGE's 0.55."`
+	// MaxCharacters is what a passage stays under; a longer sentence is cut.
+	MaxCharacters int `json:"max_characters,omitempty" minimum:"0" maximum:"10000" doc:"similarity: a passage stays under so many characters; 500."`
+	Sentences     int `json:"sentences,omitempty" minimum:"0" maximum:"100" doc:"sentences: how many make a passage; 2."`
+	// CoarseTokens is the length that SAGE's coarse chunks do not pass.
+	CoarseTokens int `json:"coarse_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: length in tokens of the coarse chunks, between which is always a cut; 400."`
+	// MinTokens: a passage below it joins a neighbour, so that a one-word heading
+	// goes with what follows it. Only one that joins nowhere without passing
+	// MaxTokens stays below.
+	MinTokens int `json:"min_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: a shorter passage joins a neighbour; 24."`
+	// MaxTokens is what no passage passes; a longer sentence is cut.
+	MaxTokens int `json:"max_tokens,omitempty" minimum:"0" maximum:"1000" doc:"The most tokens of a passage; 400."`
+}
+
+// Complete returns the segmentation with every setting that its way has, or an
+// error that names the wrong one. Nothing at all is the segmenter.
+func (s Segmentation) Complete() (Segmentation, error) {
+	if s == (Segmentation{}) {
+		s.By = BySegmenter
+	}
+	usual := func(setting *int, value int) {
+		if *setting == 0 {
+			*setting = value
+		}
+	}
+	usual(&s.MaxTokens, PassageTokens)
+	switch s.By {
+	case BySegmenter:
+		usual(&s.CoarseTokens, CoarseTokens)
+		usual(&s.MinTokens, min(ShortTokens, max(s.MaxTokens, 0)))
+	case BySimilarity:
+		usual(&s.MaxCharacters, ChunkCharacters)
+		if s.Threshold == 0 {
+			s.Threshold = SplitSimilarity
+		}
+	case BySentences:
+		usual(&s.Sentences, ChunkSentences)
+	}
+	return s, s.Check()
+}
+
+// Check returns an error that names the first setting that is out of range, or
+// that another way has.
+func (s Segmentation) Check() error {
+	switch s.By {
+	case BySegmenter, BySimilarity, BySentences:
+	case "":
+		return Invalid("segmentation.by", "missing: one of %s, %s and %s", BySegmenter, BySimilarity, BySentences)
+	default:
+		return Invalid("segmentation.by", "%q is not known; there are %s, %s and %s", s.By, BySegmenter, BySimilarity, BySentences)
+	}
+	if !(s.Threshold >= 0 && s.Threshold <= 1) {
+		return Invalid("segmentation.threshold", "%g: it must be above 0 and at most 1", s.Threshold)
+	}
+	if s.Threshold != 0 && s.By == BySentences {
+		return foreign("threshold", BySegmenter+" and "+BySimilarity)
+	}
+	for _, n := range s.numbers() {
+		switch {
+		case n.of != "" && n.of != s.By && *n.value != 0:
+			return foreign(n.name, n.of)
+		case n.of != "" && n.of != s.By:
+		case *n.value < n.least || *n.value > n.most:
+			return Invalid("segmentation."+n.name, "%d: it must be from %d to %d", *n.value, n.least, n.most)
+		}
+	}
+	if s.MinTokens > s.MaxTokens {
+		return Invalid("segmentation.min_tokens", "%d: it must not be above max_tokens (%d)", s.MinTokens, s.MaxTokens)
+	}
+	return nil
+}
+
+func foreign(name, of string) error {
+	return Invalid("segmentation."+name, "is a setting of %s only", of)
+}
+
+// number is a whole-number setting: its range, and whose it is when not everyone's.
+type number struct {
+	name        string
+	value       *int
+	of          string
+	least, most int
+}
+
+func (s *Segmentation) numbers() []number {
+	return []number{
+		{"max_characters", &s.MaxCharacters, BySimilarity, 2, 10000},
+		{"sentences", &s.Sentences, BySentences, 1, 100},
+		{"coarse_tokens", &s.CoarseTokens, BySegmenter, 1, maxPassageTokens},
+		{"min_tokens", &s.MinTokens, BySegmenter, 0, maxPassageTokens},
+		{"max_tokens", &s.MaxTokens, "", 1, maxPassageTokens},
+	}
+}
+
+// String writes the segmentation as ParseSegmentation reads it.
+func (s Segmentation) String() string {
+	var b strings.Builder
+	b.WriteString(s.By)
+	if s.Threshold != 0 {
+		fmt.Fprintf(&b, ",threshold=%g", s.Threshold)
+	}
+	for _, n := range s.numbers() {
+		if *n.value != 0 {
+			fmt.Fprintf(&b, ",%s=%d", n.name, *n.value)
+		}
+	}
+	return b.String()
+}
+
+// ParseSegmentation reads a way and its settings, as in
+// "similarity,threshold=0.7,max_characters=800". The settings left out are 0; an
+// empty text is none.
+func ParseSegmentation(text string) (Segmentation, error) {
+	var s Segmentation
+	if text == "" {
+		return s, nil
+	}
+	by, rest, more := strings.Cut(text, ",")
+	s.By = strings.TrimSpace(by)
+	for more {
+		var setting string
+		setting, rest, more = strings.Cut(rest, ",")
+		name, value, _ := strings.Cut(strings.TrimSpace(setting), "=")
+		if err := s.set(name, value); err != nil {
+			return Segmentation{}, err
+		}
+	}
+	_, err := s.Complete()
+	return s, err
+}
+
+func (s *Segmentation) set(name, value string) (err error) {
+	if name == "threshold" {
+		if s.Threshold, err = strconv.ParseFloat(value, 64); err != nil {
+			return Invalid("segmentation.threshold", "%q is not a number", value)
+		}
+		return nil
+	}
+	for _, n := range s.numbers() {
+		if n.name == name {
+			if *n.value, err = strconv.Atoi(value); err != nil {
+				return Invalid("segmentation."+name, "%q is not a whole number", value)
+			}
+			return nil
+		}
+	}
+	return Invalid("segmentation."+name, "there is no such setting")
+}
