@@ -333,7 +333,8 @@ func TestVersionsAndContent(t *testing.T) {
 func TestCollections(t *testing.T) {
 	f := setUp(t, store.Options{})
 	ctx := t.Context()
-	for _, c := range []schema.NewCollection{{Name: ""}, {Name: "a b"}, {Name: "ok", Language: "klingon!"}, {Name: "ok", Description: "\x00"}, {Name: strings.Repeat("x", 129)}} {
+	for _, c := range []schema.NewCollection{{Name: ""}, {Name: "a b"}, {Name: "ok", Language: "klingon!"}, {Name: "ok", Description: "\x00"}, {Name: strings.Repeat("x", 129)},
+		{Name: "ok", Segmentation: schema.Segmentation{By: "sage"}}, {Name: "ok", Segmentation: schema.Segmentation{Threshold: 0.5}}} {
 		if _, err := f.CreateCollection(ctx, f.a, c); !errors.Is(err, schema.ErrInvalid) {
 			t.Errorf("%+v: %v", c, err)
 		}

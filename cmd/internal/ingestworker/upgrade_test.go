@@ -114,7 +114,14 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	if len(hits) != 120 {
 		t.Errorf("vectors: %d found, want 120", len(hits))
 	}
-	w.rebuild(schema.NewRebuild{})
+	c, err := w.store.Collection(w.context(), w.principal, collection.String())
+	w.ok(err)
+	if usual, err := (schema.Segmentation{}).Complete(); err != nil || c.Segmentation != usual {
+		t.Errorf("the collection is cut by %+v, %v", c.Segmentation, err)
+	}
+	if r := w.rebuild(schema.NewRebuild{}); r.Segmentation != c.Segmentation {
+		t.Errorf("rebuilt by %+v", r.Segmentation)
+	}
 	if r := w.awaitRebuild(schema.GenerationLive); r.Versions != 30 {
 		t.Errorf("rebuilt: %+v", r)
 	}

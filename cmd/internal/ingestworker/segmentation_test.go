@@ -1,0 +1,157 @@
+package ingestworker
+
+// Collections of one set of files that are cut in different ways.
+
+import (
+	"bytes"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// stored are the sections of a collection's live generation, and where their
+// passages begin.
+func (w *world) stored(collection uuid.UUID) map[string][]int {
+	w.t.Helper()
+	rows, err := w.superuser().Query(w.context(), `
+		SELECT s.body, p.start_byte FROM passages p
+		JOIN sections s ON s.id = p.section_id
+		JOIN collections c ON c.id = p.collection_id AND c.generation = p.generation
+		JOIN versions v ON v.id = p.version_id AND v.state = 'ready'
+		WHERE c.id = $1 ORDER BY s.id, p.ordinal`, collection)
+	w.ok(err)
+	out := map[string][]int{}
+	defer rows.Close()
+	for rows.Next() {
+		var body string
+		var start int
+		w.ok(rows.Scan(&body, &start))
+		out[body] = append(out[body], start)
+	}
+	w.ok(rows.Err())
+	return out
+}
+
+// begins says where a section's passages begin when the model server is asked here.
+func (w *world) begins(models *modelclient.Client, body string, g schema.Segmentation) []int {
+	w.t.Helper()
+	units := text.Units(body, g)
+	var sentences []string
+	for _, u := range units {
+		sentences = append(sentences, strings.TrimSpace(u.Of(body)))
+	}
+	var scores []float64
+	switch {
+	case len(units) < 2:
+	case g.By == schema.BySegmenter:
+		got, threshold, err := models.Segment(w.context(), wire.LaneBulk, [][]string{sentences})
+		w.ok(err)
+		for _, s := range got[0] {
+			scores = append(scores, float64(s))
+		}
+		g.Threshold = threshold
+	case g.By == schema.BySimilarity:
+		vectors, _, err := models.Encode(w.context(), wire.LaneBulk, sentences)
+		w.ok(err)
+		for i := 1; i < len(units); i++ {
+			cosine := float32(0)
+			for j, x := range vectors.Row(i) {
+				cosine += x * vectors.Row(i - 1)[j]
+			}
+			scores = append(scores, float64(cosine))
+		}
+	}
+	passages, err := text.Passages(body, units, scores, g)
+	w.ok(err)
+	var out []int
+	for _, p := range passages {
+		out = append(out, p.Start)
+	}
+	return out
+}
+
+// cutAs checks that every section of a collection is cut as g says, and returns
+// how many passages there are.
+func (w *world) cutAs(models *modelclient.Client, collection uuid.UUID, g schema.Segmentation) int {
+	w.t.Helper()
+	n := 0
+	for body, got := range w.stored(collection) {
+		if want := w.begins(models, body, g); !slices.Equal(slices.Compact(slices.Sorted(slices.Values(got))), want) {
+			w.t.Errorf("%s: passages of %.60q begin at %v, want %v", g, body, got, want)
+		}
+		n += len(got)
+	}
+	return n
+}
+
+func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
+	w := newWorld(t)
+	w.modelServer()
+	models := modelclient.New(w.nats, modelclient.Options{})
+	var files []string
+	ways := map[string]uuid.UUID{}
+	for _, way := range []string{"segmenter", "similarity,threshold=0.3", "sentences"} {
+		given, err := schema.ParseSegmentation(way)
+		w.ok(err)
+		c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: given.By, Segmentation: given})
+		w.ok(err)
+		ways[way] = c.ID
+		var uploads []schema.Upload
+		for name, data := range examples(t) {
+			if filepath.Ext(name) == ".md" || filepath.Ext(name) == ".txt" {
+				uploads = append(uploads, schema.Upload{ExternalID: name, FileName: name, Content: bytes.NewReader(data)})
+				files = append(files, name)
+			}
+		}
+		_, err = w.store.Upload(w.context(), w.principal, c.ID, uploads)
+		w.ok(err)
+	}
+	w.production()
+	w.awaitStates(map[schema.State]int{schema.StateReady: len(files)})
+	w.whole()
+	counts := map[string]int{}
+	for way, id := range ways {
+		g, err := schema.ParseSegmentation(way)
+		w.ok(err)
+		g, err = g.Complete()
+		w.ok(err)
+		counts[way] = w.cutAs(models, id, g)
+		c, err := w.store.Collection(w.context(), w.principal, id.String())
+		w.ok(err)
+		if c.Segmentation != g {
+			t.Errorf("collection %s has %+v", c.Name, c.Segmentation)
+		}
+	}
+	if counts["segmenter"] == counts["sentences"] || counts["segmenter"] == counts["similarity,threshold=0.3"] {
+		t.Errorf("passages: %v", counts)
+	}
+
+	// The segmenter's becomes one of three sentences, and the rest stays.
+	w.collection = ways["segmenter"]
+	r := w.rebuild(schema.NewRebuild{Segmentation: schema.Segmentation{By: schema.BySentences, Sentences: 3}})
+	if want := (schema.Segmentation{By: schema.BySentences, Sentences: 3, MaxTokens: 400}); r.Segmentation != want || r.Generation != 2 {
+		t.Errorf("asked for: %+v", r)
+	}
+	w.awaitRebuild(schema.GenerationLive)
+	w.wholeGeneration()
+	if n := w.cutAs(models, w.collection, r.Segmentation); n == 0 || n == counts["segmenter"] {
+		t.Errorf("%d passages, there were %v", n, counts)
+	}
+	// What comes now is of the new recipe, and a rebuild that names none keeps it.
+	w.upload("late.md", "# Late\n\nOne is here. Two is here. Three is here. Four is here.\n")
+	w.awaitStates(map[schema.State]int{schema.StateReady: len(files) + 1})
+	w.cutAs(models, w.collection, r.Segmentation)
+	if again := w.rebuild(schema.NewRebuild{Language: "de"}); again.Segmentation != r.Segmentation {
+		t.Errorf("the recipe did not stay: %+v", again)
+	}
+	w.awaitRebuild(schema.GenerationLive)
+	w.cutAs(models, w.collection, r.Segmentation)
+}
