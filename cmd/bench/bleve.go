@@ -37,12 +37,14 @@ type bleveRequest struct {
 }
 
 type bleveReply struct {
-	Error     string  `json:"error"`
-	Seconds   float64 `json:"seconds"`
-	Found     int     `json:"found"`
-	Hits      [][]int `json:"hits"`
-	Bytes     int64   `json:"bytes"`
-	Documents int     `json:"documents"`
+	Error     string      `json:"error"`
+	Seconds   float64     `json:"seconds"`
+	Found     int         `json:"found"`
+	Hits      [][]int     `json:"hits"`
+	Scores    [][]float64 `json:"scores"`
+	Bytes     int64       `json:"bytes"`
+	Documents int         `json:"documents"`
+	Terms     int         `json:"terms"`
 }
 
 // startBleve runs the program, the one beside this one when none is named, on a new folder.

@@ -25,9 +25,12 @@ type commands struct {
 	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
 	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
-	Ask       askCommand       `cmd:"" hidden:"" help:"Be the process that searches in a measurement."`
-	All       allCommand       `cmd:"" help:"Run the parts, one after another, and sum up."`
-	NATS      natsCommand      `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
+
+	Segmentation segmentationCommand `cmd:"" help:"Measure where texts are cut: Pk and WindowDiff on texts whose segments are known."`
+
+	Ask  askCommand  `cmd:"" hidden:"" help:"Be the process that searches in a measurement."`
+	All  allCommand  `cmd:"" help:"Run the parts, one after another, and sum up."`
+	NATS natsCommand `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 
 // errSystem says where measuring works.

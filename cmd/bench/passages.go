@@ -64,7 +64,7 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	index := lexical.NewIndex(b.store, indexCache)
 	query := lexical.Query{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
 	asked := questions(docs, c.Queries, c.Seed)
-	if err := c.agreement(ctx, l, other, index, asked[:min(len(asked), 30)], f); err != nil {
+	if err := c.agreement(ctx, l, other, index, passages, asked[:min(len(asked), 30)], f); err != nil {
 		return err
 	}
 	ask := func(ctx context.Context, _ int) (float64, time.Duration, error) {
@@ -187,44 +187,6 @@ func (c *lexicalCommand) sizes(ctx context.Context, b *workbench, other *bleve, 
 		return err
 	}
 	f.note("index on disk", "Sluice %.0f bytes per passage, Bleve %.0f", float64(own)/float64(passages), float64(r.Bytes)/float64(passages))
-	return nil
-}
-
-// agreement notes how many of the same passages both find: they are to do the same work. Their formulas differ in details.
-func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *lexical.Index, asked []string, f *findings) error {
-	number := map[lexical.Ref]int{}
-	for _, d := range l.kept {
-		for _, s := range d.Text.Sections {
-			for _, p := range s.Passages {
-				number[lexical.Ref{Version: d.Version, Section: s.Ordinal, Passage: p.Ordinal}] = len(number)
-			}
-		}
-	}
-	r, err := other.ask(ctx, bleveRequest{Op: "search", Queries: asked, K: c.K, Hits: true})
-	if err != nil {
-		return err
-	}
-	common, all := 0, 0
-	for i, q := range asked {
-		own, err := index.SearchText(ctx, l.Tenant, l.collection, q, lexical.Query{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults})
-		if err != nil {
-			return err
-		}
-		found := map[int]bool{}
-		for _, h := range own.Hits {
-			found[number[h.Ref]] = true
-		}
-		for _, id := range r.Hits[i] {
-			all++
-			if found[id] {
-				common++
-			}
-		}
-	}
-	if all == 0 || float64(common) < 0.7*float64(all) {
-		return fmt.Errorf("the sides do not do the same: they share %d of %d passages", common, all)
-	}
-	f.note("agreement", "%.1f %% of Bleve's passages are Sluice's, too", 100*float64(common)/float64(all))
 	return nil
 }
 

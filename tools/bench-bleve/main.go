@@ -51,10 +51,13 @@ type reply struct {
 	Error   string  `json:"error,omitempty"`
 	Seconds float64 `json:"seconds"`
 	// Found is how many hits all queries had, together.
-	Found     int     `json:"found,omitempty"`
-	Hits      [][]int `json:"hits,omitempty"`
-	Bytes     int64   `json:"bytes,omitempty"`
-	Documents uint64  `json:"documents,omitempty"`
+	Found     int         `json:"found,omitempty"`
+	Hits      [][]int     `json:"hits,omitempty"`
+	Scores    [][]float64 `json:"scores,omitempty"`
+	Bytes     int64       `json:"bytes,omitempty"`
+	Documents uint64      `json:"documents,omitempty"`
+	// Terms is how many different ones there are.
+	Terms int `json:"terms,omitempty"`
 }
 
 func main() {
@@ -136,6 +139,9 @@ func do(ix bleve.Index, folder string, r request) (reply, error) {
 		if out.Documents, err = ix.DocCount(); err == nil {
 			out.Bytes, err = size(folder)
 		}
+		if err == nil {
+			out.Terms, err = terms(ix)
+		}
 	default:
 		err = fmt.Errorf("no such operation: %q", r.Op)
 	}
@@ -211,15 +217,25 @@ func search(ix bleve.Index, r request, out *reply) error {
 		if !r.Hits {
 			continue
 		}
-		ids := make([]int, len(found.Hits))
+		ids, scores := make([]int, len(found.Hits)), make([]float64, len(found.Hits))
 		for i, h := range found.Hits {
 			if ids[i], err = strconv.Atoi(h.ID); err != nil {
 				return fmt.Errorf("search %q: a hit has the id %q", text, h.ID)
 			}
+			scores[i] = h.Score
 		}
-		out.Hits = append(out.Hits, ids)
+		out.Hits, out.Scores = append(out.Hits, ids), append(out.Scores, scores)
 	}
 	return nil
+}
+
+// terms counts the different terms.
+func terms(ix bleve.Index) (int, error) {
+	dict, err := ix.FieldDict("text")
+	if err != nil {
+		return 0, fmt.Errorf("count terms: %w", err)
+	}
+	return dict.Cardinality(), dict.Close()
 }
 
 func size(folder string) (int64, error) {
