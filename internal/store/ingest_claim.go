@@ -157,11 +157,14 @@ func (s *Store) FailVersions(ctx context.Context, tenant uuid.UUID, failures []b
 
 // forgetWork removes the leases and artifacts of versions whose work has ended.
 func forgetWork(ctx context.Context, tx pgx.Tx, versions []uuid.UUID) error {
-	if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE subject_id = ANY($1) AND kind = 'version'`, versions); err != nil {
-		return err
-	}
-	_, err := tx.Exec(ctx, `DELETE FROM artifacts WHERE version_id = ANY($1)`, versions)
-	return err
+	b := &pgx.Batch{}
+	queueForgetWork(b, versions)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+func queueForgetWork(b *pgx.Batch, versions []uuid.UUID) {
+	b.Queue(`DELETE FROM leases WHERE subject_id = ANY($1) AND kind = 'version'`, versions)
+	b.Queue(`DELETE FROM artifacts WHERE version_id = ANY($1)`, versions)
 }
 
 // change is a version's state change that becomes an event.
@@ -182,15 +185,23 @@ func versionsOf(changes []change) []uuid.UUID {
 // insertChanges writes one outbox row per change, in the transaction that makes
 // the changes.
 func insertChanges(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changes []change) error {
-	out := outboxRows{}
+	out, err := changeRows(tenant, changes)
+	if err != nil {
+		return err
+	}
+	return out.insert(ctx, tx)
+}
+
+// changeRows are the outbox's rows of changes.
+func changeRows(tenant uuid.UUID, changes []change) (out outboxRows, err error) {
 	for _, c := range changes {
 		c.Envelope, c.ID, c.Tenant, c.At = wire.Header(), schema.NewID(), tenant, time.Now().UTC()
 		c.Kind = "version." + string(c.State)
 		if err := out.add(tenant, wire.EventSubject(tenant, c.Kind), c.ID.String(), c.Event, c.trace); err != nil {
-			return err
+			return out, err
 		}
 	}
-	return out.insert(ctx, tx)
+	return out, nil
 }
 
 // outboxRows gathers rows for one INSERT.
@@ -212,16 +223,25 @@ func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trac
 	return nil
 }
 
+const insertOutboxSQL = `
+INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
+SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
+
 func (o *outboxRows) insert(ctx context.Context, tx pgx.Tx) error {
 	if len(o.ids) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `
-		INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
-		SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
-		FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`,
-		o.tenants, o.subjects, o.ids, o.bodies, o.trace)
-	return err
+	b := &pgx.Batch{}
+	o.queue(b)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// queue adds the statement that writes the rows, if there are any.
+func (o *outboxRows) queue(b *pgx.Batch) {
+	if len(o.ids) > 0 {
+		b.Queue(insertOutboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.trace)
+	}
 }
 
 func split(items []wire.Attempt) (ids []uuid.UUID, attempts []int) {

@@ -64,10 +64,9 @@ type passageRows struct {
 	vectors                        []halfRow
 }
 
-// fill sends sections, passages and vectors. The last of them are on their way
-// when it returns: Postgres writes them while the caller goes on, until it
-// closes what it got.
-func (w *writer) fill(ctx context.Context, targets []*target) (pgx.BatchResults, error) {
+// fill sends sections, passages and vectors but for the last of them, whose
+// statements it adds to b.
+func (w *writer) fill(ctx context.Context, b *pgx.Batch, targets []*target) error {
 	f := filling{w: w, dimension: targets[0].doc.Vectors.Dimension}
 	for _, t := range targets {
 		row := 0
@@ -76,11 +75,12 @@ func (w *writer) fill(ctx context.Context, targets []*target) (pgx.BatchResults,
 			f.addSection(t.doc.Version, t.document, sec)
 			f.addPassages(t.doc.Version, sec, t.doc.Vectors, &row)
 			if err := f.flush(ctx, maxFillBytes); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return w.tx.SendBatch(ctx, f.batch()), nil
+	f.queue(b)
+	return nil
 }
 
 // addSection adds a section's row.
@@ -122,14 +122,14 @@ func (f *filling) flush(ctx context.Context, above int) error {
 	if f.bytes <= above {
 		return nil
 	}
-	return filled(f.w.tx.SendBatch(ctx, f.batch()).Close())
+	b := &pgx.Batch{}
+	f.queue(b)
+	return wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
 }
 
-func filled(err error) error { return wrap(err, "write sections, passages and vectors") }
-
-// batch are the statements for the rows there are, which it takes.
-func (f *filling) batch() *pgx.Batch {
-	b, w := &pgx.Batch{}, f.w
+// queue adds the statements for the rows there are, which it takes.
+func (f *filling) queue(b *pgx.Batch) {
+	w := f.w
 	b.Queue(bulkSQL)
 	if r := &f.sections; len(r.ids) > 0 {
 		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.bodies, r.tokens, r.starts, r.pages)
@@ -139,7 +139,6 @@ func (f *filling) batch() *pgx.Batch {
 		b.Queue(fmt.Sprintf(insertVectorsSQL, vectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
 	}
 	f.sections, f.passages, f.bytes = sectionRows{}, passageRows{}, 0
-	return b
 }
 
 var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)

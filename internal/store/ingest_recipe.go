@@ -17,51 +17,80 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// checkRecipe locks the collection against a change of its recipe, and gives it
-// its space on the first write. It reports false when the vectors are of another
-// space, and refuses the versions; text of another generation is an error.
-func (w *writer) checkRecipe(ctx context.Context, docs []batch.Document) (bool, error) {
-	id, why, err := w.spaceOf(ctx, docs[0].Vectors)
-	if err != nil {
-		return false, err
+const (
+	// The dimensions that have a table, and the space of a name.
+	knownSpaceSQL = `
+SELECT ARRAY(SELECT substring(relname from 9)::int FROM pg_class
+             WHERE relname ~ '^vectors_[0-9]+$' AND relkind = 'p' AND relnamespace = current_schema()::regnamespace ORDER BY 1),
+       (SELECT id FROM spaces WHERE name = $1), (SELECT dimension FROM spaces WHERE name = $1)`
+	makeSpaceSQL       = `INSERT INTO spaces (name, dimension) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING RETURNING id`
+	collectionSpaceSQL = `SELECT space_id FROM collections WHERE id = $1`
+	giveSpaceSQL       = `UPDATE collections SET space_id = coalesce(space_id, $2) WHERE id = $1`
+	recipeSQL          = `
+SELECT c.space_id, s.name, EXISTS (
+    SELECT FROM generations g WHERE g.collection_id = c.id AND g.state = 'building' AND g.closing_until > now())
+FROM collections c JOIN spaces s ON s.id = c.space_id WHERE c.id = $1`
+)
+
+// sharedRecipe is what a collection's text is made with, under lock.
+type sharedRecipe struct {
+	language   string
+	generation int
+	space      int
+	name       string // of the space
+	closing    bool   // another generation is about to go live
+}
+
+// queueRecipe locks the collection against a change of its recipe, and reads it.
+func (w *writer) queueRecipe(b *pgx.Batch, r *sharedRecipe) {
+	b.Queue(shareRecipeSQL, w.tenant, w.collection).QueryRow(func(row pgx.Row) error {
+		return wrap(row.Scan(&r.generation, &r.language), "lock collection %s", w.collection)
+	})
+	b.Queue(recipeSQL, w.collection).QueryRow(func(row pgx.Row) error {
+		return wrap(row.Scan(&r.space, &r.name, &r.closing), "read the space of collection %s", w.collection)
+	})
+}
+
+// checkRecipe reports false when the vectors are not of the collection's space,
+// and refuses the versions; text of another generation is an error.
+func (w *writer) checkRecipe(docs []batch.Document, r sharedRecipe, space int) (bool, error) {
+	for _, d := range docs {
+		if cut := max(d.Text.Generation, 1); cut != r.generation {
+			return false, &batch.StaleError{Version: d.Version, Cut: cut, Live: r.generation}
+		}
 	}
-	if why != "" {
-		return w.refuse(docs, why)
+	if r.closing {
+		return false, fmt.Errorf("another generation of collection %s is about to go live: %w", w.collection, schema.ErrConflict)
+	}
+	if r.space != space {
+		return w.refuse(docs, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
+			r.name, docs[0].Vectors.Space, r.name))
+	}
+	w.generation, w.space = r.generation, r.space
+	if r.language == w.words.language {
+		return true, nil
+	}
+	var err error // it was changed since the terms were made
+	w.words, err = analyseIn(r.language, docs)
+	return err == nil, err
+}
+
+// giveSpace gives the collection its space on the first write, and returns the
+// space of the vectors; or why they cannot be kept.
+func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
+	var have *int
+	b := &pgx.Batch{}
+	b.Queue(collectionSpaceSQL, w.collection).QueryRow(func(row pgx.Row) error {
+		return wrap(row.Scan(&have), "read the space of collection %s", w.collection)
+	})
+	id, why, err = w.spaceWith(ctx, b, v)
+	if err != nil || why != "" || have != nil {
+		return id, why, err
 	}
 	// Before the lock that writers share: two that share it could not both go on
 	// to change the row.
-	var space *int
-	err = w.tx.QueryRow(ctx, `SELECT space_id FROM collections WHERE id = $1`, w.collection).Scan(&space)
-	if err == nil && space == nil {
-		err = w.tx.QueryRow(ctx, `UPDATE collections SET space_id = coalesce(space_id, $2) WHERE id = $1 RETURNING space_id`, w.collection, id).Scan(&space)
-	}
-	if err == nil {
-		err = w.lockCollection(ctx, docs)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the recipe of collection %s: %w", w.collection, err)
-	}
-	for _, d := range docs {
-		if cut := max(d.Text.Generation, 1); cut != w.generation {
-			return false, &batch.StaleError{Version: d.Version, Cut: cut, Live: w.generation}
-		}
-	}
-	var closing bool
-	var name string
-	if err := w.tx.QueryRow(ctx, `
-		SELECT c.space_id, s.name, EXISTS (
-		    SELECT FROM generations g WHERE g.collection_id = c.id AND g.state = 'building' AND g.closing_until > now())
-		FROM collections c JOIN spaces s ON s.id = c.space_id WHERE c.id = $1`, w.collection).Scan(&w.space, &name, &closing); err != nil {
-		return false, fmt.Errorf("read the space of collection %s: %w", w.collection, err)
-	}
-	if closing {
-		return false, fmt.Errorf("another generation of collection %s is about to go live: %w", w.collection, schema.ErrConflict)
-	}
-	if w.space != id {
-		return w.refuse(docs, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
-			name, docs[0].Vectors.Space, name))
-	}
-	return true, nil
+	_, err = w.tx.Exec(ctx, giveSpaceSQL, w.collection, id)
+	return id, "", wrap(err, "give collection %s its space", w.collection)
 }
 
 // forgetStale forgets what stages left of text that was cut for another
@@ -84,40 +113,32 @@ func (s *Store) forgetStale(ctx context.Context, tenant uuid.UUID, docs []batch.
 
 // spaceOf returns the id of the vectors' space, or why they cannot be kept.
 func (w *writer) spaceOf(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
-	known, err := w.dimensions(ctx)
-	if err != nil {
-		return 0, "", err
-	}
-	if !slices.Contains(known, v.Dimension) {
-		return 0, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", v.Dimension, known), nil
-	}
-	var have int
-	err = w.tx.QueryRow(ctx, `
-		WITH new AS (INSERT INTO spaces (name, dimension) SELECT $1, $2
-		             WHERE NOT EXISTS (SELECT FROM spaces WHERE name = $1)
-		             ON CONFLICT (name) DO NOTHING RETURNING id, dimension)
-		SELECT id, dimension FROM new UNION ALL SELECT id, dimension FROM spaces WHERE name = $1`, v.Space, v.Dimension).Scan(&id, &have)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, "", fmt.Errorf("space %s was made by another batch just now: %w", v.Space, errRepeat)
-	}
-	if err != nil {
-		return 0, "", err
-	}
-	if have != v.Dimension {
-		return 0, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", v.Space, have, v.Dimension), nil
-	}
-	return id, "", nil
+	return w.spaceWith(ctx, &pgx.Batch{}, v)
 }
 
-// dimensions lists the dimensions that have a table.
-func (w *writer) dimensions(ctx context.Context) ([]int, error) {
-	rows, err := w.tx.Query(ctx, `
-		SELECT substring(relname from 9)::int FROM pg_class
-		WHERE relname ~ '^vectors_[0-9]+$' AND relkind = 'p' AND relnamespace = current_schema()::regnamespace ORDER BY 1`)
-	if err != nil {
-		return nil, err
+// spaceWith is spaceOf, and does what is in b.
+func (w *writer) spaceWith(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id int, why string, err error) {
+	var known []int
+	var found, have *int
+	b.Queue(knownSpaceSQL, v.Space).QueryRow(func(row pgx.Row) error {
+		return wrap(row.Scan(&known, &found, &have), "look up space %s", v.Space)
+	})
+	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
+		return 0, "", err
 	}
-	return pgx.CollectRows(rows, pgx.RowTo[int])
+	switch {
+	case !slices.Contains(known, v.Dimension):
+		return 0, fmt.Sprintf("the model's vectors have dimension %d; the store keeps %v: load a model pack with one of these", v.Dimension, known), nil
+	case found == nil:
+		err := w.tx.QueryRow(ctx, makeSpaceSQL, v.Space, v.Dimension).Scan(&id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return 0, "", fmt.Errorf("space %s was made by another batch just now: %w", v.Space, errRepeat)
+		}
+		return id, "", wrap(err, "make space %s", v.Space)
+	case *have != v.Dimension:
+		return 0, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", v.Space, *have, v.Dimension), nil
+	}
+	return *found, "", nil
 }
 
 func (w *writer) refuse(docs []batch.Document, why string) (bool, error) {

@@ -85,6 +85,7 @@ FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[],
      AS w(id, title, media, pages, sections, passages, warnings)
 WHERE v.id = w.id`
 	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
+	supersedeLateSQL = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`
 	moveDocumentsSQL = `
 UPDATE documents d SET live_version_id = w.version, updated_at = now()
 FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`
@@ -123,50 +124,69 @@ type writer struct {
 	generation         int // that is written: the live one, but for rebuilds
 	space              int // of its vectors
 	words              analysed
+	titles             map[uuid.UUID]titled
+	given              map[uuid.UUID][]byte // links that metadata names
 	outcomes           []wire.Outcome
 }
 
 func (w *writer) write(ctx context.Context, docs []batch.Document) error {
+	space, why, err := w.giveSpace(ctx, docs[0].Vectors)
+	if err != nil {
+		return err
+	}
+	if why != "" {
+		_, err = w.refuse(docs, why)
+		return err
+	}
+	ids := make([]uuid.UUID, len(docs))
+	for i := range docs {
+		ids[i] = docs[i].Version
+	}
 	// Locks are taken in one order by everyone: collection, documents, versions.
-	fits, err := w.checkRecipe(ctx, docs)
+	// What is read of them is read behind their locks.
+	var under sharedRecipe
+	var found held
+	b := &pgx.Batch{}
+	w.queueRecipe(b, &under)
+	found.queue(b, ids)
+	w.queueTitles(b, ids)
+	w.queueGiven(b, ids)
+	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("lock collection %s and %d versions: %w", w.collection, len(docs), err)
+	}
+	fits, err := w.checkRecipe(docs, under, space)
 	if err != nil || !fits {
 		return err
 	}
-	ready, superseded, err := w.lock(ctx, docs)
-	if err != nil {
-		return err
+	ready, superseded := w.decide(docs, found)
+	if len(ready)+len(superseded) == 0 {
+		return nil
 	}
-	if len(ready) > 0 {
-		if err := w.writeReady(ctx, ready); err != nil {
+	if len(ready) == 0 {
+		b := &pgx.Batch{}
+		if err := w.queueEnd(b, nil, superseded); err != nil {
 			return err
 		}
+		return wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
 	}
-	return w.finish(ctx, ready, superseded)
+	return w.writeReady(ctx, ready, superseded)
 }
 
-// writeReady writes all of the versions and makes them ready. Their segment is
-// built while Postgres writes their text.
-func (w *writer) writeReady(ctx context.Context, ready []*target) error {
-	docs, err := w.documents(ctx, ready)
+// writeReady writes all of the versions and makes them ready, and ends the work
+// on these and on superseded ones. Their segment is built while their text is
+// sent and Postgres writes it.
+func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) error {
+	docs, err := w.documents(ready)
 	if err != nil {
 		return err
 	}
-	if err := w.writeLinks(ctx, ready); err != nil {
-		return err
-	}
-	sent, err := w.fill(ctx, ready)
-	if err != nil {
-		return err
-	}
-	built, problem := buildSegment(docs)
-	if err := filled(sent.Close()); err != nil {
-		return err
-	}
-	if problem != nil {
-		return problem
-	}
+	segment := buildAside(docs)
+	defer segment() //nolint:errcheck // read below; here it only waits when something else failed
 	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
-	queueSegment(b, at, built)
+	if err := w.fill(ctx, b, ready); err != nil {
+		return err
+	}
+	w.queueLinks(b, ready)
 	queueEntries(b, at, docs)
 	var links passageLinkRows
 	for _, t := range ready {
@@ -176,85 +196,106 @@ func (w *writer) writeReady(ctx context.Context, ready []*target) error {
 	if err := queueLive(b, ready); err != nil {
 		return err
 	}
-	return wrap(w.tx.SendBatch(ctx, b).Close(), "write the postings of %d versions and make them ready", len(ready))
+	if err := w.queueEnd(b, ready, superseded); err != nil {
+		return err
+	}
+	sent := w.tx.SendBatch(ctx, b)
+	built, problem := segment()
+	if err := sent.Close(); err != nil {
+		return fmt.Errorf("write %d versions and make them ready: %w", len(ready), err)
+	}
+	if problem != nil {
+		return problem
+	}
+	b = &pgx.Batch{}
+	queueSegment(b, at, built)
+	return wrap(w.tx.SendBatch(ctx, b).Close(), "write the postings of %d versions", len(ready))
 }
 
-// lock locks the documents and then the versions, each in id order, and decides
-// what becomes of every version.
-func (w *writer) lock(ctx context.Context, docs []batch.Document) (ready, superseded []*target, err error) {
-	ids := make([]uuid.UUID, len(docs))
+const (
+	holdDocumentsSQL = `
+SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
+WHERE id IN (SELECT document_id FROM versions WHERE id = ANY($1)) ORDER BY id FOR UPDATE`
+	// The live versions of the documents too.
+	holdVersionsSQL = `
+SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
+WHERE id IN (SELECT unnest($1::uuid[]) UNION
+             SELECT d.live_version_id FROM versions v JOIN documents d ON d.id = v.document_id WHERE v.id = ANY($1))
+ORDER BY id FOR UPDATE`
+)
+
+// held are the locked documents, and the locked versions in the order of ids.
+type held struct {
+	documents map[uuid.UUID]*heldDocument
+	versions  []heldVersion
+}
+
+type heldDocument struct {
+	externalID string
+	live       *uuid.UUID
+	gone       bool
+	liveNumber int
+}
+
+type heldVersion struct {
+	change
+	number int
+}
+
+// queue locks the documents and then the versions, each in id order.
+func (l *held) queue(b *pgx.Batch, versions []uuid.UUID) {
+	l.documents = make(map[uuid.UUID]*heldDocument, len(versions))
+	b.Queue(holdDocumentsSQL, versions).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var d heldDocument
+		_, err := pgx.ForEachRow(rows, []any{&id, &d.externalID, &d.live, &d.gone}, func() error {
+			l.documents[id] = &heldDocument{d.externalID, d.live, d.gone, 0}
+			return nil
+		})
+		return wrap(err, "lock documents")
+	})
+	b.Queue(holdVersionsSQL, versions).Query(func(rows pgx.Rows) error {
+		var v heldVersion
+		_, err := pgx.ForEachRow(rows, []any{&v.Version, &v.Document, &v.Collection, &v.number, &v.attempt, &v.State, &v.trace}, func() error {
+			l.versions = append(l.versions, v)
+			return nil
+		})
+		return wrap(err, "lock versions")
+	})
+}
+
+// decide decides what becomes of every version.
+func (w *writer) decide(docs []batch.Document, l held) (ready, superseded []*target) {
 	byID := make(map[uuid.UUID]*batch.Document, len(docs))
 	for i := range docs {
-		ids[i] = docs[i].Version
 		byID[docs[i].Version] = &docs[i]
-	}
-	type document struct {
-		externalID string
-		live       *uuid.UUID
-		gone       bool
-		liveNumber int
-	}
-	documents := map[uuid.UUID]*document{}
-	rows, err := w.tx.Query(ctx, `
-		SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
-		WHERE id IN (SELECT document_id FROM versions WHERE id = ANY($1)) ORDER BY id FOR UPDATE`, ids)
-	if err != nil {
-		return nil, nil, err
-	}
-	locks := slices.Clone(ids)
-	for rows.Next() {
-		var id uuid.UUID
-		d := &document{}
-		if err := rows.Scan(&id, &d.externalID, &d.live, &d.gone); err != nil {
-			rows.Close()
-			return nil, nil, err
-		}
-		documents[id] = d
-		if d.live != nil {
-			locks = append(locks, *d.live)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return nil, nil, err
-	}
-
-	rows, err = w.tx.Query(ctx, `
-		SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
-		WHERE id = ANY($1) ORDER BY id FOR UPDATE`, locks)
-	if err != nil {
-		return nil, nil, err
 	}
 	var found []*target
 	seen := map[uuid.UUID]bool{}
-	var e change
-	var number int
-	_, err = pgx.ForEachRow(rows, []any{&e.Version, &e.Document, &e.Collection, &number, &e.attempt, &e.State, &e.trace}, func() error {
-		d := documents[e.Document]
-		if d.live != nil && *d.live == e.Version {
-			d.liveNumber = number
+	for _, v := range l.versions {
+		d := l.documents[v.Document]
+		if d.live != nil && *d.live == v.Version {
+			d.liveNumber = v.number
 		}
-		doc := byID[e.Version]
+		doc := byID[v.Version]
 		if doc == nil {
-			return nil
+			continue
 		}
-		seen[e.Version] = true
-		mine := e.attempt == doc.Attempt.Attempt
+		seen[v.Version] = true
+		mine := v.attempt == doc.Attempt.Attempt
 		switch {
-		case mine && e.State == schema.StateProcessing && !d.gone && e.Collection == w.collection:
+		case mine && v.State == schema.StateProcessing && !d.gone && v.Collection == w.collection:
+			e := v.change
 			e.ExternalID = d.externalID
-			found = append(found, &target{doc: doc, document: e.Document, number: number, event: e})
-		case mine && (e.State == schema.StateReady || e.State == schema.StateSuperseded): // written before
+			found = append(found, &target{doc: doc, document: v.Document, number: v.number, event: e})
+		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // written before
 		default:
-			w.lost(e.Version)
+			w.lost(v.Version)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
 	}
-	for _, id := range ids {
-		if !seen[id] {
-			w.lost(id)
+	for _, d := range docs {
+		if !seen[d.Version] {
+			w.lost(d.Version)
 		}
 	}
 
@@ -262,7 +303,7 @@ func (w *writer) lock(ctx context.Context, docs []batch.Document) (ready, supers
 	slices.SortStableFunc(found, func(a, b *target) int { return b.number - a.number })
 	taken := map[uuid.UUID]bool{}
 	for _, t := range found {
-		d := documents[t.document]
+		d := l.documents[t.document]
 		if taken[t.document] || d.liveNumber > t.number {
 			superseded = append(superseded, t)
 			continue
@@ -271,7 +312,7 @@ func (w *writer) lock(ctx context.Context, docs []batch.Document) (ready, supers
 		t.old = d.live
 		ready = append(ready, t)
 	}
-	return ready, superseded, nil
+	return ready, superseded
 }
 
 func (w *writer) lost(version uuid.UUID) {
@@ -311,8 +352,8 @@ func queueLive(b *pgx.Batch, targets []*target) error {
 	return nil
 }
 
-// finish ends the work on the versions and tells of the changes.
-func (w *writer) finish(ctx context.Context, ready, superseded []*target) error {
+// queueEnd ends the work on the versions and tells of the changes.
+func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
 	var events []change
 	var ended, late []uuid.UUID
 	for _, t := range ready {
@@ -332,15 +373,10 @@ func (w *writer) finish(ctx context.Context, ready, superseded []*target) error 
 		events = append(events, e)
 	}
 	if len(late) > 0 {
-		if _, err := w.tx.Exec(ctx, `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`, late); err != nil {
-			return fmt.Errorf("supersede late versions: %w", err)
-		}
+		b.Queue(supersedeLateSQL, late)
 	}
-	if len(ended) == 0 {
-		return nil
-	}
-	if err := forgetWork(ctx, w.tx, ended); err != nil {
-		return err
-	}
-	return insertChanges(ctx, w.tx, w.tenant, events)
+	queueForgetWork(b, ended)
+	rows, err := changeRows(w.tenant, events)
+	rows.queue(b)
+	return err
 }

@@ -86,47 +86,44 @@ func analyseIn(language string, docs []batch.Document) (analysed, error) {
 	return out, nil
 }
 
-// lockCollection keeps the collection's recipe as it is until the end, and
-// makes terms anew when it has changed since they were made.
-func (w *writer) lockCollection(ctx context.Context, docs []batch.Document) error {
-	var language string
-	if err := w.tx.QueryRow(ctx, shareRecipeSQL, w.tenant, w.collection).Scan(&w.generation, &language); err != nil {
-		return fmt.Errorf("lock collection %s: %w", w.collection, err)
-	}
-	if language == w.words.language {
-		return nil
-	}
-	var err error
-	w.words, err = analyseIn(language, docs)
-	return err
+// titled is what a version is found by besides its text.
+type titled struct {
+	title  string // "": the parser's is taken
+	labels []string
+}
+
+// queueTitles reads the titles and the labels of versions.
+func (w *writer) queueTitles(b *pgx.Batch, versions []uuid.UUID) {
+	w.titles = make(map[uuid.UUID]titled, len(versions))
+	b.Queue(titlesLabelsSQL, w.tenant, versions).Query(func(rows pgx.Rows) error {
+		var id uuid.UUID
+		var t titled
+		_, err := pgx.ForEachRow(rows, []any{&id, &t.title, &t.labels}, func() error {
+			w.titles[id] = t
+			t = titled{}
+			return nil
+		})
+		return wrap(err, "read titles and labels")
+	})
 }
 
 // documents are locked versions as the index holds them, under the titles that
 // they are about to have and the labels that they have now.
-func (w *writer) documents(ctx context.Context, targets []*target) ([]lexical.Document, error) {
+func (w *writer) documents(targets []*target) ([]lexical.Document, error) {
 	analyzer, err := lexical.NewAnalyzer(w.words.language)
 	if err != nil {
 		return nil, err
 	}
-	ids := make([]uuid.UUID, len(targets))
-	parsed := make(map[uuid.UUID]string, len(targets))
+	docs := make([]lexical.Document, len(targets))
 	for i, t := range targets {
-		ids[i] = t.doc.Version
-		parsed[t.doc.Version] = parsedTitle(t.doc)
+		version := t.doc.Version
+		found := w.titles[version]
+		docs[i] = lexical.Document{
+			Entry: schema.NewID(), Version: version, Labels: found.labels,
+			Title: analyzer.Terms(cmp.Or(found.title, parsedTitle(t.doc))), Sections: w.words.sections[version],
+		}
 	}
-	rows, err := w.tx.Query(ctx, titlesLabelsSQL, w.tenant, ids)
-	if err != nil {
-		return nil, fmt.Errorf("read titles and labels: %w", err)
-	}
-	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.Document, error) {
-		d := lexical.Document{Entry: schema.NewID()}
-		var title string
-		err := r.Scan(&d.Version, &title, &d.Labels)
-		d.Title = analyzer.Terms(cmp.Or(title, parsed[d.Version]))
-		d.Sections = w.words.sections[d.Version]
-		return d, err
-	})
-	return docs, wrap(err, "read titles and labels")
+	return docs, nil
 }
 
 // parsedTitle is the title that a version gets unless it was given one.
@@ -157,6 +154,22 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Docum
 func buildSegment(docs []lexical.Document) (lexical.Built, error) {
 	built, err := lexical.Build(schema.NewID(), docs)
 	return built, wrap(err, "build a lexical segment of %d documents", len(docs))
+}
+
+// buildAside makes a segment while the caller goes on. What it returns waits for
+// that; it may be called again.
+func buildAside(docs []lexical.Document) func() (lexical.Built, error) {
+	var built lexical.Built
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		built, err = buildSegment(docs)
+	}()
+	return func() (lexical.Built, error) {
+		<-done
+		return built, err
+	}
 }
 
 // queueEntries writes the entries of new documents.

@@ -55,25 +55,41 @@ func (l *linkRows) write(ctx context.Context, tx pgx.Tx, tenant, collection uuid
 	if len(l.targets) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, insertLinksSQL, tenant, collection, l.versions, l.sections, l.targets, l.keys); err != nil {
-		return fmt.Errorf("write links: %w", err)
-	}
-	return nil
+	b := &pgx.Batch{}
+	l.queue(b, tenant, collection)
+	return wrap(tx.SendBatch(ctx, b).Close(), "write links")
 }
 
-// writeLinks writes the links of versions' sections, and those that their
+// queue adds the statement that writes the rows, if there are any.
+func (l *linkRows) queue(b *pgx.Batch, tenant, collection uuid.UUID) {
+	if len(l.targets) > 0 {
+		b.Queue(insertLinksSQL, tenant, collection, l.versions, l.sections, l.targets, l.keys)
+	}
+}
+
+// queueGiven reads what the metadata of versions names.
+func (w *writer) queueGiven(b *pgx.Batch, versions []uuid.UUID) {
+	w.given = map[uuid.UUID][]byte{}
+	b.Queue(givenLinksSQL, w.tenant, versions).Query(func(rows pgx.Rows) error {
+		var version uuid.UUID
+		var value []byte
+		_, err := pgx.ForEachRow(rows, []any{&version, &value}, func() error {
+			w.given[version] = slices.Clone(value)
+			return nil
+		})
+		return wrap(err, "read links of metadata")
+	})
+}
+
+// queueLinks writes the links of versions' sections, and those that their
 // metadata names: external ids or URLs, under "links".
-func (w *writer) writeLinks(ctx context.Context, targets []*target) error {
+func (w *writer) queueLinks(b *pgx.Batch, targets []*target) {
 	var rows linkRows
-	versions := make([]uuid.UUID, len(targets))
-	for i, t := range targets {
-		versions[i] = t.doc.Version
+	for _, t := range targets {
 		rows.addSections(t.doc, t.event.ExternalID)
+		rows.addValue(t.doc.Version, w.given[t.doc.Version])
 	}
-	if err := rows.addGiven(ctx, w.tx, w.tenant, versions); err != nil {
-		return err
-	}
-	return rows.write(ctx, w.tx, w.tenant, w.collection)
+	rows.queue(b, w.tenant, w.collection)
 }
 
 func (l *linkRows) addSections(d *batch.Document, externalID string) {
@@ -93,17 +109,19 @@ func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ve
 	var version uuid.UUID
 	var value []byte
 	_, err = pgx.ForEachRow(rows, []any{&version, &value}, func() error {
-		for i, target := range givenLinks(value) {
-			if i < maxGivenLinks {
-				l.add(version, ofDocument, "", target)
-			}
-		}
+		l.addValue(version, value)
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read links of metadata: %w", err)
+	return wrap(err, "read links of metadata")
+}
+
+// addValue adds what a version's metadata has under "links".
+func (l *linkRows) addValue(version uuid.UUID, value []byte) {
+	for i, target := range givenLinks(value) {
+		if i < maxGivenLinks {
+			l.add(version, ofDocument, "", target)
+		}
 	}
-	return nil
 }
 
 // givenLinks reads a string or a list; what is not a string in it is left out.
