@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,8 @@ type evalCommand struct {
 	Parallel int      `default:"2" help:"Questions at once; 1 for times that nothing else is in."`
 	K        []int    `short:"k" sep:"," help:"More cutoffs k for the figures beside those always given."`
 	Language string   `default:"en" help:"Language of the documents."`
+
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity or sentences, and settings."`
 }
 
 // curationStuck is after how long without progress curation is given up.
@@ -51,6 +54,13 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML)); err != nil {
 		return err
 	}
+	segmentation, err := schema.ParseSegmentation(c.Segmentation)
+	if err == nil {
+		segmentation, err = segmentation.Complete()
+	}
+	if err != nil {
+		return err
+	}
 	datasets := make([]*evaluate.Dataset, len(c.Datasets))
 	for i, dir := range c.Datasets {
 		if datasets[i], err = evaluate.ReadDataset(dir, c.Split); err != nil {
@@ -63,7 +73,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	return c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
-		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options}
+		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options, segmentation: segmentation}
 		return e.run(ctx)
 	})
 }
@@ -120,6 +130,8 @@ type evaluation struct {
 	dataset    *evaluate.Dataset
 	options    evaluate.Options
 	collection string
+
+	segmentation schema.Segmentation // complete
 }
 
 var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
@@ -156,24 +168,35 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 	if err != nil {
 		return nil, err
 	}
-	results.Failed = failed
+	results.Failed, results.Segmentation = failed, e.segmentation.String()
 	return results, nil
 }
 
 // open finds the collection that an earlier run kept, or makes one. A kept one is
-// named after the folder and its content; one that goes again has a name that
-// no other run uses.
+// named after the folder, its content and how it is cut; one that goes again has a
+// name that no other run uses.
 func (e *evaluation) open(ctx context.Context) (made bool, err error) {
 	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
 	e.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
-	_, err = e.client.Collection(ctx, e.collection)
+	usual, err := schema.Segmentation{}.Complete()
+	if err != nil {
+		return false, err
+	}
+	if e.segmentation != usual {
+		sum := sha256.Sum256([]byte(e.segmentation.String()))
+		e.collection += fmt.Sprintf("-%s-%x", e.segmentation.By, sum[:4])
+	}
+	have, err := e.client.Collection(ctx, e.collection)
+	if err == nil && have.Segmentation != e.segmentation {
+		return false, schema.Invalid("segmentation", "collection %s was rebuilt since it was kept, with %s: delete it", e.collection, have.Segmentation)
+	}
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
 		return false, err
 	}
 	if !e.Keep {
 		e.collection += "-" + uuid.NewString()[:8]
 	}
-	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: e.collection, Language: e.Language,
+	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: e.collection, Language: e.Language, Segmentation: &e.segmentation,
 		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
 	if e.Keep && apiclient.IsStatus(err, http.StatusConflict) {
 		return false, nil // another run has just made it

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // emptyHanded finds nothing.
@@ -78,5 +79,49 @@ func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 		if (err == nil) != want || made && err == nil {
 			t.Errorf("keep %v: made %v, %v", keep, made, err)
 		}
+	}
+}
+
+// TestEachSegmentationHasItsOwnCollection: what one run kept is not taken by another that cuts otherwise.
+func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
+	names := map[string]bool{}
+	kept := schema.Segmentation{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		names[r.URL.Path] = true
+		_ = json.NewEncoder(w).Encode(schema.Collection{Segmentation: kept})
+	}))
+	defer server.Close()
+	client, err := apiclient.New(server.URL, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(by string) error {
+		given, err := schema.ParseSegmentation(by)
+		if err == nil {
+			given, err = given.Complete()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &evaluation{evalCommand: &evalCommand{Keep: true, Language: "en"}, client: client, segmentation: given,
+			dataset: &evaluate.Dataset{Name: "tiny", Hash: strings.Repeat("0", 64)}}
+		if kept == (schema.Segmentation{}) {
+			kept = given
+			defer func() { kept = schema.Segmentation{} }()
+		}
+		_, err = e.open(t.Context())
+		return err
+	}
+	for _, by := range []string{"", "segmenter", "similarity", "similarity,threshold=0.5", "sentences"} {
+		if err := open(by); err != nil {
+			t.Errorf("%q: %v", by, err)
+		}
+	}
+	if len(names) != 4 || !names["/v1/collections/eval-tiny-en-000000000000"] {
+		t.Errorf("collections are %v", names)
+	}
+	kept = schema.Segmentation{By: schema.BySentences, Sentences: 5, MaxTokens: 400}
+	if err := open("sentences"); err == nil || !strings.Contains(err.Error(), "sentences=5") {
+		t.Errorf("a collection that was rebuilt: %v", err)
 	}
 }

@@ -20,6 +20,9 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 	if s.Unjudged > 0 {
 		fmt.Fprintf(out, "; %d questions without a relevant document left out", s.Unjudged)
 	}
+	if s.Segmentation != "" {
+		fmt.Fprintf(out, "; cut by %s", printable(s.Segmentation))
+	}
 	fmt.Fprint(out, "\n\n")
 	table := s.Table()
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -52,6 +52,8 @@ type Results struct {
 	// Failed is how many documents could not be ingested, which the one who
 	// ingested them knows.
 	Failed int
+	// Segmentation is how the documents were cut, likewise.
+	Segmentation string
 
 	dataset *Dataset
 	options Options

@@ -10,16 +10,19 @@ import (
 
 // Summary are the figures of the plans on one dataset.
 type Summary struct {
-	Dataset   string        `json:"dataset"`
-	Split     string        `json:"split"`
-	Documents int           `json:"documents"`
-	Failed    int           `json:"failed"`  // documents that could not be ingested
-	Queries   int           `json:"queries"` // questions asked
-	Unjudged  int           `json:"unjudged"`
-	Limit     int           `json:"limit,omitempty"`
-	Seed      uint64        `json:"seed,omitempty"`
-	Parallel  int           `json:"parallel"`
-	Plans     []PlanSummary `json:"plans"`
+	Dataset   string `json:"dataset"`
+	Split     string `json:"split"`
+	Documents int    `json:"documents"`
+	Failed    int    `json:"failed"`  // documents that could not be ingested
+	Queries   int    `json:"queries"` // questions asked
+	Unjudged  int    `json:"unjudged"`
+	Limit     int    `json:"limit,omitempty"`
+	Seed      uint64 `json:"seed,omitempty"`
+	Parallel  int    `json:"parallel"`
+	// Segmentation is how the documents were cut into passages.
+	Segmentation string `json:"segmentation,omitempty"`
+
+	Plans []PlanSummary `json:"plans"`
 	// Differences compare each plan with each before it, in the metrics that
 	// decide.
 	Differences []Difference `json:"differences"`
@@ -54,7 +57,7 @@ var Deciding = []string{"ndcg@10", "hit@1", "ar@4", "evidence_recall"}
 // Summary computes the figures.
 func (r *Results) Summary() Summary {
 	out := Summary{Dataset: r.dataset.Name, Split: r.dataset.Split, Documents: r.dataset.Documents, Failed: r.Failed, Queries: len(r.queries), Unjudged: r.dataset.Unjudged,
-		Limit: r.options.Limit, Parallel: r.options.Parallel, Differences: []Difference{}}
+		Limit: r.options.Limit, Parallel: r.options.Parallel, Segmentation: r.Segmentation, Differences: []Difference{}}
 	if r.options.Limit > 0 {
 		out.Seed = r.options.Seed
 	}
