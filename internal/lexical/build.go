@@ -1,13 +1,13 @@
 package lexical
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
-	"unsafe"
+	"sync"
 
 	"github.com/google/uuid"
 )
@@ -36,6 +36,7 @@ func Build(id uuid.UUID, docs []Document) (Built, error) { return build(id, docs
 
 func build(id uuid.UUID, docs []Document, cut layout) (Built, error) {
 	b := newBuilder(docs)
+	defer b.close()
 	for i := range docs {
 		if err := b.add(&docs[i]); err != nil {
 			return Built{}, fmt.Errorf("building segment %s: document of version %s: %w", id, docs[i].Version, err)
@@ -58,11 +59,16 @@ type growing struct{ slots, frequencies []uint32 }
 // than all the rest.
 type builder struct {
 	directory Directory
-	numbers   map[string]uint32 // of terms
-	terms     []builtTerm
-	known     []knownTerm // open addressing; a power of two
-	free      int         // places of known until it grows
-	postings  []builtPosting
+	*scratch
+}
+
+// scratch is the memory of a builder. The next one uses it again.
+type scratch struct {
+	terms         []builtTerm
+	places        []termPlace // of terms, by hash: open addressing; a power of two
+	postings      []builtPosting
+	sorted, spare []sortedTerm
+	all           growing
 }
 
 // builtTerm is a term with its last posting and how many it has.
@@ -74,16 +80,22 @@ type builtTerm struct {
 
 type builtPosting struct{ term, slot, frequency uint32 }
 
-// knownTerm says which term a string in memory is. An analyser gives the same
-// string for a word each time, so most terms are found by where they are.
-type knownTerm struct {
-	text           *byte // nil: none
-	length, number uint32
-}
+// termPlace is a term's place in a hash table; number is one more than the term's,
+// and 0 where the place is free.
+type termPlace struct{ hash, number uint32 }
 
-var errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
+var (
+	errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
 
-const smallestKnown = 1 << 10
+	scratches = sync.Pool{New: func() any { return &scratch{places: make([]termPlace, fewestPlaces)} }}
+	hashSeed  = maphash.MakeSeed()
+)
+
+const (
+	fewestPlaces = 1 << 12
+	// keptPostings bounds what is kept for the next builder.
+	keptPostings = 1 << 21
+)
 
 func newBuilder(docs []Document) *builder {
 	terms := 0
@@ -94,15 +106,22 @@ func newBuilder(docs []Document) *builder {
 			}
 		}
 	}
-	// What a batch of prose has, about: a term for 12 words, in two or three forms.
-	known := smallestKnown
-	for known < terms/6 {
-		known *= 2
+	b := &builder{scratch: scratches.Get().(*scratch)}
+	b.postings = slices.Grow(b.postings, terms)
+	return b
+}
+
+// close gives the memory back. No text is held by what is kept.
+func (b *builder) close() {
+	s := b.scratch
+	b.scratch = nil
+	if cap(s.postings) > keptPostings {
+		return
 	}
-	return &builder{
-		numbers: make(map[string]uint32, terms/12), known: make([]knownTerm, known), free: known / 2,
-		terms: make([]builtTerm, 0, terms/12), postings: make([]builtPosting, 0, terms),
-	}
+	clear(s.places)
+	clear(s.terms)
+	s.terms, s.postings = s.terms[:0], s.postings[:0]
+	scratches.Put(s)
 }
 
 func (b *builder) add(doc *Document) error {
@@ -162,80 +181,109 @@ func (b *builder) post(term string, slot uint32) {
 
 // number is that of a term, a new one the first time.
 func (b *builder) number(term string) uint32 {
-	text, length := unsafe.StringData(term), uint32(len(term))
-	mask := len(b.known) - 1
-	at := placeOf(text) & mask
-	for ; b.known[at].text != nil; at = (at + 1) & mask {
-		if k := &b.known[at]; k.text == text && k.length == length {
-			return k.number
+	hash := uint32(maphash.String(hashSeed, term))
+	mask := uint32(len(b.places) - 1)
+	at := hash & mask
+	for ; b.places[at].number != 0; at = (at + 1) & mask {
+		if p := b.places[at]; p.hash == hash && b.terms[p.number-1].text == term {
+			return p.number - 1
 		}
 	}
-	number, ok := b.numbers[term]
-	if !ok {
-		number = uint32(len(b.terms))
-		b.numbers[term] = number
-		b.terms = append(b.terms, builtTerm{text: term})
-	}
-	b.known[at] = knownTerm{text, length, number}
-	if b.free--; b.free == 0 {
+	b.terms = append(b.terms, builtTerm{text: term})
+	number := uint32(len(b.terms))
+	b.places[at] = termPlace{hash, number}
+	if 2*len(b.terms) > len(b.places) {
 		b.grow()
 	}
-	return number
-}
-
-// placeOf is made of where a string is in memory, where it stays: it is kept.
-func placeOf(text *byte) int {
-	return int(uint64(uintptr(unsafe.Pointer(text))) * 0x9e3779b97f4a7c15 >> 33)
+	return number - 1
 }
 
 func (b *builder) grow() {
-	before := b.known
-	b.known, b.free = make([]knownTerm, 2*len(before)), len(before)/2
-	mask := len(b.known) - 1
-	for _, k := range before {
-		if k.text == nil {
+	before := b.places
+	b.places = make([]termPlace, 4*len(before))
+	mask := uint32(len(b.places) - 1)
+	for _, p := range before {
+		if p.number == 0 {
 			continue
 		}
-		at := placeOf(k.text) & mask
-		for b.known[at].text != nil {
+		at := p.hash & mask
+		for b.places[at].number != 0 {
 			at = (at + 1) & mask
 		}
-		b.known[at] = k
+		b.places[at] = p
 	}
 }
 
 // write writes the lists of all terms in their order.
 func (b *builder) write(w *pageWriter) {
-	type key struct {
-		key    uint64
-		number uint32
-	}
-	sorted := make([]key, len(b.terms))
-	for i := range b.terms {
-		sorted[i] = key{termKey(b.terms[i].text), uint32(i)}
-	}
-	slices.SortFunc(sorted, func(x, y key) int {
-		if x.key != y.key {
-			return cmp.Compare(x.key, y.key)
-		}
-		return strings.Compare(b.terms[x.number].text, b.terms[y.number].text)
-	})
+	b.sort()
 	// A term's postings stay in the order of slots.
 	next := uint32(0)
-	for _, k := range sorted {
+	for _, k := range b.sorted {
 		b.terms[k.number].last = next // where its list goes on
 		next += b.terms[k.number].count
 	}
-	all := growing{make([]uint32, next), make([]uint32, next)}
+	all := growing{slices.Grow(b.all.slots[:0], int(next))[:next], slices.Grow(b.all.frequencies[:0], int(next))[:next]}
+	b.all = all
 	for _, p := range b.postings {
 		t := &b.terms[p.term]
 		all.slots[t.last], all.frequencies[t.last] = p.slot, p.frequency
 		t.last++
 	}
-	for _, k := range sorted {
+	for _, k := range b.sorted {
 		t := &b.terms[k.number]
 		w.add(t.text, all.slots[t.last-t.count:t.last], all.frequencies[t.last-t.count:t.last])
 	}
+}
+
+// sortedTerm is a term by its key, the first bytes of its text.
+type sortedTerm struct {
+	key    uint64
+	number uint32
+}
+
+// sort puts terms in their order: by key, a byte at a time from the last, and
+// those of the same key by the rest of their text.
+func (b *builder) sort() {
+	from := slices.Grow(b.sorted[:0], len(b.terms))[:len(b.terms)]
+	to := slices.Grow(b.spare[:0], len(b.terms))[:len(b.terms)]
+	var counts [8][256]uint32
+	for i := range b.terms {
+		key := termKey(b.terms[i].text)
+		from[i] = sortedTerm{key, uint32(i)}
+		for n := range counts {
+			counts[n][byte(key>>(8*n))]++
+		}
+	}
+	for n := range counts {
+		count := &counts[n]
+		if len(from) == 0 || count[byte(from[0].key>>(8*n))] == uint32(len(from)) {
+			continue // all have the same byte there
+		}
+		next := uint32(0)
+		for c := range count {
+			count[c], next = next, next+count[c]
+		}
+		for _, t := range from {
+			c := byte(t.key >> (8 * n))
+			to[count[c]] = t
+			count[c]++
+		}
+		from, to = to, from
+	}
+	for i := 0; i < len(from); {
+		end := i + 1
+		for end < len(from) && from[end].key == from[i].key {
+			end++
+		}
+		if end > i+1 {
+			slices.SortFunc(from[i:end], func(x, y sortedTerm) int {
+				return strings.Compare(b.terms[x.number].text, b.terms[y.number].text)
+			})
+		}
+		i = end
+	}
+	b.sorted, b.spare = from, to
 }
 
 // finish closes the last page and makes the segment.
