@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,6 +51,9 @@ func (c *vectorsCommand) findings(ctx context.Context) (*findings, error) {
 func (c *scaleCommand) findings(ctx context.Context) (*findings, error) {
 	return c.find(ctx, "scale", c.measure)
 }
+func (c *funnelCommand) findings(ctx context.Context) (*findings, error) {
+	return c.find(ctx, "funnel", c.measure)
+}
 func (c *neighbourCommand) findings(ctx context.Context) (*findings, error) { return c.find(ctx) }
 
 // Run runs part after part, whatever becomes of one, and sums up.
@@ -58,7 +62,10 @@ func (c *allCommand) Run(ctx context.Context) error {
 	var errs []error
 	names := quickParts
 	if !c.Quick {
-		names = append(append([]string{}, quickParts...), slowParts...)
+		names = slices.Concat(quickParts, slowParts)
+		if c.Docs != "" { // without a dataset's questions it can't run
+			names = append(names, "funnel")
+		}
 	}
 	for _, name := range names {
 		f, err := c.part(ctx, name)

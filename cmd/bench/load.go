@@ -19,6 +19,9 @@ type loader struct {
 	*workbench
 	space
 	points *points // of the passages; nil: no vectors are made, all are the same
+	// vectors, if any, gives those of a document's passages instead; they are of a model's space.
+	vectors    func(number int) []float32
+	modelSpace string
 	loaded int     // documents
 	// kept remembers what was written when keep is set: parts look for it.
 	keep bool
@@ -87,14 +90,20 @@ func (l *loader) prepare(ctx context.Context, docs []written) ([]batch.Document,
 	}
 	out := make([]batch.Document, len(docs))
 	for i, d := range docs {
-		out[i] = ready(items[i], d, l.points.rows(d, l.loaded+i))
+		rows, in := []float32(nil), vectorSpace
+		if l.vectors != nil {
+			rows, in = l.vectors(l.loaded+i), l.modelSpace
+		} else {
+			rows = l.points.rows(d, l.loaded+i)
+		}
+		out[i] = ready(items[i], d, in, rows)
 	}
 	l.loaded += len(docs)
 	return out, nil
 }
 
 // ready makes of a document what the stages before writing make.
-func ready(item wire.Attempt, d written, rows []float32) batch.Document {
+func ready(item wire.Attempt, d written, in string, rows []float32) batch.Document {
 	out := batch.Document{Attempt: item, Text: batch.Text{MediaType: "text/plain", Title: d.title}}
 	for n, p := range d.pieces {
 		sec := batch.Section{Section: schema.Section{ID: schema.NewID(), Ordinal: n, Text: p.text}}
@@ -108,7 +117,7 @@ func ready(item wire.Attempt, d written, rows []float32) batch.Document {
 		}
 		out.Text.Sections = append(out.Text.Sections, sec)
 	}
-	out.Vectors = batch.NewVectors(vectorSpace, dimension, rows)
+	out.Vectors = batch.NewVectors(in, dimension, rows)
 	return out
 }
 

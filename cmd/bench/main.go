@@ -22,6 +22,7 @@ type commands struct {
 	Segments  segmentsCommand  `cmd:"" help:"Measure searches while segments wait to be merged."`
 	Store     storeCommand     `cmd:"" help:"Measure storing documents against COPY."`
 	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
+	Funnel    funnelCommand    `cmd:"" help:"Measure a funnel against flat retrieval among a million passages."`
 	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
 	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
