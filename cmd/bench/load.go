@@ -22,7 +22,7 @@ type loader struct {
 	// vectors, if any, gives those of a document's passages instead; they are of a model's space.
 	vectors    func(number int) []float32
 	modelSpace string
-	loaded int     // documents
+	loaded     int // documents
 	// kept remembers what was written when keep is set: parts look for it.
 	keep bool
 	kept []batch.Document
