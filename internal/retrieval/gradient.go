@@ -3,7 +3,6 @@ package retrieval
 import (
 	"context"
 	"fmt"
-	"slices"
 )
 
 type gradient struct {
@@ -28,18 +27,10 @@ func readGradient(p *parameters) stage {
 
 func (gradient) name() string { return "gradient" }
 
+func (s gradient) reads() string { return s.score }
+
 func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
-	items := slices.Clone(in.items)
-	value := func(c item) float64 { return c.score }
-	// A stage has nothing to score by when the question has no word that it
-	// knows: then the candidates' own scores count.
-	if slices.ContainsFunc(items, func(c item) bool { _, ok := c.scores[s.score]; return ok }) {
-		value = func(c item) float64 { return c.scores[s.score] }
-		for i := range items {
-			items[i].score = value(items[i])
-		}
-		rank(items)
-	}
+	items, value := byScore(in.items, s.score)
 	n := selected(items, value, s.minK, s.g)
 	why := fmt.Sprintf("no score falls below %g of the one before", s.g)
 	if n < len(items) {

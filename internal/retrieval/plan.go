@@ -43,6 +43,7 @@ var kinds = map[string]func(*parameters) stage{
 	"reduce":    readReduce,
 	"relate":    readRelate,
 	"score":     readScore,
+	"threshold": readThreshold,
 	"zoom":      readZoom,
 }
 
@@ -95,8 +96,8 @@ func ParsePlan(text []byte) (Plan, error) {
 		} else if err != nil {
 			return Plan{}, err
 		}
-		if g, ok := s.(gradient); ok && g.score != "" && !scores[g.score] {
-			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", g.score, names(scores))
+		if s, ok := s.(ofScore); ok && s.reads() != "" && !scores[s.reads()] {
+			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.reads(), names(scores))
 		}
 		if s, ok := s.(scoring); ok {
 			for _, name := range s.scores() {
@@ -105,7 +106,7 @@ func ParsePlan(text []byte) (Plan, error) {
 		}
 		_, selects := s.(selecting)
 		if _, again := s.(dedupe); selected && !selects && !again {
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order and reduce may")
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order, reduce and threshold may")
 		}
 		if _, finds := s.(finding); joined && finds {
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
