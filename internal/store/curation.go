@@ -62,12 +62,14 @@ ORDER BY number LIMIT 1 FOR UPDATE`
 	removePageSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND id > $3 AND state IN ('ready', 'superseded') ORDER BY id LIMIT $4`
 	removePassagesSQL = `
-DELETE FROM passages WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = $3`
+DELETE FROM passages WHERE tenant_id = $1 AND generation = $3
+  AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 	// The count is of the live generation's.
 	recountSQL = `
 UPDATE versions v SET passage_count = n.passages
-FROM (SELECT p.version_id, count(*)::int AS passages FROM passages p WHERE p.tenant_id = $1 AND p.version_id = ANY ($2) AND p.generation = (
-          SELECT generation FROM collections WHERE tenant_id = $1 AND id = $3) GROUP BY p.version_id) n
+FROM (SELECT p.version_id, count(*)::int AS passages FROM passages p WHERE p.tenant_id = $1
+        AND p.section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))
+        AND p.generation = (SELECT generation FROM collections WHERE tenant_id = $1 AND id = $3) GROUP BY p.version_id) n
 WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages`
 	removedToSQL = `UPDATE generations SET removed_to = $4 WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`
 	removedSQL   = `UPDATE generations SET removed_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`

@@ -42,7 +42,10 @@ SELECT id FROM vector_shards
 WHERE tenant_id = $1 AND collection_id IN (SELECT collection_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2))
 UNION ALL SELECT '00000000-0000-0000-0000-000000000000'`
 
-	purgePassagesSQL  = `DELETE FROM passages WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	// An array, so that no statistics make it a scan of all passages.
+	purgePassagesSQL = `
+DELETE FROM passages WHERE tenant_id = $1
+  AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
@@ -191,7 +194,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		batch := &pgx.Batch{}
 		for _, table := range vectors {
-			batch.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+` WHERE tenant_id = $1 AND version_id = ANY ($2) AND shard = ANY ($3)`, tenant, versions, shards)
+			batch.Queue(purgeVectorsSQL(table), tenant, versions, shards)
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
@@ -214,6 +217,10 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		return 0, err
 	}
 	return len(versions), nil
+}
+
+func purgeVectorsSQL(table string) string {
+	return `DELETE FROM ` + pgx.Identifier{table}.Sanitize() + ` WHERE tenant_id = $1 AND version_id = ANY ($2) AND shard = ANY ($3)`
 }
 
 func ids(rows pgx.Rows, err error) ([]uuid.UUID, error) {

@@ -35,10 +35,10 @@ WHERE tenant_id = $1 AND collection_id = $2 AND id = ANY ($3)`
 	// The vectors of versions, in the order of their passages.
 	versionVectorsSQL = `
 SELECT p.version_id, p.id, v.embedding
-FROM passages p
-JOIN sections s ON s.tenant_id = $1 AND s.id = p.section_id
+FROM sections s
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3
 JOIN %s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.shard = ANY ($4::uuid[])
-WHERE p.tenant_id = $1 AND p.version_id = ANY ($2) AND p.generation = $3 AND v.space_id = $5
+WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND v.space_id = $5
 ORDER BY p.version_id, s.ordinal, p.ordinal`
 )
 
