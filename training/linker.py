@@ -25,7 +25,7 @@ import shipped
 
 WINDOW = 128  # passages that the model sees at once
 SIDES = (1, 2, 4, 8)  # passages on each side of a gap that are compared over it
-START = (2.0, 0.0, 0.0, 0.0)  # the rule: exp(-2 (cosine - its mean)) of direct neighbours
+START = (2 / 3, 2 / 3, 2 / 3, 0.0)  # the rule: exp(-2 (cosine - its mean)), the cosine averaged over three sides
 
 
 class Gaps(torch.nn.Module):
@@ -200,51 +200,69 @@ def adjacent(vectors, keep):
     return apart.topk(min(keep, len(vectors) - 1), dim=1, largest=False).indices
 
 
-def co_evidence(texts, rule, keep):
-    """How much of what answers together with a passage is among its links: recall at `keep`, of what could be."""
-    found, could = 0.0, 0
+def co_evidence(texts, way, keeps):
+    """How much of what answers together with a passage is among its links: recall at each of `keeps`, of what could be."""
+    found, could = np.zeros(len(keeps)), 0
     for document, vectors in zip(texts.documents, texts.vectors):
-        chosen = rule(vectors, keep)
+        chosen = way(vectors, max(keeps))
         for group in document.groups:
             inside = torch.zeros(len(vectors))
             inside[group] = 1
-            found += float(inside[chosen[group]].sum(1).div(min(chosen.shape[1], len(group) - 1)).sum())
+            caught = inside[chosen[group]].cumsum(1)
+            for i, keep in enumerate(keeps):
+                keep = min(keep, chosen.shape[1])
+                found[i] += float(caught[:, keep - 1].sum()) / min(keep, len(group) - 1)
             could += len(group)
     return found / max(1, could)
 
 
-def report(model, texts, keep):
-    model.eval()
-    rule = Linker().eval()
-    ways = (lambda v, k: links(model, v, k), lambda v, k: links(rule, v, k), nearest, adjacent)
-    return "linker %.4f rule %.4f nearest %.4f adjacent %.4f" % tuple(co_evidence(texts, way, keep) for way in ways)
+def report(model, dev, keeps):
+    ways = {
+        "linker": lambda v, k: links(model.eval(), v, k), "rule alone": lambda v, k: links(Linker().eval(), v, k),
+        "adjacent": adjacent, "nearest": nearest,
+    }
+    for name, texts in dev.items():
+        print(f"{name:16} " + " ".join(f"{keep:>6}" for keep in keeps) + " links")
+        for way, rule in ways.items():
+            print(f"  {way:14} " + " ".join("%.4f" % x for x in co_evidence(texts, rule, keeps)), flush=True)
 
 
 def read(few):
     """The training documents and those that settings are chosen on."""
     encode = shipped.Encoder().encode
     train = documents.qmsum("train")[few] + documents.fairytaleqa("train")[few] + documents.squad(False)[few]
-    dev = {"qmsum val": documents.qmsum("val")[few], "fairytaleqa val": documents.fairytaleqa("val")[few]}
-    return Texts(train, encode), {name: Texts(found, encode) for name, found in dev.items()}
+    return Texts(train, encode), measured(encode, "val", few)
+
+
+def measured(encode, split, few):
+    """The documents of a split that is not trained on."""
+    found = {"qmsum": documents.qmsum(split)[few], "fairytaleqa": documents.fairytaleqa(split)[few]}
+    return {f"{name} {split}": Texts(texts, encode) for name, texts in found.items()}
 
 
 def main():
     parser = corpora.arguments(__doc__)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--rate", type=float, default=0.0005)
-    parser.add_argument("--content", type=float, default=1.0, help="how much content is held at nothing")
-    parser.add_argument("--gaps", type=float, default=0.1, help="how much the gaps' weights are held at the rule's")
+    parser.add_argument("--rate", type=float, default=0.001)
+    parser.add_argument("--content", type=float, default=0.05, help="how much content is held at nothing")
+    parser.add_argument("--gaps", type=float, default=0.02, help="how much the gaps' weights are held at the rule's")
     parser.add_argument("--hidden", type=float, default=0.2, help="weight of the hidden passages' loss")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=int, nargs="+", default=[1, 3, 5, 10], help="links per passage, for the figures")
+    parser.add_argument("--test", action="store_true", help="only measure the trained linker, on the test splits")
     parser.add_argument("--smoke", action="store_true", help="one epoch on few documents")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
-    started = time.time()
-    train, dev = read(slice(0, 12 if args.smoke else None))
+    started, few = time.time(), slice(0, 12 if args.smoke else None)
+    if args.test:
+        model = Linker()
+        model.load_state_dict(torch.load(corpora.intermediate(args.work, "linker.pt", "linker"))["model"])
+        report(model, measured(shipped.Encoder().encode, "test", few), args.keep)
+        return
+    train, dev = read(few)
     print(f"{len(train.documents)} documents, {time.time() - started:.0f} s", flush=True)
 
     # As many windows of each set, whatever its documents' lengths.
@@ -277,7 +295,7 @@ def main():
             optimizer.step()
             seen.append((link.item(), hidden.item(), content.item()))
         model.eval()
-        scores = {name: [co_evidence(t, lambda v, k: links(model, v, k), k) for k in (1, 3, 5)] for name, t in dev.items()}
+        scores = {name: co_evidence(t, lambda v, k: links(model, v, k), (1, 3, 5)) for name, t in dev.items()}
         print("epoch %d, losses %.4f %.4f, content %.4f," % (epoch + 1, *np.mean(seen, axis=0)),
               *("%s %.4f %.4f %.4f," % (name, *s) for name, s in scores.items()),
               "weights " + " ".join("%.2f" % w for w in model.gaps.weights), "%.0f s" % (time.time() - started), flush=True)
@@ -285,9 +303,7 @@ def main():
             best = np.mean(list(scores.values()))
             torch.save({"model": model.state_dict(), "epoch": epoch + 1}, path)
     model.load_state_dict(torch.load(path)["model"])
-    for name, texts in dev.items():
-        for keep in args.keep:
-            print(f"{name}, {keep} links: {report(model, texts, keep)}", flush=True)
+    report(model, dev, args.keep)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,14 @@ type packGoldens struct {
 		Relevance      *float32  // of cross-encoders
 		Scores         []float32 // of the others
 	}
+	Linker []struct {
+		Passages  []string
+		Attention [][]float32
+	}
+	Detector []struct {
+		Pairs  [][2]float32
+		Enough float32
+	}
 }
 
 // Check opens a pack and tries it. What keeps the pack from opening is the error.
@@ -126,6 +134,10 @@ func (c *checker) graph(ctx context.Context, g *modelpack.GraphReport, all packG
 		return c.segmenter(ctx, g, all)
 	case "pair":
 		return c.pair(ctx, g, all)
+	case "linker":
+		return c.linker(ctx, g, all)
+	case "detector":
+		return c.detector(ctx, g, all)
 	}
 	return nil // opened, with the inputs and outputs that it must have
 }

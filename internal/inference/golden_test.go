@@ -29,13 +29,24 @@ type goldens struct {
 		Left, Right []float32
 		Score       float32
 	}
-	Pair         []goldenPair
+	Pair     []goldenPair
+	Linker   []goldenDocument
+	Detector []struct {
+		Pairs  [][2]float32
+		Enough float32
+	}
 	Segmentation []struct {
 		Sentences []string
 		IDs       [][]int32
 		Scores    []float32
 		Starts    []int
 	}
+}
+
+// goldenDocument is a run of passages, and how strongly each attends to each.
+type goldenDocument struct {
+	Passages  []string
+	Attention [][]float32
 }
 
 type goldenPair struct {
