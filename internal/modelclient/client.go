@@ -48,6 +48,14 @@ type Client struct {
 	retry   failsafe.Executor[[]byte]
 	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
 	dimension atomic.Int64
+	// told is what a server last said of itself; nil: none was asked yet.
+	told atomic.Pointer[told]
+}
+
+// told is what a server said of itself, and when.
+type told struct {
+	info wire.ModelInfo
+	at   time.Time
 }
 
 // New makes a client on a connection that stays the caller's.
@@ -164,6 +172,7 @@ func (c *Client) Info(ctx context.Context) (_ wire.ModelInfo, err error) {
 		return info, fmt.Errorf("ask the model server what it serves: %w", err)
 	}
 	c.dimension.Store(int64(info.Dimension))
+	c.told.Store(&told{info, time.Now()})
 	return info, nil
 }
 

@@ -58,22 +58,7 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 	model := func() string { return []string{"one/1", "two/1"}[served.Add(1)%2] }
 	serve := func(op wire.ModelOp, reply func(data []byte) (any, error)) {
 		t.Helper()
-		if _, err := nc.Subscribe(wire.ModelSubject(op), func(msg *nats.Msg) {
-			r, err := reply(msg.Data)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			data, err := json.Marshal(r)
-			if err == nil {
-				err = msg.Respond(data)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		serveModel(t, nc, op, reply)
 	}
 	serve(wire.OpInfo, func([]byte) (any, error) {
 		return wire.ModelInfo{Envelope: wire.Header(), Space: "s", Dimension: 1, Limits: map[wire.ModelOp]int{wire.OpLink: 10000}}, nil
@@ -113,6 +98,58 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 		served.Store(0)
 		if err := call(); !errors.Is(err, modelclient.ErrDisagree) || served.Load() < 2 {
 			t.Errorf("%s: got %v after %d requests", name, err, served.Load())
+		}
+	}
+}
+
+// serveModel answers an operation on a connection.
+func serveModel(t *testing.T, nc *nats.Conn, op wire.ModelOp, reply func(data []byte) (any, error)) {
+	t.Helper()
+	if _, err := nc.Subscribe(wire.ModelSubject(op), func(msg *nats.Msg) {
+		r, err := reply(msg.Data)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		data, err := json.Marshal(r)
+		if err == nil {
+			err = msg.Respond(data)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestLinkingAsksOnce: who has just asked what servers serve does not make Link ask again, unless it is about another
+// space than what they said.
+func TestLinkingAsksOnce(t *testing.T) {
+	nc, err := nats.Connect(localtest.NATS(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var asked atomic.Int64
+	serveModel(t, nc, wire.OpInfo, func([]byte) (any, error) {
+		space := []string{"old", "new"}[min(asked.Add(1)-1, 1)]
+		return wire.ModelInfo{Envelope: wire.Header(), Space: space, Dimension: 1, Limits: map[wire.ModelOp]int{wire.OpLink: 8}}, nil
+	})
+	serveModel(t, nc, wire.OpLink, func([]byte) (any, error) {
+		return wire.LinkReply{Envelope: wire.Header(), Links: [][][]wire.PassageLink{{{}, {}}}}, nil
+	})
+	client := modelclient.New(nc, modelclient.Options{})
+	if _, err := client.Info(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	documents := []wire.Vectors{{Dimension: 1, Data: make([]float32, 2)}}
+	for _, step := range []struct {
+		space string
+		asked int64
+	}{{"old", 1}, {"old", 1}, {"new", 2}, {"new", 2}} {
+		if _, _, err := client.Link(t.Context(), wire.LaneBulk, step.space, documents, 1); err != nil || asked.Load() != step.asked {
+			t.Errorf("in space %s: %v after asking %d times, want %d", step.space, err, asked.Load(), step.asked)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documen
 	ctx, finish := c.begin(ctx, wire.OpLink, lane, attribute.Int("documents", len(documents)))
 	defer func() { finish(err) }()
 
-	info, err := c.linking(ctx)
+	info, err := c.linking(ctx, space)
 	if err != nil {
 		return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), err)
 	}
@@ -134,11 +134,20 @@ func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
 	return links
 }
 
-// linking asks a server for its space and its window.
-func (c *Client) linking(ctx context.Context) (wire.ModelInfo, error) {
-	info, err := c.Info(ctx)
-	if err != nil {
-		return info, err
+// recent is how long what a server said of itself is taken for true by linking. A server that has another pack by then
+// refuses vectors of another space, and windows that are too long.
+const recent = 10 * time.Second
+
+// linking is a server's space and its window: what it said a moment ago of the space, or else it is asked.
+func (c *Client) linking(ctx context.Context, space string) (wire.ModelInfo, error) {
+	var info wire.ModelInfo
+	if t := c.told.Load(); t != nil && time.Since(t.at) < recent && t.info.Space == space {
+		info = t.info
+	} else {
+		var err error
+		if info, err = c.Info(ctx); err != nil {
+			return info, err
+		}
 	}
 	if info.Limits[wire.OpLink] < 2 || info.Dimension < 1 {
 		return info, schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s/%s has no graph for %s: name a pack whose manifest.yaml has a section linker",
