@@ -247,6 +247,7 @@ func (a *Answerer) retrieve(ctx context.Context, in wire.QuestionInput, q Questi
 	if found, err = a.store.Retrieval(ctx, in, round); err == nil || !errors.Is(err, schema.ErrNotFound) {
 		return found, err
 	}
+	q.Query.Question = in.Question // what models are asked for on the way is kept under it
 	if found, err = a.retriever.Retrieve(ctx, q.Query); err != nil {
 		return Retrieval{}, err
 	}

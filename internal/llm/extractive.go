@@ -73,6 +73,12 @@ type sentence struct {
 
 // Complete implements Provider.
 func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	switch {
+	case r.Task == wire.TaskRewrite: // it has no other words
+		return Completion{Model: "none", Text: r.Question}, nil
+	case r.Task.Judges():
+		return p.judge(ctx, r)
+	}
 	if p.reader == nil {
 		return p.quote(ctx, r)
 	}

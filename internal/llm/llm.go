@@ -47,6 +47,7 @@ type Completion struct {
 	Model        string
 	Text         string // empty: the passages do not answer
 	Quotes       []wire.Quote
+	Scores       []float64 // of each passage, where the task judges
 	InputTokens  int
 	OutputTokens int
 }
@@ -126,6 +127,9 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 	if err != nil {
 		return wire.LLMReply{}, err
 	}
+	if r.Step.Question == uuid.Nil {
+		return g.ask(ctx, provider, r)
+	}
 	call := Call{Tenant: r.Tenant, Step: r.Step, Task: r.Task}
 	if call.RequestHash, err = hash(provider.Name(), r); err != nil {
 		return wire.LLMReply{}, err
@@ -145,13 +149,13 @@ func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
 			strings.Join(slices.Sorted(maps.Keys(g.providers)), ", "))
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
-	case r.Step.Question == uuid.Nil || r.Step.Step == "":
-		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
-	case r.Task != wire.TaskAnswer:
+	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && !r.Task.Judges():
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
+	case r.Step.Step == "" || r.Step.Question == uuid.Nil && r.Task == wire.TaskAnswer:
+		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")
-	case len(r.Passages) == 0:
+	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite:
 		return nil, schema.Invalid("passages", "are missing")
 	}
 	return provider, nil
@@ -198,11 +202,37 @@ func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.
 	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(text.Clean(c.Text)), Quotes: proved(c.Quotes, r.Passages),
 		Usage: schema.Usage{Provider: p.Name(), Model: text.Clean(c.Model), InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
 			Millis: float64(took.Microseconds()) / 1000}}
+	if r.Task != wire.TaskAnswer {
+		return reply, checkTask(p, r, c, &reply)
+	}
 	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
 	if !reply.Supported {
 		reply.Text, reply.Quotes = schema.NoAnswer, nil
 	}
 	return reply, nil
+}
+
+// checkTask completes the reply of a task that does not answer, whatever the
+// provider promises.
+func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply) error {
+	reply.Quotes = nil
+	if r.Task == wire.TaskRewrite {
+		if reply.Text = strings.Join(strings.Fields(reply.Text), " "); reply.Text == "" {
+			return fmt.Errorf("provider %s made no other words of the question", p.Name())
+		}
+		return nil
+	}
+	reply.Text = ""
+	if len(c.Scores) != len(r.Passages) {
+		return fmt.Errorf("provider %s gave %d judgements of %d passages", p.Name(), len(c.Scores), len(r.Passages))
+	}
+	for i, x := range c.Scores {
+		if !(x >= 0 && x <= 1) || r.Task == wire.TaskFilter && x != 0 && x != 1 {
+			return fmt.Errorf("provider %s judged passage %d by %g", p.Name(), i+1, x)
+		}
+	}
+	reply.Scores = c.Scores
+	return nil
 }
 
 // proved keeps the quotes that are text of a passage, each once, and what lies in

@@ -8,13 +8,11 @@ import (
 	"context"
 	"crypto/rand"
 	"embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -97,40 +95,64 @@ func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 func (p *OpenAI) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Timeout)
 	defer cancel()
-	system, err := prompt("answer_system.txt", nil)
-	if err != nil {
-		return Completion{}, err
+	out := Completion{Model: p.o.Model}
+	switch {
+	case r.Task.Judges():
+		return out, p.converse(ctx, r, "judge", &out, func(content string) (ok bool) {
+			out.Scores, ok = parseScores(content, len(r.Passages), r.Task == wire.TaskFilter)
+			return ok
+		})
+	case r.Task == wire.TaskRewrite:
+		return out, p.converse(ctx, r, "rewrite", &out, func(content string) (ok bool) {
+			out.Text, ok = parseRewrite(content)
+			return ok
+		})
 	}
-	user, err := prompt("answer_user.txt", struct {
+	return out, p.converse(ctx, r, "answer", &out, func(content string) bool {
+		answer, citations, ok := parseAnswer(content)
+		if !ok {
+			return false
+		}
+		out.Text = answer
+		for _, c := range citations {
+			if q, ok := anchor(r.Passages, int(c.Passage)-1, c.Quote); ok {
+				out.Quotes = append(out.Quotes, q)
+			}
+		}
+		return true
+	})
+}
+
+// converse has the prompts of that name answered until read takes the reply, and
+// counts tokens in out. A reply that it does not take is asked for once more.
+func (p *OpenAI) converse(ctx context.Context, r wire.LLMRequest, name string, out *Completion, read func(content string) bool) error {
+	system, err := prompt(name+"_system.txt", r)
+	if err != nil {
+		return err
+	}
+	user, err := prompt(name+"_user.txt", struct {
 		wire.LLMRequest
 		Mark string
 	}{r, rand.Text()[:12]})
 	if err != nil {
-		return Completion{}, err
+		return err
 	}
 	messages := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(system), openai.UserMessage(user)}
-	out := Completion{Model: p.o.Model}
 	for range 2 {
-		content, err := p.chatOnce(ctx, messages, &out)
+		content, err := p.chatOnce(ctx, messages, out)
 		if err != nil {
-			return Completion{}, err
+			return err
 		}
-		if answer, citations, ok := parseAnswer(content); ok {
-			out.Text = answer
-			for _, c := range citations {
-				if q, ok := anchor(r.Passages, int(c.Passage)-1, c.Quote); ok {
-					out.Quotes = append(out.Quotes, q)
-				}
-			}
-			return out, nil
+		if read(content) {
+			return nil
 		}
 		repair, err := prompt("repair_user.txt", nil)
 		if err != nil {
-			return Completion{}, err
+			return err
 		}
 		messages = append(messages, openai.AssistantMessage(content), openai.UserMessage(repair))
 	}
-	return Completion{}, &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
+	return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
 		"model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (SLUICE_LLM_MODEL)", p.o.Model)}
 }
 
@@ -217,37 +239,4 @@ func prompt(name string, data any) (string, error) {
 		return "", fmt.Errorf("write prompt %s: %w", name, err)
 	}
 	return b.String(), nil
-}
-
-type claim struct {
-	Passage number `json:"passage"` // from 1
-	Quote   string `json:"quote"`
-}
-
-// number is a whole number that some models write as text.
-type number int
-
-func (n *number) UnmarshalJSON(data []byte) error {
-	i, err := strconv.Atoi(strings.Trim(string(data), `"`))
-	if err != nil {
-		return fmt.Errorf("%s is not a passage number", data)
-	}
-	*n = number(i)
-	return nil
-}
-
-// parseAnswer reads the JSON object in a reply, whatever stands around it.
-func parseAnswer(content string) (answer string, citations []claim, ok bool) {
-	start, end := strings.IndexByte(content, '{'), strings.LastIndexByte(content, '}')
-	if start < 0 || end < start {
-		return "", nil, false
-	}
-	var reply struct {
-		Answer    *string `json:"answer"`
-		Citations []claim `json:"citations"`
-	}
-	if err := json.Unmarshal([]byte(content[start:end+1]), &reply); err != nil || reply.Answer == nil {
-		return "", nil, false
-	}
-	return strings.TrimSpace(*reply.Answer), reply.Citations, true
 }

@@ -46,11 +46,12 @@ const (
 	attempts = 3
 )
 
-// Sources are what stages draw on. Without Readers or Links the stages that need
-// them say so.
+// Sources are what stages draw on. Without Readers, Judges or Links the stages
+// that need them say so.
 type Sources struct {
 	Model   Model
 	Readers Readers
+	Judges  Judges
 	Lexical Lexical
 	Vectors Vectors
 	Texts   Texts
@@ -164,7 +165,8 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 	var found candidates
 	var ranking *candidates // set by the first stage that selects
 	steps := make([]step, 0, len(plan.stages))
-	for _, s := range plan.stages {
+	for i, s := range plan.stages {
+		t.stage = i
 		if _, ok := s.(selecting); ok && ranking == nil {
 			all := found
 			ranking = &all

@@ -52,6 +52,12 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"scores after the selection", "name: p\nstages:\n- dense\n- limit\n- lexical", "stages[2].lexical", "selects"},
 		{"a score that no stage gives", "name: p\nstages:\n- dense\n- gradient: {score: hybrid}", "stages[1].gradient.score", "dense.passage"},
 		{"a threshold of a score that no stage gives", "name: p\nstages:\n- dense\n- threshold: {score: hybrid}", "stages[1].threshold.score", "dense.passage"},
+		{"rewrite comes late", "name: p\nstages: [dense, rewrite]", "stages[1].rewrite", "must be first"},
+		{"rewrite alone", "name: p\nstages: [rewrite, score]", "stages[1].score", "begins with"},
+		{"rewrite's field", "name: p\nstages: [rewrite: {k: 1}, dense]", "stages[0].rewrite.k", "no such field"},
+		{"judge comes first", "name: p\nstages: [judge]", "stages[0].judge", "begins with"},
+		{"judge by", "name: p\nstages: [dense, judge: {by: luck}]", "stages[1].judge.by", "critique, relevance, filter"},
+		{"judge's least", "name: p\nstages: [dense, judge: {least: 2}]", "stages[1].judge.least", "from 0 to 1"},
 		{"two thresholds", "name: p\nstages:\n- dense\n- threshold: {at: 1, epsilon: 1}", "stages[1].threshold.epsilon", ""},
 		{"a threshold first", "name: p\nstages:\n- threshold", "stages[0].threshold", "cannot be first"},
 		{"a score of a later stage", "name: p\nstages:\n- dense\n- gradient: {score: lexical.section}\n- limit", "stages[1].gradient.score", "dense.passage"},
@@ -136,7 +142,7 @@ func TestTheShippedPlansLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "sluice"} {
+	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "chunkrag", "sluice"} {
 		if !slices.Contains(c.Names(), name) {
 			t.Errorf("plan %s is missing: %v", name, c.Names())
 		}

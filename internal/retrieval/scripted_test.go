@@ -40,6 +40,7 @@ type scriptedCorpus struct {
 	vectors   map[lexical.Ref][]float32
 	unindexed int
 	readers   *scriptedReaders // nil: no model server
+	judges    retrieval.Judges // nil: no language model
 	links     scriptedLinks    // nil: none are stored
 
 	calls   int             // of sources
@@ -354,13 +355,19 @@ func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.Q
 	return out
 }
 
-func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.Query)) (retrieval.Result, error) {
+// query asks for everything.
+func query() wire.Query {
+	return wire.Query{Text: "words of the question", K: 100, Documents: 1000, Explain: true}
+}
+
+// engine runs plan p, which has these stages.
+func (c *scriptedCorpus) engine(t *testing.T, stages string) *retrieval.Engine {
 	t.Helper()
 	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := retrieval.Sources{Model: c, Lexical: c, Vectors: c, Texts: c}
+	sources := retrieval.Sources{Model: c, Judges: c.judges, Lexical: c, Vectors: c, Texts: c}
 	if c.readers != nil {
 		sources.Readers = c.readers
 	}
@@ -371,7 +378,12 @@ func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.Q
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := wire.Query{Text: "words of the question", K: 100, Documents: 1000, Explain: true}
+	return engine
+}
+
+func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.Query)) (retrieval.Result, error) {
+	t.Helper()
+	engine, q := c.engine(t, stages), query()
 	for _, f := range change {
 		f(&q)
 	}

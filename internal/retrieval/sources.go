@@ -40,6 +40,12 @@ type Readers interface {
 	Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error)
 }
 
+// Judges word questions anew and judge texts: a language model behind the gateway,
+// or what stands in for one. An error inside a reply comes out as an error.
+type Judges interface {
+	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
+}
+
 // Links are the links between passages of one document, stored when it was
 // ingested.
 type Links interface {

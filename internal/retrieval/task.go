@@ -20,7 +20,8 @@ import (
 type task struct {
 	Sources
 	pack  *pack
-	query wire.Query
+	query wire.Query // its text is the question as it was worded anew, after rewrite
+	stage int        // that runs, from 0
 	place Place
 
 	analyzer *lexical.Analyzer // of the collection's language; made with terms

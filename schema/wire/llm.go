@@ -11,11 +11,30 @@ import (
 // LLMTask says what a language model call is for.
 type LLMTask string
 
-// TaskAnswer answers a question from passages.
-const TaskAnswer LLMTask = "answer"
+const (
+	// TaskAnswer answers a question from passages.
+	TaskAnswer LLMTask = "answer"
+	// TaskRewrite words a question anew, so that a search finds more.
+	TaskRewrite LLMTask = "rewrite"
+	// TaskRelevance, TaskReflect and TaskCritic judge each passage by a number
+	// from 0 to 1: how relevant it is to the question, whether that judgement
+	// holds, and what a critic says of both (ChunkRAG). The judgements so far come
+	// with the passages.
+	TaskRelevance LLMTask = "relevance"
+	TaskReflect   LLMTask = "reflect"
+	TaskCritic    LLMTask = "critic"
+	// TaskFilter says of each passage 1, it helps to answer, or 0 (SAKI-RAG).
+	TaskFilter LLMTask = "filter"
+)
+
+// Judges reports whether a task gives a score for each passage.
+func (t LLMTask) Judges() bool {
+	return t == TaskRelevance || t == TaskReflect || t == TaskCritic || t == TaskFilter
+}
 
 // Step names one language model call of a question. Its reply is committed
-// under it before the caller gets it; a repeat returns the stored reply.
+// under it before the caller gets it; a repeat returns the stored reply. A search
+// is no question: its calls have none, and are not kept.
 type Step struct {
 	Question uuid.UUID `json:"question"`
 	Round    int       `json:"round"`
@@ -30,6 +49,8 @@ type LLMPassage struct {
 	// Headings are the path of headings above it, the nearest one last.
 	Headings []string `json:"headings,omitempty"`
 	Text     string   `json:"text"`
+	// Judged are the judgements so far, in their order.
+	Judged []float64 `json:"judged,omitempty"`
 }
 
 // LLMRequest asks the gateway for one completion.
@@ -72,6 +93,8 @@ type LLMReply struct {
 	Text      string              `json:"text"`
 	Supported bool                `json:"supported"`
 	Quotes    []Quote             `json:"quotes,omitempty"`
-	Usage     schema.Usage        `json:"usage"`
-	Repeated  bool                `json:"repeated,omitempty"` // from the ledger
+	// Scores are the judgement of each passage, in [0, 1].
+	Scores   []float64    `json:"scores,omitempty"`
+	Usage    schema.Usage `json:"usage"`
+	Repeated bool         `json:"repeated,omitempty"` // from the ledger
 }

@@ -21,6 +21,9 @@ type Query struct {
 	Documents int `json:"documents,omitempty"`
 	// Explain asks for what each stage kept and dropped.
 	Explain bool `json:"explain,omitempty"`
+	// Question is the stored question under which the language model calls of
+	// stages are kept; none: a search's, which are not.
+	Question uuid.UUID `json:"question,omitzero"`
 }
 
 // TenantID implements OfTenant.

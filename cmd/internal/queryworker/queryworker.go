@@ -99,6 +99,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 	return retrieval.Sources{
 		Model:   models,
 		Readers: models,
+		Judges:  gateway{deps.NATS},
 		Lexical: index,
 		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),

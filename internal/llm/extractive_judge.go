@@ -1,0 +1,77 @@
+package llm
+
+// Judgements of the provider "extractive": the pair model's heads stand in for
+// what a language model would say, each as a probability.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// judge reads each passage with the question: relevance is the head of that name,
+// reflect the one that says whether the answer is in the text, critic the one that
+// says whether our own reader answers better with it. A passage that is
+// read in pieces counts as its best one. filter says 1 from the has_answer on from
+// which a passage answers.
+func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	var info wire.ModelInfo
+	if p.reader != nil {
+		var err error
+		if info, err = p.reader.Info(ctx); err != nil {
+			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
+		}
+	}
+	if !slices.Contains(info.Operations, wire.OpScore) {
+		return Completion{}, &schema.RemoteError{Code: schema.CodeUnavailable,
+			Message: "nothing judges passages here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+	}
+	stretches := stretchesOf(r.Passages)
+	out := Completion{Model: "reader/" + info.Pack, Scores: make([]float64, len(r.Passages))}
+	if len(stretches) == 0 {
+		return out, nil
+	}
+	texts := make([]string, len(stretches))
+	out.InputTokens = text.CountTokens(r.Question)
+	for i, s := range stretches {
+		texts[i] = s.input
+		out.InputTokens += text.CountTokens(s.input)
+	}
+	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
+	if err != nil {
+		return Completion{}, fmt.Errorf("judge %d passages: %w", len(r.Passages), err)
+	}
+	if len(scores) != len(texts) {
+		return Completion{}, fmt.Errorf("judge %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
+	}
+	out.Model = "reader/" + model
+	for i, s := range stretches {
+		out.Scores[s.passage] = max(out.Scores[s.passage], judgement(r.Task, scores[i], answerable(info)))
+	}
+	return out, nil
+}
+
+// judgement is what a text's scores say for a task, from 0 to 1.
+func judgement(task wire.LLMTask, x wire.PairScore, answers float64) float64 {
+	logit := float64(x.Relevance)
+	switch task {
+	case wire.TaskReflect:
+		logit = float64(x.HasAnswer)
+	case wire.TaskCritic:
+		logit = float64(x.LLMPrefer)
+	case wire.TaskFilter:
+		if float64(x.HasAnswer) >= answers {
+			return 1
+		}
+		return 0
+	}
+	if math.IsNaN(logit) {
+		return 0
+	}
+	return 1 / (1 + math.Exp(-logit))
+}

@@ -1,0 +1,142 @@
+package retrieval
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What judge can ask of a language model.
+const (
+	byCritique = "critique" // relevance, reflection and critic, of equal weight (ChunkRAG)
+	byFilter   = "filter"   // 1 or 0 (SAKI-RAG)
+)
+
+type judge struct {
+	by              string
+	depth           int
+	batch, parallel int
+	least           float64
+}
+
+// readJudge reads the stage "judge":
+//
+//	judge: {by: critique, depth: 20, batch: 5, parallel: 4, least: 0}
+//
+// A language model judges the first depth candidates, batch of them in a request
+// and parallel requests at a time. critique is ChunkRAG's (Algorithm 1, lines 12 to
+// 17): how relevant each is, from 0 to 1, that judgement looked at again, and a critic
+// of both; the score is their mean. relevance asks for the first alone, filter for 1
+// or 0 (SAKI-RAG, Algorithm 1). Candidates are ranked by it, equal ones in the order
+// that they had; those that score less than least go, and the rest, which was
+// not judged, with them; with least 0 it follows.
+//
+// When judging fails nothing changes, and the report says why.
+func readJudge(p *parameters) stage {
+	return judge{by: p.choice("by", byCritique, byRelevance, byFilter), depth: p.whole("depth", 20, 1, 100),
+		batch: p.whole("batch", 5, 1, 20), parallel: p.whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
+}
+
+func (judge) name() string { return "judge" }
+
+func (judge) scores() []string { return []string{"judge"} }
+
+func (judge) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
+
+// tasks are asked for one after the other, each with the judgements before it.
+func (s judge) tasks() []wire.LLMTask {
+	switch s.by {
+	case byFilter:
+		return []wire.LLMTask{wire.TaskFilter}
+	case byRelevance:
+		return []wire.LLMTask{wire.TaskRelevance}
+	}
+	return []wire.LLMTask{wire.TaskRelevance, wire.TaskReflect, wire.TaskCritic}
+}
+
+func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to judge"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	head, tail := cut(in.items, s.depth)
+	shown, err := t.views(ctx, head, in.unit)
+	if err != nil {
+		return outcome{}, err
+	}
+	var items []item
+	var passages []wire.LLMPassage
+	for i, v := range shown {
+		if v.gone() {
+			out.dropped = append(out.dropped, judged{head[i], gone})
+			continue
+		}
+		items = append(items, head[i])
+		passages = append(passages, wire.LLMPassage{Title: v[0].found.Title, Headings: v[0].found.Section.HeadingPath, Text: v.text()})
+	}
+	models, err := s.ask(ctx, t, passages)
+	if ctx.Err() != nil {
+		return outcome{}, fmt.Errorf("judge %d candidates: %w", len(passages), ctx.Err())
+	}
+	if err != nil {
+		out.dropped, out.why = nil, "not judged: "+err.Error()
+		return out, nil
+	}
+	out.items = nil
+	for i, c := range items {
+		sum := 0.0
+		for _, x := range passages[i].Judged {
+			sum += x
+		}
+		c = c.scored("judge", sum/float64(len(passages[i].Judged)))
+		if c.score < s.least {
+			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("judged %.3f, less than %g", c.score, s.least)})
+			continue
+		}
+		out.items = append(out.items, c)
+	}
+	slices.SortStableFunc(out.items, func(a, b item) int { return cmp.Compare(b.score, a.score) })
+	out.why = join(fmt.Sprintf("%s of %d candidates%s", s.by, len(items), by(models)), spread(out.items, "judge"))
+	if s.least == 0 {
+		out.items = append(out.items, behind(out.items, head, tail, "judge")...)
+	} else {
+		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not judged: below rank %d", s.depth))...)
+	}
+	return out, nil
+}
+
+// ask adds to every passage what the tasks say of it, and names the model.
+func (s judge) ask(ctx context.Context, t *task, passages []wire.LLMPassage) (model string, err error) {
+	var mu sync.Mutex
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(s.parallel)
+	for item := range (len(passages) + s.batch - 1) / s.batch {
+		batch := passages[item*s.batch : min((item+1)*s.batch, len(passages))]
+		all.Go(func() error {
+			for _, task := range s.tasks() {
+				reply, err := t.complete(ctx, wire.LLMRequest{Task: task, Passages: slices.Clone(batch)}, item)
+				if err != nil {
+					return err
+				}
+				if len(reply.Scores) != len(batch) {
+					return fmt.Errorf("%d judgements of %d candidates", len(reply.Scores), len(batch))
+				}
+				for i, x := range reply.Scores {
+					batch[i].Judged = append(slices.Clip(batch[i].Judged), x)
+				}
+				mu.Lock()
+				model = reply.Usage.Model
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return model, all.Wait()
+}
