@@ -123,14 +123,15 @@ func (f *filling) flush(ctx context.Context, above int) error {
 		return nil
 	}
 	b := &pgx.Batch{}
+	b.Queue(bulkSQL)
 	f.queue(b)
 	return wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
 }
 
-// queue adds the statements for the rows there are, which it takes.
+// queue adds the statements for the rows there are, which it takes; they are to
+// come behind bulkSQL.
 func (f *filling) queue(b *pgx.Batch) {
 	w := f.w
-	b.Queue(bulkSQL)
 	if r := &f.sections; len(r.ids) > 0 {
 		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.bodies, r.tokens, r.starts, r.pages)
 	}

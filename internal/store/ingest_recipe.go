@@ -80,6 +80,7 @@ func (w *writer) checkRecipe(docs []batch.Document, r sharedRecipe, space int) (
 func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
 	var have *int
 	b := &pgx.Batch{}
+	b.Queue(bulkSQL) // for all that this transaction does
 	b.Queue(collectionSpaceSQL, w.collection).QueryRow(func(row pgx.Row) error {
 		return wrap(row.Scan(&have), "read the space of collection %s", w.collection)
 	})
