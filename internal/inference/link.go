@@ -3,9 +3,7 @@ package inference
 // This file answers link: which other passages of a window each passage attends to most.
 
 import (
-	"cmp"
 	"context"
-	"slices"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -88,17 +86,26 @@ func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err 
 }
 
 // strongest are the keep strongest links of passage self, whose attention to all of its window is given, strongest
-// first and of equal ones the nearer first.
+// first and of equal ones the nearer first. keep is a few, so each link is put in its place among the best so far.
 func strongest(attention []float32, self, keep int) []wire.PassageLink {
-	links := make([]wire.PassageLink, 0, len(attention)-1)
-	for to, weight := range attention {
-		if to != self {
-			links = append(links, wire.PassageLink{To: to, Weight: weight})
-		}
-	}
+	keep = min(keep, len(attention)-1)
+	links := make([]wire.PassageLink, 0, keep)
 	distance := func(l wire.PassageLink) int { return max(l.To-self, self-l.To) }
-	slices.SortFunc(links, func(a, b wire.PassageLink) int {
-		return cmp.Or(cmp.Compare(b.Weight, a.Weight), distance(a)-distance(b), a.To-b.To)
-	})
-	return slices.Clip(links[:min(keep, len(links))])
+	for to, weight := range attention {
+		if to == self || len(links) == keep && weight < links[keep-1].Weight {
+			continue
+		}
+		l, at := wire.PassageLink{To: to, Weight: weight}, len(links)
+		for at > 0 && (weight > links[at-1].Weight || weight == links[at-1].Weight && distance(l) < distance(links[at-1])) {
+			at--
+		}
+		if len(links) < keep {
+			links = append(links, l)
+		} else if at == keep {
+			continue
+		}
+		copy(links[at+1:], links[at:])
+		links[at] = l
+	}
+	return links
 }

@@ -4,6 +4,7 @@ package inference
 // requests that can't be answered.
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -198,6 +199,32 @@ func TestBadLinkRequestsAreNamed(t *testing.T) {
 		var named *schema.FieldError
 		if err := call(); !errors.As(err, &named) || named.Field != field {
 			t.Errorf("%s: got %v", field, err)
+		}
+	}
+}
+
+// TestStrongestLinks: they are what sorting all would give.
+func TestStrongestLinks(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 500 {
+		n := 2 + random.IntN(12)
+		attention := make([]float32, n)
+		for i := range attention {
+			attention[i] = float32(random.IntN(4)) // many are equal
+		}
+		self, keep := random.IntN(n), 1+random.IntN(n+2)
+		var want []wire.PassageLink
+		for to, weight := range attention {
+			if to != self {
+				want = append(want, wire.PassageLink{To: to, Weight: weight})
+			}
+		}
+		distance := func(l wire.PassageLink) int { return max(l.To-self, self-l.To) }
+		slices.SortStableFunc(want, func(a, b wire.PassageLink) int {
+			return cmp.Or(cmp.Compare(b.Weight, a.Weight), distance(a)-distance(b))
+		})
+		if got := strongest(attention, self, keep); !slices.Equal(got, want[:min(keep, len(want))]) {
+			t.Fatalf("of %v for %d, %d links: got %v, want %v", attention, self, keep, got, want)
 		}
 	}
 }
