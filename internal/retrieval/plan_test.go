@@ -142,7 +142,7 @@ func TestTheShippedPlansLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "chunkrag", "sluice"} {
+	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "funnelrag", "saki", "chunkrag", "sluice"} {
 		if !slices.Contains(c.Names(), name) {
 			t.Errorf("plan %s is missing: %v", name, c.Names())
 		}
