@@ -153,6 +153,7 @@ def train(args):
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
         average, step = state["average"], state["step"]
+        args.pair_seen = True
     else:
         check(model, average, data, args)
     began, seen = time.time(), []
