@@ -44,6 +44,9 @@ type Segmentation struct {
 	// the scale of the model pack; the segmenter's 0 is the pack's own threshold,
 	// which stands for SplitScore.
 	Threshold float64 `json:"threshold,omitempty" minimum:"0" maximum:"1" doc:"segmenter, similarity: below this score or cosine is a cut. 0.8 for similarity; for segmenter the model pack's own, which stands for SAGE's 0.55."`
+	// Calibrated: the threshold of similarity is the model pack's equivalent of
+	// SplitSimilarity, whatever it is when text is cut.
+	Calibrated bool `json:"calibrated,omitempty" doc:"similarity: the threshold is the model pack's own, in the scale of its vectors; instead of a threshold."`
 	// MaxCharacters is what a passage stays under; a longer sentence is cut.
 	MaxCharacters int `json:"max_characters,omitempty" minimum:"0" maximum:"10000" doc:"similarity: a passage stays under so many characters; 500."`
 	Sentences     int `json:"sentences,omitempty" minimum:"0" maximum:"100" doc:"sentences: how many make a passage; 2."`
@@ -75,7 +78,7 @@ func (s Segmentation) Complete() (Segmentation, error) {
 		usual(&s.MinTokens, min(ShortTokens, max(s.MaxTokens, 0)))
 	case BySimilarity:
 		usual(&s.MaxCharacters, ChunkCharacters)
-		if s.Threshold == 0 {
+		if s.Threshold == 0 && !s.Calibrated {
 			s.Threshold = SplitSimilarity
 		}
 	case BySentences:
@@ -99,6 +102,12 @@ func (s Segmentation) Check() error {
 	}
 	if s.Threshold != 0 && s.By == BySentences {
 		return foreign("threshold", BySegmenter+" and "+BySimilarity)
+	}
+	switch {
+	case s.Calibrated && s.By != BySimilarity:
+		return foreign("calibrated", BySimilarity)
+	case s.Calibrated && s.Threshold != 0:
+		return Invalid("segmentation.threshold", "%g: it is the model pack's, being calibrated", s.Threshold)
 	}
 	for _, n := range s.numbers() {
 		switch {
@@ -144,6 +153,9 @@ func (s Segmentation) String() string {
 	if s.Threshold != 0 {
 		fmt.Fprintf(&b, ",threshold=%g", s.Threshold)
 	}
+	if s.Calibrated {
+		b.WriteString(",threshold=" + calibrated)
+	}
 	for _, n := range s.numbers() {
 		if *n.value != 0 {
 			fmt.Fprintf(&b, ",%s=%d", n.name, *n.value)
@@ -152,8 +164,11 @@ func (s Segmentation) String() string {
 	return b.String()
 }
 
+// calibrated stands for the model pack's threshold in a text.
+const calibrated = "calibrated"
+
 // ParseSegmentation reads a way and its settings, as in
-// "similarity,threshold=0.7,max_characters=800". The settings left out are 0; an
+// "similarity,threshold=0.7,max_characters=800"; a threshold may be "calibrated". The settings left out are 0; an
 // empty text is none.
 func ParseSegmentation(text string) (Segmentation, error) {
 	var s Segmentation
@@ -175,6 +190,10 @@ func ParseSegmentation(text string) (Segmentation, error) {
 }
 
 func (s *Segmentation) set(name, value string) (err error) {
+	if name == "threshold" && value == calibrated {
+		s.Calibrated = true
+		return nil
+	}
 	if name == "threshold" {
 		if s.Threshold, err = strconv.ParseFloat(value, 64); err != nil {
 			return Invalid("segmentation.threshold", "%q is not a number", value)

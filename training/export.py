@@ -110,7 +110,7 @@ def make_goldens(tokenizer, table, power, head, threshold):
     }
 
 
-def manifest(folder, version, threshold):
+def manifest(folder, version, threshold, similarity):
     def file(name):
         return pack.file_lines(folder, name)
 
@@ -128,9 +128,12 @@ tokenizer:
   after: []
 # input_ids, attention_mask: int64 [batch, tokens] -> embedding: float32 [batch, 256] of unit length
 # (a zero vector for a text without tokens).
+# similarity_threshold is our equivalent of ChunkRAG's theta = 0.8: at this cosine the chance that neighbouring
+# sentences belong together is 0.55, as at the segmenter's threshold.
 encoder:
 {file("encoder.onnx")}  dimension: 256
   max_tokens: {MAX_TOKENS}
+  similarity_threshold: {similarity:.4f}
 # left, right: float32 [pairs, 256] (embeddings of neighbouring sentences) -> score: float32 [pairs] in [0, 1].
 # threshold is the calibrated equivalent of SAGE's ss = 0.55.
 segmenter:
@@ -154,7 +157,7 @@ def main():
     write_graphs(args.pack, table, power, head)
     document = make_goldens(tokenizer, table, power, head, threshold)
     pack.write_goldens(args.pack / "goldens.json", document)
-    (args.pack / "manifest.yaml").write_text(manifest(args.pack, args.version, threshold), encoding="utf-8")
+    (args.pack / "manifest.yaml").write_text(manifest(args.pack, args.version, threshold, segmenter.load_similarity(args.work)), encoding="utf-8")
     for path in sorted(args.pack.iterdir()):
         print(f"{path.stat().st_size:>10} {path.name}")
 

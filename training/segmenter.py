@@ -32,6 +32,11 @@ def load(work):
     return state["table"].float(), state["power"], model.eval(), round(state["threshold"], 4)
 
 
+def load_similarity(work):
+    """The cosine that stands for a chance of SS, of the vectors of load's table."""
+    return torch.load(corpora.intermediate(work, "segmenter.pt", "segmenter"), map_location="cpu")["similarity"]
+
+
 def sentence_runs(corpus, numbers):
     starts = corpus.sentences[numbers]
     return starts, np.minimum(corpus.sentences[numbers + 1], starts + 512)
@@ -144,13 +149,18 @@ def ablate(corpus, content, power, args):
         print(f"{features:16} accuracy {right:.4f} +- {spread:.4f}, area {above:.4f} +- {apart:.4f}")
 
 
+def calibrate_cosine(cosine, label):
+    """As calibrate, for cosines."""
+    return 2 * calibrate((1 + cosine) / 2, label) - 1
+
+
 def similarity(corpus):
     """What the cosine of the shipped encoder's vectors, which ChunkRAG's rule cuts by, says of the held-out pairs."""
     left, right, label = Sampler(corpus, True).neighbours(np.random.default_rng(0))
     table = shipped.Encoder().table
     x = [encoder.encode_all(table, corpus, *sentence_runs(corpus, side), shipped.POWER) for side in (left, right)]
     cosine = (x[0] * x[1]).sum(dim=1).numpy()
-    threshold = 2 * calibrate((1 + cosine) / 2, label) - 1
+    threshold = calibrate_cosine(cosine, label)
     print(
         f"cosine: area {area(cosine, label):.4f}; {threshold:.4f} stands for a chance of {SS}: accuracy {accuracy(cosine, label, threshold):.4f}; "
         f"quartiles inside paragraphs {np.quantile(cosine[label == 1], [0.25, 0.5, 0.75]).round(3)}, between {np.quantile(cosine[label == 0], [0.25, 0.5, 0.75]).round(3)}; "
@@ -250,7 +260,8 @@ def main():
         f"({accuracy(score, label):.4f} at 0.5), area {area(score, label):.4f}, keeps {100 * (inside >= threshold).mean():.1f} % "
         f"of the pairs inside paragraphs, cuts {100 * (between < threshold).mean():.1f} % of those between"
     )
-    state = {"table": table, "power": power, "head": head.state_dict(), "threshold": threshold}
+    similar = calibrate_cosine((vectors[left] * vectors[right]).sum(dim=1).numpy(), label)
+    state = {"table": table, "power": power, "head": head.state_dict(), "threshold": threshold, "similarity": similar}
     torch.save(state, args.work / "segmenter.pt")
 
 

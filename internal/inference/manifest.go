@@ -72,6 +72,8 @@ type ManifestEncoder struct {
 	Pooling       string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, or none when the graph pools
 	Dimension     int    `yaml:"dimension"`
 	MaxTokens     int    `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this pack's equivalent of ChunkRAG's theta = 0.8.
+	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
 }
 
 // ManifestSegmenter is the graph from two sentences' vectors to a score.
@@ -200,6 +202,8 @@ func (m *Manifest) check() error {
 		return schema.Invalid("encoder", "is missing, the segmenter works on its vectors")
 	case m.Encoder == nil && m.Linker != nil:
 		return schema.Invalid("encoder", "is missing, the linker works on its vectors")
+	case m.Encoder != nil && m.Encoder.SimilarityThreshold != nil && (*m.Encoder.SimilarityThreshold <= 0 || *m.Encoder.SimilarityThreshold >= 1):
+		return schema.Invalid("encoder.similarity_threshold", "%v is not between 0 and 1", *m.Encoder.SimilarityThreshold)
 	case m.Segmenter != nil && (m.Segmenter.Threshold <= 0 || m.Segmenter.Threshold >= 1):
 		return schema.Invalid("segmenter.threshold", "%v is not between 0 and 1", m.Segmenter.Threshold)
 	case m.Pair != nil && m.Pair.MaxQuestionTokens < 1:

@@ -213,6 +213,9 @@ func (m *Model) Info() wire.ModelInfo {
 	if e := m.manifest.Encoder; e != nil {
 		info.Dimension, info.MaxTokens = e.Dimension, e.MaxTokens
 		info.Limits[wire.OpEncode] = e.MaxTokens
+		if e.SimilarityThreshold != nil {
+			info.Calibrated[wire.CalibratedSimilarity] = *e.SimilarityThreshold
+		}
 	}
 	if s := m.manifest.Segmenter; s != nil {
 		info.Calibrated["segment"] = s.Threshold

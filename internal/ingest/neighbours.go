@@ -30,7 +30,10 @@ func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segm
 	var scores [][]float32
 	var err error
 	if g.By == schema.BySimilarity {
-		scores, err = similarities(ctx, models, ask)
+		if scores, err = similarities(ctx, models, ask); err == nil && g.Calibrated {
+			g.Threshold, err = similarityThreshold(ctx, models)
+			g.Calibrated = false
+		}
 	} else {
 		var threshold float64
 		scores, threshold, err = models.Segment(ctx, wire.LaneBulk, ask)
@@ -52,6 +55,20 @@ func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segm
 		out[at[i]] = wide
 	}
 	return out, g, nil
+}
+
+// similarityThreshold is the one that the model pack has. A pack without one takes
+// no text of such a collection.
+func similarityThreshold(ctx context.Context, models Models) (float64, error) {
+	info, err := models.Info(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("ask for the pack's threshold of similarity: %w", err)
+	}
+	threshold, found := info.Calibrated[wire.CalibratedSimilarity]
+	if !found {
+		return 0, schema.Invalid("segmentation.calibrated", "model pack %s has no threshold of similarity: rebuild the collection with one of its own", info.Pack)
+	}
+	return threshold, nil
 }
 
 // similarities gives the cosine of each sentence's vector and the next one's. Each

@@ -148,6 +148,10 @@ type ModelInfoRequest struct {
 	Envelope
 }
 
+// CalibratedSimilarity names the cosine below which neighbouring sentences belong
+// apart, in the scale of the pack's encoder.
+const CalibratedSimilarity = "similarity"
+
 // ModelInfo describes the model pack that a server has loaded.
 type ModelInfo struct {
 	Envelope
@@ -162,7 +166,7 @@ type ModelInfo struct {
 	Operations []ModelOp `json:"operations,omitempty"`
 	// Calibrated are the pack's equivalents of published thresholds, which are
 	// in the scale of the papers' own models: "has_answer" for FIT-RAG's delta,
-	// "detect" for its detector.
+	// "detect" for its detector, CalibratedSimilarity for ChunkRAG's theta.
 	Calibrated map[string]float64 `json:"calibrated,omitempty"`
 	// Limits are how much each operation takes at once: encode and score tokens of
 	// a text (of a longer one the beginning is read), link passages of a window,

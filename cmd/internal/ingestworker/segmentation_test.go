@@ -59,6 +59,11 @@ func (w *world) begins(models *modelclient.Client, body string, g schema.Segment
 		}
 		g.Threshold = threshold
 	case g.By == schema.BySimilarity:
+		info, err := models.Info(w.context())
+		w.ok(err)
+		if g.Calibrated, g.Threshold = false, info.Calibrated[wire.CalibratedSimilarity]; g.Threshold == 0 {
+			w.t.Fatal("the pack has no threshold of similarity")
+		}
 		vectors, _, err := models.Encode(w.context(), wire.LaneBulk, sentences)
 		w.ok(err)
 		for i := 1; i < len(units); i++ {
@@ -98,7 +103,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	models := modelclient.New(w.nats, modelclient.Options{})
 	var files []string
 	ways := map[string]uuid.UUID{}
-	for _, way := range []string{"segmenter", "similarity,threshold=0.3", "sentences"} {
+	for _, way := range []string{"segmenter", "similarity,threshold=calibrated", "sentences"} {
 		given, err := schema.ParseSegmentation(way)
 		w.ok(err)
 		c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: given.By, Segmentation: given})
@@ -130,7 +135,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 			t.Errorf("collection %s has %+v", c.Name, c.Segmentation)
 		}
 	}
-	if counts["segmenter"] == counts["sentences"] || counts["segmenter"] == counts["similarity,threshold=0.3"] {
+	if counts["segmenter"] == counts["sentences"] || counts["segmenter"] == counts["similarity,threshold=calibrated"] {
 		t.Errorf("passages: %v", counts)
 	}
 
@@ -154,4 +159,22 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	}
 	w.awaitRebuild(schema.GenerationLive)
 	w.cutAs(models, w.collection, r.Segmentation)
+}
+
+// TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: they say why, and a rebuild with a threshold takes them in.
+func TestPackWithoutAThresholdOfSimilarityFailsTheDocuments(t *testing.T) {
+	w := newWorld(t) // its models have no calibrated thresholds
+	c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: "calibrated",
+		Segmentation: schema.Segmentation{By: schema.BySimilarity, Calibrated: true}})
+	w.ok(err)
+	w.collection = c.ID
+	w.uploadAll(documents(2))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateFailed: 2})
+	if why := w.reasons(); !strings.Contains(why, "threshold of similarity") {
+		t.Errorf("the reasons are %s", why)
+	}
+	w.rebuild(schema.NewRebuild{Segmentation: schema.Segmentation{By: schema.BySimilarity, Threshold: 0.5}})
+	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
+	w.whole()
 }
