@@ -4,6 +4,7 @@ package lexical
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 	"strings"
 )
@@ -42,8 +43,8 @@ type pageWriter struct {
 // blockRoom is what a block takes at most, in bytes.
 const blockRoom = 2*4*blockSize + 20 + 10*maxFrontier*int(zooms)
 
-// frontierCounts is how many frequencies a frontier tells apart; greater ones
-// count as one.
+// frontierCounts is how many frequencies a frontier tells apart, the bits of a
+// word; greater ones count as one.
 const frontierCounts = 32
 
 // add writes the list of a term, which is greater than the one before it. Slots
@@ -192,8 +193,8 @@ func (w *pageWriter) frontier(z zoom, slots, totals []uint32) {
 	if len(slots) < 16 {
 		limit = 2
 	}
-	pairs := w.byCount[:]
-	clear(pairs)
+	pairs := &w.byCount
+	used := uint32(0) // a bit for each frequency that there is
 	for i, slot := range slots {
 		unit := slot
 		if unitOf != nil {
@@ -203,16 +204,21 @@ func (w *pageWriter) frontier(z zoom, slots, totals []uint32) {
 		if length == titleTerms {
 			continue
 		}
-		p := &pairs[min(totals[i], frontierCounts)-1]
-		if p.frequency == 0 || length < p.length {
-			p.length = length
+		n := min(totals[i], frontierCounts) - 1
+		p := &pairs[n]
+		if used&(1<<n) == 0 {
+			used |= 1 << n
+			*p = bound{frequency: totals[i], length: length}
+			continue
 		}
-		p.frequency = max(p.frequency, totals[i])
+		p.length, p.frequency = min(p.length, length), max(p.frequency, totals[i])
 	}
 	begin := len(w.bounds)
-	for i := len(pairs) - 1; i >= 0; i-- {
-		switch p := pairs[i]; {
-		case p.frequency == 0 || len(w.bounds) > begin && p.length >= w.bounds[len(w.bounds)-1].length:
+	for used != 0 {
+		n := bits.Len32(used) - 1
+		used &^= 1 << n
+		switch p := pairs[n]; {
+		case len(w.bounds) > begin && p.length >= w.bounds[len(w.bounds)-1].length:
 		case len(w.bounds)-begin == limit:
 			// The last two become one that bounds both.
 			w.bounds[len(w.bounds)-1].length = p.length
