@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -17,6 +19,7 @@ import (
 // answer replies to a message that was taken in.
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
+	ctx = batch.ForTenant(ctx, tenantOf(msg), msg.Header.Get(wire.HeaderYields) != "")
 	var reply any
 	err := s.model.serves(op)
 	switch {
@@ -38,6 +41,15 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	}
 	finish(err)
 	s.respond(ctx, op, msg, reply, err)
+}
+
+// tenantOf reads for whom a request is made. Those that don't say it count as one tenant's.
+func tenantOf(msg *nats.Msg) uuid.UUID {
+	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
+	if err != nil {
+		return uuid.Nil
+	}
+	return id
 }
 
 // refuse replies to a message that was not taken in.
@@ -109,7 +121,7 @@ func read[M any, P interface {
 	if err := s.turns.take(ctx, lane); err != nil {
 		return request, err
 	}
-	defer s.turns.give()
+	defer s.turns.give(lane)
 	return wire.Decode[M, P](data)
 }
 
@@ -240,7 +252,7 @@ func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane,
 	if err := s.turns.take(ctx, lane); err != nil {
 		return nil, err
 	}
-	defer s.turns.give()
+	defer s.turns.give(lane)
 	defer s.metrics.tokenising(op)()
 	t := &texts{
 		sequences: make([]sequence, 0, len(all)),

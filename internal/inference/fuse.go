@@ -54,7 +54,7 @@ func (s *service) gather(ctx context.Context, request wire.FuseRequest) (work fu
 	if err := s.turns.take(ctx, request.Lane); err != nil {
 		return work, nil, 0, err
 	}
-	defer s.turns.give()
+	defer s.turns.give(request.Lane)
 	defer s.metrics.tokenising(wire.OpFuse)()
 	limits, vocabulary := s.model.manifest.Fuser, s.model.tokenizer
 	work = fusion{tokens: request.Tokens, withQuestion: request.WithQuestion}

@@ -64,7 +64,7 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest) (*paire
 	if err := s.turns.take(ctx, request.Lane); err != nil {
 		return nil, err
 	}
-	defer s.turns.give()
+	defer s.turns.give(request.Lane)
 	defer s.metrics.tokenising(wire.OpScore)()
 	vocabulary := s.model.pair.vocabulary()
 	questionRoom, textRoom := s.model.pair.limits()

@@ -27,7 +27,7 @@ type ServerOptions struct {
 	MaxSequences int           // texts and sentences held at once; default 32,768
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA
-	PairTokens   int           // most tokens of a batch of pairs; default 2,048 on a CPU, 65,536 with CUDA
+	PairTokens   int           // most tokens of a batch of pairs; default 1,024 on a CPU, 65,536 with CUDA
 	LinkPassages int           // most passages of a batch of the linker, over all its windows; default 2,048
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
@@ -49,9 +49,9 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	}
 	// More would fall out of the caches: the shipped encoder is three times slower on 32,768.
 	set(&o.BatchTokens, 4<<10)
-	// More would be no faster (BenchmarkPairRun: the shipped graph does most per second of a core at 1,000 to 2,000), and
-	// whoever comes meanwhile would wait longer.
-	set(&o.PairTokens, 2<<10)
+	// More would be no faster (BenchmarkPairRun: the shipped graph does most per second of a core at 1,000 to 4,000; at 500
+	// it does 6 % less), and whoever comes meanwhile waits for what runs: 12 ms of a core.
+	set(&o.PairTokens, 1<<10)
 	set(&o.LinkPassages, 2<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
 	if o.Wait <= 0 {

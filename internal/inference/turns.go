@@ -8,19 +8,37 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// turns is a semaphore with a lane that goes first.
+// urgentFor is how long after an interactive request bulk ones leave a turn to the next.
+const urgentFor = time.Second
+
+// turns is a semaphore with a lane that goes first. While that lane is used the other one leaves it a turn, so that it
+// doesn't wait for large requests.
 type turns struct {
 	mu      sync.Mutex
-	free    int
+	most    int
+	taken   map[wire.Lane]int
+	urgent  time.Time // when an interactive request last came
 	waiting map[wire.Lane][]chan struct{}
 }
 
-func newTurns(n int) *turns { return &turns{free: n, waiting: map[wire.Lane][]chan struct{}{}} }
+func newTurns(n int) *turns {
+	return &turns{most: n, taken: map[wire.Lane]int{}, waiting: map[wire.Lane][]chan struct{}{}}
+}
+
+// room reports whether a request of a lane may take a turn now. The mutex is held.
+func (t *turns) room(lane wire.Lane) bool {
+	interactive, bulk := t.taken[wire.LaneInteractive], t.taken[wire.LaneBulk]
+	if lane != wire.LaneInteractive && time.Since(t.urgent) < urgentFor && bulk >= max(1, t.most-1) {
+		return false
+	}
+	return interactive+bulk < t.most
+}
 
 // take waits for a turn; after a nil error the caller must give it back.
 func (t *turns) take(ctx context.Context, lane wire.Lane) error {
@@ -28,8 +46,11 @@ func (t *turns) take(ctx context.Context, lane wire.Lane) error {
 		return err
 	}
 	t.mu.Lock()
-	if t.free > 0 {
-		t.free--
+	if lane == wire.LaneInteractive {
+		t.urgent = time.Now()
+	}
+	if t.room(lane) {
+		t.taken[lane]++
 		t.mu.Unlock()
 		return nil
 	}
@@ -48,22 +69,24 @@ func (t *turns) take(ctx context.Context, lane wire.Lane) error {
 	}
 	t.mu.Unlock()
 	if at < 0 { // it came in the same moment
-		t.give()
+		t.give(lane)
 	}
 	return ctx.Err()
 }
 
-func (t *turns) give() {
+// give returns a turn of a lane. Bulk requests that leave a turn wait for one of their own to be given back: there always
+// is one.
+func (t *turns) give(lane wire.Lane) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, lane := range []wire.Lane{wire.LaneInteractive, wire.LaneBulk} {
-		if queue := t.waiting[lane]; len(queue) > 0 {
-			t.waiting[lane] = queue[1:]
-			close(queue[0])
-			return
+	t.taken[lane]--
+	for _, next := range []wire.Lane{wire.LaneInteractive, wire.LaneBulk} {
+		for len(t.waiting[next]) > 0 && t.room(next) {
+			t.taken[next]++
+			close(t.waiting[next][0])
+			t.waiting[next] = t.waiting[next][1:]
 		}
 	}
-	t.free++
 }
 
 // load is what a server holds, in bytes of requests and in sequences.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
@@ -25,6 +26,19 @@ const scope = "github.com/sluice-rag/sluice/internal/modelclient"
 // errNoServer says that nobody listens, or that who listened died with the request.
 var errNoServer = fmt.Errorf("no model server answers: start gpu-segmenter with this SLUICE_NATS_URL (`sluice up` starts one), "+
 	"or see in its log why it stopped: %w", schema.ErrUnavailable)
+
+type tenantKey struct{}
+
+type terms struct {
+	tenant uuid.UUID
+	yields func() bool
+}
+
+// ForTenant returns a context whose requests are made for a tenant: servers let tenants that ask at the same time take
+// turns. yields is asked before each request whether this one lets those of other tenants go first; nil: it doesn't.
+func ForTenant(ctx context.Context, tenant uuid.UUID, yields func() bool) context.Context {
+	return context.WithValue(ctx, tenantKey{}, terms{tenant, yields})
+}
 
 // begin opens the client's span; finish ends it.
 func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, more ...attribute.KeyValue) (_ context.Context, finish func(error)) {
@@ -90,6 +104,12 @@ func once[Reply any](ctx context.Context, nc *nats.Conn, op wire.ModelOp, reques
 	}
 	msg := &nats.Msg{Subject: wire.ModelSubject(op), Data: data, Header: nats.Header{}}
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
+	if t, ok := ctx.Value(tenantKey{}).(terms); ok {
+		msg.Header.Set(wire.HeaderTenant, t.tenant.String())
+		if t.yields != nil && t.yields() {
+			msg.Header.Set(wire.HeaderYields, "yes")
+		}
+	}
 	answer, err := nc.RequestMsgWithContext(ctx, msg)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):

@@ -59,6 +59,10 @@ func Decode[M any, P interface {
 // reads requests.
 const HeaderTenant = "Sluice-Tenant"
 
+// HeaderYields is the NATS header of a request to the model server, of any value, whose tenant has used up its share: it
+// goes after those of other tenants, for a while.
+const HeaderYields = "Sluice-Yields"
+
 // OfTenant is a request that is made for a tenant.
 type OfTenant interface{ TenantID() uuid.UUID }
 

@@ -1,9 +1,9 @@
 // Package batch gathers the items of many requests into batches for a model. It knows nothing of the model: an item
 // has a length in tokens, and a function runs a batch.
 //
-// Items of like length share a batch, so that little is padded; the oldest item goes first within its lane, and the
-// interactive lane goes before the bulk lane, in all queues of a Pool. A request whose context has ended is dropped
-// unseen. The queues aren't bounded: whoever calls Do bounds what is held.
+// Items of like length share a batch, so that little is padded. The interactive lane goes before the bulk lane, in all
+// queues of a Pool; within a lane the tenant goes first that used least (fair.go), and of its items the oldest. A request
+// whose context has ended is dropped unseen. The queues aren't bounded: whoever calls Do bounds what is held.
 package batch
 
 import (
@@ -67,6 +67,7 @@ type entry[T any] struct {
 // request is one call of Do. pending and err are guarded by the pool's mutex.
 type request struct {
 	ctx     context.Context
+	account *account
 	arrived time.Time
 	pending int
 	err     error
@@ -85,7 +86,7 @@ func New[T any](p *Pool, o Options, size func(T) Size, run func(context.Context,
 
 var errClosed = fmt.Errorf("the model server is stopping: %w", schema.ErrUnavailable)
 
-// Do runs items and returns when all have run, or with the first error. When ctx ends, Do returns its error at once;
+// Do runs items and returns when all have run, or with the first error. They are the tenant's of ForTenant. When ctx ends, Do returns its error at once;
 // items that run at that moment may still be written to.
 func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 	if err := ctx.Err(); err != nil {
@@ -94,8 +95,9 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 	if len(items) == 0 {
 		return nil
 	}
+	of := termsOf(ctx)
 	at := laneIndex(lane)
-	if at < 0 {
+	if at < 0 || at == yielding {
 		return schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
 	}
 	r := &request{ctx: ctx, arrived: time.Now(), pending: len(items), done: make(chan struct{})}
@@ -111,10 +113,13 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 		p.mu.Unlock()
 		return errClosed
 	}
-	q.waiting[at] = merge(q.waiting[at], added)
-	if lane == wire.LaneInteractive {
+	if lane == wire.LaneInteractive && of.yields {
+		at = yielding
+	} else if lane == wire.LaneInteractive {
 		p.urgent = r.arrived
 	}
+	r.account = p.accounts[at].open(of.tenant, r.arrived)
+	q.waiting[at] = merge(q.waiting[at], added)
 	q.metrics.depth(at, len(added))
 	p.mu.Unlock()
 	p.wakeUp()
@@ -144,8 +149,8 @@ func merge[T any](old, added []entry[T]) []entry[T] {
 	return append(append(out, old...), added...)
 }
 
-// oldest implements source.
-func (q *Queue[T]) oldest(lane int, now time.Time) (arrived time.Time, wait time.Duration, found bool) {
+// first implements source.
+func (q *Queue[T]) first(lane int, now time.Time) (first rank, wait time.Duration, found bool) {
 	q.drop(lane, func(r *request) error {
 		if r.err != nil {
 			return r.err
@@ -154,36 +159,50 @@ func (q *Queue[T]) oldest(lane int, now time.Time) (arrived time.Time, wait time
 	})
 	waiting := q.waiting[lane]
 	if len(waiting) == 0 {
-		return time.Time{}, 0, false
+		return rank{}, 0, false
 	}
 	cells := 0
-	arrived = waiting[0].request.arrived
+	first, arrived := waiting[0].request.rank(), waiting[0].request.arrived
 	for _, e := range waiting {
 		cells += e.size.Cells
+		if r := e.request.rank(); r.before(first) {
+			first = r
+		}
 		if e.request.arrived.Before(arrived) {
 			arrived = e.request.arrived
 		}
 	}
-	patience := q.options.Wait
-	if lanes[lane] == wire.LaneInteractive {
-		patience = min(patience, interactiveWait)
+	company := q.options.Wait
+	if lanes[lane] != wire.LaneBulk {
+		company = min(company, interactiveWait)
 	}
 	if len(waiting) >= q.options.MaxItems || cells >= q.options.MaxCells {
-		return arrived, 0, true
+		return first, 0, true
 	}
-	return arrived, max(0, patience-now.Sub(arrived)), true
+	return first, max(0, company-now.Sub(arrived)), true
+}
+
+// oldest implements source.
+func (q *Queue[T]) oldest(lane int) (arrived time.Time, found bool) {
+	for _, e := range q.waiting[lane] {
+		if !found || e.request.arrived.Before(arrived) {
+			arrived, found = e.request.arrived, true
+		}
+	}
+	return arrived, found
 }
 
 // take implements source.
 func (q *Queue[T]) take(lane int, now time.Time) (run func()) {
 	waiting := q.waiting[lane]
-	oldest := 0
+	first := 0
 	for i, e := range waiting {
-		if e.request.arrived.Before(waiting[oldest].request.arrived) {
-			oldest = i
+		if e.request.rank().before(waiting[first].request.rank()) {
+			first = i
 		}
 	}
-	from, to := q.cut(waiting, oldest)
+	q.pool.accounts[lane].begin(waiting[first].request.account)
+	from, to := q.cut(waiting, first)
 	found := slices.Clone(waiting[from:to])
 	q.waiting[lane] = slices.Delete(waiting, from, to)
 	q.metrics.depth(lane, -len(found))
@@ -215,11 +234,11 @@ func (q *Queue[T]) drop(lane int, over func(*request) error) {
 	}
 }
 
-// cut finds the batch around the entry at oldest: it grows to the side that pads less for as long as it may.
-func (q *Queue[T]) cut(waiting []entry[T], oldest int) (from, to int) {
-	from, to = oldest, oldest+1
-	group := waiting[oldest].size.Group
-	sum := waiting[oldest].size.Cells
+// cut finds the batch around the entry at first: it grows to the side that pads less for as long as it may.
+func (q *Queue[T]) cut(waiting []entry[T], first int) (from, to int) {
+	from, to = first, first+1
+	group := waiting[first].size.Group
+	sum := waiting[first].size.Cells
 	fits := func(count, longest, sum int) bool {
 		cells := count * longest
 		padded := cells - sum
@@ -254,7 +273,11 @@ func (q *Queue[T]) cut(waiting []entry[T], oldest int) (from, to int) {
 
 // execute runs a batch; when that fails, its halves, so that what fails is the bad item's request alone.
 func (q *Queue[T]) execute(batch []entry[T]) {
+	started := time.Now()
 	err := q.runOnce(batch)
+	q.pool.mu.Lock()
+	charge(batch, time.Since(started)) // before the requests end: what their tenants ask next is ranked by it
+	q.pool.mu.Unlock()
 	if err != nil && len(batch) > 1 && q.pool.ctx.Err() == nil {
 		half := len(batch) / 2
 		q.execute(batch[:half])

@@ -1,0 +1,182 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var loud, quiet = uuid.UUID{1}, uuid.UUID{2}
+
+// letters are items that run alone, one after another.
+func letters(names string) (items []item) {
+	for _, n := range names {
+		items = append(items, item{3, string(n), nil})
+	}
+	return items
+}
+
+func of(t *testing.T, tenant uuid.UUID) context.Context { return ForTenant(t.Context(), tenant, false) }
+
+// TestWhoUsedLessGoesBeforeABacklog, whenever it came, and whatever graph it asks.
+func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{takes: 100 * time.Millisecond}
+		one := func(o *Options) { o.MaxItems = 1 }
+		pair, encoder := queueOf(pool, r, one), queueOf(pool, r, one)
+		backlog := do(pair, of(t, loud), wire.LaneInteractive, letters("abcdef")...)
+		time.Sleep(150 * time.Millisecond) // b runs
+		asked := do(encoder, of(t, quiet), wire.LaneInteractive, letters("Q")...)
+		time.Sleep(time.Millisecond)
+		scored := do(pair, of(t, quiet), wire.LaneInteractive, letters("RS")...)
+		if err := errors.Join(<-backlog, <-asked, <-scored); err != nil {
+			t.Fatal(err)
+		}
+		// Of two that have used as much the older request goes first.
+		if got := r.names(); !slices.Equal(got, []string{"a", "b", "Q", "R", "c", "S", "d", "e", "f"}) {
+			t.Errorf("order %v", got)
+		}
+	})
+}
+
+// TestWhatYieldsGoesLater: after what others ask, before bulk, and leaving a worker; but for a while only.
+func TestWhatYieldsGoesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{takes: 100 * time.Millisecond}
+		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
+		backlog := do(q, ForTenant(t.Context(), loud, true), wire.LaneInteractive, letters("abcd")...)
+		bulk := do(q, of(t, loud), wire.LaneBulk, letters("v")...)
+		time.Sleep(50 * time.Millisecond)
+		asked := do(q, of(t, quiet), wire.LaneInteractive, letters("QRSTUVWXYZAB")...)
+		if err := errors.Join(<-backlog, <-asked, <-bulk); err != nil {
+			t.Fatal(err)
+		}
+		// After a second the backlog does not yield any more.
+		want := []string{"a", "Q", "R", "S", "T", "U", "V", "W", "X", "Y", "b", "c", "d", "Z", "A", "B", "v"}
+		if got := r.names(); !slices.Equal(got, want) {
+			t.Errorf("order %v", got)
+		}
+	})
+}
+
+func TestWhatYieldsLeavesAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &recorder{takes: 100 * time.Millisecond}
+		q := queueOf(NewPool(2), r, func(o *Options) { o.MaxItems = 1 })
+		defer q.pool.Close()
+		took := func() time.Duration {
+			t.Helper()
+			started := time.Now()
+			if err := q.Do(ForTenant(t.Context(), loud, true), wire.LaneInteractive, letters("abcd")); err != nil {
+				t.Fatal(err)
+			}
+			return time.Since(started)
+		}
+		if alone := took(); alone != 200*time.Millisecond {
+			t.Errorf("alone it took %v, want 200ms on two workers", alone)
+		}
+		if err := q.Do(of(t, quiet), wire.LaneInteractive, letters("Q")); err != nil {
+			t.Fatal(err)
+		}
+		if beside := took(); beside != 400*time.Millisecond {
+			t.Errorf("beside another tenant it took %v, want 400ms on one worker", beside)
+		}
+	})
+}
+
+// TestTwoBacklogsTakeTurns: by the time that they use.
+func TestTwoBacklogsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{takes: 100 * time.Millisecond}
+		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
+		one := do(q, of(t, loud), wire.LaneBulk, letters("abcd")...)
+		other := do(q, of(t, quiet), wire.LaneBulk, letters("WXYZ")...)
+		if err := errors.Join(<-one, <-other); err != nil {
+			t.Fatal(err)
+		}
+		loudest := 0 // how far one is ahead
+		ahead := 0
+		for _, name := range r.names() {
+			if name < "a" {
+				ahead--
+			} else {
+				ahead++
+			}
+			loudest = max(loudest, ahead, -ahead)
+		}
+		if loudest > 1 {
+			t.Errorf("order %v", r.names())
+		}
+	})
+}
+
+// TestCreditIsBounded: who was away for long takes turns again when the credit is used up.
+func TestCreditIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := NewPool(1)
+		defer pool.Close()
+		r := &recorder{takes: credit / 4} // so long takes each item
+		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
+		first := do(q, of(t, quiet), wire.LaneInteractive, letters("A")...)
+		long := do(q, of(t, loud), wire.LaneInteractive, letters("abcdefghijklmnopqrstuvwxyz")...)
+		if err := <-first; err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * credit) // of the bubble's clock
+		before := len(r.names())
+		back := do(q, of(t, quiet), wire.LaneInteractive, letters("BCDEFGHIJK")...)
+		if err := errors.Join(<-long, <-back); err != nil {
+			t.Fatal(err)
+		}
+		row, between := 0, 0 // its items before the first of the other, and those of the other between its own
+		got := r.names()[before:]
+		for got[row] < "a" {
+			row++
+		}
+		last := slices.Index(got, "K")
+		for _, name := range got[:last] {
+			if name >= "a" {
+				between++
+			}
+		}
+		if row < 4 || row > 6 || between < 3 {
+			t.Errorf("it ran %d in a row, and the other %d until it was done: %v", row, between, got)
+		}
+	})
+}
+
+// TestAccountsAreForgotten: not one for each tenant that ever asked.
+func TestAccountsAreForgotten(t *testing.T) {
+	var a accounts
+	now := time.Unix(0, 0)
+	for i := range 100 {
+		a.open(uuid.UUID{byte(i)}, now)
+	}
+	now = now.Add(remembered + 1)
+	a.open(loud, now)
+	if len(a.of) != 1 {
+		t.Errorf("%d accounts are kept", len(a.of))
+	}
+}
+
+// TestABatchIsPaidByAllWhoseItemsItHas, by length.
+func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
+	one, other := &account{}, &account{}
+	charge([]entry[item]{{size: Tokens(30), request: &request{account: one}}, {size: Tokens(10), request: &request{account: other}}}, time.Second)
+	if one.used != 750*time.Millisecond || other.used != 250*time.Millisecond {
+		t.Errorf("paid %v and %v", one.used, other.used)
+	}
+}
