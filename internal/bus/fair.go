@@ -7,8 +7,12 @@ package bus
 // twice its share, so that one who asks seldom does not wait for itself. One that has used up what it earned runs its
 // share, less what those run who have some left: they go first. All who have used up theirs run two shares together, one
 // each as long as they are two. After patience a tenant's oldest request runs all the same.
+//
+// A request that has begun gives way, too, where its handler lets it: between two steps it waits while requests run that
+// go first.
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -20,7 +24,7 @@ const remembered = time.Minute
 
 const (
 	savings  = 4 * time.Second // of a tenant's share of time, at most
-	patience = time.Second     // of a tenant that has used up its time
+	patience = time.Second     // of a tenant that has used up its time: of its oldest request, and of each that runs
 )
 
 // fair is a queue of requests of many tenants. Its workers, as many as it has places, call next.
@@ -38,17 +42,26 @@ type fair[T any] struct {
 	busy    map[*flow[T]]bool // those that run something
 	nudge   *time.Timer       // looks again when the patience of one that waits may be over
 	forget  time.Time         // when to look for tenants that are not remembered any more
+	ended   chan struct{}     // closed when a request ends; nil when none gives way
 	closed  bool
 }
 
 // flow is the requests of one tenant.
 type flow[T any] struct {
 	waiting []T
-	running int
+	running int           // those that give way included
+	giving  int           // of them, those that give way now
 	seen    time.Time     // when a request last came or ended
 	since   time.Time     // when a request last began or ended, or was the first that waits
 	left    time.Duration // of the time it earned, at counted; not below 0
 	counted time.Time
+}
+
+// place is what a request has that runs.
+type place[T any] struct {
+	queue *fair[T]
+	of    *flow[T]
+	gave  time.Duration // how long it gave way
 }
 
 // newFair makes a queue of so many places. A share of 0 is all of them.
@@ -108,8 +121,9 @@ func (f *fair[T]) prune(now time.Time) {
 	}
 }
 
-// next waits for a request whose turn it is. done ends its run; more is false when the queue is closed and empty.
-func (f *fair[T]) next() (request T, done func(), more bool) {
+// next waits for a request whose turn it is. The end of its run must be told its place; more is false when the queue is
+// closed and empty.
+func (f *fair[T]) next() (request T, at *place[T], more bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for {
@@ -128,7 +142,7 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 			if f.turn() >= 0 {
 				f.change.Signal() // a limit may have risen for more than one
 			}
-			return request, func() { f.end(of) }, true
+			return request, &place[T]{queue: f, of: of}, true
 		}
 		if len(f.turns) > 0 {
 			f.nudge.Reset(patience)
@@ -145,13 +159,10 @@ func (f *fair[T]) next() (request T, done func(), more bool) {
 // most is what a tenant saves at most.
 func (f *fair[T]) most() time.Duration { return time.Duration(f.share) * savings }
 
-// count brings what a tenant has left up to now, before what it runs or has waiting changes. One that has something
-// waiting asks for more than its share, and saves nothing.
+// count brings what a tenant has left up to now, before what it runs or has waiting changes. What waits counts as what
+// runs does: one that asks for much more than its share has soon used up what it saved.
 func (f *fair[T]) count(of *flow[T], now time.Time) {
-	rate := f.share - of.running
-	if len(of.waiting) > 0 {
-		rate = min(rate, 0)
-	}
+	rate := f.share - (of.running - of.giving) - len(of.waiting)
 	of.left += now.Sub(of.counted) * time.Duration(rate)
 	of.left = min(max(of.left, 0), f.most())
 	of.counted = now
@@ -196,7 +207,9 @@ func (f *fair[T]) limit(of *flow[T], now time.Time, thrifty, spent int) int {
 	return limit
 }
 
-func (f *fair[T]) end(of *flow[T]) {
+// end gives the place back.
+func (p *place[T]) end() {
+	f, of := p.queue, p.of
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.now()
@@ -205,7 +218,62 @@ func (f *fair[T]) end(of *flow[T]) {
 		delete(f.busy, of)
 	}
 	of.seen, of.since = now, now
+	if f.ended != nil {
+		close(f.ended)
+		f.ended = nil
+	}
 	f.change.Signal()
+}
+
+// giveWay waits while requests run that go before this one, until ctx ends, and for patience in all.
+func (p *place[T]) giveWay(ctx context.Context) {
+	f := p.queue
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for p.gave < patience && f.behind(p.of) {
+		if f.ended == nil {
+			f.ended = make(chan struct{})
+		}
+		ended, since := f.ended, f.now()
+		p.of.giving++
+		f.mu.Unlock()
+		timer := time.NewTimer(patience - p.gave)
+		select {
+		case <-ended:
+		case <-timer.C:
+		case <-ctx.Done():
+			p.gave = patience
+		}
+		timer.Stop()
+		f.mu.Lock()
+		now := f.now()
+		f.count(p.of, now)
+		p.of.giving--
+		p.gave += now.Sub(since)
+	}
+}
+
+// yields reports whether others that asked lately go before this request's tenant.
+func (p *place[T]) yields() bool {
+	f := p.queue
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count(p.of, f.now())
+	return len(f.tenants) > 1 && f.share < f.places && p.of.left == 0 && p.gave < patience
+}
+
+// behind reports whether requests run that go before a tenant's. The mutex is held.
+func (f *fair[T]) behind(of *flow[T]) bool {
+	now := f.now()
+	if f.count(of, now); f.share == f.places || of.left > 0 {
+		return false
+	}
+	for other := range f.busy {
+		if f.count(other, now); other.left > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // close takes nothing more; what waits is still served.

@@ -3,7 +3,9 @@ package bus
 // This file tests whose turn it is, without a server and without a clock of its own.
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,11 +52,11 @@ func (s *served) fetch(want string) (done func()) {
 	if s.idle() {
 		s.t.Fatalf("nothing may run, want %s", want)
 	}
-	got, done, _ := s.next()
+	got, place, _ := s.next()
 	if got != want {
 		s.t.Fatalf("%s is next, want %s", got, want)
 	}
-	return done
+	return place.end
 }
 
 // TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and beside
@@ -182,6 +184,74 @@ func TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther(t *testing.T) {
 	}
 }
 
+// TestAFloodUsesUpItsSavingsAtOnce: what waits counts, so that a flood soon runs its share alone.
+func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
+	s := newServed(t, 8, 2)
+	s.give(quiet, "quiet", 1)
+	s.fetch("quiet")()
+	s.give(loud, "loud", 8)
+	for range 4 {
+		s.fetch("loud")
+	}
+	s.at = s.at.Add(2*savings/6 + 1) // two are earned, of eight
+	s.idle()
+	if left := s.tenants[loud].left; left != 0 {
+		t.Errorf("%v are left of the flood's savings", left)
+	}
+}
+
+// TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two steps, for those of one that
+// has not, and does so for patience in all.
+func TestWhatRunsGivesWayOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFair[string](8, 1, time.Now)
+		defer f.close()
+		run := func(tenant uuid.UUID) *place[string] {
+			f.put(tenant, "a search")
+			_, at, _ := f.next()
+			return at
+		}
+		gave := func(p *place[string]) (took func() time.Duration) {
+			done, started := make(chan time.Duration, 1), time.Now()
+			go func() {
+				p.giveWay(t.Context())
+				done <- time.Since(started)
+			}()
+			synctest.Wait()
+			return func() time.Duration { return <-done }
+		}
+		seldom, noisy := run(quiet), run(loud)
+		run(loud) // so that it doesn't earn
+		if took := gave(noisy)(); took != 0 || noisy.yields() {
+			t.Errorf("with savings it gave way for %v", took)
+		}
+		noisy.of.left = 0
+		if took := gave(seldom)(); took != 0 || seldom.yields() {
+			t.Errorf("the other gave way for %v", took)
+		}
+		if !noisy.yields() {
+			t.Error("without savings it does not yield")
+		}
+		took := gave(noisy)
+		time.Sleep(patience / 4) // of the bubble's clock
+		seldom.end()
+		if took := took(); took != patience/4 {
+			t.Errorf("it gave way for %v, want until the other ended", took)
+		}
+		seldom = run(quiet)
+		noisy.of.left = 0
+		if took := gave(noisy)(); took != patience-patience/4 {
+			t.Errorf("it gave way for %v more, want for what was left of a second", took)
+		}
+		if took := gave(noisy)(); took != 0 || noisy.yields() {
+			t.Errorf("it gave way for %v beyond", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		(&place[string]{queue: f, of: noisy.of}).giveWay(ctx) // returns, although nothing ends
+	})
+}
+
 // TestAShareIsForgottenWithItsReason: a tenant that is alone again may use most of the service.
 func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s := newServed(t, 4, 1)
@@ -214,13 +284,13 @@ func TestACloseServesWhatWaits(t *testing.T) {
 	for range 3 {
 		go func() {
 			for {
-				i, done, more := f.next()
+				i, place, more := f.next()
 				if !more {
 					ended <- struct{}{}
 					return
 				}
 				served <- i
-				done()
+				place.end()
 			}
 		}()
 	}

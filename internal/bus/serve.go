@@ -70,6 +70,23 @@ func Serve[Req, Reply any, P interface {
 	return s
 }
 
+type placeKey struct{}
+
+// GiveWay waits while a service runs requests of tenants that asked for less than their share, if the request whose
+// handler has this context is of one that has used up its own; at most a second per request. Handlers call it between
+// the steps of what takes long, holding nothing that others need.
+func GiveWay(ctx context.Context) {
+	if p, ok := ctx.Value(placeKey{}).(*place[arrival]); ok {
+		p.giveWay(ctx)
+	}
+}
+
+// Yields reports whether a request is of a tenant that has used up its share, while others ask, too.
+func Yields(ctx context.Context) bool {
+	p, ok := ctx.Value(placeKey{}).(*place[arrival])
+	return ok && p.yields()
+}
+
 // serving is one run of a service.
 type serving struct {
 	*Service
@@ -90,13 +107,13 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
 			for {
-				next, done, more := r.queue.next()
+				next, place, more := r.queue.next()
 				if !more {
 					return
 				}
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
-				s.answer(work, next.msg)
-				done()
+				s.answer(context.WithValue(work, placeKey{}, place), next.msg)
+				place.end()
 			}
 		})
 	}

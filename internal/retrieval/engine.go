@@ -56,6 +56,8 @@ type Sources struct {
 	Vectors Vectors
 	Texts   Texts
 	Links   Links
+	// GiveWay, if any, is called before each stage: it waits while others go first.
+	GiveWay func(context.Context)
 }
 
 // Engine runs plans. It is safe for concurrent use.
@@ -170,6 +172,9 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 		if _, ok := s.(selecting); ok && ranking == nil {
 			all := found
 			ranking = &all
+		}
+		if e.sources.GiveWay != nil {
+			e.sources.GiveWay(ctx)
 		}
 		step, err := e.runStage(ctx, plan, s, t, found)
 		if err != nil {

@@ -104,6 +104,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),
 		Links:   deps.Store.Reader(),
+		GiveWay: bus.GiveWay,
 	}
 }
 
@@ -136,7 +137,7 @@ type retriever struct{ *retrieval.Engine }
 // when their document is deleted, so it has their ids and scores only.
 func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
 	q.Explain = true
-	found, err := r.Run(ctx, q)
+	found, err := r.Run(forTenant(ctx, q.Principal.Tenant), q)
 	if err != nil {
 		return answer.Retrieval{}, err
 	}

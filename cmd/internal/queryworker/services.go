@@ -7,6 +7,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -25,7 +29,7 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
-	found, err := w.engine.Run(ctx, r.Query)
+	found, err := w.engine.Run(forTenant(ctx, r.Principal.Tenant), r.Query)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
 		return searchFailure(remote(err))
@@ -36,6 +40,11 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 		reply.Candidates = []schema.Candidate{}
 	}
 	return reply
+}
+
+// forTenant has the model server know whose requests are made with a context, and which let others go first.
+func forTenant(ctx context.Context, tenant uuid.UUID) context.Context {
+	return modelclient.ForTenant(ctx, tenant, func() bool { return bus.Yields(ctx) })
 }
 
 func searchFailure(e *schema.RemoteError) wire.SearchReply {
