@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/nats-io/nats.go"
 	"go.temporal.io/sdk/client"
@@ -25,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -43,6 +45,7 @@ type system struct {
 	credentials apiclient.Credentials
 	auth        *auth.Auth
 	store       *store.Store
+	ingestion   *store.Store // of the ingest worker
 	nats        *nats.Conn
 	temporal    client.Client
 
@@ -114,7 +117,7 @@ func (u *system) servers() ([]lifecycle.Service, error) {
 		out = append(out, n)
 	}
 	if u.settings.TemporalAddress == "" {
-		t, err := local.NewTemporal(local.TemporalOptions{Dir: dir("temporal"), Log: u.log})
+		t, err := local.NewTemporal(local.TemporalOptions{Dir: dir("temporal"), Background: true, Log: u.log})
 		if err != nil {
 			return nil, err
 		}
@@ -150,13 +153,24 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if err := store.Migrate(ctx, u.databaseURL); err != nil {
 		return err
 	}
-	if u.store, err = store.Open(ctx, u.databaseURL, store.Options{
-		Name: "sluice up", MaxConns: u.settings.DatabaseConnections, MaxDocumentBytes: u.settings.MaxUpload << 20,
+	// A third of the connections is ingestion's, which so can't take them all.
+	apart := max(4, u.settings.DatabaseConnections/3)
+	o := store.Options{
+		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart), MaxDocumentBytes: u.settings.MaxUpload << 20,
 		OwnVectorsAbove: u.settings.VectorIndexAbove,
-	}); err != nil {
+	}
+	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err
 	}
 	closing(u.store.Close)
+	if u.settings.DatabaseURL == "" { // the backends are processes of this machine
+		o.Connected = u.background()
+	}
+	o.Name, o.MaxConns = "sluice up, ingestion", apart
+	if u.ingestion, err = store.Open(ctx, u.databaseURL, o); err != nil {
+		return err
+	}
+	closing(u.ingestion.Close)
 	if u.nats, err = bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up"}); err != nil {
 		return err
 	}
@@ -172,6 +186,16 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	}
 	u.credentials = apiclient.Credentials{APIKey: key, Data: u.settings.Data}
 	return nil
+}
+
+// background lowers the priority of backends, so that the database works for searches first.
+func (u *system) background() func(backend uint32) {
+	var once sync.Once
+	return func(backend uint32) {
+		if err := nice.Session(int(backend)); err != nil {
+			once.Do(func() { u.log.Warn("ingestion's backends run with the priority of searches'", "error", err) })
+		}
+	}
 }
 
 // workers makes the model server's child, the three workers and the API. The
@@ -190,7 +214,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(pack), Log: u.log,
 		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
 	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Parse: s.Parse, Streams: s.Streams},
-		ingestworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
+		ingestworker.Deps{Store: u.ingestion, NATS: u.nats, Temporal: u.temporal})
 	if err != nil {
 		return nil, err
 	}

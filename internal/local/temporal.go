@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 )
 
 // temporalHealth is the name under which the frontend reports its health.
@@ -35,6 +36,8 @@ type TemporalOptions struct {
 	Dir string
 	// Port to listen on; 0 takes a free one, which is kept for as long as the Temporal value lives.
 	Port int
+	// Background lowers the server's priority, where the system lets us: nobody waits for it by the second.
+	Background bool
 	// Log gets what is worth telling; nil discards it.
 	Log *slog.Logger
 }
@@ -116,6 +119,11 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		c, err := t.command(program, store, port).start()
 		if err != nil {
 			return lifecycle.Run{}, err
+		}
+		if t.opts.Background {
+			if err := nice.Group(c.process.Pid); err != nil {
+				t.opts.Log.Warn("temporal runs with the priority of searches", "error", err)
+			}
 		}
 		err = os.WriteFile(pidFile, []byte(strconv.Itoa(c.process.Pid)+"\n"), 0o600)
 		if err == nil {

@@ -29,6 +29,9 @@ type Options struct {
 	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is
 	// used when this is 0.
 	MaxConns int32
+	// Connected, if any, is told the process id of each new connection's backend,
+	// which is one of the database's machine.
+	Connected func(backend uint32)
 	// MaxDocumentBytes bounds one uploaded document; 100 MiB by default. A
 	// longer one is noted as failed, its bytes are not kept.
 	MaxDocumentBytes int64
@@ -140,7 +143,12 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 		otelpgx.WithDisableAcquireTracer(),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 	)
-	config.AfterConnect = enter
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		if o.Connected != nil {
+			o.Connected(conn.PgConn().PID())
+		}
+		return enter(ctx, conn)
+	}
 	return config, nil
 }
 

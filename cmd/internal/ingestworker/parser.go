@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 	"github.com/sluice-rag/sluice/internal/parse"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -29,6 +30,8 @@ func RunIfParseChild() bool {
 	if len(os.Args) != 2 || os.Args[1] != childArgument {
 		return false
 	}
+	// It leads a group of its own. Where that can't be, it parses all the same.
+	_ = nice.Own()
 	if err := parse.RunChild(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "parser:", err)
 		os.Exit(1)
