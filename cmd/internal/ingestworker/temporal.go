@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
@@ -26,7 +27,7 @@ import (
 
 // stages makes the Temporal worker. Stop lets the stages in hand finish; when
 // its time is over they are cancelled, and another worker goes on with them.
-func stages(c client.Client, a *ingest.Activities, o ingest.Options) lifecycle.Service {
+func stages(c client.Client, a *ingest.Activities, s *searches, o ingest.Options) lifecycle.Service {
 	return temporalWorker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
 		// Stages of the batches this worker took in, and as many of others'.
 		MaxConcurrentActivityExecutionSize:     2 * o.Batches,
@@ -34,6 +35,7 @@ func stages(c client.Client, a *ingest.Activities, o ingest.Options) lifecycle.S
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
 		WorkerStopTimeout:                      Grace,
+		Interceptors:                           []interceptor.WorkerInterceptor{&resting{searches: s}},
 	}, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
 		for name, stage := range map[string]any{
