@@ -23,7 +23,8 @@ import corpora
 import documents
 import shipped
 
-WINDOW = 128  # passages that the model sees at once
+WINDOW = 256  # passages that the model sees at once
+TRAINED = 128  # the longest window in training; it knows no absolute places, and longer ones do as well
 SIDES = (1, 2, 4, 8)  # passages on each side of a gap that are compared over it
 START = (2 / 3, 2 / 3, 2 / 3, 0.0)  # the rule: exp(-2 (cosine - its mean)), the cosine averaged over three sides
 
@@ -123,9 +124,9 @@ class Texts:
         self.vectors = [encode(d.passages) for d in self.documents]
 
     def window(self, number, rng):
-        """A random window of a document, as long as the model reads or shorter."""
+        """A random window of a document."""
         n = len(self.documents[number].passages)
-        size = min(n, int(rng.integers(24, WINDOW + 1)))
+        size = min(n, int(rng.integers(24, TRAINED + 1)))
         return number, int(rng.integers(0, n - size + 1)), size
 
 
