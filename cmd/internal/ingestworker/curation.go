@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -38,13 +39,14 @@ const (
 
 // curator makes the Temporal worker of curations and rebuilds. Stop cuts their
 // steps short; another worker goes on with them.
-func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder) lifecycle.Service {
+func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, s *searches) lifecycle.Service {
 	return temporalWorker("curation", c, wire.TaskQueueCurate, worker.Options{
 		MaxConcurrentActivityExecutionSize:     curateAtOnce,
 		MaxConcurrentActivityTaskPollers:       1,
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * curateAtOnce,
 		WorkerStopTimeout:                      time.Second,
+		Interceptors:                           []interceptor.WorkerInterceptor{&resting{searches: s}},
 	}, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
 		w.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})

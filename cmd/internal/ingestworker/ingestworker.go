@@ -110,7 +110,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return insist(ctx, streams) }, nil),
 		changed,
 		stages(d.Temporal, activities, searches, o),
-		curator(d.Temporal, curate.NewActivities(d.Store, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(d.Store, models, changed)),
+		curator(d.Temporal, curate.NewActivities(d.Store, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(d.Store, models, changed), searches),
 		relay,
 		searches,
 		intake,
