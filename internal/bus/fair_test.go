@@ -238,7 +238,7 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		if took := took(); took != patience/4 {
 			t.Errorf("it gave way for %v, want until the other ended", took)
 		}
-		seldom = run(quiet)
+		run(quiet)
 		noisy.of.left = 0
 		if took := gave(noisy)(); took != patience-patience/4 {
 			t.Errorf("it gave way for %v more, want for what was left of a second", took)

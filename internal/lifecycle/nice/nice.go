@@ -5,15 +5,10 @@
 // no such thing give an error, which is no reason to stop.
 package nice
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // background is the niceness of what nobody waits for: a tenth of the usual weight on Linux.
 const background = 10
-
-var errUnknown = errors.New("not known on this system")
 
 // Own lowers this process, with all of its threads. It must lead a process group.
 func Own() error { return Group(0) }
