@@ -26,7 +26,7 @@ const tolerance = 1e-6
 // clustered are the plans over clusters. Which sections share one depends on the
 // order in which documents arrived and were curated, and uploads run side by side:
 // two of the 45 questions may be won or lost by that.
-var clustered = map[string]bool{"funnel-lite": true}
+var clustered = map[string]bool{"funnel-lite": true, "funnelrag": true}
 
 // allowed is by how much a figure of a plan may differ from the golden one.
 func allowed(plan, metric string, golden float64) float64 {

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -36,12 +35,7 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 	if len(stretches) == 0 {
 		return out, nil
 	}
-	texts := make([]string, len(stretches))
-	out.InputTokens = text.CountTokens(r.Question)
-	for i, s := range stretches {
-		texts[i] = s.input
-		out.InputTokens += text.CountTokens(s.input)
-	}
+	texts := inputs(r.Question, stretches, &out)
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
 	if err != nil {
 		return Completion{}, fmt.Errorf("judge %d passages: %w", len(r.Passages), err)

@@ -71,12 +71,7 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	if len(stretches) == 0 {
 		return out, nil
 	}
-	texts := make([]string, len(stretches))
-	out.InputTokens = text.CountTokens(r.Question)
-	for i, s := range stretches {
-		texts[i] = s.input
-		out.InputTokens += text.CountTokens(s.input)
-	}
+	texts := inputs(r.Question, stretches, &out)
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
 	var remote *schema.RemoteError
 	if errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question" {
@@ -136,6 +131,17 @@ func stretchesOf(passages []wire.LLMPassage) []stretch {
 		}
 	}
 	return out
+}
+
+// inputs are the texts of stretches; they and the question count as read in out.
+func inputs(question string, stretches []stretch, out *Completion) []string {
+	texts := make([]string, len(stretches))
+	out.InputTokens = text.CountTokens(question)
+	for i, s := range stretches {
+		texts[i] = s.input
+		out.InputTokens += text.CountTokens(s.input)
+	}
+	return texts
 }
 
 // choose returns the best spans, best first: none when the model says of no
