@@ -23,15 +23,15 @@ var update = flag.Bool("update", false, "write the golden file of the plans' qua
 // tolerance is for sums that are added up in another order.
 const tolerance = 1e-6
 
-// clustered are the plans over clusters. Which sections share one depends on the
-// order in which documents arrived and were curated, and uploads run side by side:
-// two of the 45 questions may be won or lost by that.
-var clustered = map[string]bool{"funnel-lite": true, "funnelrag": true}
+// arriving are the plans whose figures hang on the order in which documents arrive, and uploads run side by side: that
+// decides which sections share a cluster, and which documents a model links in one batch, whose padding moves the last
+// digits of links that are nearly equal. Two of the 45 questions may be won or lost by that.
+var arriving = map[string]bool{"funnel-lite": true, "funnelrag": true, "saki": true}
 
 // allowed is by how much a figure of a plan may differ from the golden one.
 func allowed(plan, metric string, golden float64) float64 {
 	switch {
-	case !clustered[plan]:
+	case !arriving[plan]:
 		return tolerance
 	case metric == "tokens" || strings.HasPrefix(metric, "entropy"):
 		return 0.1 * golden
