@@ -67,5 +67,5 @@ func judgement(task wire.LLMTask, x wire.PairScore, answers float64) float64 {
 	if math.IsNaN(logit) {
 		return 0
 	}
-	return 1 / (1 + math.Exp(-logit))
+	return probability(logit)
 }

@@ -167,7 +167,7 @@ func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairS
 		whole := sentencesAround(passages[s.passage].Text, answer)
 		all = append(all, span{
 			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End,
-				Answer: wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: 1 / (1 + math.Exp(-has))}},
+				Answer: wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}},
 			value: has + spanWeight*float64(x.Answer.Score) + rankLogit/float64(1+s.passage),
 		})
 	}
@@ -178,6 +178,9 @@ func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairS
 	}
 	return all[:n]
 }
+
+// probability is that of a logit.
+func probability(logit float64) float64 { return 1 / (1 + math.Exp(-logit)) }
 
 // sentencesAround are the sentences of a text that a part of it lies in.
 func sentencesAround(s string, part text.Range) text.Range {

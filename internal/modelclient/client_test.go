@@ -23,24 +23,11 @@ func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 	}
 	defer nc.Close()
 	var served atomic.Int64
-	if _, err := nc.Subscribe(wire.ModelSubject(wire.OpEncode), func(msg *nats.Msg) {
-		request, err := wire.Decode[wire.EncodeRequest](msg.Data)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		reply := wire.EncodeReply{Envelope: wire.Header(), Space: []string{"one", "two"}[served.Add(1)%2],
-			Vectors: wire.Vectors{Dimension: 1, Data: make([]float32, len(request.Texts))}}
-		data, err := json.Marshal(reply)
-		if err == nil {
-			err = msg.Respond(data)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}); err != nil {
-		t.Fatal(err)
-	}
+	serveModel(t, nc, wire.OpEncode, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.EncodeRequest](data)
+		return wire.EncodeReply{Envelope: wire.Header(), Space: []string{"one", "two"}[served.Add(1)%2],
+			Vectors: wire.Vectors{Dimension: 1, Data: make([]float32, len(request.Texts))}}, err
+	})
 	_, _, err = modelclient.New(nc, modelclient.Options{}).Encode(t.Context(), wire.LaneBulk, make([]string, 501))
 	if !errors.Is(err, modelclient.ErrDisagree) || errors.Is(err, schema.ErrConflict) || served.Load() != 2 {
 		t.Errorf("got %v after %d requests", err, served.Load())
