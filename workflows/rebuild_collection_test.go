@@ -3,6 +3,8 @@ package workflows_test
 import (
 	"context"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -21,8 +23,16 @@ type rebuild struct {
 	lists   []int // parts of every list; none when they are used up
 	cut     func(part int) error
 	flips   []bool
-	ran     []string
 	failure string
+
+	mu  sync.Mutex // parts are cut at the same time
+	ran []string
+}
+
+func (r *rebuild) note(step string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ran = append(r.ran, step)
 }
 
 func (r *rebuild) run(t *testing.T) {
@@ -30,10 +40,10 @@ func (r *rebuild) run(t *testing.T) {
 	var suite testsuite.WorkflowTestSuite
 	r.env = suite.NewTestWorkflowEnvironment()
 	r.in = wire.Rebuild{Tenant: uuid.New(), Collection: uuid.New(), Generation: 2}
-	parts := 0
+	var parts atomic.Int32
 	for name, do := range map[string]any{
 		wire.ActivityRebuildList: func(_ context.Context, in wire.Rebuild) (out wire.RebuildParts, err error) {
-			r.ran = append(r.ran, "list")
+			r.note("list")
 			if len(r.lists) > 0 {
 				for range r.lists[0] {
 					out.Parts = append(out.Parts, wire.RebuildPart{Rebuild: in, Versions: []uuid.UUID{uuid.New()}})
@@ -43,19 +53,18 @@ func (r *rebuild) run(t *testing.T) {
 			return out, nil
 		},
 		wire.ActivityRebuildCut: func(context.Context, wire.RebuildPart) error {
-			parts++
-			r.ran = append(r.ran, "cut")
+			r.note("cut")
 			if r.cut != nil {
-				return r.cut(parts)
+				return r.cut(int(parts.Add(1)))
 			}
 			return nil
 		},
 		wire.ActivityRebuildCluster: func(context.Context, wire.Rebuild) error {
-			r.ran = append(r.ran, "cluster")
+			r.note("cluster")
 			return nil
 		},
 		wire.ActivityRebuildFlip: func(context.Context, wire.Rebuild) (bool, error) {
-			r.ran = append(r.ran, "flip")
+			r.note("flip")
 			live := len(r.flips) == 0 || r.flips[0]
 			r.flips = r.flips[min(1, len(r.flips)):]
 			return live, nil
