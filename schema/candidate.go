@@ -95,6 +95,18 @@ type Usage struct {
 	InputTokens  int     `json:"input_tokens"`
 	OutputTokens int     `json:"output_tokens"`
 	Millis       float64 `json:"ms"`
+	// Cost is what the tokens cost at the provider's prices, in US dollars; 0
+	// for a reply that was not paid for (Cached).
+	Cost   float64 `json:"cost,omitempty"`
+	Cached bool    `json:"cached,omitempty"`
+}
+
+// Sentence is one sentence of an answer and what proves it.
+type Sentence struct {
+	Start     int   `json:"start"` // bytes in the answer's text
+	End       int   `json:"end"`
+	Citations []int `json:"citations"` // indices into the answer's citations
+	Supported bool  `json:"supported"` // false: nothing that was cited proves it
 }
 
 // Answer is the result of a question.
@@ -103,6 +115,10 @@ type Answer struct {
 	Answer    string        `json:"answer"`
 	Supported bool          `json:"supported"` // false: the documents do not say
 	Citations []Citation    `json:"citations"`
+	Sentences []Sentence    `json:"sentences,omitempty"`
+	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
+	Uncited   bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval
+	Rounds    int           `json:"rounds,omitempty"`  // of retrieval and generation
 	Plan      string        `json:"plan"`
 	Trace     []StageReport `json:"trace"`
 	Usage     Usage         `json:"usage"`

@@ -25,6 +25,11 @@ const (
 	TaskCritic    LLMTask = "critic"
 	// TaskFilter says of each passage 1, it helps to answer, or 0 (SAKI-RAG).
 	TaskFilter LLMTask = "filter"
+	// TaskFeedback judges the answer in LLMRequest.Answer that was made from the
+	// passages (SAGE); TaskBackground answers from what the model knows, without
+	// passages (FIT-RAG).
+	TaskFeedback   LLMTask = "feedback"
+	TaskBackground LLMTask = "background"
 )
 
 // Judges reports whether a task gives a score for each passage.
@@ -63,6 +68,23 @@ type LLMRequest struct {
 	Passages []LLMPassage `json:"passages,omitempty"`
 	Provider string       `json:"provider,omitempty"` // empty: the gateway's default
 	Deadline time.Time    `json:"deadline,omitzero"`
+	// Choices make it a multiple-choice question; the reply's Choice is one of
+	// them.
+	Choices []string `json:"choices,omitempty"`
+	// Answer is what TaskFeedback judges.
+	Answer string `json:"answer,omitempty"`
+	// Stream is the subject to which the gateway sends the answer's text while it
+	// is made, as LLMDelta; empty: nowhere. What counts is the reply: only that has
+	// been checked.
+	Stream string `json:"stream,omitempty"`
+}
+
+// LLMDelta is a piece of an answer that is being made.
+type LLMDelta struct {
+	Envelope
+	Text string `json:"text"`
+	// Restart makes void what came before: the answer begins again.
+	Restart bool `json:"restart,omitempty"`
 }
 
 // TenantID implements OfTenant.
@@ -94,7 +116,16 @@ type LLMReply struct {
 	Supported bool                `json:"supported"`
 	Quotes    []Quote             `json:"quotes,omitempty"`
 	// Scores are the judgement of each passage, in [0, 1].
-	Scores   []float64    `json:"scores,omitempty"`
+	Scores []float64 `json:"scores,omitempty"`
+	// Choice is the one of the request's Choices that it chose, from 1; 0: none.
+	Choice   int          `json:"choice,omitempty"`
+	Feedback *Feedback    `json:"feedback,omitempty"`
 	Usage    schema.Usage `json:"usage"`
 	Repeated bool         `json:"repeated,omitempty"` // from the ledger
+}
+
+// Feedback is a judgement of an answer (SAGE, section VI).
+type Feedback struct {
+	Score  int `json:"score"`  // 1 to 10, of the answer
+	Adjust int `json:"adjust"` // +1: more passages are needed; -1: fewer
 }

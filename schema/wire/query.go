@@ -17,6 +17,8 @@ type Query struct {
 	Plan       string           `json:"plan,omitempty"` // empty: the default
 	Filter     schema.Filter    `json:"filter,omitempty"`
 	K          int              `json:"k,omitempty"` // 0: the plan's
+	// Choices make it a multiple-choice question: what to choose from, in order.
+	Choices []string `json:"choices,omitempty"`
 	// Documents asks for the ranking of that many documents too.
 	Documents int `json:"documents,omitempty"`
 	// Explain asks for what each stage kept and dropped.
@@ -56,6 +58,9 @@ type AskRequest struct {
 	Query
 	Question uuid.UUID `json:"question"`
 	Deadline time.Time `json:"deadline,omitzero"`
+	// Stream is the subject that the answer's text goes to while it is made; see
+	// LLMRequest.
+	Stream string `json:"stream,omitempty"`
 }
 
 // AskReply answers AskRequest.

@@ -57,20 +57,23 @@ var samples = []any{
 			Kept:       []schema.Judged{{Document: "a", Version: id1, Location: "page 2", Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}}},
 			Dropped:    []schema.Judged{{Cluster: id2, Score: 0.25, Why: "below rank 1"}},
 			Statistics: map[string]float64{"lexical.passage.units": 9}}}},
-	wire.AskRequest{Envelope: wire.Header(), Query: query(), Question: id2, Deadline: at},
-	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive",
+	wire.AskRequest{Envelope: wire.Header(), Query: query(), Question: id2, Deadline: at, Stream: "_INBOX.a"},
+	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive", Choice: 1, Rounds: 2, Uncited: true,
+		Sentences: []schema.Sentence{{End: 1, Citations: []int{0}, Supported: true}},
 		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4},
 			Answer: schema.ShortAnswer{Text: "ex", Start: 1, End: 3, Confidence: 0.5}}},
 		Trace: []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
-		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Deadline: at},
-	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}}, Usage: schema.Usage{Provider: "openai", Model: "m"}},
+		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Deadline: at, Choices: []string{"c", "d"}, Answer: "a", Stream: "_INBOX.a"},
+	wire.LLMDelta{Envelope: wire.Header(), Text: "a", Restart: true},
+	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}}, Choice: 1,
+		Feedback: &wire.Feedback{Score: 9, Adjust: -1}, Usage: schema.Usage{Provider: "openai", Model: "m", Cost: 0.25, Cached: true}},
 }
 
 func query() wire.Query {
 	return wire.Query{Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
-		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, K: 5, Documents: 7, Explain: true}
+		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, Choices: []string{"c", "d"}, K: 5, Documents: 7, Explain: true}
 }
 
 func TestFormatIsGolden(t *testing.T) {
