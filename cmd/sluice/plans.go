@@ -69,6 +69,9 @@ func printPlan(w io.Writer, p schema.Plan) {
 	}
 	fmt.Fprintln(w, name)
 	indent(w, "    ", p.Description, 96)
+	if p.Segmentation != nil {
+		fmt.Fprintf(w, "    for collections cut by %s\n", printable(p.Segmentation.String()))
+	}
 	for i, s := range p.Stages {
 		fmt.Fprintf(w, "    %d. %-8s -> %-8s  %s\n", i+1, s.Stage, s.Unit, printable(settings(s.Parameters)))
 	}

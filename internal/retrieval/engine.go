@@ -166,7 +166,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 	}
 	var found candidates
 	var ranking *candidates // set by the first stage that selects
-	steps := make([]step, 0, len(plan.stages))
+	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan)...)
 	for i, s := range plan.stages {
 		t.stage = i
 		if _, ok := s.(selecting); ok && ranking == nil {

@@ -15,10 +15,11 @@ import (
 
 // Plan is an ordered list of stages.
 type Plan struct {
-	Name        string
-	Description string
-	stages      []stage
-	described   []schema.PlanStage
+	Name         string
+	Description  string
+	segmentation schema.Segmentation // that it is meant for; zero: any
+	stages       []stage
+	described    []schema.PlanStage
 }
 
 // Stages describes the plan's stages in order, with all their parameters.
@@ -26,7 +27,11 @@ func (p Plan) Stages() []schema.PlanStage { return p.described }
 
 // Describe describes the plan.
 func (p Plan) Describe() schema.Plan {
-	return schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
+	out := schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
+	if p.segmentation != (schema.Segmentation{}) {
+		out.Segmentation = &p.segmentation
+	}
+	return out
 }
 
 // kinds are the stages that exist, each with how its parameters are read.
@@ -55,10 +60,12 @@ const maxStages = 32
 //
 //	name: naive
 //	description: what it is for
+//	segmentation: {by: sentences}
 //	stages:
 //	  - dense: {k: 10}
 //
-// Every error is a schema.FieldError that names the field ("stages[0].dense.k").
+// Description and segmentation may be left out. Every error is a
+// schema.FieldError that names the field ("stages[0].dense.k").
 func ParsePlan(text []byte) (Plan, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -71,7 +78,7 @@ func ParsePlan(text []byte) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Name: top.text("name", true), Description: top.text("description", false)}
+	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top)}
 	stages := top.take("stages")
 	if err := top.close(); err != nil {
 		return Plan{}, err

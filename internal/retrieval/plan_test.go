@@ -92,6 +92,13 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"a hybrid after relate", "name: p\nstages: [dense, relate, score, {hybrid: {of: [dense]}}]", "stages[3].hybrid", "two passages"},
 		{"dedupe's cosine", "name: p\nstages: [dense, dedupe: {cosine: calibrate}]", "stages[1].dedupe.cosine", "from 0 to 1"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
+		{"segmentation is a word", "name: p\nsegmentation: sentences\nstages: [dense]", "segmentation", "by: sentences"},
+		{"segmentation by nothing", "name: p\nsegmentation: {sentences: 2}\nstages: [dense]", "segmentation.by", "missing"},
+		{"segmentation by luck", "name: p\nsegmentation: {by: luck}\nstages: [dense]", "segmentation.by", "segmenter"},
+		{"segmentation's threshold", "name: p\nsegmentation: {by: similarity, threshold: high}\nstages: [dense]", "segmentation.threshold", "from 0 to 1"},
+		{"segmentation's calibrated threshold", "name: p\nsegmentation: {by: sentences, threshold: calibrated}\nstages: [dense]", "segmentation.calibrated", "similarity"},
+		{"another way's setting", "name: p\nsegmentation: {by: sentences, max_characters: 9}\nstages: [dense]", "segmentation.max_characters", "similarity"},
+		{"segmentation's field", "name: p\nsegmentation: {by: sentences, words: 9}\nstages: [dense]", "segmentation.words", "no such field"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
 		_, err := retrieval.ParsePlan([]byte(c.yaml))
@@ -154,6 +161,43 @@ func TestTheShippedPlansLoad(t *testing.T) {
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "naive") {
 		t.Errorf("an unknown plan gave %v, want a FieldError that lists the plans", err)
+	}
+}
+
+func TestPlansNameTheSegmentationThatTheyAreMeantFor(t *testing.T) {
+	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for plan, wants := range map[string]string{"chunkrag": "similarity,threshold=calibrated,max_characters=500,max_tokens=400",
+		"saki": "sentences,sentences=2,max_tokens=400", "naive": ""} {
+		if got, err := c.Segmentation(plan); err != nil || got.String() != wants {
+			t.Errorf("%s is meant for %q, %v; want %q", plan, got, err, wants)
+		}
+	}
+	if _, err := c.Segmentation("clever"); !errors.Is(err, schema.ErrInvalid) {
+		t.Errorf("an unknown plan gives %v", err)
+	}
+	if described := c.Describe(); !slices.ContainsFunc(described, func(p schema.Plan) bool {
+		return p.Name == "saki" && p.Segmentation != nil && p.Segmentation.Sentences == 2
+	}) {
+		t.Errorf("described as %+v", described)
+	}
+}
+
+func TestThePlanSaysWhenTheCollectionIsCutOtherwise(t *testing.T) {
+	c := ranked(figure9)
+	const stages = "- dense\nsegmentation: {by: sentences, sentences: 3}"
+	want(t, "of a segmentation that is not known", len(c.run(t, stages).Trace), 1)
+	c.segmentation = schema.Segmentation{By: schema.BySentences, Sentences: 3, MaxTokens: 400}
+	want(t, "as it is meant", len(c.run(t, stages).Trace), 1)
+	c.segmentation = schema.Segmentation{By: schema.BySegmenter}
+	want(t, "a plan that takes any", len(c.run(t, "- dense").Trace), 1)
+	got := c.run(t, stages)
+	want(t, "what it finds", len(got.Candidates), len(figure9))
+	if r := got.Trace[0]; len(got.Trace) != 2 || r.Stage != "segmentation" || !strings.Contains(r.Why, "cut by segmenter,coarse_tokens=400") ||
+		!strings.Contains(r.Why, "meant for sentences,sentences=3,max_tokens=400") {
+		t.Errorf("it says %+v", got.Trace)
 	}
 }
 

@@ -43,6 +43,8 @@ type scriptedCorpus struct {
 	judges    retrieval.Judges // nil: no language model
 	links     scriptedLinks    // nil: none are stored
 
+	segmentation schema.Segmentation // zero: not known
+
 	calls   int             // of sources
 	called  func(calls int) // before each
 	flips   int             // generations that went before the live one
@@ -219,7 +221,7 @@ func (c *scriptedCorpus) Encode(_ context.Context, _ wire.Lane, texts []string) 
 func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (retrieval.Place, error) {
 	c.call()
 	c.places = append(c.places, c.Generation())
-	return retrieval.Place{Language: "en", Generation: c.Generation(), Unindexed: c.unindexed}, nil
+	return retrieval.Place{Language: "en", Generation: c.Generation(), Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
 }
 
 func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {

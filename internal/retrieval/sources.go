@@ -122,6 +122,8 @@ func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 type Place struct {
 	Language   string // BCP 47
 	Generation int    // that is live
+	// Segmentation is how its text is cut, with every setting.
+	Segmentation schema.Segmentation
 	// Unindexed counts the visible versions that curation has yet to index:
 	// those that an older build ingested.
 	Unindexed int

@@ -32,7 +32,7 @@ const maxUnindexed = 1000
 // Versions that curation has not seen are few but for an upgrade and for a bulk
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
-SELECT c.language, c.generation, (SELECT count(*) FROM (
+SELECT c.language, c.generation, c.segmentation, (SELECT count(*) FROM (
     SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
@@ -45,7 +45,7 @@ FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL
 func (r Reader) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
 	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Unindexed)
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Segmentation, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}

@@ -1,0 +1,77 @@
+package retrieval
+
+// This file is the segmentation that a plan is meant for: how the collection's
+// text is to be cut into passages. On another one the plan runs, too, and says so.
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Segmentation is what the plan is meant for, with every setting that its way has;
+// the zero value when it names none.
+func (p Plan) Segmentation() schema.Segmentation { return p.segmentation }
+
+// Segmentation returns the segmentation that the plan of that name is meant for,
+// with every setting, and the zero value for a plan that takes any. Names are as
+// for Plan.
+func (c *Catalogue) Segmentation(plan string) (schema.Segmentation, error) {
+	p, err := c.Plan(plan)
+	return p.segmentation, err
+}
+
+// readSegmentation reads a plan's section "segmentation":
+//
+//	segmentation: {by: similarity, threshold: calibrated, max_characters: 500}
+//
+// The settings are those of a collection's segmentation.
+func readSegmentation(top *parameters) schema.Segmentation {
+	const name = "segmentation"
+	node := top.take(name)
+	if node == nil {
+		return schema.Segmentation{}
+	}
+	if node.Kind != yaml.MappingNode || len(node.Content) == 0 {
+		top.fail(name, "needs fields with values, for example {by: %s}", schema.BySentences)
+		return schema.Segmentation{}
+	}
+	p, err := readParameters(name, node)
+	if err != nil {
+		top.err = err
+		return schema.Segmentation{}
+	}
+	s := schema.Segmentation{By: p.text("by", true)}
+	if t := p.threshold("threshold", name, threshold{}, 0, 1); t.calibrated != "" {
+		s.Calibrated = true
+	} else {
+		s.Threshold = t.value
+	}
+	s.MaxCharacters, s.Sentences = p.whole("max_characters", 0, 0, 10_000), p.whole("sentences", 0, 0, 10_000)
+	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.whole("coarse_tokens", 0, 0, 10_000), p.whole("min_tokens", 0, 0, 10_000), p.whole("max_tokens", 0, 0, 10_000)
+	if err = p.close(); err == nil {
+		s, err = s.Complete()
+	}
+	if err != nil && top.err == nil {
+		top.err = err
+	}
+	return s
+}
+
+// cutOtherwise says that the collection is not cut as the plan is meant for. A
+// collection whose segmentation is not known is taken as it is.
+func (t *task) cutOtherwise(plan Plan) []step {
+	has, wants := t.place.Segmentation, plan.segmentation
+	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
+		return nil
+	}
+	if complete, err := has.Complete(); err == nil {
+		has = complete
+	}
+	if has == wants {
+		return nil
+	}
+	return []step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
+}
