@@ -47,7 +47,9 @@ type Completion struct {
 	Model        string
 	Text         string // empty: the passages do not answer
 	Quotes       []wire.Quote
-	Scores       []float64 // of each passage, where the task judges
+	Sentences    []wire.ReplySentence // of Text, where the provider knows which quote proves which
+	Choice       int                  // of the request's, from 1; 0: none
+	Scores       []float64            // of each passage, where the task judges
 	InputTokens  int
 	OutputTokens int
 }
@@ -155,6 +157,10 @@ func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
 		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")
+	case len(r.Choices) != 0 && (r.Task != wire.TaskAnswer || len(r.Choices) < minChoices || len(r.Choices) > maxChoices):
+		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), minChoices, maxChoices)
+	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
+		return nil, schema.Invalid("choices", "one is empty")
 	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite:
 		return nil, schema.Invalid("passages", "are missing")
 	}
@@ -174,7 +180,8 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Task     wire.LLMTask
 		Question string
 		Passages []wire.LLMPassage
-	}{provider, r.Task, r.Question, passages})
+		Choices  []string `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
@@ -205,10 +212,7 @@ func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.
 	if r.Task != wire.TaskAnswer {
 		return reply, checkTask(p, r, c, &reply)
 	}
-	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
-	if !reply.Supported {
-		reply.Text, reply.Quotes = schema.NoAnswer, nil
-	}
+	checkAnswer(r, c, &reply)
 	return reply, nil
 }
 

@@ -15,11 +15,6 @@ func parseObject(content string, into any) bool {
 	return start >= 0 && end > start && json.Unmarshal([]byte(content[start:end+1]), into) == nil
 }
 
-type claim struct {
-	Passage number `json:"passage"` // from 1
-	Quote   string `json:"quote"`
-}
-
 // number is a whole number that some models write as text.
 type number int
 
@@ -30,18 +25,6 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	}
 	*n = number(i)
 	return nil
-}
-
-// parseAnswer reads an answer and what is to prove it.
-func parseAnswer(content string) (answer string, citations []claim, ok bool) {
-	var reply struct {
-		Answer    *string `json:"answer"`
-		Citations []claim `json:"citations"`
-	}
-	if !parseObject(content, &reply) || reply.Answer == nil {
-		return "", nil, false
-	}
-	return strings.TrimSpace(*reply.Answer), reply.Citations, true
 }
 
 // parseRewrite reads a question in other words.

@@ -105,7 +105,7 @@ func TestOpenAIFencesRetrievedText(t *testing.T) {
 		t.Fatal("no fence")
 	}
 	mark := strings.Fields(user[begin:])[2]
-	if open, end := "--- begin "+mark+" ---\n", "\n--- end "+mark+" ---"; !strings.Contains(user, open+evil[0].Text+end) || strings.Count(user, mark) != 2 {
+	if open, end := "--- begin "+mark+" ---\n", "\n--- end "+mark+" ---"; !strings.Contains(user, open+"| "+evil[0].Text+end) || strings.Count(user, mark) != 2 {
 		t.Errorf("the passage is not fenced whole:\n%s", user)
 	}
 	if !strings.Contains(user, `from "a b"`) {

@@ -107,6 +107,14 @@ type QuoteAnswer struct {
 	Confidence float64 `json:"confidence"` // in [0, 1], that the passage has the answer
 }
 
+// ReplySentence is bytes [Start, End) of a reply's text and what is said to prove
+// them: a claim, which nothing has checked yet.
+type ReplySentence struct {
+	Start  int   `json:"start"`
+	End    int   `json:"end"`
+	Quotes []int `json:"quotes,omitempty"` // indices into the reply's quotes
+}
+
 // LLMReply answers LLMRequest. Every quote has been checked against the
 // passage's text.
 type LLMReply struct {
@@ -115,6 +123,8 @@ type LLMReply struct {
 	Text      string              `json:"text"`
 	Supported bool                `json:"supported"`
 	Quotes    []Quote             `json:"quotes,omitempty"`
+	// Sentences tile Text, where the provider says which quote is to prove which.
+	Sentences []ReplySentence `json:"sentences,omitempty"`
 	// Scores are the judgement of each passage, in [0, 1].
 	Scores []float64 `json:"scores,omitempty"`
 	// Choice is the one of the request's Choices that it chose, from 1; 0: none.

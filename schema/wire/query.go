@@ -58,8 +58,8 @@ type AskRequest struct {
 	Query
 	Question uuid.UUID `json:"question"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Stream is the subject that the answer's text goes to while it is made; see
-	// LLMRequest.
+	// Stream is where the steps and the answer's text are told while it is made
+	// (StreamSubject); empty: nowhere.
 	Stream string `json:"stream,omitempty"`
 }
 

@@ -63,11 +63,13 @@ var samples = []any{
 		Citations: []schema.Citation{{Document: "a", DocumentID: id2, Title: "A", Location: "page 2", Quote: "text", Span: schema.Span{Version: id1, Section: id2, End: 4},
 			Answer: schema.ShortAnswer{Text: "ex", Start: 1, End: 3, Confidence: 0.5}}},
 		Trace: []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
+	wire.QuestionStage{Envelope: wire.Header(), Question: id2, Stage: "generate", Round: 1, Candidates: 8},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
 		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Deadline: at, Choices: []string{"c", "d"}, Answer: "a", Stream: "_INBOX.a"},
 	wire.LLMDelta{Envelope: wire.Header(), Text: "a", Restart: true},
-	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}}, Choice: 1,
+	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}},
+		Sentences: []wire.ReplySentence{{Start: 0, End: 1, Quotes: []int{0}}}, Choice: 1,
 		Feedback: &wire.Feedback{Score: 9, Adjust: -1}, Usage: schema.Usage{Provider: "openai", Model: "m", Cost: 0.25, Cached: true}},
 }
 
@@ -164,7 +166,7 @@ func TestBatchWorkflowIDIgnoresOrder(t *testing.T) {
 func TestSubjectsRefuseWildcards(t *testing.T) {
 	for _, bad := range []func(){
 		func() { wire.EventSubject(id1, "a.*") }, func() { wire.EventSubject(id1, "") }, func() { wire.IngestSubject(uuid.Nil) },
-		func() { wire.ModelSubject("fly") },
+		func() { wire.ModelSubject("fly") }, func() { wire.StreamSubject("", wire.PartText) }, func() { wire.StreamSubject("a.>", wire.PartText) },
 	} {
 		func() {
 			defer func() {

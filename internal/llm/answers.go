@@ -1,0 +1,203 @@
+package llm
+
+// This file is what all providers' answers have in common: what a language model
+// replies is read, and of what a provider says only what the passages bear out is
+// kept.
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// A question to choose from has as many choices as there are letters to name
+// them by.
+const (
+	minChoices = 2
+	maxChoices = 26
+)
+
+// claim is what a model says proves a part of its answer.
+type claim struct {
+	Passage  number  `json:"passage"` // from 1
+	Quote    string  `json:"quote"`
+	Sentence numbers `json:"sentence"` // of the answer, from 1
+}
+
+// numbers are whole numbers however a model writes them: 1, "1", [1, 2]. What is
+// none is left out: they are hints, and no reason to refuse a reply.
+type numbers []int
+
+func (n *numbers) UnmarshalJSON(data []byte) error {
+	*n = nil
+	for s := range strings.FieldsFuncSeq(string(data), func(r rune) bool { return r < '0' || r > '9' }) {
+		if i, err := strconv.Atoi(s); err == nil {
+			*n = append(*n, i)
+		}
+	}
+	return nil
+}
+
+// readAnswer reads the JSON object of a model's answer into out: its text without
+// marks of citations, its quotes as they stand in the passages, and which sentence
+// each is to prove. It reports whether the object has the form that was asked for.
+func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
+	var reply struct {
+		Answer    *string         `json:"answer"`
+		Choice    json.RawMessage `json:"choice"`
+		Citations []claim         `json:"citations"`
+	}
+	if !parseObject(content, &reply) || reply.Answer == nil {
+		return false
+	}
+	choice := 0
+	if len(r.Choices) > 0 {
+		var ok bool
+		if choice, ok = parseChoice(reply.Choice, r.Choices); !ok {
+			return false
+		}
+	}
+	body, marks := withoutMarks(text.Clean(*reply.Answer))
+	if len(r.Choices) > 0 { // the text of a choice is ours, not the model's
+		body, marks = "", nil
+		if choice > 0 {
+			body = strings.TrimSpace(text.Clean(r.Choices[choice-1]))
+		}
+	}
+	out.Text, out.Choice, out.Quotes = body, choice, nil
+	claimed := make([]numbers, 0, len(reply.Citations))
+	for _, c := range reply.Citations {
+		if q, ok := anchor(r.Passages, int(c.Passage)-1, c.Quote); ok {
+			out.Quotes = append(out.Quotes, q)
+			claimed = append(claimed, c.Sentence)
+		}
+	}
+	out.Sentences = claims(body, out.Quotes, claimed, marks, len(r.Choices) > 0)
+	return true
+}
+
+// claims says which quotes are said to prove which sentence of body: by the
+// numbers that came with the quotes, and by the marks of passages that stood in
+// the text. An answer of one sentence, or a choice, is what all quotes are for.
+// None: nothing is said.
+func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, whole bool) []wire.ReplySentence {
+	if body == "" || len(quotes) == 0 {
+		return nil
+	}
+	ranges := text.Sentences(body)
+	if whole || len(ranges) == 1 {
+		only := wire.ReplySentence{End: len(body)}
+		for i := range quotes {
+			only.Quotes = append(only.Quotes, i)
+		}
+		return []wire.ReplySentence{only}
+	}
+	said := false
+	out := make([]wire.ReplySentence, len(ranges))
+	for i, r := range ranges {
+		out[i] = wire.ReplySentence{Start: r.Start, End: r.End}
+		for j, q := range quotes {
+			// A mark behind the full stop belongs to the sentence before it.
+			marked := slices.ContainsFunc(marks, func(m mark) bool {
+				return m.passage == q.Passage+1 && r.Start < m.at && (m.at <= r.End || i == len(ranges)-1)
+			})
+			if marked || slices.Contains(claimed[j], i+1) {
+				out[i].Quotes = append(out[i].Quotes, j)
+				said = true
+			}
+		}
+	}
+	if !said {
+		return nil
+	}
+	return out
+}
+
+// parseChoice reads the choice that a model names: by its letter, by its number,
+// or by its words. None, "", is 0.
+func parseChoice(data json.RawMessage, choices []string) (choice int, ok bool) {
+	said := strings.TrimSpace(strings.Trim(strings.TrimSpace(string(data)), `"`))
+	var unquoted string
+	if json.Unmarshal(data, &unquoted) == nil {
+		said = strings.TrimSpace(unquoted)
+	}
+	if said == "" || said == "null" {
+		return 0, true
+	}
+	if i, err := strconv.Atoi(said); err == nil {
+		return i, i >= 1 && i <= len(choices)
+	}
+	for i, c := range choices {
+		if strings.EqualFold(strings.Join(strings.Fields(said), " "), strings.Join(strings.Fields(c), " ")) {
+			return i + 1, true
+		}
+	}
+	head := strings.TrimLeft(said, "([")
+	if head == "" || len(head) > 1 && !strings.ContainsRune(").:] ", rune(head[1])) {
+		return 0, false
+	}
+	i := int(strings.ToUpper(head[:1])[0]) - 'A' + 1
+	return i, i >= 1 && i <= len(choices)
+}
+
+// letter names a choice: A for 0.
+func letter(i int) string { return string(rune('A' + i)) }
+
+// checkAnswer keeps of an answer what can be shown: without a quote there is
+// none, a choice is one of the request's, and its text has no link that is not
+// in what it cites.
+func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
+	if c.Choice >= 1 && c.Choice <= len(r.Choices) {
+		reply.Choice = c.Choice
+	}
+	cited := make([]string, 0, len(reply.Quotes))
+	for _, q := range reply.Quotes {
+		cited = append(cited, r.Passages[q.Passage].Text)
+	}
+	reply.Text = strings.TrimSpace(harmless(reply.Text, cited))
+	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
+	if !reply.Supported {
+		reply.Text, reply.Quotes = schema.NoAnswer, nil
+		return
+	}
+	if reply.Text == c.Text {
+		reply.Sentences = provedSentences(c, reply)
+	}
+}
+
+// provedSentences are a completion's sentences if they tile its text, with the
+// quotes that were kept.
+func provedSentences(c Completion, reply *wire.LLMReply) []wire.ReplySentence {
+	kept := make(map[int]int, len(c.Quotes)) // from a quote of c to its place in the reply
+	for i, q := range c.Quotes {
+		at := slices.IndexFunc(reply.Quotes, func(o wire.Quote) bool { return o.Passage == q.Passage && o.Start == q.Start && o.End == q.End })
+		if at >= 0 {
+			kept[i] = at
+		}
+	}
+	out := make([]wire.ReplySentence, 0, len(c.Sentences))
+	end := 0
+	for _, s := range c.Sentences {
+		if s.Start != end || s.End <= s.Start || s.End > len(c.Text) {
+			return nil
+		}
+		end = s.End
+		quotes := s.Quotes
+		s.Quotes = nil
+		for _, i := range quotes {
+			if at, ok := kept[i]; ok && !slices.Contains(s.Quotes, at) {
+				s.Quotes = append(s.Quotes, at)
+			}
+		}
+		out = append(out, s)
+	}
+	if end != len(c.Text) || len(out) == 0 {
+		return nil
+	}
+	return out
+}
