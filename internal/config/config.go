@@ -5,6 +5,9 @@
 package config
 
 import (
+	"errors"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -89,12 +92,38 @@ type Curate struct {
 
 // LLM is which language model answers.
 type LLM struct {
-	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,extractive" help:"Who answers: ${enum}; auto is openai with a key or base URL, else extractive."`
-	LLMBaseURL   string        `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)."`
-	LLMAPIKey    string        `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key."`
-	LLMModel     string        `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model."`
+	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,anthropic,extractive" help:"Who answers: ${enum}; auto is openai with its key or base URL, else anthropic with its key, else extractive."`
+	LLMFallback  []string      `name:"llm-fallback" env:"SLUICE_LLM_FALLBACK" placeholder:"PROVIDER,..." help:"Who answers while that provider cannot, in this order, e.g. anthropic,extractive; nobody when empty."`
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call."`
 	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most."`
+
+	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)."`
+	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key."`
+	LLMModel   string   `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model."`
+	LLMPrice   LLMPrice `name:"llm-price" env:"SLUICE_LLM_PRICE" default:"0.15/0.60" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model."`
+
+	AnthropicBaseURL string   `name:"llm-anthropic-base-url" env:"SLUICE_LLM_ANTHROPIC_BASE_URL" placeholder:"URL" help:"Address of Anthropic's Messages API, when it is another one than https://api.anthropic.com."`
+	AnthropicAPIKey  string   `name:"llm-anthropic-api-key" env:"SLUICE_LLM_ANTHROPIC_API_KEY" placeholder:"KEY" help:"Its key."`
+	AnthropicModel   string   `name:"llm-anthropic-model" env:"SLUICE_LLM_ANTHROPIC_MODEL" default:"claude-haiku-4-5" help:"Its model."`
+	AnthropicVersion string   `name:"llm-anthropic-version" env:"SLUICE_LLM_ANTHROPIC_VERSION" default:"2023-06-01" help:"Its API's version."`
+	AnthropicPrice   LLMPrice `name:"llm-anthropic-price" env:"SLUICE_LLM_ANTHROPIC_PRICE" default:"1.00/5.00" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model."`
+
+	ExtractivePrice LLMPrice `name:"llm-extractive-price" env:"SLUICE_LLM_EXTRACTIVE_PRICE" default:"0.10/0.40" placeholder:"IN/OUT" help:"What extractive's tokens count as, though nobody is paid for them: so plans can be compared, and budgets tried, without a language model."`
+}
+
+// LLMPrice is what a provider's tokens cost, in US dollars per million.
+type LLMPrice struct{ Input, Output float64 }
+
+// UnmarshalText reads "IN/OUT".
+func (p *LLMPrice) UnmarshalText(data []byte) error {
+	in, out, ok := strings.Cut(string(data), "/")
+	var problems [2]error
+	p.Input, problems[0] = strconv.ParseFloat(strings.TrimSpace(in), 64)
+	p.Output, problems[1] = strconv.ParseFloat(strings.TrimSpace(out), 64)
+	if !ok || errors.Join(problems[:]...) != nil || !(p.Input >= 0 && p.Input < 1e6 && p.Output >= 0 && p.Output < 1e6) {
+		return schema.Invalid("price", "%q: needs two numbers of US dollars, as in 0.15/0.60", data)
+	}
+	return nil
 }
 
 // Query is how questions are answered.

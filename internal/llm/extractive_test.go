@@ -140,7 +140,7 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 		{"half a character", llm.Completion{Text: "yes", Quotes: []wire.Quote{{Passage: 2, Start: 0, End: 13}}}, false, 0},
 		{"an answer in a quote", llm.Completion{Text: "yes", Quotes: []wire.Quote{answered(2, 3, 0.5)}}, true, 1},
 	} {
-		g, err := llm.NewGateway(book{}, liar{Completion: c.said})
+		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{Completion: c.said}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
 		{"no number", answered(2, 4, math.NaN()), false},
 		{"half a character", wire.Quote{Passage: 2, Start: 0, End: 20, Answer: wire.QuoteAnswer{Start: 0, End: 13, Confidence: 1}}, false},
 	} {
-		g, err := llm.NewGateway(book{}, liar{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{c.said}}})
+		g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{Completion: llm.Completion{Text: "yes", Quotes: []wire.Quote{c.said}}}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +185,7 @@ func TestTheGatewayKeepsAnswersThatLieInTheirQuote(t *testing.T) {
 // is valid UTF-8.
 func TestWhatTheLedgerCannotStoreIsCleaned(t *testing.T) {
 	kept := book{}
-	g, err := llm.NewGateway(kept, liar{Completion: llm.Completion{Model: "m\x00", Text: "five\x00 days\xff", Quotes: []wire.Quote{{End: 3}}}})
+	g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{liar{Completion: llm.Completion{Model: "m\x00", Text: "five\x00 days\xff", Quotes: []wire.Quote{{End: 3}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestWhatTheLedgerCannotStoreIsCleaned(t *testing.T) {
 }
 
 func TestTheGatewayRefusesWhatIsWrong(t *testing.T) {
-	g, err := llm.NewGateway(book{}, liar{err: errors.New("broken")})
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{err: errors.New("broken")}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,12 +22,9 @@ import (
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -71,37 +68,66 @@ type Ledger interface {
 	Once(ctx context.Context, call Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error)
 }
 
+// Options are the parts of a gateway. Those that may be nil are not used then.
+type Options struct {
+	Ledger    Ledger
+	Providers []Provider // the first one answers by default
+	// Fallback are the names of providers that answer, in this order, while the
+	// default one cannot. A request that names its provider has no other.
+	Fallback []string
+	Prices   map[string]Price // by provider; nothing where there is none
+	Deltas   Deltas           // may be nil
+	// BreakerPause is how long a provider that keeps failing is left alone; 0: 15 s.
+	BreakerPause time.Duration
+}
+
 // Gateway answers completion requests. It is safe for concurrent use.
 type Gateway struct {
 	ledger    Ledger
-	providers map[string]Provider
-	otherwise string
+	deltas    Deltas
+	providers map[string]*member
+	chain     []*member // of requests that name no provider
 	tracer    trace.Tracer
 	duration  metric.Float64Histogram
 	tokens    metric.Int64Counter
+	fallbacks metric.Int64Counter
 }
 
-// NewGateway makes a gateway of providers; the first one is the default.
-func NewGateway(ledger Ledger, providers ...Provider) (*Gateway, error) {
-	if len(providers) == 0 {
+// NewGateway makes a gateway.
+func NewGateway(o Options) (*Gateway, error) {
+	if len(o.Providers) == 0 {
 		return nil, errors.New("make a language model gateway: no provider")
 	}
+	if o.BreakerPause <= 0 {
+		o.BreakerPause = pauseFor
+	}
+	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, providers: map[string]*member{}, tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
-	duration, err := meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
-	if err != nil {
+	var breakers metric.Int64Gauge
+	var problems [4]error
+	g.duration, problems[0] = meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
+	g.tokens, problems[1] = meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
+	g.fallbacks, problems[2] = meter.Int64Counter("sluice.llm.fallbacks", metric.WithUnit("{call}"), metric.WithDescription("completions that another provider was asked for"))
+	breakers, problems[3] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("0: the provider is asked; 1: it is on trial; 2: it is left alone"))
+	if err := errors.Join(problems[:]...); err != nil {
 		return nil, fmt.Errorf("make language model metrics: %w", err)
 	}
-	tokens, err := meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
-	if err != nil {
-		return nil, fmt.Errorf("make language model metrics: %w", err)
+	for _, p := range o.Providers {
+		g.providers[p.Name()] = newMember(p, o.Prices[p.Name()], o.BreakerPause, breakers)
 	}
-	g := &Gateway{ledger: ledger, providers: map[string]Provider{}, otherwise: providers[0].Name(),
-		tracer: otel.Tracer(scope), duration: duration, tokens: tokens}
-	for _, p := range providers {
-		g.providers[p.Name()] = p
+	for _, name := range append([]string{o.Providers[0].Name()}, o.Fallback...) {
+		m, ok := g.providers[name]
+		switch {
+		case !ok:
+			return nil, schema.Invalid("fallback", "there is no provider %q here; there are: %s", name, g.names())
+		case !slices.Contains(g.chain, m):
+			g.chain = append(g.chain, m)
+		}
 	}
 	return g, nil
 }
+
+func (g *Gateway) names() string { return strings.Join(slices.Sorted(maps.Keys(g.providers)), ", ") }
 
 // Complete answers a request once: a repeat under the same step gets the stored
 // reply. An error is in the reply.
@@ -125,30 +151,44 @@ func Failure(e *schema.RemoteError) wire.LLMReply {
 }
 
 func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
-	provider, err := g.check(r)
+	chain, err := g.check(r)
 	if err != nil {
 		return wire.LLMReply{}, err
 	}
-	if r.Step.Question == uuid.Nil {
-		return g.ask(ctx, provider, r)
-	}
-	call := Call{Tenant: r.Tenant, Step: r.Step, Task: r.Task}
-	if call.RequestHash, err = hash(provider.Name(), r); err != nil {
+	out, err := g.deltasOf(r)
+	if err != nil {
 		return wire.LLMReply{}, err
 	}
-	return g.ledger.Once(ctx, call, func(ctx context.Context) (wire.LLMReply, error) { return g.ask(ctx, provider, r) })
+	reply, err := g.once(ctx, chain, r, out)
+	if err == nil {
+		out.end(reply.Text)
+	}
+	return reply, err
 }
 
-func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
-	name := r.Provider
-	if name == "" {
-		name = g.otherwise
+// once has a question's step answered once, and a search's whenever it asks.
+func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas) (wire.LLMReply, error) {
+	var used spent
+	if r.Step.Question == uuid.Nil {
+		return g.ask(ctx, chain, r, out, &used)
 	}
-	provider, ok := g.providers[name]
+	call := Call{Tenant: r.Tenant, Step: r.Step, Task: r.Task}
+	var err error
+	if call.RequestHash, err = hash(chain[0].Name(), r); err != nil {
+		return wire.LLMReply{}, err
+	}
+	return g.ledger.Once(ctx, call, func(ctx context.Context) (wire.LLMReply, error) { return g.ask(ctx, chain, r, out, &used) })
+}
+
+// check returns the providers that may answer, in their order.
+func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
+	chain := g.chain
+	if r.Provider != "" {
+		chain = []*member{g.providers[r.Provider]}
+	}
 	switch {
-	case !ok:
-		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", name,
-			strings.Join(slices.Sorted(maps.Keys(g.providers)), ", "))
+	case chain[0] == nil:
+		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
 	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && !r.Task.Judges():
@@ -164,7 +204,7 @@ func (g *Gateway) check(r wire.LLMRequest) (Provider, error) {
 	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite:
 		return nil, schema.Invalid("passages", "are missing")
 	}
-	return provider, nil
+	return chain, nil
 }
 
 // hash identifies what is asked, whoever asks it and until when. Headings follow
@@ -181,39 +221,12 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Question string
 		Passages []wire.LLMPassage
 		Choices  []string `json:",omitempty"`
-	}{provider, r.Task, r.Question, passages, r.Choices})
+		Answer   string   `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
 	return sha256.Sum256(request), nil
-}
-
-// ask runs the provider and keeps of its answer what can be proved.
-func (g *Gateway) ask(ctx context.Context, p Provider, r wire.LLMRequest) (wire.LLMReply, error) {
-	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
-	defer span.End()
-	start := time.Now()
-	c, err := p.Complete(ctx, r)
-	took := time.Since(start)
-	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.Bool("failed", err != nil)))
-	if err != nil {
-		span.RecordError(err)
-		span.SetStatus(codes.Error, err.Error())
-		return wire.LLMReply{}, fmt.Errorf("provider %s: %w", p.Name(), err)
-	}
-	g.tokens.Add(ctx, int64(c.InputTokens), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.String("direction", "in")))
-	g.tokens.Add(ctx, int64(c.OutputTokens), metric.WithAttributes(attribute.String("provider", p.Name()), attribute.String("direction", "out")))
-	span.SetAttributes(attribute.String("gen_ai.request.model", c.Model),
-		attribute.Int("gen_ai.usage.input_tokens", c.InputTokens), attribute.Int("gen_ai.usage.output_tokens", c.OutputTokens))
-	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(text.Clean(c.Text)), Quotes: proved(c.Quotes, r.Passages),
-		Usage: schema.Usage{Provider: p.Name(), Model: text.Clean(c.Model), InputTokens: c.InputTokens, OutputTokens: c.OutputTokens,
-			Millis: float64(took.Microseconds()) / 1000}}
-	if r.Task != wire.TaskAnswer {
-		return reply, checkTask(p, r, c, &reply)
-	}
-	checkAnswer(r, c, &reply)
-	return reply, nil
 }
 
 // checkTask completes the reply of a task that does not answer, whatever the

@@ -80,7 +80,7 @@ func TestOpenAIJudgesWhatIsFenced(t *testing.T) {
 
 func TestOpenAIRewrites(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{content: `{"question": ""}`}, turn{content: `{"question": " How many days of leave\ncan be carried over? "}`})
-	g, err := llm.NewGateway(book{}, provider(t, s, llm.OpenAIOptions{}))
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestTheGatewayTakesNoBadJudgement(t *testing.T) {
 		"no question":     {wire.TaskRewrite, llm.Completion{Text: " \n"}, false},
 	} {
 		kept := book{}
-		g, err := llm.NewGateway(kept, liar{Completion: x.said})
+		g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{liar{Completion: x.said}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func TestTheGatewayTakesNoBadJudgement(t *testing.T) {
 // What a search has judged belongs to no question, and is not kept.
 func TestJudgementsOfASearchAreNotKept(t *testing.T) {
 	kept := book{}
-	g, err := llm.NewGateway(kept, liar{Completion: llm.Completion{Scores: []float64{0, 1}}})
+	g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,17 @@ func EventSubject(tenant uuid.UUID, kind string) string {
 	return "sluice.events." + checkTenant(tenant) + "." + kind
 }
 
+// inboxPrefix begins the subjects that NATS makes for replies.
+const inboxPrefix = "_INBOX."
+
+// IsInbox reports whether a subject that came in a request is an inbox of whoever
+// sent it, and nothing that others listen to.
+func IsInbox(subject string) bool {
+	return strings.HasPrefix(subject, inboxPrefix) && len(subject) > len(inboxPrefix) && len(subject) <= 256 &&
+		!strings.HasSuffix(subject, ".") && !strings.Contains(subject, "..") &&
+		!strings.ContainsFunc(subject, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' || r == '>' })
+}
+
 // IngestMessageID is the message id of a version's attempt. JetStream swallows
 // a repeated id within its duplicate window, so the attempt rises in the
 // transaction that queues.

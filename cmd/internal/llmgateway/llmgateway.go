@@ -4,6 +4,9 @@ package llmgateway
 
 import (
 	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -14,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -31,24 +35,32 @@ const Concurrency = 12
 const grace = 20 * time.Second
 
 // New makes the gateway. The provider "extractive" is always there, for whoever
-// asks for it; which one answers by default is the settings' choice.
+// asks for it; which one answers by default, and which ones stand in for it, is
+// the settings' choice.
 func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
-	models := modelclient.New(d.NATS, modelclient.Options{})
-	providers := []llm.Provider{llm.NewExtractive(models, models)}
+	names := []string{Provider(settings)}
+	for _, name := range append(slices.Clone(settings.LLMFallback), "extractive") {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	o := llm.Options{Ledger: d.Store.Ledger(), Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
+		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": llm.Price(settings.ExtractivePrice)}}
 	var parts []lifecycle.Service
-	if Provider(settings) == "openai" {
-		p, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: settings.LLMBaseURL, Key: settings.LLMAPIKey, Model: settings.LLMModel,
-			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+	for _, name := range names {
+		p, err := provider(name, settings, d)
 		if err != nil {
 			return nil, err
 		}
-		providers = []llm.Provider{p, providers[0]}
-		parts = append(parts, lifecycle.NewResource("connections to the language model", nil, func(context.Context) error {
-			p.Close()
-			return nil
-		}))
+		o.Providers = append(o.Providers, p)
+		if c, ok := p.(interface{ Close() }); ok {
+			parts = append(parts, lifecycle.NewResource("connections to "+name, nil, func(context.Context) error {
+				c.Close()
+				return nil
+			}))
+		}
 	}
-	gateway, err := llm.NewGateway(d.Store.Ledger(), providers...)
+	gateway, err := llm.NewGateway(o)
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +69,46 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil
 }
 
+// provider makes a provider by its name.
+func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
+	switch name {
+	case "openai":
+		return llm.NewOpenAI(llm.OpenAIOptions{BaseURL: settings.LLMBaseURL, Key: settings.LLMAPIKey, Model: settings.LLMModel,
+			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+	case "anthropic":
+		return llm.NewAnthropic(llm.AnthropicOptions{BaseURL: settings.AnthropicBaseURL, Key: settings.AnthropicAPIKey, Model: settings.AnthropicModel,
+			Version: settings.AnthropicVersion, Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+	case "extractive":
+		models := modelclient.New(d.NATS, modelclient.Options{})
+		return llm.NewExtractive(models, models), nil
+	}
+	return nil, schema.Invalid("SLUICE_LLM_FALLBACK", "there is no provider %q; there are openai, anthropic and extractive", name)
+}
+
 // Provider is the name of the provider that answers by default under these
 // settings.
 func Provider(settings config.LLM) string {
-	if settings.LLMProvider != "auto" && settings.LLMProvider != "" {
+	switch {
+	case settings.LLMProvider != "auto" && settings.LLMProvider != "":
 		return settings.LLMProvider
-	}
-	if settings.LLMAPIKey != "" || settings.LLMBaseURL != "" {
+	case settings.LLMAPIKey != "" || settings.LLMBaseURL != "":
 		return "openai"
+	case settings.AnthropicAPIKey != "":
+		return "anthropic"
 	}
 	return "extractive"
+}
+
+// deltas publishes the pieces of answers, without waiting for anybody.
+type deltas struct{ nc *nats.Conn }
+
+// Send implements llm.Deltas.
+func (d deltas) Send(subject string, x wire.LLMDelta) {
+	data, err := json.Marshal(x)
+	if err == nil {
+		err = d.nc.Publish(subject, data)
+	}
+	if err != nil {
+		slog.Debug("a piece of an answer was not sent", "error", err)
+	}
 }

@@ -1,0 +1,253 @@
+package llm
+
+// The provider "anthropic": Anthropic's Messages API. One request, one reply or a
+// stream of events: so little that it is written here.
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// AnthropicOptions say which server and model answer.
+type AnthropicOptions struct {
+	BaseURL   string // "https://api.anthropic.com/" when empty
+	Key       string
+	Model     string
+	Version   string        // of the API; "2023-06-01" when empty
+	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
+	MaxTokens int           // of an answer; 0: 800
+	Pause     time.Duration // before the first further try; 0: 500 ms
+}
+
+const (
+	anthropicAddress = "https://api.anthropic.com/"
+	anthropicVersion = "2023-06-01"
+	// maxReplyBytes bounds a reply, maxEventBytes one event of a stream.
+	maxReplyBytes = 16 << 20
+	maxEventBytes = 1 << 20
+)
+
+// Anthropic is the provider "anthropic".
+type Anthropic struct {
+	dialogue
+	url, key, version string
+	client            *http.Client
+	transport         *http.Transport
+	warm              atomic.Bool // the model takes no temperature
+}
+
+var _ Streamer = (*Anthropic)(nil)
+
+// NewAnthropic checks the options and makes the provider.
+func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
+	if o.BaseURL == "" {
+		o.BaseURL = anthropicAddress
+	}
+	if o.MaxTokens <= 0 {
+		o.MaxTokens = defaultMaxTokens
+	}
+	if o.Version == "" {
+		o.Version = anthropicVersion
+	}
+	at, err := newEndpoint(endpoint{address: o.BaseURL, model: o.Model, timeout: o.Timeout, keySetting: "SLUICE_LLM_ANTHROPIC_API_KEY",
+		urlSetting: "SLUICE_LLM_ANTHROPIC_BASE_URL", modelSetting: "SLUICE_LLM_ANTHROPIC_MODEL"}, anthropicAddress)
+	if err != nil {
+		return nil, err
+	}
+	if o.Key == "" && o.BaseURL == anthropicAddress {
+		return nil, schema.Invalid(at.keySetting, "is missing: %s answers nobody without a key", at.address)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing(o.Pause)},
+		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key, version: o.Version,
+		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
+	p.speaker = p
+	return p, nil
+}
+
+// Name implements Provider.
+func (*Anthropic) Name() string { return "anthropic" }
+
+// Close drops idle connections.
+func (p *Anthropic) Close() { p.transport.CloseIdleConnections() }
+
+type anthropicRequest struct {
+	Model       string             `json:"model"`
+	MaxTokens   int                `json:"max_tokens"`
+	System      string             `json:"system"`
+	Messages    []anthropicMessage `json:"messages"`
+	Temperature *float64           `json:"temperature,omitempty"`
+	Stream      bool               `json:"stream,omitempty"`
+}
+
+type anthropicMessage struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+type anthropicUsage struct {
+	Input   int `json:"input_tokens"`
+	Written int `json:"cache_creation_input_tokens"`
+	Read    int `json:"cache_read_input_tokens"`
+	Output  int `json:"output_tokens"`
+}
+
+func (u anthropicUsage) input() int { return u.Input + u.Written + u.Read }
+
+type anthropicError struct {
+	Type    string `json:"type"`
+	Message string `json:"message"`
+}
+
+// speak implements speaker.
+func (p *Anthropic) speak(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
+	out, err := p.call(ctx, messages, piece)
+	// Newer models take no temperature: they are asked without from then on.
+	var said *schema.RemoteError
+	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !p.warm.Swap(true) {
+		return p.call(ctx, messages, piece)
+	}
+	return out, err
+}
+
+func (p *Anthropic) call(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
+	request := anthropicRequest{Model: p.model, MaxTokens: p.maxTokens, Stream: piece != nil}
+	if !p.warm.Load() {
+		request.Temperature = new(float64)
+	}
+	for _, m := range messages {
+		if m.role == roleSystem {
+			request.System = m.content
+			continue
+		}
+		request.Messages = append(request.Messages, anthropicMessage{Role: m.role, Content: m.content})
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		return spoken{}, fmt.Errorf("encode a request to %s: %w", p.address, err)
+	}
+	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
+	if err != nil {
+		return spoken{}, fmt.Errorf("make a request to %s: %w", p.address, err)
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Anthropic-Version", p.version)
+	if p.key != "" {
+		post.Header.Set("X-Api-Key", p.key)
+	}
+	response, err := p.client.Do(post)
+	if err != nil {
+		return spoken{}, p.explain(ctx, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // what counts has been read
+	reply := io.LimitReader(response.Body, maxReplyBytes)
+	if response.StatusCode != http.StatusOK {
+		var failed struct {
+			Error anthropicError `json:"error"`
+		}
+		_ = json.NewDecoder(reply).Decode(&failed) // without it the status says enough
+		return spoken{}, p.refused(response.StatusCode, response.Header, failed.Error.Message)
+	}
+	if piece != nil {
+		return p.readEvents(ctx, reply, piece)
+	}
+	var made struct {
+		Content []struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content"`
+		StopReason string         `json:"stop_reason"`
+		Usage      anthropicUsage `json:"usage"`
+	}
+	if err := json.NewDecoder(reply).Decode(&made); err != nil {
+		return spoken{}, p.explain(ctx, err)
+	}
+	out := spoken{input: made.Usage.input(), output: made.Usage.Output, cut: made.StopReason == "max_tokens"}
+	for _, c := range made.Content {
+		if c.Type == "text" {
+			out.content += c.Text
+		}
+	}
+	return out, nil
+}
+
+// readEvents reads a reply that comes as server-sent events.
+func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(string)) (spoken, error) {
+	var out spoken
+	var content strings.Builder
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEventBytes)
+	for lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data:")
+		if !ok {
+			continue // the event's name, which its data repeats, or the blank line after it
+		}
+		var event struct {
+			Type    string `json:"type"`
+			Message struct {
+				Usage anthropicUsage `json:"usage"`
+			} `json:"message"`
+			Delta struct {
+				Text       string `json:"text"`
+				StopReason string `json:"stop_reason"`
+			} `json:"delta"`
+			Usage anthropicUsage `json:"usage"`
+			Error anthropicError `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(data), &event); err != nil {
+			return spoken{}, p.broken("sent an event that is no JSON: %v", err)
+		}
+		switch event.Type {
+		case "message_start":
+			out.input = event.Message.Usage.input()
+		case "content_block_delta":
+			if event.Delta.Text != "" {
+				content.WriteString(event.Delta.Text)
+				piece(event.Delta.Text)
+			}
+		case "message_delta":
+			out.output, out.cut = event.Usage.Output, event.Delta.StopReason == "max_tokens"
+		case "error":
+			status := http.StatusInternalServerError
+			if event.Error.Type == "rate_limit_error" {
+				status = http.StatusTooManyRequests
+			}
+			return spoken{}, p.refused(status, nil, event.Error.Message)
+		case "message_stop":
+			out.content = content.String()
+			return out, nil
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return spoken{}, p.explain(ctx, err)
+	}
+	return spoken{}, p.broken("broke its reply off")
+}
+
+// explain says what went wrong on the way to a reply.
+func (p *Anthropic) explain(ctx context.Context, err error) error {
+	var network net.Error
+	switch {
+	case ctx.Err() != nil:
+		return p.tooSlow()
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return p.broken("broke its reply off")
+	case errors.As(err, &network):
+		return p.unreachable(errors.Unwrap(err))
+	}
+	return p.broken("gave a reply that is no message: %v", err)
+}

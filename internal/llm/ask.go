@@ -1,0 +1,114 @@
+package llm
+
+// How a request gets its reply: from its provider or, while that cannot answer,
+// from those that stand in for it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// spent is what calls for one reply used so far, whoever made them.
+type spent struct {
+	input, output int
+	nanos         int64
+}
+
+func (s *spent) add(price Price, c Completion) {
+	s.input += c.InputTokens
+	s.output += c.OutputTokens
+	s.nanos += price.Nanos(c.InputTokens, c.OutputTokens)
+}
+
+// ask has the providers of a chain answer, the next one when one cannot. The
+// usage of the reply has all that was paid for it, also where a provider was paid
+// and failed; so has used.
+func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, used *spent) (wire.LLMReply, error) {
+	var failed error
+	for i, m := range chain {
+		if i > 0 {
+			slog.WarnContext(ctx, "another provider answers", "tenant", r.Tenant, "question", r.Step.Question,
+				"provider", m.Name(), "in place of", chain[i-1].Name(), "error", failed)
+			g.fallbacks.Add(ctx, 1, metric.WithAttributes(attribute.String("from", chain[i-1].Name()), attribute.String("to", m.Name())))
+			out.again()
+		}
+		reply, err := g.askOne(ctx, m, r, out, used)
+		if err == nil {
+			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Cost = used.input, used.output, Dollars(used.nanos)
+			return reply, nil
+		}
+		if failed == nil {
+			failed = err
+		} else {
+			failed = fmt.Errorf("%w; in its place: %w", failed, err)
+		}
+		if ctx.Err() != nil || !standsIn(err) {
+			break
+		}
+	}
+	return wire.LLMReply{}, failed
+}
+
+// standsIn reports whether another provider could do better: not where the request,
+// or its tenant's budget, is at fault.
+func standsIn(err error) bool {
+	return !errors.Is(err, schema.ErrInvalid) && !errors.Is(err, schema.ErrQuota) && !errors.Is(err, schema.ErrTooLarge)
+}
+
+// askOne runs a provider and keeps of its answer what can be proved.
+func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, used *spent) (wire.LLMReply, error) {
+	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
+	defer span.End()
+	fail := func(err error) (wire.LLMReply, error) {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+		return wire.LLMReply{}, fmt.Errorf("provider %s: %w", p.Name(), err)
+	}
+	if err := p.enter(); err != nil {
+		return fail(err)
+	}
+	start := time.Now()
+	c, err := run(ctx, p.Provider, r, out)
+	took := time.Since(start)
+	p.leave(ctx, err, took)
+	used.add(p.price, c)
+	of := attribute.String("provider", p.Name())
+	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of, attribute.Bool("failed", err != nil)))
+	g.tokens.Add(ctx, int64(c.InputTokens), metric.WithAttributes(of, attribute.String("direction", "in")))
+	g.tokens.Add(ctx, int64(c.OutputTokens), metric.WithAttributes(of, attribute.String("direction", "out")))
+	span.SetAttributes(attribute.String("gen_ai.request.model", c.Model),
+		attribute.Int("gen_ai.usage.input_tokens", c.InputTokens), attribute.Int("gen_ai.usage.output_tokens", c.OutputTokens))
+	if err != nil {
+		return fail(err)
+	}
+	reply := wire.LLMReply{Envelope: wire.Header(), Text: strings.TrimSpace(text.Clean(c.Text)), Quotes: proved(c.Quotes, r.Passages),
+		Usage: schema.Usage{Provider: p.Name(), Model: text.Clean(c.Model), Millis: float64(took.Microseconds()) / 1000}}
+	if r.Task != wire.TaskAnswer {
+		return reply, checkTask(p, r, c, &reply)
+	}
+	checkAnswer(r, c, &reply)
+	return reply, nil
+}
+
+// run has a provider answer, in pieces where it can and somebody listens. Of a
+// question with choices nobody needs the pieces: its answer is one of them.
+func run(ctx context.Context, p Provider, r wire.LLMRequest, out *deltas) (Completion, error) {
+	if s, ok := p.(Streamer); ok && out != nil && len(r.Choices) == 0 {
+		return s.Stream(ctx, r, out.say)
+	}
+	return p.Complete(ctx, r)
+}

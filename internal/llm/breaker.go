@@ -1,0 +1,93 @@
+package llm
+
+// A breaker before each language model behind an API: one that fails again and
+// again is left alone for a while, so that callers need not wait for it and
+// another provider can answer.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Remote is a provider that asks a model behind an API. Its replies are cached, and
+// a breaker stands before it.
+type Remote interface {
+	Provider
+	// Model is the name of the model that answers.
+	Model() string
+}
+
+const (
+	// breakAfter failures in a row open a breaker; after pauseFor one call may
+	// try again.
+	breakAfter = 5
+	pauseFor   = 15 * time.Second
+	// slow is how long a provider has had when a caller's deadline counts
+	// against it.
+	slow = 5 * time.Second
+)
+
+// member is a provider as the gateway has it.
+type member struct {
+	Provider
+	price   Price
+	breaker circuitbreaker.CircuitBreaker[any] // nil: none
+}
+
+func newMember(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *member {
+	m := &member{Provider: p, price: price}
+	if _, ok := p.(Remote); !ok {
+		return m
+	}
+	of := metric.WithAttributes(attribute.String("provider", p.Name()))
+	tell := func(s circuitbreaker.State) {
+		state.Record(context.Background(), map[circuitbreaker.State]int64{circuitbreaker.HalfOpenState: 1, circuitbreaker.OpenState: 2}[s], of)
+	}
+	tell(circuitbreaker.ClosedState)
+	m.breaker = circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(breakAfter).
+		WithSuccessThreshold(1).
+		WithDelay(pause).
+		OnStateChanged(func(e circuitbreaker.StateChangedEvent) { tell(e.NewState) }).
+		Build()
+	return m
+}
+
+// enter reports as an error that the breaker is open. Whoever enters must leave.
+func (m *member) enter() error {
+	if m.breaker == nil || m.breaker.TryAcquirePermit() {
+		return nil
+	}
+	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
+		"%s failed %d times in a row and is left alone for %s", m.Name(), breakAfter, max(m.breaker.RemainingDelay(), 0).Round(time.Second))}
+}
+
+// leave tells the breaker how a call went that took some time.
+func (m *member) leave(ctx context.Context, err error, took time.Duration) {
+	if m.breaker == nil {
+		return
+	}
+	var e *schema.RemoteError
+	switch {
+	case err == nil:
+		m.breaker.RecordSuccess()
+	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slow:
+		m.breaker.RecordFailure()
+	case ctx.Err() != nil: // the caller's affair; a call on trial has shown nothing
+		if m.breaker.IsHalfOpen() {
+			m.breaker.RecordFailure()
+		}
+	case errors.As(err, &e) && (e.Code == schema.CodeUnavailable || e.Code == schema.CodeOverloaded || e.Code == schema.CodeDeadline):
+		m.breaker.RecordFailure()
+	default: // it answered, if not as it should
+		m.breaker.RecordSuccess()
+	}
+}

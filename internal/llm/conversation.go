@@ -1,0 +1,186 @@
+package llm
+
+// A conversation with a language model behind an API: which prompts a task has,
+// how its reply is read, and what happens to one that cannot be. The providers
+// "openai" and "anthropic" differ in how one call is made, nothing else.
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+//go:embed prompts/*.txt
+var promptFiles embed.FS
+
+var prompts = template.Must(template.New("prompts").Funcs(template.FuncMap{
+	"number": func(i int) int { return i + 1 },
+	"label":  label,
+	"letter": letter,
+	"line":   line,
+	"shown":  shown,
+}).ParseFS(promptFiles, "prompts/*.txt"))
+
+// Roles of messages.
+const (
+	roleSystem    = "system"
+	roleUser      = "user"
+	roleAssistant = "assistant"
+)
+
+// message is one turn of a conversation; the first one is the system's.
+type message struct{ role, content string }
+
+// spoken is what a model said in one call.
+type spoken struct {
+	content       string
+	input, output int  // tokens; input is 0 when the server did not count
+	cut           bool // it came to the end of the tokens that it may make
+}
+
+// speaker makes one call. piece, if any, gets the content while it is made.
+type speaker interface {
+	speak(ctx context.Context, messages []message, piece func(string)) (spoken, error)
+}
+
+// dialogue is the part of a provider that all language models behind an API
+// share.
+type dialogue struct {
+	endpoint
+	speaker   speaker
+	maxTokens int
+	retry     failsafe.Executor[spoken]
+}
+
+// Model is the name of the model that answers.
+func (d *dialogue) Model() string { return d.model }
+
+// Complete implements Provider. A reply that is not the JSON asked for is asked
+// for once more.
+func (d *dialogue) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	return d.complete(ctx, r, nil)
+}
+
+// Stream implements Streamer.
+func (d *dialogue) Stream(ctx context.Context, r wire.LLMRequest, say func(wire.LLMDelta)) (Completion, error) {
+	return d.complete(ctx, r, &voice{say: say})
+}
+
+func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *voice) (Completion, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	out := Completion{Model: d.model}
+	switch {
+	case r.Task.Judges():
+		return out, d.converse(ctx, r, "judge", nil, &out, func(content string) (ok bool) {
+			out.Scores, ok = parseScores(content, len(r.Passages), r.Task == wire.TaskFilter)
+			return ok
+		})
+	case r.Task == wire.TaskRewrite:
+		return out, d.converse(ctx, r, "rewrite", nil, &out, func(content string) (ok bool) {
+			out.Text, ok = parseRewrite(content)
+			return ok
+		})
+	}
+	err := d.converse(ctx, r, "answer", v, &out, func(content string) bool { return readAnswer(content, r, &out) })
+	return out, err
+}
+
+// converse has the prompts of that name answered until read takes the reply, and
+// counts tokens in out. A reply that it does not take is asked for once more.
+func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *voice, out *Completion, read func(content string) bool) error {
+	system, err := prompt(name+"_system.txt", r)
+	if err != nil {
+		return err
+	}
+	user, err := prompt(name+"_user.txt", struct {
+		wire.LLMRequest
+		Mark string
+	}{r, newMark(r)})
+	if err != nil {
+		return err
+	}
+	messages := []message{{roleSystem, system}, {roleUser, user}}
+	for range 2 {
+		said, err := d.once(ctx, messages, v, out)
+		if err != nil {
+			return err
+		}
+		switch {
+		case read(said.content):
+			return nil
+		case said.cut:
+			return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
+				"model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS", d.model, d.maxTokens)}
+		}
+		repair, err := prompt("repair_user.txt", nil)
+		if err != nil {
+			return err
+		}
+		content := said.content
+		if strings.TrimSpace(content) == "" { // no API takes an empty turn
+			content = "(nothing)"
+		}
+		messages = append(messages, message{roleAssistant, content}, message{roleUser, repair})
+	}
+	return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
+		"model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
+}
+
+// once makes one call, again while an error may pass, and adds its tokens to
+// out.
+func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *Completion) (spoken, error) {
+	said, err := d.retry.WithContext(ctx).Get(func() (spoken, error) {
+		var piece func(string)
+		if v != nil {
+			v.begin()
+			piece = v.hear
+		}
+		return d.speaker.speak(ctx, messages, piece)
+	})
+	if err != nil {
+		if ctx.Err() != nil { // between two tries, too
+			err = d.tooSlow()
+		}
+		return spoken{}, err
+	}
+	if said.input > 0 {
+		out.InputTokens += said.input
+		out.OutputTokens += said.output
+	} else { // a server that does not count
+		out.InputTokens += countMessages(messages)
+		out.OutputTokens += text.CountTokens(said.content)
+	}
+	return said, nil
+}
+
+func countMessages(messages []message) int {
+	n := 0
+	for _, m := range messages {
+		n += text.CountTokens(m.content)
+	}
+	return n
+}
+
+func prompt(name string, data any) (string, error) {
+	var b strings.Builder
+	if err := prompts.ExecuteTemplate(&b, name, data); err != nil {
+		return "", fmt.Errorf("write prompt %s: %w", name, err)
+	}
+	return b.String(), nil
+}
+
+// Limits of a conversation where the options set none.
+const (
+	defaultTimeout   = time.Minute
+	defaultMaxTokens = 800
+)

@@ -1,0 +1,209 @@
+package llm
+
+// An answer while it is made. Models reply with one JSON object whose member
+// "answer" comes first: its text is taken out of the object as it grows.
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// voice says what a model's replies have as their answer. A reply that begins
+// anew makes void what was said.
+type voice struct {
+	say    func(wire.LLMDelta)
+	reader memberReader
+	said   bool // something
+	again  bool // it is void
+}
+
+// begin tells that a reply begins.
+func (v *voice) begin() {
+	v.reader = memberReader{name: "answer"}
+	v.again = v.said
+}
+
+// hear takes the next piece of a reply.
+func (v *voice) hear(piece string) {
+	said := text.Clean(v.reader.read(piece))
+	if !v.said || v.again {
+		said = strings.TrimLeft(said, " \t\r\n")
+	}
+	if said == "" {
+		return
+	}
+	v.say(wire.LLMDelta{Envelope: wire.Header(), Text: said, Restart: v.again})
+	v.said, v.again = true, false
+}
+
+// memberReader reads the text of one member of the first JSON object in a text
+// that comes in pieces, cut anywhere.
+type memberReader struct {
+	name string
+
+	state   memberState
+	depth   int    // of arrays and objects in a member that is passed over
+	escape  []byte // what of an escape has come, from its backslash on
+	high    rune   // the first half of a surrogate pair
+	key     []byte
+	pending []byte // bytes of a character that is not whole
+	match   bool   // the value is the one that is read
+}
+
+type memberState int
+
+const (
+	beforeObject memberState = iota
+	beforeKey
+	inKey
+	beforeValue
+	inText  // a string: read, or passed over
+	inOther // any other value
+	afterAll
+)
+
+// read takes a piece and returns what it adds to the member's text.
+func (m *memberReader) read(piece string) string {
+	var out []byte
+	for i := 0; i < len(piece); i++ {
+		c := piece[i]
+		switch m.state {
+		case beforeObject:
+			if c == '{' {
+				m.state = beforeKey
+			}
+		case beforeKey:
+			switch c {
+			case '"':
+				m.state, m.key = inKey, m.key[:0]
+			case '}':
+				m.state = afterAll
+			}
+		case inKey:
+			if end, bytes := m.character(c); end {
+				m.state, m.match = beforeValue, string(m.key) == m.name
+			} else {
+				m.key = append(m.key, bytes...)
+			}
+		case beforeValue:
+			switch c {
+			case ':', ' ', '\t', '\r', '\n':
+			case '"':
+				m.state, m.depth = inText, 0
+			default:
+				m.state, m.depth = inOther, 0
+				m.other(c)
+			}
+		case inText:
+			end, bytes := m.character(c)
+			switch {
+			case end && m.depth > 0:
+				m.state = inOther
+			case end && m.match:
+				m.state = afterAll
+			case end:
+				m.state = beforeKey
+			case m.match && m.depth == 0:
+				out = append(out, bytes...)
+			}
+		case inOther:
+			m.other(c)
+		case afterAll:
+			return m.whole(out)
+		}
+	}
+	return m.whole(out)
+}
+
+// other passes over a value that is no text.
+func (m *memberReader) other(c byte) {
+	switch c {
+	case '"':
+		m.state = inText
+	case '{', '[':
+		m.depth++
+	case '}', ']':
+		if m.depth--; m.depth < 0 {
+			m.state = afterAll
+		}
+	case ',':
+		if m.depth == 0 {
+			m.state = beforeKey
+		}
+	}
+}
+
+// character takes a byte of a string and returns the bytes that it completes.
+func (m *memberReader) character(c byte) (end bool, bytes []byte) {
+	if len(m.escape) > 0 {
+		if m.escape = append(m.escape, c); len(m.escape) == 2 && c == 'u' || len(m.escape) > 2 && len(m.escape) < 6 {
+			return false, nil
+		}
+		bytes = m.unescape(m.escape)
+		m.escape = m.escape[:0]
+		return false, bytes
+	}
+	switch c {
+	case '"':
+		return true, m.lone(nil)
+	case '\\':
+		m.escape = append(m.escape[:0], c)
+		return false, nil
+	}
+	return false, m.lone([]byte{c})
+}
+
+// unescape is the text of an escape; half of a pair waits for the other.
+func (m *memberReader) unescape(e []byte) []byte {
+	const simple = `"\/bfnrt`
+	if e[1] != 'u' {
+		if i := strings.IndexByte(simple, e[1]); i >= 0 {
+			return m.lone([]byte{"\"\\/\b\f\n\r\t"[i]})
+		}
+		return m.lone([]byte{e[1]})
+	}
+	n, err := strconv.ParseUint(string(e[2:]), 16, 16)
+	r := rune(n)
+	switch {
+	case err != nil:
+		return m.lone([]byte(string(utf8.RuneError)))
+	case m.high != 0 && utf16.IsSurrogate(r):
+		both := utf16.DecodeRune(m.high, r)
+		m.high = 0
+		return []byte(string(both))
+	case utf16.IsSurrogate(r):
+		m.high = r
+		return nil
+	}
+	return m.lone([]byte(string(r)))
+}
+
+// lone puts before bytes what stands for half of a pair that stayed alone.
+func (m *memberReader) lone(bytes []byte) []byte {
+	if m.high == 0 {
+		return bytes
+	}
+	m.high = 0
+	return append([]byte(string(utf8.RuneError)), bytes...)
+}
+
+// whole keeps back the bytes of a character whose rest has not come.
+func (m *memberReader) whole(out []byte) string {
+	out = append(m.pending, out...)
+	n := len(out)
+	for back := 1; back <= min(utf8.UTFMax-1, n); back++ {
+		if c := out[n-back]; utf8.RuneStart(c) {
+			if !utf8.FullRune(out[n-back:]) {
+				n -= back
+			}
+			break
+		}
+	}
+	m.pending = append([]byte(nil), out[n:]...)
+	return string(out[:n])
+}
