@@ -33,14 +33,9 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 		span.SetStatus(codes.Error, err.Error())
 		return reply, err
 	}
-	data, err := wire.Encode(request)
+	msg, err := newRequest(ctx, subject, request)
 	if err != nil {
 		return fail(err)
-	}
-	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
-	Inject(ctx, msg.Header)
-	if of, ok := request.(wire.OfTenant); ok {
-		msg.Header.Set(wire.HeaderTenant, of.TenantID().String())
 	}
 	answer, err := nc.RequestMsgWithContext(ctx, msg)
 	switch {
@@ -53,6 +48,20 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 		return fail(fmt.Errorf("request %s: decode the reply: %w", subject, err))
 	}
 	return reply, nil
+}
+
+// newRequest makes the message of a request.
+func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, error) {
+	data, err := wire.Encode(request)
+	if err != nil {
+		return nil, err
+	}
+	msg := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{}}
+	Inject(ctx, msg.Header)
+	if of, ok := request.(wire.OfTenant); ok {
+		msg.Header.Set(wire.HeaderTenant, of.TenantID().String())
+	}
+	return msg, nil
 }
 
 // tenantOf reads whose turn a request takes. What does not say it, such as a request of an older build, shares one
