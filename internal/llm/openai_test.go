@@ -30,7 +30,7 @@ func request(passages []wire.LLMPassage) wire.LLMRequest {
 
 func provider(t *testing.T, s *scriptedopenai, o llm.OpenAIOptions) *llm.OpenAI {
 	t.Helper()
-	o.BaseURL, o.Model = s.URL+"/v1/", "test-model"
+	o.BaseURL, o.Model, o.Pause = s.URL+"/v1/", "test-model", time.Millisecond
 	p, err := llm.NewOpenAI(o)
 	if err != nil {
 		t.Fatal(err)

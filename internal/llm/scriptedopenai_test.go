@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -20,9 +21,35 @@ type scriptedopenai struct {
 
 type turn struct {
 	status  int
+	after   string // Retry-After of a failure
 	content string
-	hang    bool // until the client gives up
-	silent  bool // about tokens
+	pieces  []string // that a streamed reply comes in; the content in threes when nil
+	finish  string   // reason to end; "stop" when empty
+	hang    bool     // until the client gives up
+	silent  bool     // about tokens
+	broken  bool     // the reply ends before it is whole
+}
+
+// parts are a reply as it is streamed.
+func (t turn) parts() []string {
+	if t.pieces != nil {
+		return t.pieces
+	}
+	var out []string
+	for s := []rune(t.content); len(s) > 0; s = s[min(3, len(s)):] {
+		out = append(out, string(s[:min(3, len(s))]))
+	}
+	return out
+}
+
+// event writes one server-sent event.
+func event(w http.ResponseWriter, name string, data any) {
+	encoded, _ := json.Marshal(data)
+	if name != "" {
+		_, _ = fmt.Fprintf(w, "event: %s\n", name)
+	}
+	_, _ = fmt.Fprintf(w, "data: %s\n\n", encoded)
+	w.(http.Flusher).Flush()
 }
 
 type chat struct {
@@ -31,7 +58,9 @@ type chat struct {
 		Role    string `json:"role"`
 		Content string `json:"content"`
 	} `json:"messages"`
-	MaxTokens      int `json:"max_tokens"`
+	Stream         bool     `json:"stream"`
+	Temperature    *float64 `json:"temperature"`
+	MaxTokens      int      `json:"max_tokens"`
 	ResponseFormat struct {
 		Type string `json:"type"`
 	} `json:"response_format"`
@@ -63,12 +92,34 @@ func (s *scriptedopenai) serve(w http.ResponseWriter, r *http.Request) {
 	case now.hang:
 		<-r.Context().Done()
 	case now.status != 0:
+		if now.after != "" {
+			w.Header().Set("Retry-After", now.after)
+		}
 		w.WriteHeader(now.status)
 		_, _ = w.Write([]byte(`{"error":{"message":"scripted failure","type":"x","code":"y","param":""}}`))
+	case c.Stream:
+		w.Header().Set("Content-Type", "text/event-stream")
+		chunk := func(choices []any, usage any) {
+			event(w, "", map[string]any{"id": "1", "object": "chat.completion.chunk", "model": c.Model, "choices": choices, "usage": usage})
+		}
+		for _, p := range now.parts() {
+			chunk([]any{map[string]any{"index": 0, "delta": map[string]any{"content": p}}}, nil)
+		}
+		if now.broken {
+			return
+		}
+		chunk([]any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish(now, "stop")}}, nil)
+		if !now.silent {
+			chunk([]any{}, map[string]any{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120})
+		}
+		_, _ = w.Write([]byte("data: [DONE]\n\n"))
+	case now.broken:
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"id": "1", "cho`))
 	default:
 		reply := map[string]any{
 			"id": "1", "object": "chat.completion", "created": 1, "model": c.Model,
-			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": now.content}}},
+			"choices": []any{map[string]any{"index": 0, "finish_reason": finish(now, "stop"), "message": map[string]any{"role": "assistant", "content": now.content}}},
 		}
 		if !now.silent {
 			reply["usage"] = map[string]any{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
@@ -81,4 +132,11 @@ func (s *scriptedopenai) seen() []chat {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]chat(nil), s.requests...)
+}
+
+func finish(t turn, otherwise string) string {
+	if t.finish != "" {
+		return t.finish
+	}
+	return otherwise
 }

@@ -1,0 +1,207 @@
+package llm_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"unicode/utf16"
+
+	"pgregory.net/rapid"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// ears hears what is sent while answers are made.
+type ears struct {
+	mu       sync.Mutex
+	heard    []wire.LLMDelta
+	subjects []string
+}
+
+func (e *ears) Send(subject string, d wire.LLMDelta) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.heard, e.subjects = append(e.heard, d), append(e.subjects, subject)
+}
+
+// text is what a reader has in the end, and how often it had to begin again.
+func (e *ears) text() (text string, restarts int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, d := range e.heard {
+		if d.Restart {
+			text = ""
+			restarts++
+		}
+		text += d.Text
+	}
+	return text, restarts
+}
+
+func streamed(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *ears) {
+	t.Helper()
+	e := &ears{}
+	o.Deltas = e
+	if o.Ledger == nil {
+		o.Ledger = book{}
+	}
+	g, err := llm.NewGateway(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Stream = "_INBOX.reader.text"
+	reply := g.Complete(t.Context(), r)
+	for _, s := range e.subjects {
+		if s != r.Stream {
+			t.Errorf("sent to %q", s)
+		}
+	}
+	return reply, e
+}
+
+func TestAnswersAreStreamed(t *testing.T) {
+	const content = "```json\n" + `{"answer": "Soup is \"free\"\non Fridays: caf\u00e9 \ud83d\ude00 für alle.", "citations": [{"passage": 2, "quote": "Soup is “free” on Fridays."}]}` + "\n```"
+	const want = "Soup is \"free\"\non Fridays: café 😀 für alle."
+	for name, p := range map[string]llm.Provider{
+		"openai":    provider(t, newScriptedOpenAI(t, turn{content: content}), llm.OpenAIOptions{}),
+		"anthropic": newScriptedAnthropic(t, turn{content: content}).provider(t, llm.AnthropicOptions{}),
+	} {
+		reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+		if reply.Error != nil || reply.Text != want || reply.Usage.InputTokens != 100 || reply.Usage.OutputTokens != 20 {
+			t.Errorf("%s: got %+v", name, reply)
+		}
+		if got, restarts := e.text(); got != want || restarts != 0 || len(e.heard) < 10 {
+			t.Errorf("%s: heard %q in %d pieces, %d restarts", name, got, len(e.heard), restarts)
+		}
+	}
+}
+
+func TestStreamsBeginAgain(t *testing.T) {
+	half := turn{content: `{"answer": "Thirty d`, broken: true}
+	for _, c := range []struct {
+		name     string
+		turns    []turn
+		want     string
+		restarts int
+	}{
+		{"a reply that broke off", []turn{half, {content: fiveDays}}, "Five days.", 1},
+		{"a reply that is not what was asked for", []turn{{content: `{"answer": "Five", "citations": 7}`}, {content: fiveDays}}, "Five days.", 1},
+		{"nothing was said before", []turn{{content: "Five days, I think."}, {content: fiveDays}}, "Five days.", 0},
+		{"an answer that nothing proves", []turn{{content: `{"answer": "Ninety.", "citations": []}`}}, schema.NoAnswer, 1},
+		{"other members first", []turn{{content: `{"n": [1, {"answer": "no\"pe"}], "why": "Ten {", "answer": "Five days.", "citations": [{"passage": 1, "quote": "It ends on 31 March."}]}`}}, "Five days.", 0},
+	} {
+		for _, p := range []llm.Provider{
+			provider(t, newScriptedOpenAI(t, c.turns...), llm.OpenAIOptions{}),
+			newScriptedAnthropic(t, c.turns...).provider(t, llm.AnthropicOptions{}),
+		} {
+			reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+			got, restarts := e.text()
+			if reply.Error != nil || reply.Text != c.want || got != c.want || restarts != c.restarts {
+				t.Errorf("%s: %s: got %+v, heard %q, %d restarts", c.name, p.Name(), reply, got, restarts)
+			}
+		}
+	}
+}
+
+func TestWhatCannotStreamSaysItAtOnce(t *testing.T) {
+	said := llm.Completion{Text: "Five days.", Quotes: []wire.Quote{{End: 5}}}
+	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{liar{Completion: said}}}, request(leave))
+	if text, restarts := e.text(); reply.Error != nil || text != "Five days." || restarts != 0 || len(e.heard) != 1 {
+		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	}
+	// Another provider begins anew.
+	half := provider(t, newScriptedOpenAI(t, turn{content: `{"answer": "Thirty d`, broken: true}), llm.OpenAIOptions{})
+	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{half, liar{Completion: said}}, Fallback: []string{"liar"}}, request(leave))
+	if text, restarts := e.text(); reply.Error != nil || reply.Usage.Provider != "liar" || text != "Five days." || restarts != 3 {
+		t.Errorf("got %+v, heard %q, %d restarts", reply, text, restarts)
+	}
+	// A judgement is nothing to read.
+	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}}, tasked(wire.TaskFilter))
+	if reply.Error != nil || len(e.heard) != 0 {
+		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	}
+}
+
+// repeating is a ledger that has every reply already.
+type repeating struct{ reply wire.LLMReply }
+
+func (b repeating) Once(context.Context, llm.Call, func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+	return b.reply, nil
+}
+
+func TestARepeatedStepIsSaidAtOnce(t *testing.T) {
+	kept := repeating{wire.LLMReply{Text: "Five days.", Supported: true, Repeated: true}}
+	reply, e := streamed(t, llm.Options{Ledger: kept, Providers: []llm.Provider{liar{}}}, request(leave))
+	if text, _ := e.text(); !reply.Repeated || text != "Five days." || len(e.heard) != 1 {
+		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	}
+}
+
+func TestStreamsGoToInboxesAlone(t *testing.T) {
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{liar{}}, Deltas: &ears{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"sluice.events.x", "_INBOX.", "_INBOX.*", "_INBOX.a.>", "_INBOX.a b", "_INBOX.a\r\nPUB x", "_INBOX..a", "_INBOX.a.", "_INBOX." + strings.Repeat("a", 300)} {
+		r := request(leave)
+		r.Stream = subject
+		if reply := g.Complete(t.Context(), r); reply.Error == nil || reply.Error.Field != "stream" {
+			t.Errorf("%q: got %+v", subject, reply)
+		}
+	}
+}
+
+// Whatever the answer is and wherever the pieces are cut, what is heard is the
+// answer.
+func TestAnyAnswerIsHeardWhole(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		answer := "x" + rapid.String().Draw(rt, "answer") + "x"
+		encoded, err := json.Marshal(map[string]any{"answer": answer, "citations": []any{}})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if rapid.Bool().Draw(rt, "ascii") {
+			encoded = escaped(encoded)
+		}
+		var got strings.Builder
+		say := llm.HearAnswer(func(s string) { got.WriteString(s) })
+		for len(encoded) > 0 {
+			n := rapid.IntRange(1, len(encoded)).Draw(rt, "cut")
+			say(string(encoded[:n]))
+			encoded = encoded[n:]
+		}
+		if want := text.Clean(answer); text.Clean(got.String()) != want {
+			rt.Fatalf("heard %q, want %q", got.String(), want)
+		}
+	})
+}
+
+// escaped is JSON with an escape for each character that is not ASCII.
+func escaped(data []byte) []byte {
+	var b strings.Builder
+	for _, r := range string(data) {
+		if r < 0x80 {
+			b.WriteRune(r)
+			continue
+		}
+		for _, u := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, u)
+		}
+	}
+	return []byte(b.String())
+}
+
+func TestFailuresAreNotStreamed(t *testing.T) {
+	p := provider(t, newScriptedOpenAI(t, turn{status: http.StatusUnauthorized}), llm.OpenAIOptions{})
+	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, request(leave))
+	if reply.Error == nil || len(e.heard) != 0 {
+		t.Errorf("got %+v, heard %+v", reply, e.heard)
+	}
+}
