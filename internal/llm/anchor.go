@@ -97,11 +97,11 @@ func fold(s string) (string, []int) {
 // findSentence returns the sentence of passage that shares most words with
 // quote.
 func findSentence(passage, quote string) (start, end int, ok bool) {
-	want := terms(quote)
+	want := text.ContentWords(quote)
 	best := 0.0
 	for _, r := range text.Sentences(passage) {
 		r = trim(passage, r)
-		if o := overlap(want, terms(r.Of(passage))); o >= minOverlap && o > best {
+		if o := overlap(want, text.ContentWords(r.Of(passage))); o >= minOverlap && o > best {
 			best, start, end, ok = o, r.Start, r.End, true
 		}
 	}

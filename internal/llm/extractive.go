@@ -78,6 +78,10 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 		return Completion{Model: "none", Text: r.Question}, nil
 	case r.Task.Judges():
 		return p.judge(ctx, r)
+	case r.Task == wire.TaskFeedback:
+		return p.feedback(ctx, r)
+	case r.Task == wire.TaskBackground:
+		return p.background()
 	}
 	if p.reader == nil {
 		return p.quote(ctx, r)
@@ -95,7 +99,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 // quote answers by the best sentences.
 func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	out := Completion{Model: "sentences"}
-	question := terms(r.Question)
+	question := text.ContentWords(r.Question)
 	found := candidates(r.Passages, question)
 	if len(found) == 0 {
 		return out, nil
@@ -140,9 +144,9 @@ func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence
 		for _, r := range text.Sentences(p.Text) {
 			r = trim(p.Text, r)
 			body := r.Of(p.Text)
-			words := terms(body)
+			words := text.ContentWords(body)
 			// The number of a heading or a list item is no word.
-			if said := terms(strings.TrimLeft(body, "0123456789.-# ")); seen[body] || len(said)-common(said, question) < newWords {
+			if said := text.ContentWords(strings.TrimLeft(body, "0123456789.-# ")); seen[body] || len(said)-common(said, question) < newWords {
 				continue
 			}
 			seen[body] = true

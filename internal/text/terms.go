@@ -1,8 +1,8 @@
-package llm
+package text
 
-// Words as the extractive provider and anchoring compare them: lower case,
-// without stop words, with the commonest English endings taken off. This is for
-// comparing a question with a handful of sentences, not for an index.
+// Words as questions, answers and quotes are compared by them: lower case, without
+// stop words, with the commonest English endings taken off. This is for comparing
+// a handful of sentences, not for an index.
 
 import (
 	"strings"
@@ -24,8 +24,9 @@ var stopWords = func() map[string]bool {
 	return out
 }()
 
-// terms is the set of content words of s.
-func terms(s string) map[string]bool {
+// ContentWords is the set of content words of s: without English stop words and
+// punctuation, in lower case, by their stems.
+func ContentWords(s string) map[string]bool {
 	out := map[string]bool{}
 	for it := words.FromString(s); it.Next(); {
 		w := strings.ToLower(it.Value())

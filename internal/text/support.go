@@ -1,0 +1,360 @@
+package text
+
+// This file says how far a quote supports a sentence, by rules and without a
+// model: what the sentence says must be in the quote, its numbers and names above
+// all, and neither may deny what the other states. It knows words, not meaning:
+// a sentence in quite other words is not found to be supported, and one that
+// turns the same words round is.
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/clipperhouse/uax29/v2/words"
+)
+
+// Support is how far a quote supports a sentence.
+type Support struct {
+	// Added is the share, in [0, 1], of the sentence's content that was not in the
+	// question and stands in the quote; 1 when there is none. Content are the words
+	// that are no stop words, numbers and names.
+	Added float64
+	// Whole is the same of all its content, where what was in the question weighs
+	// less.
+	Whole float64
+	// Words is how much content the sentence has.
+	Words int
+	// Number, Name, Negation and Opposite say what contradicts or is made up: a
+	// number or a name that the quote and its context do not have, a denial on one
+	// side alone, a word where the quote has its opposite.
+	Number, Name, Negation, Opposite bool
+}
+
+// Contradicts reports whether something in the sentence is against the quote.
+func (s Support) Contradicts() bool { return s.Number || s.Name || s.Negation || s.Opposite }
+
+// givenWeight is what a word of the question weighs in Support.Whole.
+const givenWeight = 0.35
+
+// Supported compares a sentence of an answer to question with a quote. Context is
+// what is known of where the quote stands, its title and headings: names and
+// numbers may come from there.
+func Supported(sentence, question, quote, context string) Support {
+	said, has := read(sentence), read(quote)
+	asked, around := read(question), read(context)
+	out := Support{Added: 1, Whole: 1}
+	var added, addedIn, whole, wholeIn float64
+	cased := said.cased()
+	for i, w := range said.content {
+		given := asked.holds(w) != nil
+		in := has.holds(w) != nil
+		out.Words++
+		weight := 1.0
+		if given {
+			weight = givenWeight
+		} else {
+			added++
+		}
+		near := in || around.holds(w) != nil
+		if near {
+			wholeIn += weight
+			if !given {
+				addedIn++
+			}
+		}
+		whole += weight
+		switch {
+		case near:
+		case w.number != "" && !w.loose && !given:
+			out.Number = true
+		case w.number != "" && given && (w.year() && has.otherYear(said) || said.otherCount(i, has)):
+			out.Number = true
+		case w.name && cased && !given:
+			out.Name = true
+		}
+		if !in && has.opposite(w) {
+			out.Opposite = true
+		}
+	}
+	if added > 0 {
+		out.Added = addedIn / added
+	}
+	if whole > 0 {
+		out.Whole = wholeIn / whole
+	}
+	out.Negation = said.denies(has) || has.denies(said) || 
+		len(said.negations) > 0 && len(has.negations)+len(has.soft) == 0 ||
+		len(said.negations)+len(said.soft) == 0 && said.mostlyDenied(has)
+	return out
+}
+
+// word is one content word of a text.
+type word struct {
+	stem   string
+	number string // its value, where it is one
+	loose  bool   // a number that is as often something else: one, first, second
+	name   bool   // it begins with a capital inside of a sentence
+	at     int    // its place among all words
+	clause int
+}
+
+func (w word) year() bool {
+	return len(w.number) == 4 && (w.number[0] == '1' || w.number[0] == '2')
+}
+
+// reading is a text as it is compared.
+type reading struct {
+	content []word
+	byStem  map[string]int // in content
+	numbers map[string]int
+	// negations are the places of words that deny, soft those of words that may.
+	negations, soft []word
+	capitals, inner int
+}
+
+// cased reports whether capitals tell names from other words: not in headings,
+// and not in German.
+func (r *reading) cased() bool { return r.inner > 0 && float64(r.capitals) <= 0.6*float64(r.inner) }
+
+// read takes a text apart.
+func read(s string) *reading {
+	r := &reading{byStem: map[string]int{}, numbers: map[string]int{}}
+	at, clause, initial := 0, 0, true
+	it := words.FromString(strings.ReplaceAll(s, "’", "'"))
+	for it.Next() {
+		token := it.Value()
+		lower := strings.ToLower(token)
+		if !hasLetterOrDigit(token) {
+			switch {
+			case strings.ContainsAny(token, ".!?\n"):
+				initial = true
+				clause++
+			case strings.ContainsAny(token, ",;:()—–"):
+				clause++
+			case token == "%":
+				r.add(word{stem: "percent", at: at, clause: clause})
+			}
+			continue
+		}
+		at++
+		if lower == "but" || lower == "although" || lower == "though" || lower == "whereas" || lower == "while" {
+			clause++
+		}
+		w := word{at: at, clause: clause}
+		if negations[lower] || strings.HasSuffix(lower, "n't") {
+			r.negations = append(r.negations, w)
+			continue
+		}
+		if denials[lower] {
+			r.soft = append(r.soft, w)
+		}
+		first, _ := utf8.DecodeRuneInString(token)
+		capital := unicode.IsUpper(first)
+		if !initial {
+			r.inner++
+			if capital {
+				r.capitals++
+			}
+		}
+		value, unit, loose := numberOf(lower)
+		if value == "" && stopWords[lower] {
+			initial = false
+			continue
+		}
+		w.stem, w.number, w.loose = stem(lower), value, loose
+		w.name = capital && !initial && value == ""
+		initial = false
+		r.add(w)
+		if unit != "" {
+			r.add(word{stem: stem(unit), at: at, clause: clause})
+		}
+	}
+	return r
+}
+
+// add takes a word in; a number joins the number before it ("5 million").
+func (r *reading) add(w word) {
+	if w.number != "" && len(r.content) > 0 {
+		if last := &r.content[len(r.content)-1]; last.number != "" && last.at == w.at-1 && last.clause == w.clause {
+			if joined, ok := joinNumbers(last.number, w.number); ok {
+				last.number, last.loose, last.at = joined, false, w.at
+				r.numbers[joined] = len(r.content) - 1
+				return
+			}
+		}
+	}
+	if w.number != "" {
+		r.numbers[w.number] = len(r.content)
+	}
+	if _, ok := r.byStem[w.stem]; !ok {
+		r.byStem[w.stem] = len(r.content)
+	}
+	r.content = append(r.content, w)
+}
+
+// holds finds a word in a text: as the same number, by its stem, or by a stem that
+// begins alike ("invent", "invention").
+func (r *reading) holds(w word) *word {
+	if w.number != "" {
+		if i, ok := r.numbers[w.number]; ok {
+			return &r.content[i]
+		}
+		if !w.loose {
+			return nil
+		}
+	}
+	if i, ok := r.byStem[w.stem]; ok {
+		return &r.content[i]
+	}
+	if len(w.stem) < alikeAt {
+		return nil
+	}
+	for i := range r.content {
+		if p := &r.content[i]; p.number == "" && alike(p.stem, w.stem) {
+			return p
+		}
+	}
+	return nil
+}
+
+// alikeAt is the least number of bytes that stems of words of one family share.
+const alikeAt = 4
+
+func alike(a, b string) bool {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n >= alikeAt && 3*n >= 2*max(len(a), len(b))
+}
+
+// otherYear reports whether r names a year that other does not.
+func (r *reading) otherYear(other *reading) bool {
+	for value, i := range r.numbers {
+		if _, ok := other.numbers[value]; !ok && r.content[i].year() {
+			return true
+		}
+	}
+	return false
+}
+
+// otherCount reports whether other has, beside a word that stands beside number i of
+// r, a number that r does not have: "6 teams" where r says "5 teams".
+func (r *reading) otherCount(i int, other *reading) bool {
+	beside := func(r *reading, i int) []word {
+		out := r.content[max(i-1, 0):min(i+2, len(r.content))]
+		return slices.DeleteFunc(slices.Clone(out), func(w word) bool { return w.number != "" || w.clause != r.content[i].clause })
+	}
+	near := beside(r, i)
+	for value, at := range other.numbers {
+		if _, ok := r.numbers[value]; ok || other.content[at].loose {
+			continue
+		}
+		for _, w := range beside(other, at) {
+			if slices.ContainsFunc(near, func(o word) bool { return o.stem == w.stem }) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// opposite reports whether a text has the opposite of a word.
+func (r *reading) opposite(w word) bool {
+	for _, o := range opposites[w.stem] {
+		if _, ok := r.byStem[o]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// reach is how many words behind a negation it denies, at most.
+const reach = 5
+
+// denies reports whether r denies something that other states: the first content
+// words behind one of its negations, in the same clause, stand in other, and other
+// has no negation near them.
+func (r *reading) denies(other *reading) bool {
+	for _, n := range r.negations {
+		found := 0
+		for i := range r.content {
+			w := &r.content[i]
+			if w.at <= n.at || w.at > n.at+reach || w.clause != n.clause {
+				continue
+			}
+			if found++; found > 2 {
+				break
+			}
+			there := other.holds(*w)
+			if there == nil {
+				continue
+			}
+			if !other.negated(there) {
+				return true
+			}
+			break
+		}
+	}
+	return false
+}
+
+// mostlyDenied reports whether most of what r and a quote share stands in one
+// clause of the quote that has a negation, behind it.
+func (r *reading) mostlyDenied(quote *reading) bool {
+	for _, n := range quote.negations {
+		shared, behind := 0, 0
+		for i := range r.content {
+			w := quote.holds(r.content[i])
+			if w == nil {
+				continue
+			}
+			if shared++; w.clause == n.clause && w.at > n.at && w.at <= n.at+2*reach {
+				behind++
+			}
+		}
+		if behind > 1 && 2*behind >= shared {
+			return true
+		}
+	}
+	return false
+}
+
+// negated reports whether a negation, or what may be one, stands near a word.
+func (r *reading) negated(w *word) bool {
+	for _, list := range [][]word{r.negations, r.soft} {
+		for _, n := range list {
+			if n.at >= w.at-reach-2 && n.at <= w.at+reach {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+var (
+	// negations deny what follows.
+	negations = set(`not no never none nobody nothing nowhere neither nor cannot without
+		nicht kein keine keinen keinem keiner nie niemals ohne ne pas jamais aucun aucune sans nunca ninguna ninguno`)
+	// denials deny in some places.
+	denials = set(`lack lacks lacked lacking fail fails failed unable refuse refuses refused deny denies denied except
+		prevent prevented prohibit prohibits prohibited forbid forbids forbidden ban banned impossible absent absence free
+		hardly rarely seldom scarcely barely few little instead rather unlike stop stopped avoid avoided only until unless exclude excluded excluding
+		reject rejected illegal unlawful unknown unclear false untrue incorrect wrong non un less dis`)
+	opposites = func() map[string][]string {
+		out := map[string][]string{}
+		for _, pair := range strings.Split(`increase decrease|increase reduce|increase decline|rise fall|rise decline|grow shrink|higher lower|high low|more fewer|more less|most least|
+			before after|above below|over under|maximum minimum|allow forbid|allow prohibit|permit forbid|permit prohibit|permitted prohibited|mandatory optional|required optional|win lose|won lost|
+			gain loss|profit loss|accept reject|approve reject|open close|enable disable|include exclude|true false|legal illegal|north south|east west|northern southern|eastern western|
+			largest smallest|highest lowest|oldest youngest|longest shortest|first last|earlier later|hot cold|left right|male female|begin end|start end|buy sell|import export|
+			upper lower|majority minority|positive negative|success failure|succeed fail|agree disagree|strong weak|early late|old new|former latter|ascend descend|expand contract|
+			possible impossible|likely unlikely|safe unsafe|valid invalid|public private|external internal|input output|better worse|best worst|always never`, "|") {
+			f := strings.Fields(pair)
+			a, b := stem(f[0]), stem(f[1])
+			out[a], out[b] = append(out[a], b), append(out[b], a)
+		}
+		return out
+	}()
+)
