@@ -15,7 +15,7 @@ import (
 // expansionFloor is what a container may expand to whatever the ratio.
 const expansionFloor = 10 << 20
 
-// detectZIP tells DOCX from the other formats that are zip containers, and
+// detectZIP tells the formats that are zip containers, and
 // refuses containers that expand beyond the limits.
 func detectZIP(data []byte, limits Limits) (detected, error) {
 	c, err := openContainer(data, limits)
@@ -25,14 +25,16 @@ func detectZIP(data []byte, limits Limits) (detected, error) {
 	switch {
 	case c.has("word/document.xml"), c.has("word/document2.xml"), c.has("[Content_Types].xml") && c.hasPrefix("word/"):
 		return detected{format: formatDOCX}, nil
+	case c.has("xl/workbook.bin"):
+		return detected{}, fail(schema.ReasonUnsupported, "It is an Excel workbook in the binary format. Save it as XLSX and send it again.")
 	case c.hasPrefix("xl/"):
-		return detected{}, unsupported("an Excel workbook")
+		return detected{format: formatXLSX}, nil
 	case c.hasPrefix("ppt/"):
-		return detected{}, unsupported("a PowerPoint presentation")
+		return detected{format: formatPPTX}, nil
 	case c.has("mimetype") && c.has("content.xml"):
 		return detected{}, unsupported("an OpenDocument file")
 	case c.has("META-INF/container.xml"):
-		return detected{}, unsupported("an EPUB book")
+		return detected{format: formatEPUB}, nil
 	}
 	return detected{}, unsupported("a zip archive")
 }

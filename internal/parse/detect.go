@@ -25,26 +25,26 @@ const (
 	formatDOCX     format = "docx"
 	formatCSV      format = "csv"
 	formatJSONL    format = "jsonl"
+	formatXLSX     format = "xlsx"
+	formatPPTX     format = "pptx"
+	formatEPUB     format = "epub"
+	formatEML      format = "eml"
+	formatRTF      format = "rtf"
 )
 
-const mediaDOCX = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-
-func (f format) mediaType() string {
-	switch f {
-	case formatMarkdown:
-		return "text/markdown"
-	case formatHTML:
-		return "text/html"
-	case formatPDF:
-		return "application/pdf"
-	case formatDOCX:
-		return mediaDOCX
-	case formatCSV:
-		return "text/csv"
-	case formatJSONL:
-		return "application/jsonl"
-	}
-	return "text/plain"
+var mediaTypes = map[format]string{
+	formatPlain:    "text/plain",
+	formatMarkdown: "text/markdown",
+	formatHTML:     "text/html",
+	formatPDF:      "application/pdf",
+	formatDOCX:     "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+	formatCSV:      "text/csv",
+	formatJSONL:    "application/jsonl",
+	formatXLSX:     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+	formatPPTX:     "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+	formatEPUB:     "application/epub+zip",
+	formatEML:      "message/rfc822",
+	formatRTF:      "application/rtf",
 }
 
 // detected is a file whose format is known; text formats are decoded.
@@ -72,6 +72,10 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 		return detectZIP(data, limits)
 	case bytes.HasPrefix(data, magicOLE):
 		return detected{}, detectOLE(data)
+	case bytes.HasPrefix(body, []byte(`{\rtf`)):
+		return detected{format: formatRTF}, nil
+	case mailNamed(name, mediaHint), looksMail(body):
+		return detected{format: formatEML}, nil
 	}
 	if what := binaryKind(body); what != "" {
 		return detected{}, unsupported(what)
@@ -119,15 +123,13 @@ func detectOLE(data []byte) error {
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, CSV and JSON Lines.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF, EML, CSV and JSON Lines.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats
 // whose text is not readable as it stands.
 func binaryKind(body []byte) string {
 	switch {
-	case bytes.HasPrefix(body, []byte(`{\rtf`)):
-		return "an RTF document"
 	case bytes.HasPrefix(body, []byte("%!PS")):
 		return "a PostScript document"
 	case bytes.HasPrefix(body, []byte("\x7fELF")), bytes.HasPrefix(body, []byte("MZ")) && bytes.IndexByte(body[:min(len(body), 512)], 0) >= 0:
@@ -159,6 +161,12 @@ func binaryKind(body []byte) string {
 		return "a program"
 	}
 	return ""
+}
+
+// mailNamed reports whether the sender says that it is an e-mail.
+func mailNamed(name, mediaHint string) bool {
+	media, _, err := mime.ParseMediaType(mediaHint)
+	return err == nil && media == "message/rfc822" || strings.EqualFold(path.Ext(name), ".eml")
 }
 
 // control reports a character that text does not have and a binary file has soon.

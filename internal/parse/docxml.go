@@ -1,6 +1,6 @@
 package parse
 
-// WordprocessingML as a tree of the elements that carry text. Elements of other
+// OOXML as a tree of the elements that carry text. Elements of other
 // vocabularies, and what a reader of the document doesn't see, are left out
 // while reading.
 
@@ -73,14 +73,18 @@ var skipped = map[string]bool{
 	"rPrChange": true, "pPrChange": true, "sectPr": true, "tblPrChange": true, "tcPrChange": true, "trPrChange": true,
 }
 
-// named returns an element's name here: Word's own plain, math text as "m:t",
-// the rest marked foreign, so that a drawing's "t" isn't taken for text.
+// named returns an element's name here: Word's own plain, math text as "m:t", a
+// drawing's as "a:t", a presentation's with "p:", the rest marked foreign.
 func named(n xml.Name) string {
 	switch {
 	case strings.Contains(n.Space, "wordprocessingml"):
 		return n.Local
 	case strings.HasSuffix(n.Space, "/math"):
 		return "m:" + n.Local
+	case strings.HasSuffix(n.Space, "/drawingml/2006/main"), strings.HasSuffix(n.Space, "/drawingml/main"): // the latter of strict files
+		return "a:" + n.Local
+	case strings.HasSuffix(n.Space, "/presentationml/2006/main"), strings.HasSuffix(n.Space, "/presentationml/main"):
+		return "p:" + n.Local
 	}
 	return "x:" + n.Local
 }
@@ -130,7 +134,7 @@ func readXML(d *document, c *container, name string) (*element, error) {
 			depth--
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
-			if top.name == "t" || top.name == "m:t" || top.name == "x:title" {
+			if top.name == "t" || top.name == "m:t" || top.name == "a:t" || top.name == "x:title" {
 				top.text += string(t)
 			}
 		}

@@ -1,5 +1,6 @@
 // Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
-// with page numbers, DOCX, CSV and JSON Lines. The format is found from the
+// with page numbers, DOCX, XLSX, PPTX, EPUB, RTF, e-mails with their attachments,
+// CSV and JSON Lines. The format is found from the
 // content; a name only decides between formats that have no mark of their own.
 //
 // Files come from strangers. Parse keeps to Limits and never panics on its own,
@@ -20,14 +21,14 @@ import (
 // Limits bounds what one file may cost. A zero field means its default.
 type Limits struct {
 	Bytes         int64         `json:"bytes"`          // of the file; 100 MB
-	Pages         int           `json:"pages"`          // of a PDF; 5,000
+	Pages         int           `json:"pages"`          // of a PDF, or slides; 5,000
 	TextBytes     int           `json:"text_bytes"`     // of the text found; 20 MB
 	Nesting       int           `json:"nesting"`        // of elements, lists, quotes and JSON values; 200
-	Entries       int           `json:"entries"`        // in a zip container; 10,000
+	Entries       int           `json:"entries"`        // in a zip container, or parts of an e-mail; 10,000
 	ExpandedBytes int64         `json:"expanded_bytes"` // of a container's contents; 500 MB
 	Expansion     int           `json:"expansion"`      // contents to container, from 10 MB of contents on; 200
-	Rows          int           `json:"rows"`           // of a CSV file or lines of a JSON Lines file; 1,000,000
-	Cells         int           `json:"cells"`          // of a CSV row; 2,000
+	Rows          int           `json:"rows"`           // of a CSV file, a workbook, a table, or lines of a JSON Lines file; 1,000,000
+	Cells         int           `json:"cells"`          // of a row; 2,000
 	LineBytes     int           `json:"line_bytes"`     // of a CSV cell or a JSON Lines line; 8 MB
 	Time          time.Duration `json:"time"`           // 60 s
 }
@@ -152,13 +153,23 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		return schema.Parsed{}, err
 	}
 	d := &document{ctx: ctx, limits: limits}
-	d.out.MediaType = file.format.mediaType()
+	d.out.MediaType = mediaTypes[file.format]
 	d.out.Warnings = file.warnings
 	switch file.format {
 	case formatPDF:
 		err = parsePDF(d, data)
 	case formatDOCX:
 		err = parseDOCX(d, data)
+	case formatXLSX:
+		err = parseXLSX(d, data)
+	case formatPPTX:
+		err = parsePPTX(d, data)
+	case formatEPUB:
+		err = parseEPUB(d, data)
+	case formatEML:
+		err = parseEML(d, data)
+	case formatRTF:
+		err = parseRTF(d, data)
 	case formatHTML:
 		err = parseHTML(d, file.text)
 	case formatMarkdown:
