@@ -85,13 +85,27 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *voice) (C
 			out.Scores, ok = parseScores(content, len(r.Passages), r.Task == wire.TaskFilter)
 			return ok
 		})
+	case r.Task == wire.TaskFeedback:
+		return out, d.converse(ctx, r, "feedback", nil, &out, func(content string) (ok bool) {
+			out.Feedback, ok = parseFeedback(content)
+			return ok
+		})
+	case r.Task == wire.TaskBackground:
+		return out, d.converse(ctx, r, "background", nil, &out, func(content string) (ok bool) {
+			out.Text, ok = parseBackground(content)
+			return ok
+		})
 	case r.Task == wire.TaskRewrite:
 		return out, d.converse(ctx, r, "rewrite", nil, &out, func(content string) (ok bool) {
 			out.Text, ok = parseRewrite(content)
 			return ok
 		})
 	}
-	err := d.converse(ctx, r, "answer", v, &out, func(content string) bool { return readAnswer(content, r, &out) })
+	name := "answer"
+	if r.Prompt != "" && len(r.Choices) == 0 { // a choice needs no explaining
+		name = r.Prompt
+	}
+	err := d.converse(ctx, r, name, v, &out, func(content string) bool { return readAnswer(content, r, &out) })
 	return out, err
 }
 

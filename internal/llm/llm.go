@@ -47,6 +47,7 @@ type Completion struct {
 	Sentences    []wire.ReplySentence // of Text, where the provider knows which quote proves which
 	Choice       int                  // of the request's, from 1; 0: none
 	Scores       []float64            // of each passage, where the task judges
+	Feedback     *wire.Feedback       // of an answer
 	InputTokens  int
 	OutputTokens int
 }
@@ -191,9 +192,9 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
-	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && !r.Task.Judges():
+	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && !r.Task.Judges():
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
-	case r.Step.Step == "" || r.Step.Question == uuid.Nil && r.Task == wire.TaskAnswer:
+	case r.Step.Step == "" || r.Step.Question == uuid.Nil && (r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground):
 		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")
@@ -201,10 +202,10 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), minChoices, maxChoices)
 	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
 		return nil, schema.Invalid("choices", "one is empty")
-	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite:
+	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground:
 		return nil, schema.Invalid("passages", "are missing")
 	}
-	return chain, nil
+	return chain, checkJudged(r)
 }
 
 // hash identifies what is asked, whoever asks it and until when. Headings follow
@@ -222,7 +223,8 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Passages []wire.LLMPassage
 		Choices  []string `json:",omitempty"`
 		Answer   string   `json:",omitempty"`
-	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer})
+		Prompt   string   `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
@@ -233,7 +235,13 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 // provider promises.
 func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply) error {
 	reply.Quotes = nil
-	if r.Task == wire.TaskRewrite {
+	switch r.Task {
+	case wire.TaskFeedback:
+		return checkFeedback(p, c, reply)
+	case wire.TaskBackground:
+		checkBackground(reply)
+		return nil
+	case wire.TaskRewrite:
 		if reply.Text = strings.Join(strings.Fields(reply.Text), " "); reply.Text == "" {
 			return fmt.Errorf("provider %s made no other words of the question", p.Name())
 		}

@@ -73,6 +73,9 @@ type LLMRequest struct {
 	Choices []string `json:"choices,omitempty"`
 	// Answer is what TaskFeedback judges.
 	Answer string `json:"answer,omitempty"`
+	// Prompt asks for an answer in another way: "explain" has it explained. Empty:
+	// the usual way.
+	Prompt string `json:"prompt,omitempty"`
 	// Stream is the subject to which the gateway sends the answer's text while it
 	// is made, as LLMDelta; empty: nowhere. What counts is the reply: only that has
 	// been checked.

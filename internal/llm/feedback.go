@@ -1,0 +1,145 @@
+package llm
+
+// The tasks "feedback", which judges an answer that was made from passages (SAGE,
+// section VI-A), and "background", which answers from what a model knows itself
+// (FIT-RAG, section 4.5): how replies are read, and what is kept of them.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// PromptExplain is the prompt that has an answer explained (FIT-RAG).
+const PromptExplain = "explain"
+
+// checkJudged says what a request of one of the two tasks lacks.
+func checkJudged(r wire.LLMRequest) error {
+	switch {
+	case r.Task == wire.TaskFeedback && strings.TrimSpace(r.Answer) == "":
+		return schema.Invalid("answer", "is missing: feedback judges one")
+	case r.Task != wire.TaskFeedback && r.Answer != "":
+		return schema.Invalid("answer", "is for feedback only")
+	case r.Prompt != "" && (r.Prompt != PromptExplain || r.Task != wire.TaskAnswer):
+		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s", r.Prompt, r.Task, PromptExplain)
+	}
+	return nil
+}
+
+// parseFeedback reads a score from 1 to 10 and an adjustment of 1 or -1.
+func parseFeedback(content string) (*wire.Feedback, bool) {
+	var reply struct {
+		Score  number `json:"score"`
+		Adjust number `json:"adjust"`
+	}
+	if !parseObject(content, &reply) {
+		return nil, false
+	}
+	f := &wire.Feedback{Score: int(reply.Score), Adjust: int(reply.Adjust)}
+	return f, validFeedback(f)
+}
+
+func validFeedback(f *wire.Feedback) bool {
+	return f != nil && f.Score >= 1 && f.Score <= 10 && (f.Adjust == 1 || f.Adjust == -1)
+}
+
+// parseBackground reads an answer from a model's own knowledge; the passage that
+// the model wrote down first has served its purpose. No answer is one too.
+func parseBackground(content string) (answer string, ok bool) {
+	var reply struct {
+		Answer *string `json:"answer"`
+	}
+	if !parseObject(content, &reply) || reply.Answer == nil {
+		return "", false
+	}
+	answer, _ = withoutMarks(text.Clean(*reply.Answer))
+	return answer, true
+}
+
+// checkFeedback keeps the judgement of an answer.
+func checkFeedback(p Provider, c Completion, reply *wire.LLMReply) error {
+	reply.Text = ""
+	if !validFeedback(c.Feedback) {
+		return fmt.Errorf("provider %s judged the answer by %+v", p.Name(), c.Feedback)
+	}
+	reply.Feedback = c.Feedback
+	return nil
+}
+
+// checkBackground keeps an answer that no document proves: it is supported by none,
+// and has no links. One that the model does not know is empty.
+func checkBackground(reply *wire.LLMReply) {
+	reply.Text = strings.TrimSpace(harmless(reply.Text, nil))
+}
+
+// background refuses: a provider without a language model knows nothing by itself.
+func (p *Extractive) background() (Completion, error) {
+	return Completion{}, &schema.RemoteError{Code: schema.CodeInvalid, Field: "task",
+		Message: "the provider extractive knows nothing by itself, so it answers from passages only"}
+}
+
+// feedback judges an answer by the pair model's has_answer: how sure it is that the
+// passages hold an answer, and that the answer's own sentences do. The score is the
+// mean of both chances, from 1 to 10. More passages are asked for when none holds an
+// answer; fewer when over half of them hold none.
+func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+	var info wire.ModelInfo
+	if p.reader != nil {
+		var err error
+		if info, err = p.reader.Info(ctx); err != nil {
+			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
+		}
+	}
+	if !slices.Contains(info.Operations, wire.OpScore) {
+		return Completion{}, &schema.RemoteError{Code: schema.CodeUnavailable,
+			Message: "nothing judges answers here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+	}
+	read := slices.Clone(r.Passages)
+	refused := strings.TrimSpace(r.Answer) == schema.NoAnswer
+	if !refused {
+		read = append(read, wire.LLMPassage{Text: r.Answer})
+	}
+	stretches := stretchesOf(read)
+	out := Completion{}
+	texts := inputs(r.Question, stretches, &out)
+	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
+	if err != nil {
+		return Completion{}, fmt.Errorf("judge an answer: %w", err)
+	}
+	if len(scores) != len(texts) {
+		return Completion{}, fmt.Errorf("judge an answer: the model server gave %d scores for %d texts", len(scores), len(texts))
+	}
+	out.Model = "reader/" + model
+	best := make([]float64, len(read))
+	for i := range best {
+		best[i] = math.Inf(-1)
+	}
+	for i, s := range stretches {
+		if x := float64(scores[i].HasAnswer); !math.IsNaN(x) {
+			best[s.passage] = max(best[s.passage], x)
+		}
+	}
+	own := 0.0
+	if !refused {
+		own = probability(best[len(r.Passages)])
+	}
+	best = best[:len(r.Passages)]
+	holding := 0
+	for _, x := range best {
+		if x >= answerable(info) {
+			holding++
+		}
+	}
+	adjust := 1
+	if holding > 0 && 2*holding < len(best) {
+		adjust = -1
+	}
+	out.Feedback = &wire.Feedback{Score: 1 + int(math.Round(9*(probability(slices.Max(best))+own)/2)), Adjust: adjust}
+	return out, nil
+}
