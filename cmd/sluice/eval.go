@@ -2,24 +2,17 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/evaluate"
 	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/api"
 )
 
 // evalCommand measures plans on datasets, through the public API.
@@ -37,11 +30,13 @@ type evalCommand struct {
 	K        []int    `short:"k" sep:"," help:"More cutoffs k for the figures beside those always given."`
 	Language string   `default:"en" help:"Language of the documents."`
 
-	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity or sentences, and settings."`
-}
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages, for all plans: segmenter, similarity or sentences, and settings; when left out what each plan is meant for, else the segmenter."`
 
-// curationStuck is after how long without progress curation is given up.
-const curationStuck = 5 * time.Minute
+	Answers   bool    `help:"Have every question answered too, and measure the answers."`
+	PriceIn   float64 `default:"10" placeholder:"DOLLARS" help:"Price of a million input tokens, for answers that do not state their cost."`
+	PriceOut  float64 `default:"30" placeholder:"DOLLARS" help:"Price of a million output tokens, likewise."`
+	Questions string  `placeholder:"FILE" help:"Write the figures of every question under every plan, one line of JSON each."`
+}
 
 // cleaning is how long the end may take after a Ctrl-C.
 const cleaning = time.Minute
@@ -50,14 +45,12 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if len(c.Plan) == 0 {
 		c.Plan = []string{""}
 	}
-	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.Parallel, Cutoffs: c.K}
-	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML)); err != nil {
+	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.Parallel, Cutoffs: c.K,
+		Prices: evaluate.Prices{Input: c.PriceIn, Output: c.PriceOut}}
+	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML), writable("questions", c.Questions)); err != nil {
 		return err
 	}
-	segmentation, err := schema.ParseSegmentation(c.Segmentation)
-	if err == nil {
-		segmentation, err = segmentation.Complete()
-	}
+	segmentation, err := c.segmentation()
 	if err != nil {
 		return err
 	}
@@ -74,8 +67,24 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, stop()) }()
 	return c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
 		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options, segmentation: segmentation}
+		if c.Answers {
+			e.options.Answerer = e
+		}
 		return e.run(ctx)
 	})
+}
+
+// segmentation is the one that is named for all plans, with every setting; the zero
+// value when none is.
+func (c *evalCommand) segmentation() (schema.Segmentation, error) {
+	if c.Segmentation == "" {
+		return schema.Segmentation{}, nil
+	}
+	s, err := schema.ParseSegmentation(c.Segmentation)
+	if err != nil {
+		return s, err
+	}
+	return s.Complete()
 }
 
 // measure evaluates the datasets, each with one. Files have what is done after
@@ -123,177 +132,23 @@ func writable(flag, path string) error {
 	return nil
 }
 
-// evaluation is one dataset's.
-type evaluation struct {
-	*evalCommand
-	client     *apiclient.Client
-	dataset    *evaluate.Dataset
-	options    evaluate.Options
-	collection string
-
-	segmentation schema.Segmentation // complete
-}
-
-var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
-
-// run ingests the dataset, asks its questions, and removes what it made.
-func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
-	made, err := e.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if made && !e.Keep {
-		defer func() {
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
-			defer cancel()
-			if gone := e.client.DeleteCollection(ctx, e.collection); gone != nil {
-				err = errors.Join(err, fmt.Errorf("delete collection %s: %w", e.collection, gone))
-			}
-		}()
-	}
-	if err := e.plans(ctx); err != nil {
-		return nil, err
-	}
-	failed, err := e.ingest(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := e.curated(ctx); err != nil {
-		return nil, err
-	}
-	bar := newCounter(os.Stderr, e.dataset.Name+" questions")
-	defer bar.end()
-	e.options.Progress = bar.show
-	results, err := evaluate.Run(ctx, e.dataset, e, e.options)
-	if err != nil {
-		return nil, err
-	}
-	results.Failed, results.Segmentation = failed, e.segmentation.String()
-	return results, nil
-}
-
-// open finds the collection that an earlier run kept, or makes one. A kept one is
-// named after the folder, its content and how it is cut; one that goes again has a
-// name that no other run uses.
-func (e *evaluation) open(ctx context.Context) (made bool, err error) {
-	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
-	e.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
-	usual, err := schema.Segmentation{}.Complete()
-	if err != nil {
-		return false, err
-	}
-	if e.segmentation != usual {
-		sum := sha256.Sum256([]byte(e.segmentation.String()))
-		e.collection += fmt.Sprintf("-%s-%x", e.segmentation.By, sum[:4])
-	}
-	have, err := e.client.Collection(ctx, e.collection)
-	if err == nil && have.Segmentation != e.segmentation {
-		return false, schema.Invalid("segmentation", "collection %s was rebuilt since it was kept, with %s: delete it", e.collection, have.Segmentation)
-	}
-	if !apiclient.IsStatus(err, http.StatusNotFound) {
-		return false, err
-	}
-	if !e.Keep {
-		e.collection += "-" + uuid.NewString()[:8]
-	}
-	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: e.collection, Language: e.Language, Segmentation: &e.segmentation,
-		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
-	if e.Keep && apiclient.IsStatus(err, http.StatusConflict) {
-		return false, nil // another run has just made it
-	}
-	return true, err
-}
-
-// plans tries every plan, so that a wrong name is told before the ingestion, and
-// learns what the default one is called.
-func (e *evaluation) plans(ctx context.Context) error {
-	names := make([]string, len(e.options.Plans))
-	for i, plan := range e.options.Plans {
-		found, err := e.Search(ctx, plan, e.dataset.Queries[0].Text, 1, 0)
-		if err != nil {
-			return fmt.Errorf("plan %q: %w", plan, err)
-		}
-		names[i] = found.Plan
-	}
-	e.options.Plans = names
-	return e.options.Check() // the default plan may have been named too
-}
-
-// ingest puts the documents in and returns how many failed.
-func (e *evaluation) ingest(ctx context.Context) (failed int, err error) {
-	begin := time.Now()
-	run := &ingestion{ingestCommand: &ingestCommand{Paths: []string{e.dataset.Dir}, Collection: e.collection, Language: e.Language, Wait: true, Parallel: 4},
-		client: e.client, sent: map[string]bool{}, progress: newProgress(os.Stderr, false)}
-	err = run.upload(ctx, schema.Attributes{})
-	if err == nil {
-		err = run.wait(ctx)
-	}
-	run.progress.end()
-	if err != nil {
-		return 0, err
-	}
-	s := run.summary
-	if s.Uploaded == 0 {
-		fmt.Fprintf(os.Stderr, "%s: %d documents are there from an earlier run\n", e.dataset.Name, s.Unchanged)
-	} else {
-		fmt.Fprintf(os.Stderr, "%s: %d documents ingested in %.0f s (%.0f a second), %d there already\n", e.dataset.Name, s.Uploaded,
-			time.Since(begin).Seconds(), float64(s.Uploaded)/time.Since(begin).Seconds(), s.Unchanged)
-	}
-	for i, f := range s.Failures {
-		if i == 10 {
-			fmt.Fprintf(os.Stderr, "  and %d more\n", len(s.Failures)-i)
-			break
-		}
-		fmt.Fprintf(os.Stderr, "  failed  %s  %s: %s\n", printable(f.Document), f.Code, printable(f.Message))
-	}
-	return s.Failed, nil
-}
-
-// curated waits until the documents are in clusters. They are found before, each
-// section as a cluster of its own, and that is not what is to be measured.
-func (e *evaluation) curated(ctx context.Context) error {
-	bar := newCounter(os.Stderr, e.dataset.Name+" curated")
-	defer bar.end()
-	least, since := int64(-1), time.Now()
-	for pause := 50 * time.Millisecond; ; pause = min(pause*3/2, time.Second) {
-		c, err := e.client.Collection(ctx, e.collection)
-		if err != nil {
-			return err
-		}
-		switch {
-		case c.Uncurated == 0:
-			return nil
-		case least < 0 || c.Uncurated < least:
-			least, since = c.Uncurated, time.Now()
-		case time.Since(since) > curationStuck:
-			return fmt.Errorf("%d documents are not clustered, and none was for %s: see the server's log", c.Uncurated, curationStuck)
-		}
-		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-	}
-}
-
-// Search implements evaluate.Searcher.
-func (e *evaluation) Search(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.collection, Query: question, Plan: plan, Documents: depth, K: passages})
-	if err != nil {
-		return evaluate.Found{}, err
-	}
-	out := evaluate.Found{Plan: found.Plan, Passages: found.Passages, Context: found.Context, Stages: found.Trace, Millis: found.Millis}
-	for _, d := range found.Documents {
-		out.Documents = append(out.Documents, d.Document)
-	}
-	return out, nil
-}
-
 // report writes the files.
 func (c *evalCommand) report(done []*evaluate.Results, summaries []evaluate.Summary) error {
 	if c.JSON != "" && c.JSON != "-" {
 		if err := c.writeJSON(summaries); err != nil {
+			return err
+		}
+	}
+	if c.Questions != "" {
+		err := write(c.Questions, func(w io.Writer) error {
+			for _, r := range done {
+				if err := r.WriteQuestions(w); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
 	}

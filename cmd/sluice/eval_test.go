@@ -8,12 +8,14 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/evaluate"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
 )
 
 // emptyHanded finds nothing.
@@ -75,7 +77,7 @@ func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 	for keep, want := range map[bool]bool{true: true, false: false} {
 		e := &evaluation{evalCommand: &evalCommand{Keep: keep, Language: "en"}, client: client,
 			dataset: &evaluate.Dataset{Name: "tiny", Hash: strings.Repeat("0", 64)}}
-		made, err := e.open(t.Context())
+		made, err := e.open(t.Context(), &ground{})
 		if (err == nil) != want || made && err == nil {
 			t.Errorf("keep %v: made %v, %v", keep, made, err)
 		}
@@ -103,13 +105,13 @@ func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &evaluation{evalCommand: &evalCommand{Keep: true, Language: "en"}, client: client, segmentation: given,
+		e := &evaluation{evalCommand: &evalCommand{Keep: true, Language: "en"}, client: client,
 			dataset: &evaluate.Dataset{Name: "tiny", Hash: strings.Repeat("0", 64)}}
 		if kept == (schema.Segmentation{}) {
 			kept = given
 			defer func() { kept = schema.Segmentation{} }()
 		}
-		_, err = e.open(t.Context())
+		_, err = e.open(t.Context(), &ground{segmentation: given})
 		return err
 	}
 	for _, by := range []string{"", "segmenter", "similarity", "similarity,threshold=0.5", "sentences"} {
@@ -123,5 +125,48 @@ func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 	kept = schema.Segmentation{By: schema.BySentences, Sentences: 5, MaxTokens: 400}
 	if err := open("sentences"); err == nil || !strings.Contains(err.Error(), "sentences=5") {
 		t.Errorf("a collection that was rebuilt: %v", err)
+	}
+}
+
+// TestEachPlanSearchesDocumentsCutForIt: plans that are meant for the same segmentation share a collection; a wrong
+// name is told with those that there are; --segmentation is all plans'.
+func TestEachPlanSearchesDocumentsCutForIt(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = json.NewEncoder(w).Encode(api.Page[schema.Plan]{Items: []schema.Plan{
+			{Name: "usual", Default: true}, {Name: "other"},
+			{Name: "pairs", Segmentation: &schema.Segmentation{By: schema.BySentences}},
+		}})
+	}))
+	defer server.Close()
+	client, err := apiclient.New(server.URL, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plans := func(segmentation string, names ...string) (*evaluation, []*ground, error) {
+		c := &evalCommand{Segmentation: segmentation}
+		s, err := c.segmentation()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &evaluation{evalCommand: c, client: client, segmentation: s, options: evaluate.Options{Plans: names, Parallel: 1}}
+		grounds, err := e.plans(t.Context())
+		return e, grounds, err
+	}
+	e, grounds, err := plans("", "", "pairs", "other")
+	if err != nil || len(grounds) != 2 || e.grounds["usual"] != grounds[0] || e.grounds["other"] != grounds[0] || e.grounds["pairs"] != grounds[1] ||
+		grounds[0].segmentation.By != schema.BySegmenter || grounds[1].segmentation.Sentences != schema.ChunkSentences {
+		t.Errorf("grounds are %+v, %v", e.grounds, err)
+	}
+	if want := []string{"usual", "pairs", "other"}; !slices.Equal(e.options.Plans, want) {
+		t.Errorf("plans are %q, not %q", e.options.Plans, want)
+	}
+	if e, grounds, err := plans("sentences,sentences=3", "usual", "pairs"); err != nil || len(grounds) != 1 || e.grounds["usual"].segmentation.Sentences != 3 {
+		t.Errorf("with one segmentation for all, grounds are %+v, %v", e.grounds, err)
+	}
+	if _, _, err := plans("", "paris"); err == nil || !strings.Contains(err.Error(), `"paris"`) || !strings.Contains(err.Error(), "usual, other, pairs") {
+		t.Errorf("a wrong name: %v", err)
+	}
+	if _, _, err := plans("", "", "usual"); err == nil {
+		t.Error("the default plan was taken twice")
 	}
 }

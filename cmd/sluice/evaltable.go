@@ -24,7 +24,33 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 		fmt.Fprintf(out, "; cut by %s", printable(s.Segmentation))
 	}
 	fmt.Fprint(out, "\n\n")
-	table := s.Table()
+	err := printTable(out, s.Table())
+	if answers := s.Answers(); len(answers.Columns) > 0 && err == nil {
+		fmt.Fprint(out, "\nAnswers\n\n")
+		err = printTable(out, answers)
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range s.Plans {
+		if p.Errors > 0 {
+			fmt.Fprintf(out, "\n%s: %d answers failed; they count as not given", printable(p.Plan), p.Errors)
+		}
+		if s.Segmentation == "" && p.Segmentation != "" {
+			fmt.Fprintf(out, "\n%s searched documents cut by %s", printable(p.Plan), printable(p.Segmentation))
+		}
+	}
+	if s.Prices != nil {
+		fmt.Fprintf(out, "\n$ and F1/$: at %g and %g dollars a million tokens of input and output, for the %d answers that do not state their cost", s.Prices.Input, s.Prices.Output, s.Nominal)
+	}
+	if len(s.Plans) > 1 {
+		fmt.Fprint(out, "\n* best; ~ not told apart from the best (paired bootstrap over the questions, p >= 0.05)")
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+func printTable(out io.Writer, table evaluate.Table) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "plan\t")
 	for _, c := range table.Columns {
@@ -45,11 +71,5 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 		}
 		fmt.Fprintln(w)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if len(s.Plans) > 1 {
-		fmt.Fprintln(out, "\n* best; ~ not told apart from the best (paired bootstrap over the questions, p >= 0.05)")
-	}
-	return nil
+	return w.Flush()
 }

@@ -18,27 +18,17 @@ import (
 // token.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// tokens returns the tokens of s between single spaces, one at both ends too, as
-// open-domain question answering compares answers (DPR's has_answer after SQuAD's
-// normalisation): compatibility decomposition, lower case, runs of letters,
-// marks and digits; punctuation and the articles a, an and the go. Empty: no
-// token.
-func tokens(s string) string {
+// words calls each with every word of s: runs of letters, marks and digits after
+// compatibility decomposition, in lower case. The bytes are good until each
+// returns.
+func words(s string, each func(word []byte)) {
 	if !ascii(s) {
 		s = norm.NFKD.String(s)
 	}
-	var b strings.Builder
-	b.Grow(len(s) + 2)
 	word := make([]byte, 0, 32)
 	flush := func() {
-		switch string(word) {
-		case "", "a", "an", "the":
-		default:
-			if b.Len() == 0 {
-				b.WriteByte(' ')
-			}
-			b.Write(word)
-			b.WriteByte(' ')
+		if len(word) > 0 {
+			each(word)
 		}
 		word = word[:0]
 	}
@@ -59,6 +49,27 @@ func tokens(s string) string {
 		}
 	}
 	flush()
+}
+
+// article reports an English article, which comparisons of answers leave out.
+func article(word string) bool { return word == "a" || word == "an" || word == "the" }
+
+// tokens returns the tokens of s between single spaces, one at both ends too, as
+// open-domain question answering compares answers (DPR's has_answer after SQuAD's
+// normalisation): words, without the articles a, an and the. Empty: no token.
+func tokens(s string) string {
+	var b strings.Builder
+	b.Grow(len(s) + 2)
+	words(s, func(word []byte) {
+		if article(string(word)) {
+			return
+		}
+		if b.Len() == 0 {
+			b.WriteByte(' ')
+		}
+		b.Write(word)
+		b.WriteByte(' ')
+	})
 	return b.String()
 }
 

@@ -31,6 +31,9 @@ type Dataset struct {
 	Documents int
 	Queries   []Query // in the order of queries.jsonl
 	Unjudged  int     // queries left out: nothing is relevant to them in this split
+	// Unanswerable are those of the queries left out that are marked as having no
+	// answer in the corpus. Where answers are measured they are asked too.
+	Unanswerable []Query
 }
 
 // Query is a question with what is known of its answer.
@@ -40,6 +43,9 @@ type Query struct {
 	Relevant map[string]int // grade of each relevant document, above 0
 	Answers  []string       // strings, each of which is a right answer
 	Evidence []string       // the passages of the corpus that the answer rests on
+	Choices  []string       // of a multiple-choice question
+	// Unanswerable: the corpus has no answer. The answers, if any, say that.
+	Unanswerable bool
 }
 
 // ReadDataset reads a BEIR folder; the questions are those with a relevant
@@ -63,8 +69,11 @@ func ReadDataset(dir, split string) (*Dataset, error) {
 	}
 	kept := queries[:0]
 	for _, q := range queries {
-		if len(q.Relevant) > 0 {
+		switch {
+		case len(q.Relevant) > 0:
 			kept = append(kept, q)
+		case q.Unanswerable:
+			d.Unanswerable = append(d.Unanswerable, q)
 		}
 	}
 	d.Queries, d.Unjudged = kept, len(queries)-len(kept)
@@ -184,12 +193,9 @@ func (d *Dataset) readQueries() ([]Query, error) {
 	seen := map[string]int{}
 	err = lines(path, f, func(n int, line []byte) error {
 		var raw struct {
-			ID       string `json:"_id"`
-			Text     string `json:"text"`
-			Metadata struct {
-				Answers  strs `json:"answers"`
-				Evidence strs `json:"evidence"`
-			} `json:"metadata"`
+			ID       string        `json:"_id"`
+			Text     string        `json:"text"`
+			Metadata queryMetadata `json:"metadata"`
 		}
 		if err := object(line, &raw); err != nil {
 			return err
@@ -197,10 +203,32 @@ func (d *Dataset) readQueries() ([]Query, error) {
 		if strings.TrimSpace(raw.Text) == "" {
 			return errors.New("text: is missing")
 		}
-		out = append(out, Query{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence})
+		out = append(out, Query{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence,
+			Choices: raw.Metadata.Choices, Unanswerable: raw.Metadata.unanswerable()})
 		return once(seen, raw.ID, n)
 	})
 	return out, err
+}
+
+// queryMetadata is what is read of a query's metadata.
+type queryMetadata struct {
+	Answers  strs `json:"answers"`
+	Evidence strs `json:"evidence"`
+	Choices  strs `json:"choices"`
+	// How sets say that there is no answer: a mark, SQuAD 2's, or the kind of the
+	// question (RAGEval's "Irrelevant Unsolvable Question").
+	Unanswerable bool `json:"unanswerable"`
+	Impossible   bool `json:"is_impossible"`
+	Type         any  `json:"type"`
+}
+
+// unanswerable reports a question that is marked so, or whose list of answers is
+// there and empty.
+func (m queryMetadata) unanswerable() bool {
+	kind, _ := m.Type.(string)
+	kind = strings.ToLower(kind)
+	return m.Unanswerable || m.Impossible || m.Answers != nil && len(m.Answers) == 0 ||
+		strings.Contains(kind, "unanswerable") || strings.Contains(kind, "unsolvable")
 }
 
 // strs is a string, or a list of strings or of objects with a "text".
@@ -212,6 +240,7 @@ func (s *strs) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &all) != nil {
 		all = []json.RawMessage{data}
 	}
+	*s = make(strs, 0, len(all)) // a list that is there is not nil
 	for _, raw := range all {
 		var one string
 		if json.Unmarshal(raw, &one) != nil {
@@ -219,7 +248,7 @@ func (s *strs) UnmarshalJSON(data []byte) error {
 				Text *string `json:"text"`
 			}
 			if json.Unmarshal(raw, &with) != nil || with.Text == nil {
-				return fmt.Errorf("metadata.answers and metadata.evidence are lists of strings, or of objects with a \"text\"; found %.60s", raw)
+				return fmt.Errorf("metadata.answers, metadata.evidence and metadata.choices are lists of strings, or of objects with a \"text\"; found %.60s", raw)
 			}
 			one = *with.Text
 		}

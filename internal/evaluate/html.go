@@ -4,10 +4,12 @@ package evaluate
 // none.
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"math"
 	"slices"
 )
@@ -16,8 +18,13 @@ import (
 var reportText string
 
 var report = template.Must(template.New("report").Funcs(template.FuncMap{
-	"tint":   func(i int) int { return i % tints },
-	"figure": func(v float64) string { return fmt.Sprintf("%.4f", v) },
+	"tint": func(i int) int { return i % tints },
+	"figure": func(p PlanSummary, metric string) string {
+		if v, there := p.Metrics[metric]; there {
+			return fmt.Sprintf("%.4f", v)
+		}
+		return "-"
+	},
 	"signed": func(v float64) string { return fmt.Sprintf("%+.4f", v) },
 	"chance": func(p float64) string {
 		if p < 0.001 {
@@ -31,12 +38,17 @@ var report = template.Must(template.New("report").Funcs(template.FuncMap{
 type section struct {
 	Summary
 	Table     Table
+	Answers   Table
+	Metrics   []string // of any plan
 	Intervals []plot
 	Hits      template.HTML
-	Prices    template.HTML
+	Trade     template.HTML // quality against time
+	Tokens    template.HTML // quality against tokens; empty without answers
 	Times     template.HTML
 	Stages    []string
 	Contested []contest
+	Disputed  []contest // by their answers
+	Errors    int
 }
 
 type plot struct {
@@ -47,7 +59,7 @@ type plot struct {
 // contest is a question on which the plans differ.
 type contest struct {
 	ID, Text string
-	Ranks    []string // of the first relevant document, by plan
+	Ranks    []string // of the first relevant document, or the short answer, by plan
 	spread   float64
 }
 
@@ -71,28 +83,57 @@ func WriteHTML(w io.Writer, results []*Results, summaries []Summary, about strin
 }
 
 func (r *Results) section(s Summary) section {
-	out := section{Summary: s, Table: s.Table(), Hits: r.hits(), Prices: prices(s, Deciding[0])}
-	for _, metric := range Deciding {
-		if _, there := s.Plans[0].Intervals[metric]; there {
+	out := section{Summary: s, Table: s.Table(), Answers: s.Answers(), Hits: r.hits(), Trade: prices(s, Deciding[0])}
+	for _, metric := range slices.Concat(Deciding, drawn) {
+		if everyPlan(s, metric) {
 			out.Intervals = append(out.Intervals, plot{metric, intervals(s, metric)})
 		}
 	}
+	if len(out.Answers.Columns) > 0 && everyPlan(s, efficient) {
+		out.Tokens = tokenPlot(s, efficient)
+	}
+	metrics := map[string]bool{}
 	for _, p := range s.Plans {
+		out.Errors += p.Errors
+		for name := range p.Metrics {
+			metrics[name] = true
+		}
 		for _, stage := range p.Stages {
 			if !slices.Contains(out.Stages, stage.Stage) {
 				out.Stages = append(out.Stages, stage.Stage)
 			}
 		}
 	}
+	out.Metrics = slices.Sorted(maps.Keys(metrics))
 	out.Times = stagePlot(s, out.Stages)
 	if len(r.plans) > 1 {
-		out.Contested = r.contested(Deciding[0])
+		out.Contested = r.contested(Deciding[0], func(p *planResults, q int) string {
+			if p.first[q] > 0 {
+				return fmt.Sprint(p.first[q])
+			}
+			return "-"
+		})
+	}
+	if len(r.plans) > 1 && r.options.Answerer != nil {
+		out.Disputed = r.contested(efficient, func(p *planResults, q int) string { return cmp.Or(p.answers[q].shortText, "-") })
 	}
 	return out
 }
 
-// contested are the questions on which the plans differ most in a metric.
-func (r *Results) contested(metric string) []contest {
+// drawn are the measures of answers whose intervals the report draws.
+var drawn = []string{"f1", "em", "contains", "citation_precision"}
+
+// everyPlan reports that all plans have an interval of a metric.
+func everyPlan(s Summary, metric string) bool {
+	return !slices.ContainsFunc(s.Plans, func(p PlanSummary) bool {
+		_, there := p.Intervals[metric]
+		return !there
+	})
+}
+
+// contested are the questions on which the plans differ most in a metric, with
+// what each plan has of them.
+func (r *Results) contested(metric string, has func(p *planResults, q int) string) []contest {
 	m := slices.Index(r.names, metric)
 	var out []contest
 	for q := range r.queries {
@@ -100,11 +141,7 @@ func (r *Results) contested(metric string) []contest {
 		low, high := math.Inf(1), math.Inf(-1)
 		for _, p := range r.plans {
 			low, high = min(low, p.values[m][q]), max(high, p.values[m][q])
-			rank := "-"
-			if p.first[q] > 0 {
-				rank = fmt.Sprint(p.first[q])
-			}
-			c.Ranks = append(c.Ranks, rank)
+			c.Ranks = append(c.Ranks, has(p, q))
 		}
 		if c.spread = high - low; c.spread > 0 {
 			out = append(out, c)

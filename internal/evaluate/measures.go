@@ -31,6 +31,8 @@ type judged struct {
 	Query
 	answers  []string
 	evidence [][]string
+	golds    []gold
+	right    []int // of the choices, from 1
 }
 
 // observation is what one plan found for one question, as the measures see it.
@@ -41,6 +43,7 @@ type observation struct {
 	evidence   float64 // NaN: no evidence is known
 	sources    float64 // NaN: there are no passages
 	tokens     int
+	answer     *answerObservation // nil: nobody was asked
 }
 
 func observe(q *judged, f *Found) observation {
@@ -66,11 +69,19 @@ func measures(more []int) []measure {
 		}
 	}
 	rankings := merge(rankingCutoffs, more)
-	at("ndcg", rankings, func(o *observation, k int) float64 { return o.ndcg(k) })
-	at("hit", rankings, func(o *observation, k int) float64 { return o.hit(k) })
-	at("mrr", rankings, func(o *observation, k int) float64 { return o.mrr(k) })
-	at("recall", rankings, func(o *observation, k int) float64 { return o.recall(k) })
-	at("precision", rankings, func(o *observation, k int) float64 { return o.precision(k) })
+	ranked := func(name string, of func(r ranking, k int) float64) {
+		at(name, rankings, func(o *observation, k int) float64 {
+			if !o.judged() {
+				return math.NaN()
+			}
+			return of(o.ranking, k)
+		})
+	}
+	ranked("ndcg", ranking.ndcg)
+	ranked("hit", ranking.hit)
+	ranked("mrr", ranking.mrr)
+	ranked("recall", ranking.recall)
+	ranked("precision", ranking.precision)
 	answers := slices.DeleteFunc(merge(answerCutoffs, more), func(k int) bool { return k > MaxPassages }) // nobody sees those behind
 	at("ar", answers, func(o *observation, k int) float64 {
 		switch {

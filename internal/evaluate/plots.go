@@ -20,7 +20,7 @@ const (
 	rowHeight  = 26.0
 	plotHeight = 260.0
 	axisHeight = 34.0
-	tints      = 9 // classes c0 to c8
+	tints      = 12 // classes c0 to c11
 )
 
 // svg is a drawing in the making.
@@ -133,13 +133,16 @@ func (r *Results) hits() template.HTML {
 	low := 1.0
 	for i, p := range r.plans {
 		for _, k := range ks {
-			hit := 0
+			hit, all := 0, 0
 			for _, rank := range p.first {
 				if rank > 0 && rank <= k {
 					hit++
 				}
+				if rank != unranked {
+					all++
+				}
 			}
-			shares[i] = append(shares[i], float64(hit)/float64(len(p.first)))
+			shares[i] = append(shares[i], float64(hit)/float64(max(1, all)))
 		}
 		low = min(low, slices.Min(shares[i]))
 	}
@@ -194,22 +197,32 @@ func stagePlot(s Summary, stages []string) template.HTML {
 
 // prices draws quality against time.
 func prices(s Summary, metric string) template.HTML {
-	low, high, slowest := 1.0, 0.0, 0.0
+	return against(s, metric, "milliseconds", "p50 %.1f ms", func(p PlanSummary) float64 { return p.Millis.P50 })
+}
+
+// tokenPlot draws quality against the tokens that answers took.
+func tokenPlot(s Summary, metric string) template.HTML {
+	return against(s, metric, "input tokens", "%.0f input tokens", func(p PlanSummary) float64 { return p.Metrics["input_tokens"] })
+}
+
+// against draws a metric against what it costs, which tip writes.
+func against(s Summary, metric, unit, tip string, cost func(PlanSummary) float64) template.HTML {
+	low, high, most := 1.0, 0.0, 0.0
 	for _, p := range s.Plans {
-		low, high, slowest = min(low, p.Metrics[metric]), max(high, p.Metrics[metric]), max(slowest, p.Millis.P50)
+		low, high, most = min(low, p.Metrics[metric]), max(high, p.Metrics[metric]), max(most, cost(p))
 	}
 	low, high, step := round(low, high)
-	g := newSVG(plotHeight+axisHeight, metric+" against milliseconds")
+	g := newSVG(plotHeight+axisHeight, metric+" against "+unit)
 	y := scale{low, high, plotHeight, 14}
-	x := g.across(0, slowest, 14, plotHeight)
+	x := g.across(0, most, 14, plotHeight)
 	for i := range int(math.Round((high-low)/step)) + 1 {
 		v := low + float64(i)*step
 		g.line("grid", x.from, y.at(v), x.to, y.at(v))
 		g.text("mark end", x.from-6, y.at(v)+4, short(v, step))
 	}
 	for i, p := range s.Plans {
-		px, py := x.at(p.Millis.P50), y.at(p.Metrics[metric])
-		g.dot(i, px, py, fmt.Sprintf("%s: %s %.4f, p50 %.1f ms", p.Plan, metric, p.Metrics[metric], p.Millis.P50))
+		px, py := x.at(cost(p)), y.at(p.Metrics[metric])
+		g.dot(i, px, py, fmt.Sprintf("%s: %s %.4f, "+tip, p.Plan, metric, p.Metrics[metric], cost(p)))
 		class, dx := "name start", 9.0
 		if px > plotWidth-120 {
 			class, dx = "name", -9

@@ -56,6 +56,9 @@ func (r ranking) firstRelevant() int {
 	return 1 + slices.IndexFunc(r.grades, func(g float64) bool { return g > 0 })
 }
 
+// judged reports that something is known to be relevant.
+func (r ranking) judged() bool { return len(r.ideal) > 0 }
+
 // hit is 1 when a relevant document is among the first k.
 func (r ranking) hit(k int) float64 {
 	if rank := r.firstRelevant(); rank > 0 && rank <= k {

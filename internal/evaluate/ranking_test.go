@@ -32,7 +32,7 @@ func TestRankingMeasuresByHand(t *testing.T) {
 		{"nothing found", nil, map[string]int{"z": 2}, map[string]float64{
 			"ndcg@10": 0, "hit@100": 0, "mrr@10": 0, "recall@100": 0, "precision@1": 0}},
 		{"nothing relevant exists", []string{"a"}, nil, map[string]float64{
-			"ndcg@10": 0, "hit@1": 0, "mrr@10": 0, "recall@10": 0, "precision@1": 0}},
+			"ndcg@10": math.NaN(), "hit@1": math.NaN(), "mrr@10": math.NaN(), "recall@10": math.NaN(), "precision@1": math.NaN()}},
 		// Gains are linear: grade 3 at rank 2 and 1 at rank 3 give 3/log2(3) + 1/2; the best order gives 3 + 1/log2(3).
 		{"graded", []string{"x", "three", "one"}, map[string]int{"three": 3, "one": 1}, map[string]float64{
 			"ndcg@1": 0, "ndcg@3": (3/log3 + 0.5) / (3 + 1/log3), "ndcg@10": (3/log3 + 0.5) / (3 + 1/log3), "hit@3": 1, "mrr@3": 0.5, "recall@3": 1, "precision@3": 2. / 3}},

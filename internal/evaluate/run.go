@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -21,6 +23,10 @@ type Options struct {
 	Seed     uint64 //
 	Parallel int    // questions at once, at least 1
 	Cutoffs  []int  // more cutoffs k
+	// Answerer answers every question, which is measured beside what is found;
+	// nil: nobody does.
+	Answerer Answerer
+	Prices   Prices // of tokens whose cost an answer does not state
 	// Progress is told after each question; calls do not overlap.
 	Progress func(done, total int)
 }
@@ -43,6 +49,8 @@ func (o Options) Check() error {
 		return schema.Invalid("parallel", "must be at least 1")
 	case slices.ContainsFunc(o.Cutoffs, func(k int) bool { return k < 1 || k > 1000 }):
 		return schema.Invalid("k", "must be from 1 to 1000")
+	case !(o.Prices.Input >= 0 && o.Prices.Output >= 0):
+		return schema.Invalid("price", "must be 0 or more")
 	}
 	return nil
 }
@@ -52,23 +60,29 @@ type Results struct {
 	// Failed is how many documents could not be ingested, which the one who
 	// ingested them knows.
 	Failed int
-	// Segmentation is how the documents were cut, likewise.
-	Segmentation string
+	// Segmentations is how the documents were cut that each plan searched, likewise.
+	Segmentations map[string]string
 
 	dataset *Dataset
 	options Options
 	queries []judged
 	names   []string // of the measures
-	plans   []planResults
+	plans   []*planResults
 }
 
 type planResults struct {
-	name   string
-	values [][]float64 // by measure, then question
-	millis []float64   // by question
-	first  []int       // rank of the first relevant document by question; 0: none
-	stages [][]stageTime
+	name      string
+	values    [][]float64 // by measure, then question
+	millis    []float64   // by question
+	first     []int       // rank of the first relevant document by question; 0: none, unranked: nothing is relevant
+	stages    [][]stageTime
+	answers   []*answerObservation // by question; empty when none were asked for
+	answering []float64            // milliseconds by question, likewise
+	refusals  atomic.Int32         // answers that failed one after another
 }
+
+// unranked is the rank of the first relevant document where none is known.
+const unranked = -1
 
 type stageTime struct {
 	name   string
@@ -82,16 +96,22 @@ func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, erro
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	r := &Results{dataset: d, options: o, queries: sample(d.Queries, o.Limit, o.Seed), plans: make([]planResults, len(o.Plans))}
-	all := measures(o.Cutoffs)
+	queries, all := d.Queries, measures(o.Cutoffs)
+	if o.Answerer != nil {
+		queries, all = slices.Concat(queries, d.Unanswerable), append(all, answerMeasures...)
+	}
+	r := &Results{dataset: d, options: o, queries: sample(queries, o.Limit, o.Seed), plans: make([]*planResults, len(o.Plans))}
 	for _, m := range all {
 		r.names = append(r.names, m.name)
 	}
 	n := len(r.queries)
 	for i := range r.plans {
-		r.plans[i] = planResults{name: o.Plans[i], values: make([][]float64, len(all)), millis: make([]float64, n), first: make([]int, n), stages: make([][]stageTime, n)}
+		r.plans[i] = &planResults{name: o.Plans[i], values: make([][]float64, len(all)), millis: make([]float64, n), first: make([]int, n), stages: make([][]stageTime, n)}
 		for m := range all {
 			r.plans[i].values[m] = make([]float64, n)
+		}
+		if o.Answerer != nil {
+			r.plans[i].answers, r.plans[i].answering = make([]*answerObservation, n), make([]float64, n)
 		}
 	}
 	return r, r.ask(ctx, s, all)
@@ -112,7 +132,8 @@ func sample(queries []Query, limit int, seed uint64) []judged {
 	out := make([]judged, len(chosen))
 	for i, c := range chosen {
 		q := queries[c]
-		out[i] = judged{Query: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence)}
+		out[i] = judged{Query: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence), golds: golds(q.Answers)}
+		out[i].right = rightChoices(q.Choices, q.Answers)
 	}
 	return out
 }
@@ -164,23 +185,63 @@ func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
 func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) error {
 	query := &r.queries[q]
 	for turn := range r.plans {
-		plan := &r.plans[(q+turn)%len(r.plans)]
+		plan := r.plans[(q+turn)%len(r.plans)]
+		answer, err := r.answer(ctx, plan, q)
+		if err != nil {
+			return r.failed(plan, query, err)
+		}
 		want := breadth(r.options.Cutoffs)
 		found, err := s.Search(ctx, plan.name, query.Text, depth(r.options.Cutoffs), want)
 		if err == nil && want > 0 && len(found.Context) >= want {
 			err = fmt.Errorf("the context may be longer than the %d passages that a cutoff above %d asks for: leave such cutoffs out", want, slices.Max(answerCutoffs))
 		}
 		if err != nil {
-			return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
+			return r.failed(plan, query, err)
 		}
 		o := observe(query, &found)
+		o.answer = answer
 		for m, measure := range all {
 			plan.values[m][q] = measure.of(&o)
 		}
-		plan.millis[q], plan.first[q] = found.Millis, o.firstRelevant()
+		plan.millis[q], plan.first[q] = found.Millis, unranked
+		if o.judged() {
+			plan.first[q] = o.firstRelevant()
+		}
 		plan.stages[q] = stageTimes(found.Stages)
 	}
 	return nil
+}
+
+func (r *Results) failed(plan *planResults, query *judged, err error) error {
+	return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
+}
+
+// patience is after how many answers of a plan that failed one after another the
+// run ends: whoever answers is gone, or the budget is.
+const patience = 10
+
+// answer has a question answered and measures the answer; nil: nobody is to. It
+// is asked for before the passages are, so that what the search leaves in caches
+// does not shorten its time. An answer that fails is none, and is counted.
+func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answerObservation, error) {
+	if r.options.Answerer == nil {
+		return nil, nil
+	}
+	a, err := r.options.Answerer.Ask(ctx, plan.name, r.queries[q].Query)
+	switch {
+	case err == nil:
+		plan.refusals.Store(0)
+	case ctx.Err() != nil:
+		return nil, err
+	case plan.refusals.Add(1) >= patience:
+		return nil, fmt.Errorf("the last %d answers failed: %w", patience, err)
+	}
+	out := observeAnswer(&r.queries[q], &a, r.options.Prices)
+	if err != nil {
+		out.failed, out.input, out.output, out.cost, out.rounds = true, math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	}
+	plan.answers[q], plan.answering[q] = out, a.Millis
+	return out, nil
 }
 
 // stageTimes names stages apart that a plan has twice.

@@ -19,8 +19,13 @@ type Summary struct {
 	Limit     int    `json:"limit,omitempty"`
 	Seed      uint64 `json:"seed,omitempty"`
 	Parallel  int    `json:"parallel"`
-	// Segmentation is how the documents were cut into passages.
+	// Segmentation is how the documents were cut into passages, where that is the
+	// same for all plans.
 	Segmentation string `json:"segmentation,omitempty"`
+	// Prices are what was reckoned for Nominal of the answers, which do not say what
+	// they cost.
+	Prices  *Prices `json:"prices,omitempty"`
+	Nominal int     `json:"nominal,omitempty"`
 
 	Plans []PlanSummary `json:"plans"`
 	// Differences compare each plan with each before it, in the metrics that
@@ -30,12 +35,18 @@ type Summary struct {
 
 // PlanSummary are the figures of one plan.
 type PlanSummary struct {
-	Plan      string              `json:"plan"`
-	Metrics   map[string]float64  `json:"metrics"`
-	Intervals map[string]Interval `json:"intervals"` // of the metrics that decide
-	Tokens    float64             `json:"tokens"`    // mean tokens of the selected context
-	Millis    Latency             `json:"ms"`
-	Stages    []StageSummary      `json:"stages"`
+	Plan string `json:"plan"`
+	// Segmentation is how the documents that it searched were cut.
+	Segmentation string              `json:"segmentation,omitempty"`
+	Metrics      map[string]float64  `json:"metrics"`
+	Intervals    map[string]Interval `json:"intervals"` // of the metrics that decide
+	Tokens       float64             `json:"tokens"`    // mean tokens of the selected context
+	Millis       Latency             `json:"ms"`
+	Stages       []StageSummary      `json:"stages"`
+	// Answering is the time of a whole question with its answer, Errors how many
+	// answers failed.
+	Answering *Latency `json:"answer_ms,omitempty"`
+	Errors    int      `json:"errors,omitempty"`
 }
 
 // Latency is time per question in milliseconds.
@@ -57,17 +68,45 @@ var Deciding = []string{"ndcg@10", "hit@1", "ar@4", "evidence_recall"}
 // Summary computes the figures.
 func (r *Results) Summary() Summary {
 	out := Summary{Dataset: r.dataset.Name, Split: r.dataset.Split, Documents: r.dataset.Documents, Failed: r.Failed, Queries: len(r.queries), Unjudged: r.dataset.Unjudged,
-		Limit: r.options.Limit, Parallel: r.options.Parallel, Segmentation: r.Segmentation, Differences: []Difference{}}
+		Limit: r.options.Limit, Parallel: r.options.Parallel, Segmentation: r.segmentation(), Differences: []Difference{}}
 	if r.options.Limit > 0 {
 		out.Seed = r.options.Seed
 	}
-	for i := range r.plans {
-		out.Plans = append(out.Plans, r.plans[i].summary(r.names, r.options.Cutoffs))
+	for _, p := range r.plans {
+		s := p.summary(r.names, r.options.Cutoffs)
+		s.Segmentation = r.Segmentations[p.name]
+		for _, a := range p.answers {
+			if a.nominal && !a.failed {
+				out.Nominal++
+			}
+		}
+		out.Plans = append(out.Plans, s)
 	}
-	for _, metric := range Deciding {
+	if out.Nominal > 0 {
+		out.Prices = &r.options.Prices
+	}
+	deciding := Deciding
+	if r.options.Answerer != nil {
+		deciding = slices.Concat(Deciding, AnswerQualities, []string{"input_tokens"})
+	}
+	for _, metric := range deciding {
 		r.decide(&out, metric)
 	}
+	if r.options.Answerer != nil {
+		r.decideEfficiency(&out)
+	}
 	return out
+}
+
+// segmentation is how the documents were cut, if for all plans alike.
+func (r *Results) segmentation() string {
+	first := r.Segmentations[r.plans[0].name]
+	for _, p := range r.plans {
+		if r.Segmentations[p.name] != first {
+			return ""
+		}
+	}
+	return first
 }
 
 func (p *planResults) summary(names []string, cutoffs []int) PlanSummary {
@@ -81,7 +120,33 @@ func (p *planResults) summary(names []string, cutoffs []int) PlanSummary {
 		}
 	}
 	combined(out.Metrics, cutoffs)
+	if len(p.answers) > 0 {
+		millis := latency(p.answering)
+		out.Answering = &millis
+		if e := p.efficiency(names); !math.IsNaN(e) {
+			out.Metrics[efficiency] = e
+		}
+	}
+	for _, a := range p.answers {
+		if a.failed {
+			out.Errors++
+		}
+	}
 	return out
+}
+
+// efficiency is SAGE's cost efficiency (equation 2), quality over cost: mean F1
+// over mean dollars of the questions that have both. NaN: they cost nothing.
+func (p *planResults) efficiency(names []string) float64 {
+	rows, _ := complete([][]float64{p.values[slices.Index(names, efficient)], p.values[slices.Index(names, "cost")]})
+	quality, cost := 0.0, 0.0
+	for _, row := range rows {
+		quality, cost = quality+row[0], cost+row[1]
+	}
+	if cost == 0 {
+		return math.NaN()
+	}
+	return quality / cost
 }
 
 func latency(millis []float64) Latency {
@@ -113,32 +178,4 @@ func (p *planResults) stageSummaries() []StageSummary {
 		out = append(out, StageSummary{name, latency(millis[name])})
 	}
 	return out
-}
-
-// decide compares the plans in one metric.
-func (r *Results) decide(out *Summary, metric string) {
-	m := slices.Index(r.names, metric)
-	var rows [][]float64
-	for q := range r.queries {
-		row := make([]float64, len(r.plans))
-		for p := range r.plans {
-			row[p] = r.plans[p].values[m][q]
-		}
-		if !slices.ContainsFunc(row, math.IsNaN) {
-			rows = append(rows, row)
-		}
-	}
-	if len(rows) == 0 {
-		return
-	}
-	means := resampled(rows)
-	for p := range r.plans {
-		out.Plans[p].Intervals[metric] = interval(means[p])
-		for before := range p {
-			d := Difference{Metric: metric, Plan: r.plans[p].name, Against: r.plans[before].name,
-				Difference: out.Plans[p].Metrics[metric] - out.Plans[before].Metrics[metric]}
-			d.Interval, d.P = compare(means[p], means[before], d.Difference)
-			out.Differences = append(out.Differences, d)
-		}
-	}
 }

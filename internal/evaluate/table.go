@@ -40,6 +40,14 @@ var columns = []column{
 	{"tokens", "tokens", 0, true}, {"p50 ms", "p50", 1, true}, {"p95 ms", "p95", 1, true},
 }
 
+var answerColumns = []column{
+	{"EM", "em", 4, false}, {"F1", "f1", 4, false}, {"ROUGE-L", "rouge_l", 4, false}, {"BLEU-1", "bleu_1", 4, false}, {"BLEU-4", "bleu_4", 4, false},
+	{"METEOR", "meteor", 4, false}, {"contains", "contains", 4, false}, {"cites P", "citation_precision", 4, false}, {"cites R", "citation_recall", 4, false},
+	{"quotes P", "quote_precision", 4, false}, {"quotes R", "quote_recall", 4, false}, {"unans.", "unanswerable_accuracy", 4, false},
+	{"choice", "choice_accuracy", 4, false}, {"answered", "answered", 4, false}, {"tokens in", "input_tokens", 0, true}, {"out", "output_tokens", 0, true},
+	{"$/1000", "cost", 3, true}, {"F1/$", efficiency, 1, false}, {"rounds", "rounds", 2, true}, {"p50 ms", "answer_p50", 0, true}, {"p95 ms", "answer_p95", 0, true},
+}
+
 // figure returns a plan's value of a column; NaN: it has none.
 func (c column) figure(p PlanSummary) float64 {
 	switch c.metric {
@@ -49,6 +57,12 @@ func (c column) figure(p PlanSummary) float64 {
 		return p.Millis.P50
 	case "p95":
 		return p.Millis.P95
+	case "cost":
+		return 1000 * p.Metrics[c.metric]
+	case "answer_p50":
+		return p.Answering.P50
+	case "answer_p95":
+		return p.Answering.P95
 	}
 	if v, ok := p.Metrics[c.metric]; ok {
 		return v
@@ -56,8 +70,19 @@ func (c column) figure(p PlanSummary) float64 {
 	return math.NaN()
 }
 
-// Table makes the table.
-func (s Summary) Table() Table {
+// Table makes the table of what the plans find.
+func (s Summary) Table() Table { return s.table(columns) }
+
+// Answers makes the table of what they lead to; without columns when no answers
+// were asked for.
+func (s Summary) Answers() Table {
+	if len(s.Plans) == 0 || s.Plans[0].Answering == nil {
+		return Table{}
+	}
+	return s.table(answerColumns)
+}
+
+func (s Summary) table(columns []column) Table {
 	out := Table{Rows: make([]Row, len(s.Plans))}
 	for i, p := range s.Plans {
 		out.Rows[i].Plan = p.Plan

@@ -1,0 +1,240 @@
+package main
+
+// This file evaluates one dataset: it ingests it once for each segmentation that
+// the plans want, asks its questions, and removes what it made.
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// curationStuck is after how long without progress curation is given up.
+const curationStuck = 5 * time.Minute
+
+// evaluation is one dataset's.
+type evaluation struct {
+	*evalCommand
+	client  *apiclient.Client
+	dataset *evaluate.Dataset
+	options evaluate.Options
+
+	segmentation schema.Segmentation // of all plans, complete; none: each plan's own
+	grounds      map[string]*ground  // by plan
+}
+
+// ground is a collection of the dataset's documents, cut in one way.
+type ground struct {
+	segmentation schema.Segmentation // complete
+	collection   string
+}
+
+var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+
+// run evaluates.
+func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
+	grounds, err := e.plans(ctx)
+	if err != nil {
+		return nil, err
+	}
+	failed := 0
+	for _, g := range grounds {
+		made, err := e.open(ctx, g)
+		if err != nil {
+			return nil, err
+		}
+		if made && !e.Keep {
+			defer func() {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
+				defer cancel()
+				if gone := e.client.DeleteCollection(ctx, g.collection); gone != nil {
+					err = errors.Join(err, fmt.Errorf("delete collection %s: %w", g.collection, gone))
+				}
+			}()
+		}
+		f, err := e.ingest(ctx, g)
+		if err == nil {
+			err = e.curated(ctx, g)
+		}
+		if err != nil {
+			return nil, err
+		}
+		failed = max(failed, f)
+	}
+	bar := newCounter(os.Stderr, e.dataset.Name+" questions")
+	defer bar.end()
+	e.options.Progress = bar.show
+	results, err := evaluate.Run(ctx, e.dataset, e, e.options)
+	if err != nil {
+		return nil, err
+	}
+	results.Failed, results.Segmentations = failed, map[string]string{}
+	for plan, g := range e.grounds {
+		results.Segmentations[plan] = g.segmentation.String()
+	}
+	return results, nil
+}
+
+// plans finds out how the documents are to be cut for each plan, and what the
+// default one is called. A wrong name is told before anything is ingested.
+func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
+	known, err := e.client.Plans(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the plans: %w", err)
+	}
+	var all []string
+	byName := map[string]schema.Plan{}
+	for _, p := range known {
+		all = append(all, p.Name)
+		byName[p.Name] = p
+		if p.Default {
+			byName[""] = p
+		}
+	}
+	names := make([]string, len(e.options.Plans))
+	e.grounds = map[string]*ground{}
+	byCut := map[schema.Segmentation]*ground{}
+	for i, name := range e.options.Plans {
+		plan, there := byName[name]
+		if !there {
+			return nil, schema.Invalid("plan", "the server has no plan %q; it has: %s", name, strings.Join(all, ", "))
+		}
+		cut := e.segmentation
+		if cut == (schema.Segmentation{}) && plan.Segmentation != nil {
+			cut = *plan.Segmentation
+		}
+		if cut, err = cut.Complete(); err != nil {
+			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
+		}
+		if byCut[cut] == nil {
+			byCut[cut] = &ground{segmentation: cut}
+			grounds = append(grounds, byCut[cut])
+		}
+		names[i], e.grounds[plan.Name] = plan.Name, byCut[cut]
+	}
+	e.options.Plans = names
+	return grounds, e.options.Check() // the default plan may have been named too
+}
+
+// open finds the collection that an earlier run kept, or makes one. A kept one is
+// named after the folder, its content and how it is cut; one that goes again has a
+// name that no other run uses.
+func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error) {
+	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
+	g.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
+	usual, err := schema.Segmentation{}.Complete()
+	if err != nil {
+		return false, err
+	}
+	if g.segmentation != usual {
+		sum := sha256.Sum256([]byte(g.segmentation.String()))
+		g.collection += fmt.Sprintf("-%s-%x", g.segmentation.By, sum[:4])
+	}
+	have, err := e.client.Collection(ctx, g.collection)
+	if err == nil && have.Segmentation != g.segmentation {
+		return false, schema.Invalid("segmentation", "collection %s was rebuilt since it was kept, with %s: delete it", g.collection, have.Segmentation)
+	}
+	if !apiclient.IsStatus(err, http.StatusNotFound) {
+		return false, err
+	}
+	if !e.Keep {
+		g.collection += "-" + uuid.NewString()[:8]
+	}
+	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: g.collection, Language: e.Language, Segmentation: &g.segmentation,
+		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
+	if e.Keep && apiclient.IsStatus(err, http.StatusConflict) {
+		return false, nil // another run has just made it
+	}
+	return true, err
+}
+
+// ingest puts the documents in and returns how many failed.
+func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err error) {
+	begin := time.Now()
+	run := &ingestion{ingestCommand: &ingestCommand{Paths: []string{e.dataset.Dir}, Collection: g.collection, Language: e.Language, Wait: true, Parallel: 4},
+		client: e.client, sent: map[string]bool{}, progress: newProgress(os.Stderr, false)}
+	err = run.upload(ctx, schema.Attributes{})
+	if err == nil {
+		err = run.wait(ctx)
+	}
+	run.progress.end()
+	if err != nil {
+		return 0, err
+	}
+	s, what := run.summary, e.dataset.Name+", cut by "+g.segmentation.By
+	if s.Uploaded == 0 {
+		fmt.Fprintf(os.Stderr, "%s: %d documents are there from an earlier run\n", what, s.Unchanged)
+	} else {
+		fmt.Fprintf(os.Stderr, "%s: %d documents ingested in %.0f s (%.0f a second), %d there already\n", what, s.Uploaded,
+			time.Since(begin).Seconds(), float64(s.Uploaded)/time.Since(begin).Seconds(), s.Unchanged)
+	}
+	for i, f := range s.Failures {
+		if i == 10 {
+			fmt.Fprintf(os.Stderr, "  and %d more\n", len(s.Failures)-i)
+			break
+		}
+		fmt.Fprintf(os.Stderr, "  failed  %s  %s: %s\n", printable(f.Document), f.Code, printable(f.Message))
+	}
+	return s.Failed, nil
+}
+
+// curated waits until the documents are in clusters. They are found before, each
+// section as a cluster of its own, and that is not what is to be measured.
+func (e *evaluation) curated(ctx context.Context, g *ground) error {
+	bar := newCounter(os.Stderr, e.dataset.Name+" curated")
+	defer bar.end()
+	least, since := int64(-1), time.Now()
+	for pause := 50 * time.Millisecond; ; pause = min(pause*3/2, time.Second) {
+		c, err := e.client.Collection(ctx, g.collection)
+		if err != nil {
+			return err
+		}
+		switch {
+		case c.Uncurated == 0:
+			return nil
+		case least < 0 || c.Uncurated < least:
+			least, since = c.Uncurated, time.Now()
+		case time.Since(since) > curationStuck:
+			return fmt.Errorf("%d documents are not clustered, and none was for %s: see the server's log", c.Uncurated, curationStuck)
+		}
+		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Search implements evaluate.Searcher.
+func (e *evaluation) Search(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
+	found, err := e.client.Search(ctx, api.Query{Collection: e.grounds[plan].collection, Query: question, Plan: plan, Documents: depth, K: passages})
+	if err != nil {
+		return evaluate.Found{}, err
+	}
+	out := evaluate.Found{Plan: found.Plan, Passages: found.Passages, Context: found.Context, Stages: found.Trace, Millis: found.Millis}
+	for _, d := range found.Documents {
+		out.Documents = append(out.Documents, d.Document)
+	}
+	return out, nil
+}
+
+// Ask implements evaluate.Answerer.
+func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Query) (evaluate.Answered, error) {
+	begin := time.Now()
+	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices})
+	return evaluate.Answered{Answer: a, Millis: float64(time.Since(begin).Microseconds()) / 1000}, err
+}

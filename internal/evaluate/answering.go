@@ -1,0 +1,204 @@
+package evaluate
+
+// This file measures the answers that plans lead to: what a question costs, what
+// it is answered with, and how much of that is right.
+
+import (
+	"context"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Answerer answers one question under one plan.
+type Answerer interface {
+	Ask(ctx context.Context, plan string, q Query) (Answered, error)
+}
+
+// Answered is an answer and how long it took.
+type Answered struct {
+	schema.Answer
+	Millis float64 // from question to answer
+}
+
+// Prices are what tokens cost where an answer does not say what it cost, in US
+// dollars per million.
+type Prices struct {
+	Input  float64 `json:"input"`
+	Output float64 `json:"output"`
+}
+
+// cost is SAGE's equation 1: input tokens and output tokens times their prices.
+// An answer that says what it cost is taken at its word.
+func (p Prices) cost(u schema.Usage) (dollars float64, nominal bool) {
+	if u.Cost > 0 {
+		return u.Cost, false
+	}
+	return (float64(u.InputTokens)*p.Input + float64(u.OutputTokens)*p.Output) / 1e6, true
+}
+
+// AnswerQualities are the measures of answers in which plans are compared. The
+// tokens that an answer took are compared beside them.
+var AnswerQualities = []string{
+	"em", "f1", "rouge_l", "bleu_1", "bleu_4", "meteor", "contains", "citation_precision", "citation_recall", "quote_precision", "quote_recall",
+	"unanswerable_accuracy", "choice_accuracy",
+}
+
+// efficiency is quality for a dollar; efficient is the quality it is of.
+const (
+	efficiency = "cost_efficiency"
+	efficient  = "f1"
+)
+
+// answerMeasures are the figures of one answer: of its tokens and its cost for
+// every question, of how right it is for those that have something right.
+var answerMeasures = []measure{
+	gauge("em", func(a *answerObservation) float64 { return a.short.em }),
+	gauge("f1", func(a *answerObservation) float64 { return a.short.f1 }),
+	gauge("rouge_l", func(a *answerObservation) float64 { return a.whole.rougeL }),
+	gauge("bleu_1", func(a *answerObservation) float64 { return a.whole.bleu1 }),
+	gauge("bleu_4", func(a *answerObservation) float64 { return a.whole.bleu4 }),
+	gauge("meteor", func(a *answerObservation) float64 { return a.whole.meteor }),
+	gauge("contains", func(a *answerObservation) float64 { return a.contains }),
+	gauge("em_whole", func(a *answerObservation) float64 { return a.whole.em }),
+	gauge("f1_whole", func(a *answerObservation) float64 { return a.whole.f1 }),
+	gauge("rouge_l_short", func(a *answerObservation) float64 { return a.short.rougeL }),
+	gauge("bleu_1_short", func(a *answerObservation) float64 { return a.short.bleu1 }),
+	gauge("bleu_4_short", func(a *answerObservation) float64 { return a.short.bleu4 }),
+	gauge("meteor_short", func(a *answerObservation) float64 { return a.short.meteor }),
+	gauge("citation_precision", func(a *answerObservation) float64 { return a.documents.precision }),
+	gauge("citation_recall", func(a *answerObservation) float64 { return a.documents.recall }),
+	gauge("quote_precision", func(a *answerObservation) float64 { return a.quotes.precision }),
+	gauge("quote_recall", func(a *answerObservation) float64 { return a.quotes.recall }),
+	gauge("answered", func(a *answerObservation) float64 { return a.answered }),
+	gauge("unanswerable_accuracy", func(a *answerObservation) float64 { return a.refused }),
+	gauge("choice_accuracy", func(a *answerObservation) float64 { return a.chosen }),
+	gauge("input_tokens", func(a *answerObservation) float64 { return a.input }),
+	gauge("output_tokens", func(a *answerObservation) float64 { return a.output }),
+	gauge("cost", func(a *answerObservation) float64 { return a.cost }),
+	gauge("rounds", func(a *answerObservation) float64 { return a.rounds }),
+}
+
+func gauge(name string, of func(a *answerObservation) float64) measure {
+	return measure{name, func(o *observation) float64 {
+		if o.answer == nil {
+			return math.NaN()
+		}
+		return of(o.answer)
+	}}
+}
+
+// answerObservation is what one answer is worth; NaN: the question has no ground
+// for it, or nobody answered.
+type answerObservation struct {
+	short, whole      resemblance
+	contains          float64
+	documents, quotes agreement
+	answered, refused float64
+	chosen            float64
+	input, output     float64 // tokens
+	cost              float64 // US dollars
+	rounds            float64
+	nominal, failed   bool // the cost is at nominal prices; there is no answer, by an error
+	text, shortText   string
+}
+
+// resemblance is how like a right answer a text is.
+type resemblance struct{ em, f1, rougeL, bleu1, bleu4, meteor float64 }
+
+// observeAnswer measures an answer. One that the documents do not support, like
+// none at all, is no text: it has 0 in every resemblance.
+func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
+	none := math.NaN()
+	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, answered: none, refused: none, chosen: none,
+		documents: agreement{none, none}, quotes: agreement{none, none},
+		input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
+	out.whole = out.short
+	out.cost, out.nominal = prices.cost(a.Usage)
+	given := a.Supported || a.Uncited
+	if given {
+		out.text = withoutMarks(a.Answer.Answer)
+		out.shortText = shortAnswer(&a.Answer, out.text)
+	}
+	if q.Unanswerable {
+		out.refused = share(!given)
+		return out
+	}
+	out.answered = share(given)
+	out.documents, out.quotes = cited(q, a.Citations)
+	if len(q.golds) > 0 {
+		out.short, out.whole = resemble(out.shortText, q.golds), resemble(out.text, q.golds)
+		whole := tokens(out.text)
+		out.contains = share(slices.ContainsFunc(q.answers, func(g string) bool { return strings.Contains(whole, g) }))
+	}
+	if len(q.right) > 0 {
+		out.chosen = share(slices.Contains(q.right, a.Choice))
+	}
+	return out
+}
+
+func share(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// shortAnswer is what exact match and F1 compare: of the answer's citations that
+// had a short answer read out of them the one of the greatest confidence, else the
+// answer's whole text.
+func shortAnswer(a *schema.Answer, text string) string {
+	short := schema.ShortAnswer{Text: text, Confidence: math.Inf(-1)}
+	for _, c := range a.Citations {
+		if c.Answer.Text != "" && c.Answer.Confidence > short.Confidence {
+			short = c.Answer
+		}
+	}
+	return short.Text
+}
+
+// mark is a reference to a citation in the text of an answer: "[2]", "[1, 3]".
+var mark = regexp.MustCompile(`\s*\[\d+(?:\s*,\s*\d+)*\]`)
+
+func withoutMarks(text string) string { return mark.ReplaceAllString(text, "") }
+
+// gold is a right answer, ready to be compared with.
+type gold struct{ squad, plain []string }
+
+func golds(answers []string) []gold {
+	var out []gold
+	for _, a := range answers {
+		out = append(out, gold{squadWords(a), plainWords(a)})
+	}
+	return out
+}
+
+// resemble compares a text with the right answers: the best of them counts, but
+// for BLEU, which takes all at once.
+func resemble(text string, golds []gold) resemblance {
+	var squad, plain [][]string
+	for _, g := range golds {
+		squad, plain = append(squad, g.squad), append(plain, g.plain)
+	}
+	s, p := squadWords(text), plainWords(text)
+	if len(p) == 0 { // also where nothing is left of a gold: no answer is not a right one
+		return resemblance{}
+	}
+	return resemblance{em: best(s, squad, exactMatch), f1: best(s, squad, wordF1), rougeL: best(p, plain, rougeL),
+		bleu1: bleu(p, plain, 1), bleu4: bleu(p, plain, 4), meteor: best(p, plain, meteor)}
+}
+
+// rightChoices are the places, from 1, of the choices that are an answer, as exact
+// match compares them.
+func rightChoices(choices, answers []string) []int {
+	var out []int
+	for i, c := range choices {
+		if slices.ContainsFunc(answers, func(a string) bool { return slices.Equal(squadWords(a), squadWords(c)) }) {
+			out = append(out, i+1)
+		}
+	}
+	return out
+}

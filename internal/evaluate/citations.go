@@ -1,0 +1,85 @@
+package evaluate
+
+// This file compares what an answer cites with what it should rest on.
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// agreement is how well citations agree with what is known; NaN: not defined.
+type agreement struct{ precision, recall float64 }
+
+// cited measures the citations of an answer twice. By documents: the share of the
+// citations whose document is relevant, and the share of the relevant documents
+// that are cited. By quotes, where evidence is known: the share of the quotes that
+// agree with a piece of evidence, and the share of the pieces that a quote agrees
+// with; a quote and a piece agree when one holds a whole sentence of the other,
+// white space aside. Without citations there is no precision, and recall is 0.
+func cited(q *judged, citations []schema.Citation) (documents, quotes agreement) {
+	none := agreement{math.NaN(), math.NaN()}
+	documents, quotes = none, none
+	if len(q.Relevant) > 0 {
+		right, found := 0, map[string]bool{}
+		for _, c := range citations {
+			if q.Relevant[c.Document] > 0 {
+				right++
+				found[c.Document] = true
+			}
+		}
+		documents = agreement{ratio(right, len(citations)), ratio(len(found), len(q.Relevant))}
+	}
+	if len(q.evidence) > 0 {
+		pieces := make([]bool, len(q.evidence))
+		right := 0
+		for _, c := range citations {
+			quote, agrees := newQuoted(c.Quote), false
+			for i, e := range q.evidence {
+				if quote.agrees(e) {
+					pieces[i], agrees = true, true
+				}
+			}
+			if agrees {
+				right++
+			}
+		}
+		found := 0
+		for _, p := range pieces {
+			if p {
+				found++
+			}
+		}
+		quotes = agreement{ratio(right, len(citations)), ratio(found, len(pieces))}
+	}
+	return documents, quotes
+}
+
+// ratio is NaN of nothing.
+func ratio(n, of int) float64 { return float64(n) / float64(of) }
+
+// quoted is a quote with its sentences.
+type quoted struct {
+	text      string
+	sentences []string
+}
+
+func newQuoted(quote string) quoted {
+	out := quoted{text: squeeze(quote)}
+	for _, piece := range evidenceSentences([]string{quote}) {
+		out.sentences = append(out.sentences, piece...)
+	}
+	return out
+}
+
+// agrees reports that the quote holds a sentence of a piece of evidence, or the
+// piece one of the quote's.
+func (q quoted) agrees(piece []string) bool {
+	if slices.ContainsFunc(piece, func(s string) bool { return strings.Contains(q.text, s) }) {
+		return true
+	}
+	whole := strings.Join(piece, " ")
+	return slices.ContainsFunc(q.sentences, func(s string) bool { return strings.Contains(whole, s) })
+}
