@@ -69,6 +69,17 @@ func (s *server) routeDocuments() {
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[schema.Document], error) {
 			return replyTo(s.Documents.RetryDocument(ctx, p, in.Document))
 		})
+	route(s, huma.Operation{OperationID: "list-sections", Method: http.MethodGet, Path: "/v1/documents/{document}/sections", Summary: "Read a document's text as it was cut", Tags: tags,
+		Description: "Sections in their order, each with its passages, what they are linked to, and its cluster. Citations point at a version, a section and bytes of its text. A page has 100 sections at most."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			InDocument
+			Paging
+			Version uuid.UUID `query:"version" format:"uuid" doc:"Of this version; the live one when absent."`
+			Section uuid.UUID `query:"section" format:"uuid" doc:"This section alone."`
+		}) (*reply[api.Page[schema.DocumentSection]], error) {
+			items, next, err := s.Documents.DocumentText(ctx, p, in.Document, schema.TextQuery{Version: in.Version, Section: in.Section, PageQuery: in.query()})
+			return list(items, next, err, same[schema.DocumentSection])
+		})
 	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
 		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InDocument) (*huma.StreamResponse, error) {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
 )
 
 // Authenticator resolves API keys.
@@ -51,6 +52,8 @@ type Documents interface {
 	DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error
 	RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error)
 	RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error)
+	// DocumentText reads the sections of a document as they were cut.
+	DocumentText(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.TextQuery) ([]schema.DocumentSection, string, error)
 	// OpenContent reads the bytes of a document's newest version.
 	OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (Content, error)
 }
@@ -71,6 +74,13 @@ type Question struct {
 	K          int
 	Documents  int
 	Explain    bool
+	Choices    []string
+}
+
+// Progress tells of a question that is being answered; one of the two is set.
+type Progress struct {
+	Stage *api.StageEvent
+	Delta *api.DeltaEvent
 }
 
 // Found is what a search found: the ranking, and what of it an answer would be
@@ -95,7 +105,9 @@ type Plans interface {
 // what is found.
 type Questions interface {
 	Search(ctx context.Context, p schema.Principal, q Question) (Found, error)
-	Ask(ctx context.Context, p schema.Principal, q Question) (schema.Answer, error)
+	// Ask answers now. tell, unless it is nil, gets the progress in order; it does
+	// not block. What it told does not count: the answer does.
+	Ask(ctx context.Context, p schema.Principal, q Question, tell func(Progress)) (schema.Answer, error)
 	StartJob(ctx context.Context, p schema.Principal, q Question) (schema.Job, error)
 	ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error)
 	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)

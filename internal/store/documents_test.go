@@ -31,6 +31,7 @@ func TestForeignIDsAreNotFound(t *testing.T) {
 		"DocumentNamed":  func() error { _, err := f.DocumentNamed(ctx, f.a, f.foreign, "b.txt"); return err },
 		"Documents":      func() error { _, _, err := f.Documents(ctx, f.a, f.foreign, schema.DocumentQuery{}); return err },
 		"Versions":       func() error { _, err := f.Versions(ctx, f.a, up.Document); return err },
+		"DocumentText":   func() error { _, _, err := f.DocumentText(ctx, f.a, up.Document, schema.TextQuery{}); return err },
 		"OpenContent":    func() error { _, _, err := f.OpenContent(ctx, f.a, up.Document); return err },
 		"DeleteDocument": func() error { return f.DeleteDocument(ctx, f.a, up.Document) },
 		"RetryDocument":  func() error { _, err := f.RetryDocument(ctx, f.a, up.Document); return err },

@@ -2,6 +2,7 @@ package apiclient
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -183,6 +184,20 @@ func (c *Client) DocumentNamed(ctx context.Context, collection, externalID strin
 // Document returns one with its versions.
 func (c *Client) Document(ctx context.Context, id uuid.UUID) (api.DocumentDetail, error) {
 	return get[api.DocumentDetail](ctx, c, documentPath(id), nil)
+}
+
+// Sections lists the text of a document's live version as it was cut.
+func (c *Client) Sections(ctx context.Context, document uuid.UUID) iter.Seq2[schema.DocumentSection, error] {
+	return pages[schema.DocumentSection](ctx, c, documentPath(document)+"/sections", url.Values{})
+}
+
+// Section reads one section of a version.
+func (c *Client) Section(ctx context.Context, document uuid.UUID, span schema.Span) (schema.DocumentSection, error) {
+	for s, err := range pages[schema.DocumentSection](ctx, c, documentPath(document)+"/sections",
+		url.Values{"version": {span.Version.String()}, "section": {span.Section.String()}}) {
+		return s, err
+	}
+	return schema.DocumentSection{}, fmt.Errorf("section %s: %w", span.Section, schema.ErrNotFound)
 }
 
 // RetryDocument queues a failed document again.

@@ -1,0 +1,36 @@
+package schema
+
+import "github.com/google/uuid"
+
+// TextQuery asks for the text of a document.
+type TextQuery struct {
+	Version uuid.UUID // zero: the live one
+	Section uuid.UUID // zero: all of them
+	PageQuery
+}
+
+// DocumentSection is a section of a document as it was cut.
+type DocumentSection struct {
+	Version uuid.UUID `json:"version_id"`
+	Section
+	Location string            `json:"location"` // of its beginning, for people
+	Cluster  *uuid.UUID        `json:"cluster_id,omitempty"`
+	Passages []DocumentPassage `json:"passages"` // they tile the text
+}
+
+// DocumentPassage is a passage of a section and what it is linked to inside its
+// document.
+type DocumentPassage struct {
+	Ordinal int           `json:"ordinal"`
+	Start   int           `json:"start"` // bytes in the section's text
+	End     int           `json:"end"`
+	Tokens  int           `json:"tokens"`
+	Links   []PassageLink `json:"links,omitempty"` // strongest first
+}
+
+// PassageLink points at a passage of the same version by ordinals.
+type PassageLink struct {
+	Section int     `json:"section"`
+	Passage int     `json:"passage"`
+	Weight  float64 `json:"weight"` // attention, in [0, 1]
+}
