@@ -28,6 +28,14 @@ func questionOptions(atMost time.Duration) workflow.ActivityOptions {
 	}
 }
 
+// roundOptions of judging and of further rounds: an answer waits for them, so they
+// are not tried for long.
+func roundOptions() workflow.ActivityOptions {
+	o := questionOptions(3 * time.Minute)
+	o.RetryPolicy.MaximumAttempts = 3
+	return o
+}
+
 // endOptions of what ends a question. It must not fail: without it the job
 // would wait for its lease to run out.
 func endOptions() workflow.ActivityOptions {
@@ -44,23 +52,52 @@ func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionR
 	if err := workflow.SetQueryHandler(ctx, wire.QueryQuestionStage, func() (string, error) { return stage, nil }); err != nil {
 		return result, err
 	}
-	for _, step := range []struct {
-		activity string
-		atMost   time.Duration
-	}{
-		{wire.ActivityQuestionUnderstand, 30 * time.Second},
-		{wire.ActivityQuestionRetrieve, time.Minute},
-		{wire.ActivityQuestionGenerate, 3 * time.Minute},
-		{wire.ActivityQuestionFinish, time.Minute},
-	} {
-		stage = step.activity
-		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, questionOptions(step.atMost)), step.activity, in).Get(ctx, nil)
-		if err != nil {
-			return endQuestion(ctx, in, step.activity, err)
+	run := func(activity string, options workflow.ActivityOptions, in, out any) error {
+		stage = activity
+		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, out)
+	}
+	plan := wire.QuestionPlan{}
+	err := run(wire.ActivityQuestionUnderstand, questionOptions(30*time.Second), in, &plan)
+	if err == nil {
+		err = run(wire.ActivityQuestionRetrieve, questionOptions(time.Minute), in, nil)
+	}
+	if err == nil {
+		err = run(wire.ActivityQuestionGenerate, questionOptions(3*time.Minute), in, nil)
+	}
+	// How many rounds there may be is recorded with the first step's result; that of
+	// workers of before has none, so that their questions run as they began.
+	for round := 1; err == nil && plan.Rounds > 1 && round <= plan.Rounds; round++ {
+		verdict := wire.QuestionVerdict{}
+		at := wire.QuestionRound{QuestionInput: in, Round: round}
+		if failed := run(wire.ActivityQuestionJudge, roundOptions(), at, &verdict); failed != nil || !verdict.Again {
+			err = unlessSpared(failed)
+			break
 		}
+		at.Round++
+		if failed := run(wire.ActivityQuestionGenerate, roundOptions(), at, nil); failed != nil {
+			err = unlessSpared(failed)
+			break
+		}
+		result.Rounds = at.Round
+	}
+	if err == nil {
+		err = run(wire.ActivityQuestionFinish, questionOptions(time.Minute), in, nil)
+	}
+	if err != nil {
+		return endQuestion(ctx, in, stage, err)
 	}
 	stage = ""
 	return result, nil
+}
+
+// unlessSpared forgives a failure of judging, or of a further round: the answer that
+// there is remains. A question that was cancelled or lost has none.
+func unlessSpared(err error) error {
+	var app *temporal.ApplicationError
+	if temporal.IsCanceledError(err) || errors.As(err, &app) && app.Type() == wire.ErrorQuestionLost {
+		return err
+	}
+	return nil
 }
 
 // endQuestion leaves the question in an end after a step failed.

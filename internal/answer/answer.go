@@ -1,6 +1,6 @@
 // Package answer turns a question into an answer with citations, in steps that
-// each leave their result in the store: understand, retrieve, generate, finish.
-// Asking synchronously runs them one after another; an asynchronous question
+// each leave their result in the store: understand, retrieve, generate, judge,
+// finish, of which generate and judge may repeat (rounds.go). Asking synchronously runs them one after another; an asynchronous question
 // runs the same steps as activities of a workflow, and a step that is repeated
 // does nothing twice.
 //
@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,7 @@ const (
 	StepUnderstand = "understand"
 	StepRetrieve   = "retrieve"
 	StepGenerate   = "generate"
+	StepJudge      = "judge"
 	StepFinish     = "finish"
 )
 
@@ -46,14 +48,33 @@ type Question struct {
 type Retrieval struct {
 	Candidates []schema.Candidate
 	Trace      []schema.StageReport
+	// Skipped says that the question is answered from what the language model
+	// knows: the plan found that it knows enough.
+	Skipped bool
+	MinK    int    // of the selection, where answers are judged
+	Pool    []byte // JSON, of the first round: what Select selects from
+	Verdict *Verdict
+}
+
+// generates reports whether an answer is generated of it.
+func (r Retrieval) generates() bool { return r.Skipped || len(r.Candidates) > 0 }
+
+// Plan is what answering needs to know of a query's plan.
+type Plan struct {
+	Name string
+	// Feedback says how answers are judged; nil: not at all.
+	Feedback *Feedback
 }
 
 // Retriever runs a plan.
 type Retriever interface {
-	// Check returns the name of the query's plan and reports what is wrong
-	// with the query as a FieldError.
-	Check(q wire.Query) (plan string, err error)
+	// Check returns the query's plan and reports what is wrong with the query as
+	// a FieldError.
+	Check(q wire.Query) (Plan, error)
 	Retrieve(ctx context.Context, q wire.Query) (Retrieval, error)
+	// Select makes the plan's selection anew, of a Retrieval's Pool and with
+	// another min_k.
+	Select(ctx context.Context, q wire.Query, pool []byte, minK int) (Retrieval, error)
 }
 
 // Generator is the language model gateway. An error inside a reply comes out
@@ -75,6 +96,9 @@ type Store interface {
 	SaveRetrieval(ctx context.Context, q wire.QuestionInput, round int, r Retrieval) (Retrieval, error)
 	// Retrieval returns schema.ErrNotFound for a round without a result.
 	Retrieval(ctx context.Context, q wire.QuestionInput, round int) (Retrieval, error)
+	// SaveVerdict keeps the first verdict on a round's answer and returns what is
+	// kept.
+	SaveVerdict(ctx context.Context, q wire.QuestionInput, round int, v Verdict) (Verdict, error)
 	// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
 	Reply(ctx context.Context, tenant uuid.UUID, s wire.Step) (wire.LLMReply, error)
 	// Sections returns, of these sections, those that the principal may see
@@ -101,10 +125,6 @@ type Answerer struct {
 func New(s Store, r Retriever, g Generator) *Answerer {
 	return &Answerer{store: s, retriever: r, generator: g, tracer: otel.Tracer("github.com/sluice-rag/sluice/internal/answer")}
 }
-
-// round is the only round of retrieval there is: no stage judges the answer and
-// asks for another.
-const round = 1
 
 // maxPassageTokens bounds what is sent to a language model, in the tokens of
 // internal/text; candidates beyond it are left out, worst first.
@@ -150,18 +170,29 @@ func (a *Answerer) ask(ctx context.Context, in wire.QuestionInput) (schema.Answe
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	reply, err := a.generate(ctx, in, q, found)
+	reply, err := a.generate(ctx, in, q, 1, found)
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	return a.finish(ctx, in, q, found, reply)
+	rounds, err := a.improve(ctx, in, q, made{round: 1, found: found, reply: reply})
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	return a.finish(ctx, in, q, rounds)
 }
 
 // Understand is the first step: it takes the question on and checks that it can
-// be run.
-func (a *Answerer) Understand(ctx context.Context, in wire.QuestionInput) error {
-	_, err := a.understand(ctx, in)
-	return err
+// be run. rounds are how often an answer is generated at most.
+func (a *Answerer) Understand(ctx context.Context, in wire.QuestionInput) (rounds int, err error) {
+	q, err := a.understand(ctx, in)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := a.retriever.Check(q.Query)
+	if err != nil || plan.Feedback == nil {
+		return 1, err
+	}
+	return plan.Feedback.Rounds, nil
 }
 
 // Retrieve is the second step: it runs the plan and keeps what it finds.
@@ -174,18 +205,19 @@ func (a *Answerer) Retrieve(ctx context.Context, in wire.QuestionInput) error {
 	return err
 }
 
-// Generate is the third step: it has the answer generated. The reply is kept by
-// the gateway, under the question and the step, so it is paid for once.
-func (a *Answerer) Generate(ctx context.Context, in wire.QuestionInput) error {
-	q, err := a.store.Question(ctx, in)
+// Generate is the third step: it has a round's answer generated. The reply is kept
+// by the gateway, under the question, the round and the step, so it is paid for once.
+func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
+	q, err := a.store.Question(ctx, in.QuestionInput)
 	if err != nil {
 		return err
 	}
-	found, err := a.store.Retrieval(ctx, in, round)
+	round := max(1, in.Round)
+	found, err := a.store.Retrieval(ctx, in.QuestionInput, round)
 	if err != nil {
 		return fmt.Errorf("load what retrieval found: %w", err)
 	}
-	_, err = a.generate(ctx, in, q, found)
+	_, err = a.generate(ctx, in.QuestionInput, q, round, found)
 	return err
 }
 
@@ -196,17 +228,11 @@ func (a *Answerer) Finish(ctx context.Context, in wire.QuestionInput) error {
 	if err != nil {
 		return err
 	}
-	found, err := a.store.Retrieval(ctx, in, round)
+	rounds, err := a.rounds(ctx, in, math.MaxInt)
 	if err != nil {
-		return fmt.Errorf("load what retrieval found: %w", err)
+		return err
 	}
-	var reply wire.LLMReply
-	if len(found.Candidates) > 0 {
-		if reply, err = a.store.Reply(ctx, in.Tenant, step(in)); err != nil {
-			return fmt.Errorf("load what was generated: %w", err)
-		}
-	}
-	_, err = a.finish(ctx, in, q, found, reply)
+	_, err = a.finish(ctx, in, q, rounds)
 	return err
 }
 
@@ -224,8 +250,13 @@ func ReasonOf(err error) schema.Reason {
 	return schema.Reason{Code: string(e.Code), Message: e.Message}
 }
 
-func step(in wire.QuestionInput) wire.Step {
-	return wire.Step{Question: in.Question, Round: round, Step: string(wire.TaskAnswer), Item: 0}
+// step names the call that makes a round's answer.
+func step(in wire.QuestionInput, round int, found Retrieval) wire.Step {
+	task := wire.TaskAnswer
+	if found.Skipped {
+		task = wire.TaskBackground
+	}
+	return wire.Step{Question: in.Question, Round: round, Step: string(task)}
 }
 
 func (a *Answerer) understand(ctx context.Context, in wire.QuestionInput) (q Question, err error) {
@@ -244,31 +275,41 @@ func (a *Answerer) retrieve(ctx context.Context, in wire.QuestionInput, q Questi
 	if err = a.store.SetStage(ctx, in, StepRetrieve); err != nil {
 		return Retrieval{}, err
 	}
-	if found, err = a.store.Retrieval(ctx, in, round); err == nil || !errors.Is(err, schema.ErrNotFound) {
+	if found, err = a.store.Retrieval(ctx, in, 1); err == nil || !errors.Is(err, schema.ErrNotFound) {
 		return found, err
 	}
 	q.Query.Question = in.Question // what models are asked for on the way is kept under it
 	if found, err = a.retriever.Retrieve(ctx, q.Query); err != nil {
 		return Retrieval{}, err
 	}
-	return a.store.SaveRetrieval(ctx, in, round, found)
+	return a.store.SaveRetrieval(ctx, in, 1, found)
 }
 
-func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Question, found Retrieval) (reply wire.LLMReply, err error) {
+func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Question, round int, found Retrieval) (reply wire.LLMReply, err error) {
 	ctx, end := a.span(ctx, in, StepGenerate)
 	defer func() { end(err) }()
-	if err = a.store.SetStage(ctx, in, StepGenerate); err != nil || len(found.Candidates) == 0 {
+	if err = a.store.SetStage(ctx, in, StepGenerate); err != nil || !found.generates() {
 		return wire.LLMReply{}, err
 	}
-	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: step(in), Task: wire.TaskAnswer, Question: q.Query.Text}
-	request.Deadline, _ = ctx.Deadline()
-	for _, c := range sent(found.Candidates) {
-		request.Passages = append(request.Passages, wire.LLMPassage{Title: c.Title, Location: c.Location, Headings: c.HeadingPath, Text: c.Text})
+	at := step(in, round, found)
+	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: at, Task: wire.LLMTask(at.Step), Question: q.Query.Text,
+		Passages: passagesOf(sent(found.Candidates))}
+	if !found.Skipped {
+		request.Choices = q.Query.Choices
 	}
+	request.Deadline, _ = ctx.Deadline()
 	if reply, err = a.generator.Complete(ctx, request); err != nil {
 		return wire.LLMReply{}, fmt.Errorf("generate the answer: %w", err)
 	}
 	return reply, nil
+}
+
+func passagesOf(candidates []schema.Candidate) []wire.LLMPassage {
+	var out []wire.LLMPassage
+	for _, c := range candidates {
+		out = append(out, wire.LLMPassage{Title: c.Title, Location: c.Location, Headings: c.HeadingPath, Text: c.Text})
+	}
+	return out
 }
 
 // sent are the candidates that fit a language model's request.
@@ -282,38 +323,30 @@ func sent(candidates []schema.Candidate) []schema.Candidate {
 	return candidates
 }
 
-func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, found Retrieval, reply wire.LLMReply) (out schema.Answer, err error) {
+func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out schema.Answer, err error) {
 	ctx, end := a.span(ctx, in, StepFinish)
 	defer func() { end(err) }()
 	plan, err := a.retriever.Check(q.Query)
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	passages := sent(found.Candidates)
-	citations, err := a.cite(ctx, q, passages, reply.Quotes)
+	kept := best(rounds)
+	found, reply := kept.found, kept.reply
+	citations, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
 	if err != nil {
 		return schema.Answer{}, err
 	}
 	out = schema.Answer{
 		Question: q.Query.Text, Answer: reply.Text, Supported: reply.Supported && len(citations) > 0,
-		Citations: citations, Plan: plan, Usage: reply.Usage,
-		Trace: append(found.Trace, schema.StageReport{Stage: StepGenerate, In: len(passages), Out: len(citations),
-			Millis: reply.Usage.Millis, Why: why(reply)}),
+		Citations: citations, Plan: plan.Name, Rounds: len(rounds), Usage: spent(kept, rounds), Trace: traceOf(rounds, kept, len(citations)),
 	}
-	if !out.Supported {
+	switch {
+	case found.Skipped:
+		out.Uncited = true
+	case !out.Supported:
 		out.Answer, out.Citations = schema.NoAnswer, []schema.Citation{}
 	}
 	return out, a.store.SaveAnswer(ctx, in, out)
-}
-
-func why(reply wire.LLMReply) string {
-	switch {
-	case reply.Usage.Provider == "":
-		return "nothing was found to answer from"
-	case !reply.Supported:
-		return fmt.Sprintf("%s found no answer in the passages", reply.Usage.Provider)
-	}
-	return fmt.Sprintf("answered by %s, quotes checked against the stored text", reply.Usage.Provider)
 }
 
 // span wraps a step.

@@ -96,7 +96,12 @@ type Result struct {
 	Context   []int
 	Documents []schema.RankedDocument // as many as the query asked for
 	Trace     []schema.StageReport
+	// Pool is what Select selects from, of a plan with feedback.
+	Pool []byte
 }
+
+// Plan returns the plan of a name, as Catalogue does.
+func (e *Engine) Plan(name string) (Plan, error) { return e.plans.Plan(name) }
 
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
 // "text", "k", "documents" or "filter", without running it, and returns the
@@ -166,6 +171,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 	}
 	var found candidates
 	var ranking *candidates // set by the first stage that selects
+	var pool []byte
 	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan)...)
 	for i, s := range plan.stages {
 		t.stage = i
@@ -173,22 +179,37 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 			all := found
 			ranking = &all
 		}
-		if e.sources.GiveWay != nil {
-			e.sources.GiveWay(ctx)
+		if plan.feedback != nil && plan.feedback.stage == i {
+			if pool, err = t.pooled(found); err != nil {
+				return Result{}, err
+			}
 		}
-		step, err := e.runStage(ctx, plan, s, t, found)
-		if err != nil {
-			return Result{}, fmt.Errorf("stage %s: %w", s.name(), err)
+		if err := e.next(ctx, plan, s, t, &found, &steps); err != nil {
+			return Result{}, err
 		}
-		steps = append(steps, step)
-		found = candidates{unit: step.unit, items: step.items}
 	}
 	if ranking == nil {
 		all := found
 		ranking = &all
 		found.items, _ = cut(found.items, defaultK)
 	}
-	return t.result(ctx, plan, *ranking, found.items, steps)
+	out, err := t.result(ctx, plan, *ranking, found.items, steps)
+	out.Pool = pool
+	return out, err
+}
+
+// next runs a stage on what the one before gave.
+func (e *Engine) next(ctx context.Context, plan Plan, s stage, t *task, found *candidates, steps *[]step) error {
+	if e.sources.GiveWay != nil {
+		e.sources.GiveWay(ctx)
+	}
+	step, err := e.runStage(ctx, plan, s, t, *found)
+	if err != nil {
+		return fmt.Errorf("stage %s: %w", s.name(), err)
+	}
+	*steps = append(*steps, step)
+	*found = candidates{unit: step.unit, items: step.items}
+	return nil
 }
 
 // step is a stage's work, before it becomes a report.

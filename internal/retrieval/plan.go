@@ -18,6 +18,7 @@ type Plan struct {
 	Name         string
 	Description  string
 	segmentation schema.Segmentation // that it is meant for; zero: any
+	feedback     *Feedback           // nil: answers are not judged
 	stages       []stage
 	described    []schema.PlanStage
 }
@@ -28,6 +29,9 @@ func (p Plan) Stages() []schema.PlanStage { return p.described }
 // Describe describes the plan.
 func (p Plan) Describe() schema.Plan {
 	out := schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
+	if f := p.feedback; f != nil {
+		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].name()}
+	}
 	if p.segmentation != (schema.Segmentation{}) {
 		out.Segmentation = &p.segmentation
 	}
@@ -63,8 +67,10 @@ const maxStages = 32
 //	segmentation: {by: sentences}
 //	stages:
 //	  - dense: {k: 10}
+//	  - gradient
+//	feedback: {least: 9, rounds: 3}
 //
-// Description and segmentation may be left out. Every error is a
+// Description, segmentation and feedback may be left out. Every error is a
 // schema.FieldError that names the field ("stages[0].dense.k").
 func ParsePlan(text []byte) (Plan, error) {
 	var root yaml.Node
@@ -78,7 +84,7 @@ func ParsePlan(text []byte) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top)}
+	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top), feedback: readFeedback(top)}
 	stages := top.take("stages")
 	if err := top.close(); err != nil {
 		return Plan{}, err
@@ -125,6 +131,11 @@ func ParsePlan(text []byte) (Plan, error) {
 		selected = selected || selects
 		unit, described.Unit = out, out
 		p.stages, p.described = append(p.stages, s), append(p.described, described)
+	}
+	if p.feedback != nil {
+		if err := p.feedback.adjusts(p.stages); err != nil {
+			return Plan{}, err
+		}
 	}
 	return p, nil
 }

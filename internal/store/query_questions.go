@@ -214,8 +214,8 @@ func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, rou
 			return err
 		}
 		tag, err := tx.Exec(ctx, `
-			INSERT INTO retrievals (tenant_id, question_id, round, candidates, trace) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT DO NOTHING`, in.Tenant, in.Question, round, candidates, trace)
+			INSERT INTO retrievals (tenant_id, question_id, round, candidates, trace, skipped, min_k, pool) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+			ON CONFLICT DO NOTHING`, in.Tenant, in.Question, round, candidates, trace, r.Skipped, r.MinK, r.Pool)
 		if err != nil {
 			return err
 		}
@@ -239,9 +239,22 @@ func (s Questions) Retrieval(ctx context.Context, in wire.QuestionInput, round i
 
 func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round int) (answer.Retrieval, error) {
 	var r answer.Retrieval
-	err := tx.QueryRow(ctx, `SELECT candidates, trace FROM retrievals WHERE tenant_id = $1 AND question_id = $2 AND round = $3`,
-		in.Tenant, in.Question, round).Scan(&r.Candidates, &r.Trace)
+	err := tx.QueryRow(ctx, `SELECT candidates, trace, skipped, min_k, pool, verdict FROM retrievals WHERE tenant_id = $1 AND question_id = $2 AND round = $3`,
+		in.Tenant, in.Question, round).Scan(&r.Candidates, &r.Trace, &r.Skipped, &r.MinK, &r.Pool, &r.Verdict)
 	return r, err
+}
+
+// SaveVerdict keeps the first verdict on a round's answer and returns what is kept.
+func (s Questions) SaveVerdict(ctx context.Context, in wire.QuestionInput, round int, v answer.Verdict) (answer.Verdict, error) {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, _, _, err := own(ctx, tx, in); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `
+			UPDATE retrievals SET verdict = coalesce(verdict, $4) WHERE tenant_id = $1 AND question_id = $2 AND round = $3
+			RETURNING verdict`, in.Tenant, in.Question, round, v).Scan(&v)
+	})
+	return v, wrap(err, "keep the verdict on an answer of question %s", in.Question)
 }
 
 // SaveAnswer stores answer and citations and ends the question.
@@ -260,8 +273,8 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage); err != nil {
+			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited); err != nil {
 			return err
 		}
 		for i, c := range a.Citations {
@@ -342,10 +355,10 @@ func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.An
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
 	var a schema.Answer
 	err := tx.QueryRow(ctx, `
-		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage
+		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited
 		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
 		WHERE a.tenant_id = $1 AND a.question_id = $2`, tenant, question).
-		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage)
+		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited)
 	if err != nil {
 		return schema.Answer{}, err
 	}

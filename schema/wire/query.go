@@ -87,6 +87,26 @@ type QuestionInput struct {
 	Attempt  int       `json:"attempt"`
 }
 
+// QuestionRound is the input of the steps that a question runs once per round of
+// selection and generation.
+type QuestionRound struct {
+	QuestionInput
+	Round int `json:"round,omitempty"` // from 1; 0: the first
+}
+
+// QuestionPlan is the result of ActivityQuestionUnderstand. Workers of before gave
+// none.
+type QuestionPlan struct {
+	// Rounds are how many rounds there are at most; with more than one the answer
+	// of each is judged.
+	Rounds int `json:"rounds"`
+}
+
+// QuestionVerdict is the result of ActivityQuestionJudge.
+type QuestionVerdict struct {
+	Again bool `json:"again"` // another round is to be generated
+}
+
 // QuestionResult is the result of AnswerQuestion.
 type QuestionResult struct {
 	State  schema.JobState `json:"state"`
@@ -131,10 +151,13 @@ const (
 	// WorkflowAnswerQuestion takes a QuestionInput and returns a QuestionResult.
 	WorkflowAnswerQuestion = "AnswerQuestion"
 
-	// The steps take the QuestionInput and return nothing.
+	// The steps take the QuestionInput and return nothing, but for these:
+	// understand returns a QuestionPlan, generate and judge take a QuestionRound, and
+	// judge returns a QuestionVerdict.
 	ActivityQuestionUnderstand = "question-understand"
 	ActivityQuestionRetrieve   = "question-retrieve"
 	ActivityQuestionGenerate   = "question-generate"
+	ActivityQuestionJudge      = "question-judge"
 	ActivityQuestionFinish     = "question-finish"
 	// ActivityQuestionFail takes a QuestionFailure, ActivityQuestionCancel the
 	// QuestionInput; both end the question.

@@ -79,11 +79,28 @@ func (w *worker) temporalWorker() lifecycle.Service {
 
 func (w *worker) register(r temporalworker.Registry) {
 	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
+	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) (out wire.QuestionPlan, err error) {
+		err = w.step(ctx, wire.ActivityQuestionUnderstand, in, func(ctx context.Context, in wire.QuestionInput) (err error) {
+			out.Rounds, err = w.answerer.Understand(ctx, in)
+			return err
+		})
+		return out, err
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
+	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) error {
+		return w.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
+			return w.answerer.Generate(ctx, in)
+		})
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
+	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) (out wire.QuestionVerdict, err error) {
+		err = w.step(ctx, wire.ActivityQuestionJudge, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) (err error) {
+			out.Again, err = w.answerer.Judge(ctx, in)
+			return err
+		})
+		return out, err
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionJudge})
 	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
-		wire.ActivityQuestionUnderstand: w.answerer.Understand,
-		wire.ActivityQuestionRetrieve:   w.answerer.Retrieve,
-		wire.ActivityQuestionGenerate:   w.answerer.Generate,
-		wire.ActivityQuestionFinish:     w.answerer.Finish,
+		wire.ActivityQuestionRetrieve: w.answerer.Retrieve,
+		wire.ActivityQuestionFinish:   w.answerer.Finish,
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
 			return unlessEnded(w.deps.Store.Questions().Cancel(ctx, in))
 		},

@@ -128,38 +128,6 @@ func (w *worker) service() lifecycle.Service {
 	)
 }
 
-// retriever lets answering use the engine.
-type retriever struct{ *retrieval.Engine }
-
-// Retrieve gives the context alone, in its order: it is what an answer is made
-// from and what is stored with it. The explanation is stored too, but for the
-// names of documents that are not in the context: those stay with an answer
-// when their document is deleted, so it has their ids and scores only.
-func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
-	q.Explain = true
-	found, err := r.Run(forTenant(ctx, q.Principal.Tenant), q)
-	if err != nil {
-		return answer.Retrieval{}, err
-	}
-	out := answer.Retrieval{Trace: found.Trace}
-	named := map[string]bool{}
-	for _, i := range found.Context {
-		c := found.Candidates[i]
-		out.Candidates = append(out.Candidates, c)
-		named[c.ExternalID] = true
-	}
-	for i := range out.Trace {
-		for _, judged := range [][]schema.Judged{out.Trace[i].Kept, out.Trace[i].Dropped} {
-			for j := range judged {
-				if !named[judged[j].Document] {
-					judged[j].Document, judged[j].Location = "", ""
-				}
-			}
-		}
-	}
-	return out, nil
-}
-
 // gateway asks the language model gateway over NATS.
 type gateway struct{ nc *nats.Conn }
 

@@ -1,0 +1,81 @@
+package queryworker
+
+// This file lets answering use the engine of plans.
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// retriever implements answer.Retriever.
+type retriever struct{ engine *retrieval.Engine }
+
+// Check implements answer.Retriever.
+func (r retriever) Check(q wire.Query) (answer.Plan, error) {
+	name, err := r.engine.Check(q)
+	if err != nil {
+		return answer.Plan{}, err
+	}
+	plan, err := r.engine.Plan(name)
+	if err != nil {
+		return answer.Plan{}, err
+	}
+	out := answer.Plan{Name: name}
+	if f := plan.Feedback(); f != nil {
+		out.Feedback = &answer.Feedback{Least: f.Least, Rounds: f.Rounds}
+	}
+	return out, nil
+}
+
+// Retrieve gives the context alone, in its order: it is what an answer is made
+// from and what is stored with it. The explanation is stored too, but for the
+// names of documents that are not in the context: those stay with an answer
+// when their document is deleted, so it has their ids and scores only.
+func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
+	q.Explain = true
+	found, err := r.engine.Run(forTenant(ctx, q.Principal.Tenant), q)
+	if err != nil {
+		return answer.Retrieval{}, err
+	}
+	out := retrieved(found)
+	plan, err := r.engine.Plan(q.Plan)
+	if f := plan.Feedback(); err == nil && f != nil {
+		out.MinK, out.Pool = f.MinK, found.Pool
+	}
+	return out, err
+}
+
+// Select implements answer.Retriever.
+func (r retriever) Select(ctx context.Context, q wire.Query, pool []byte, minK int) (answer.Retrieval, error) {
+	q.Explain = true
+	found, err := r.engine.Select(forTenant(ctx, q.Principal.Tenant), q, pool, minK)
+	if err != nil {
+		return answer.Retrieval{}, err
+	}
+	return retrieved(found), nil
+}
+
+// retrieved is what answering sees of a result.
+func retrieved(found retrieval.Result) answer.Retrieval {
+	out := answer.Retrieval{Trace: found.Trace}
+	named := map[string]bool{}
+	for _, i := range found.Context {
+		c := found.Candidates[i]
+		out.Candidates = append(out.Candidates, c)
+		named[c.ExternalID] = true
+	}
+	for i := range out.Trace {
+		for _, judged := range [][]schema.Judged{out.Trace[i].Kept, out.Trace[i].Dropped} {
+			for j := range judged {
+				if !named[judged[j].Document] {
+					judged[j].Document, judged[j].Location = "", ""
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,48 @@
+package answer
+
+// This file explains an answer: what the plan's stages say, and behind them what
+// was generated of it and how that was judged.
+
+import (
+	"fmt"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// traceOf explains all rounds.
+func traceOf(rounds []made, kept made, citations int) []schema.StageReport {
+	out := []schema.StageReport{}
+	for i, m := range rounds {
+		generated := schema.StageReport{Stage: StepGenerate, In: len(sent(m.found.Candidates)), Out: len(m.reply.Quotes), Millis: m.reply.Usage.Millis, Why: why(m)}
+		if m.round == kept.round {
+			generated.Out = citations
+		}
+		out = append(append(out, m.found.Trace...), generated)
+		v := m.found.Verdict
+		if v == nil || v.Why == "" {
+			continue
+		}
+		said := fmt.Sprintf("round %d, min_k %d: %s", m.round, m.found.MinK, v.Why)
+		if v.Again && i == len(rounds)-1 {
+			said += "; that round failed, so what there is stays"
+		}
+		if m.round == kept.round && len(rounds) > 1 {
+			said += "; this answer is kept"
+		}
+		out = append(out, schema.StageReport{Stage: stageFeedback, In: generated.In, Out: generated.In, Millis: v.Usage.Millis, Why: said})
+	}
+	return out
+}
+
+func why(m made) string {
+	reply := m.reply
+	switch {
+	case reply.Usage.Provider == "":
+		return "nothing was found to answer from"
+	case m.found.Skipped:
+		return fmt.Sprintf("answered by %s from what it knows, without documents", reply.Usage.Provider)
+	case !reply.Supported:
+		return fmt.Sprintf("%s found no answer in the passages", reply.Usage.Provider)
+	}
+	return fmt.Sprintf("answered by %s, quotes checked against the stored text", reply.Usage.Provider)
+}

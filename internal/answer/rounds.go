@@ -1,0 +1,263 @@
+package answer
+
+// This file is the loop of judged answers (SAGE, section VI): an answer that is not
+// good enough is made anew from another selection of what was found. A verdict is
+// kept with its round, so that a step that is repeated judges nothing twice. Judging
+// can only add: when it fails, the answers that there are remain.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// stageFeedback is what a trace calls a verdict: judge is a stage of plans.
+const stageFeedback = "feedback"
+
+// Feedback says how a plan's answers are judged.
+type Feedback struct {
+	Least  int // the score from which an answer is good enough
+	Rounds int // at most
+}
+
+// Verdict is what the judgement of a round's answer came to.
+type Verdict struct {
+	Score  int          `json:"score"` // from 1 to 10; 0: the answer was not judged
+	Adjust int          `json:"adjust"`
+	Again  bool         `json:"again"` // there is another round
+	Why    string       `json:"why"`
+	Usage  schema.Usage `json:"usage"` // of the judgement
+}
+
+// made is a round: what was selected, and what was made of it.
+type made struct {
+	round int
+	found Retrieval
+	reply wire.LLMReply
+}
+
+// Judge is the step after an answer was generated: it has it judged and, unless it
+// is good enough, selects anew. again says that another round is to be generated.
+func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool, err error) {
+	q, err := a.store.Question(ctx, in.QuestionInput)
+	if err != nil {
+		return false, err
+	}
+	rounds, err := a.rounds(ctx, in.QuestionInput, max(1, in.Round))
+	if err != nil {
+		return false, err
+	}
+	verdict, _, err := a.judge(ctx, in.QuestionInput, q, rounds)
+	return verdict.Again, err
+}
+
+// rounds loads what the rounds up to the last one left; those that were not
+// generated are left out.
+func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]made, error) {
+	var out []made
+	for round := 1; round <= last; round++ {
+		found, err := a.store.Retrieval(ctx, in, round)
+		if errors.Is(err, schema.ErrNotFound) && round > 1 {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("load what retrieval found: %w", err)
+		}
+		m := made{round: round, found: found}
+		if found.generates() {
+			m.reply, err = a.store.Reply(ctx, in.Tenant, step(in, round, found))
+			if errors.Is(err, schema.ErrNotFound) && round > 1 {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("load what was generated: %w", err)
+			}
+		}
+		out = append(out, m)
+		if found.Verdict == nil || !found.Verdict.Again {
+			break
+		}
+	}
+	return out, nil
+}
+
+// improve judges answers and makes others until one is good enough, and returns
+// all rounds. It is what the steps of a workflow do, one after another; whatever
+// goes wrong in it leaves the rounds that there are, but for a question that was
+// lost or a caller that gave up.
+func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Question, first made) ([]made, error) {
+	rounds := []made{first}
+	within, cancel := sparing(ctx)
+	defer cancel()
+	for {
+		verdict, next, err := a.judge(within, in, q, rounds)
+		if err == nil && !verdict.Again {
+			rounds[len(rounds)-1].found.Verdict = &verdict
+			return rounds, nil
+		}
+		m := made{round: len(rounds) + 1, found: next}
+		if err == nil {
+			rounds[len(rounds)-1].found.Verdict = &verdict
+			m.reply, err = a.generate(within, in, q, m.round, next)
+		}
+		switch {
+		case errors.Is(err, schema.ErrLostLease) || ctx.Err() != nil && err != nil:
+			return nil, err
+		case err != nil: // another round is only ever better
+			if last := &rounds[len(rounds)-1].found; last.Verdict == nil {
+				last.Verdict = &Verdict{Why: "not judged: " + schema.ToRemote(err).Message}
+			}
+			return rounds, nil
+		}
+		rounds = append(rounds, m)
+	}
+}
+
+// sparing bounds rounds so that what is there can still be finished in time.
+func sparing(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, deadline.Add(-min(5*time.Second, time.Until(deadline)/10)))
+}
+
+// judge has the last round's answer judged, and keeps the verdict. With another
+// round to come it returns that one's selection, kept too.
+func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out Verdict, next Retrieval, err error) {
+	ctx, end := a.span(ctx, in, StepJudge)
+	defer func() { end(err) }()
+	last := rounds[len(rounds)-1]
+	if kept := last.found.Verdict; kept != nil {
+		if kept.Again {
+			next, err = a.store.Retrieval(ctx, in, last.round+1)
+		}
+		return *kept, next, err
+	}
+	if err = a.store.SetStage(ctx, in, StepJudge); err != nil {
+		return out, next, err
+	}
+	plan, err := a.retriever.Check(q.Query)
+	if err != nil {
+		return out, next, err
+	}
+	if plan.Feedback == nil || last.found.Skipped || len(last.found.Candidates) == 0 {
+		return Verdict{}, next, nil
+	}
+	out = a.verdict(ctx, in, q, last, *plan.Feedback)
+	if ctx.Err() != nil {
+		return Verdict{}, next, fmt.Errorf("judge the answer: %w", context.Cause(ctx))
+	}
+	if out.Again {
+		out, next = a.again(ctx, in, q, rounds, out)
+		if ctx.Err() != nil {
+			return Verdict{}, next, fmt.Errorf("select anew: %w", context.Cause(ctx))
+		}
+	}
+	if out.Again {
+		if next, err = a.store.SaveRetrieval(ctx, in, last.round+1, next); err != nil {
+			return Verdict{}, next, err
+		}
+	}
+	out, err = a.store.SaveVerdict(ctx, in, last.round, out)
+	return out, next, err
+}
+
+// verdict asks what the answer is worth. Again says that it is not good enough and
+// that there may be another round.
+func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f Feedback) Verdict {
+	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
+		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
+		Passages: passagesOf(sent(m.found.Candidates)), Answer: m.reply.Text}
+	request.Deadline, _ = ctx.Deadline()
+	reply, err := a.generator.Complete(ctx, request)
+	if err == nil && reply.Feedback == nil {
+		err = errors.New("the reply has no score")
+	}
+	if err != nil {
+		return Verdict{Why: "not judged: " + schema.ToRemote(err).Message}
+	}
+	v := Verdict{Score: reply.Feedback.Score, Adjust: reply.Feedback.Adjust, Usage: reply.Usage}
+	v.Why = fmt.Sprintf("the answer is worth %d of 10, by %s", v.Score, reply.Usage.Provider)
+	switch {
+	case v.Score >= f.Least:
+		v.Why += fmt.Sprintf("; %d is enough", f.Least)
+	case m.round >= f.Rounds:
+		v.Why += fmt.Sprintf("; less than %d, but this is the last of %d rounds", f.Least, f.Rounds)
+	default:
+		v.Again = true
+	}
+	return v
+}
+
+// again selects for another round. It ends the loop where nothing new is selected:
+// what was read before gives the same answer.
+func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question, rounds []made, v Verdict) (Verdict, Retrieval) {
+	last := rounds[len(rounds)-1]
+	minK := max(1, last.found.MinK+v.Adjust)
+	q.Query.Question = in.Question
+	next, err := a.retriever.Select(ctx, q.Query, rounds[0].found.Pool, minK)
+	next.MinK = minK
+	same := slices.IndexFunc(rounds, func(m made) bool { return m.found.selects(next) })
+	switch {
+	case err != nil:
+		v.Again, v.Why = false, fmt.Sprintf("%s; nothing is selected anew: %s", v.Why, schema.ToRemote(err).Message)
+	case len(next.Candidates) == 0:
+		v.Again, v.Why = false, v.Why+"; nothing is left to select from"
+	case same >= 0:
+		v.Again, v.Why = false, fmt.Sprintf("%s; min_k %d selects what round %d had", v.Why, minK, same+1)
+	default:
+		v.Why += fmt.Sprintf("; min_k becomes %d", minK)
+	}
+	return v, next
+}
+
+// selects reports whether another retrieval gives the same text in the same order.
+func (r Retrieval) selects(other Retrieval) bool {
+	return slices.EqualFunc(sent(r.Candidates), sent(other.Candidates), func(a, b schema.Candidate) bool { return slices.Equal(a.Spans, b.Spans) })
+}
+
+// best is the round whose answer was judged best: of equal ones one that the
+// documents support, then the first.
+func best(rounds []made) made {
+	out := rounds[0]
+	score := func(m made) int {
+		n := 0
+		if m.found.Verdict != nil {
+			n = 2 * m.found.Verdict.Score
+		}
+		if m.reply.Supported {
+			n++
+		}
+		return n
+	}
+	for _, m := range rounds[1:] {
+		if score(m) > score(out) {
+			out = m
+		}
+	}
+	return out
+}
+
+// spent is what all rounds cost, by the provider that made the kept one.
+func spent(kept made, rounds []made) schema.Usage {
+	out := kept.reply.Usage
+	out.InputTokens, out.OutputTokens, out.Millis, out.Cost = 0, 0, 0, 0
+	add := func(u schema.Usage) {
+		out.InputTokens, out.OutputTokens = out.InputTokens+u.InputTokens, out.OutputTokens+u.OutputTokens
+		out.Millis, out.Cost = out.Millis+u.Millis, out.Cost+u.Cost
+		out.Cached = out.Cached && u.Cached
+	}
+	for _, m := range rounds {
+		add(m.reply.Usage)
+		if m.found.Verdict != nil {
+			add(m.found.Verdict.Usage)
+		}
+	}
+	return out
+}
