@@ -30,6 +30,7 @@ const (
 	ChunkSentences  = 2    // SAKI-RAG's chunks
 	PassageTokens   = 400  // what models read of a passage
 	ShortTokens     = 24
+	CutsApart       = 2 // ours too: of two places in a row one is cut
 )
 
 // maxPassageTokens is what a section has at most.
@@ -52,6 +53,11 @@ type Segmentation struct {
 	Sentences     int `json:"sentences,omitempty" minimum:"0" maximum:"100" doc:"sentences: how many make a passage; 2."`
 	// CoarseTokens is the length that SAGE's coarse chunks do not pass.
 	CoarseTokens int `json:"coarse_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: length in tokens of the coarse chunks, between which is always a cut; 400."`
+	// Apart: a place is cut only where none that is nearer to it than so many
+	// sentences scores lower, for the scores around a change of subject fall and rise
+	// again. 0, as collections have it that are older than the setting, is 1: every
+	// place that scores below the threshold.
+	Apart int `json:"apart,omitempty" minimum:"0" maximum:"100" doc:"segmenter: of places to cut that are nearer to each other than so many sentences the one that scores lowest is cut; 2, and 1 cuts at all of them."`
 	// MinTokens: a passage below it joins a neighbour, so that a one-word heading
 	// goes with what follows it. Only one that joins nowhere without passing
 	// MaxTokens stays below.
@@ -75,6 +81,7 @@ func (s Segmentation) Complete() (Segmentation, error) {
 	switch s.By {
 	case BySegmenter:
 		usual(&s.CoarseTokens, CoarseTokens)
+		usual(&s.Apart, CutsApart)
 		usual(&s.MinTokens, min(ShortTokens, max(s.MaxTokens, 0)))
 	case BySimilarity:
 		usual(&s.MaxCharacters, ChunkCharacters)
@@ -141,6 +148,7 @@ func (s *Segmentation) numbers() []number {
 		{"max_characters", &s.MaxCharacters, BySimilarity, 2, 10000},
 		{"sentences", &s.Sentences, BySentences, 1, 100},
 		{"coarse_tokens", &s.CoarseTokens, BySegmenter, 1, maxPassageTokens},
+		{"apart", &s.Apart, BySegmenter, 0, 100},
 		{"min_tokens", &s.MinTokens, BySegmenter, 0, maxPassageTokens},
 		{"max_tokens", &s.MaxTokens, "", 1, maxPassageTokens},
 	}

@@ -15,10 +15,10 @@ import encoder
 import goldens
 import pack
 import segmenter
+import segmenter_export
 import wordpiece
 
 MAX_TOKENS = 512
-OPSET = 17
 NAME = "sluice-default"
 SPACE = "sluice-static-256-v1"
 
@@ -56,18 +56,9 @@ def write_graphs(folder, table, power, head):
             "attention_mask": {0: "batch", 1: "tokens"},
             "embedding": {0: "batch"},
         },
-        opset_version=OPSET,
+        opset_version=segmenter_export.OPSET,
     )
-    vectors = torch.nn.functional.normalize(torch.randn(3, table.shape[1]), dim=1)
-    torch.onnx.export(
-        head,
-        (vectors, vectors),
-        folder / "segmenter.onnx",
-        input_names=["left", "right"],
-        output_names=["score"],
-        dynamic_axes={"left": {0: "pairs"}, "right": {0: "pairs"}, "score": {0: "pairs"}},
-        opset_version=OPSET,
-    )
+    segmenter_export.write_graph(folder / "segmenter.onnx", head, table.shape[1])
 
 
 def make_goldens(tokenizer, table, power, head, threshold):
@@ -77,35 +68,14 @@ def make_goldens(tokenizer, table, power, head, threshold):
         flat = np.array([i for r in rows for i in r], np.int64)
         return encoder.embed(batches.pack(flat, owner, len(rows), len(tokenizer), power), table)
 
-    def floats(tensor):
-        return [float(np.float32(x)) for x in tensor]
-
-    def score(left, right):
-        with torch.no_grad():
-            return head(left, right)
-
-    sections = []
-    for sentences in goldens.SECTIONS:
-        vectors = embed(sentences)
-        values = score(vectors[:-1], vectors[1:]) if len(sentences) > 1 else torch.zeros(0)
-        if any(abs(v - threshold) < 1e-3 for v in values.tolist()):
-            continue  # rounding could move a boundary; the others are golden enough
-        starts = [0] + [i + 1 for i, v in enumerate(values.tolist()) if v < threshold]
-        ids = [tokenizer.encode(s)[:MAX_TOKENS] for s in sentences]
-        sections.append({"sentences": sentences, "ids": ids, "scores": floats(values), "starts": starts})
-
-    left = embed(goldens.SENTENCES[:12])
-    right = embed(goldens.SENTENCES[1:13])
+    pairs, sections = segmenter_export.make_goldens(tokenizer, embed, head, threshold, MAX_TOKENS)
     return {
         "tokenizer": [{"text": t, "ids": tokenizer.encode(t)} for t in goldens.TOKENIZER],
         "encoder": [
-            {"text": t, "ids": tokenizer.encode(t)[:MAX_TOKENS], "embedding": floats(v)}
+            {"text": t, "ids": tokenizer.encode(t)[:MAX_TOKENS], "embedding": segmenter_export.floats(v)}
             for t, v in zip(goldens.ENCODER, embed(goldens.ENCODER))
         ],
-        "segmenter": [
-            {"left": floats(a), "right": floats(b), "score": float(s)}
-            for a, b, s in zip(left, right, score(left, right))
-        ],
+        "segmenter": pairs,
         "segmentation": sections,
     }
 
@@ -134,11 +104,7 @@ encoder:
 {file("encoder.onnx")}  dimension: 256
   max_tokens: {MAX_TOKENS}
   similarity_threshold: {similarity:.4f}
-# left, right: float32 [pairs, 256] (embeddings of neighbouring sentences) -> score: float32 [pairs] in [0, 1].
-# threshold is the calibrated equivalent of SAGE's ss = 0.55.
-segmenter:
-{file("segmenter.onnx")}  threshold: {threshold:.4f}
-"""
+{segmenter_export.section(folder, threshold)}"""
 
 
 def main():

@@ -26,6 +26,8 @@ class Segmenter(torch.nn.Module):
         self.first = torch.nn.Linear(width, hidden)
         self.second = torch.nn.Linear(hidden, hidden)
         self.last = torch.nn.Linear(hidden, 1)
+        # The cosine of both sides, from which training starts: the product feature before it is projected.
+        self.nearness = torch.nn.Parameter(torch.tensor(8.0)) if self.product else None
 
     def side(self, vectors):
         content, cues = vectors[:, :-CUES], vectors[:, -CUES:]
@@ -38,9 +40,15 @@ class Segmenter(torch.nn.Module):
         return torch.tanh(self.projection(self.blur(scaled)))
 
     def forward(self, left, right):
-        return self.judge(self.side(left), self.side(right))
+        logit = self.reason(self.side(left), self.side(right))
+        if self.product:
+            logit = logit + self.nearness * (left * right).sum(dim=1)
+        return torch.sigmoid(logit)
 
     def judge(self, x1, x2):
+        return torch.sigmoid(self.reason(x1, x2))
+
+    def reason(self, x1, x2):
         parts = [x1, x2]
         if self.difference:
             parts.append(x1 - x2)
@@ -48,7 +56,7 @@ class Segmenter(torch.nn.Module):
             parts.append(x1 * x2)
         hidden = torch.relu(self.first(self.drop(torch.cat(parts, dim=1))))
         hidden = torch.relu(self.second(self.drop(hidden)))
-        return torch.sigmoid(self.last(hidden)).squeeze(1)
+        return self.last(hidden).squeeze(1)
 
 
 def pairs(corpus):

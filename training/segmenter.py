@@ -5,10 +5,11 @@ paragraphs of one article. Loss: mean squared error. The paper trains its embedd
 end; here sentence vectors also serve retrieval, so that is done on a few entries of the
 vector only. The encoder's vectors are turned so that the directions that texts use most
 come first; the last few (CUES) make room for sums over frequent tokens (words such as
-"he", "also", "after"), which are trained end to end with the head.
+"he", "also", "after"), which are trained end to end with a head over pairs of sentences.
+The head that ships is trained on the finished vectors, over windows (segmenter_head.py);
+with --head only that is done, on the vectors of the pack.
 """
 
-import json
 import time
 
 import numpy as np
@@ -18,18 +19,24 @@ import torch.nn.functional as F
 import batches
 import corpora
 import encoder
+import segmenter_head
 import shipped
-from head import CUES, FEATURES, Sampler, Segmenter
-
-SS = 0.55  # the paper's threshold on the paper's own model
+from head import CUES, Sampler, Segmenter
+from segmenter_head import SS, area, calibrate
 
 
 def load(work):
     """The final token table, the power of repeated tokens, the head and its threshold."""
     state = torch.load(corpora.intermediate(work, "segmenter.pt", "segmenter"), map_location="cpu")
+    return state["table"].float(), state["power"], *load_head(work)
+
+
+def load_head(work):
+    """The head and its threshold."""
+    state = torch.load(corpora.intermediate(work, "segmenter.pt", "segmenter"), map_location="cpu")
     model = Segmenter()
     model.load_state_dict(state["head"])
-    return state["table"].float(), state["power"], model.eval(), round(state["threshold"], 4)
+    return model.eval(), round(state["threshold"], 4)
 
 
 def load_similarity(work):
@@ -78,33 +85,24 @@ def accuracy(score, label, threshold=0.5):
     return ((score >= threshold) == (label == 1)).mean()
 
 
-def area(score, label):
-    """The chance that a pair of label 1 scores above one of label 0 (area under the ROC curve)."""
-    rank = np.argsort(np.argsort(score))
-    return (rank[label == 1].mean() - rank[label == 0].mean()) / len(score) + 0.5
-
-
-def fit(corpus, content, power, features, args, seed):
-    """Trains cues and head together on frozen content vectors of all sentences.
-
-    Returns the cues, the head, and its accuracy and area on the held-out pairs.
-    """
-    torch.manual_seed(seed)
-    rng = np.random.default_rng(seed)
+def fit(corpus, content, power, args):
+    """Trains cues, with a head over pairs of sentences, on frozen content vectors of all sentences; gives the table of cues."""
+    torch.manual_seed(args.seed)
+    rng = np.random.default_rng(args.seed)
     train, test = Sampler(corpus, False), Sampler(corpus, True)
     cues = CueTable(corpus, args.frequent).to(content.device)
-    head = Segmenter(content.shape[1] + CUES, features=features).to(content.device)
+    head = Segmenter(content.shape[1] + CUES).to(content.device)
     rates = [args.cue_rate, args.rate]
     groups = [{"params": cues.parameters(), "weight_decay": 0}, {"params": head.parameters()}]
     optimizer = torch.optim.AdamW(groups, lr=args.rate, weight_decay=args.decay)
     left, right, label = test.neighbours(np.random.default_rng(0))
-    for epoch in range(args.epochs):
+    for epoch in range(args.cue_epochs):
         head.train()
         started, losses = time.time(), []
         lefts, rights, labels = train.epoch(rng)
         for i in range(0, len(lefts), args.batch):
             for group, rate in zip(optimizer.param_groups, rates):
-                group["lr"] = rate * (1 - (epoch + i / len(lefts)) / args.epochs)
+                group["lr"] = rate * (1 - (epoch + i / len(lefts)) / args.cue_epochs)
             x = [
                 head.project(content[picked], cues(corpus, picked, power, args.drop, rng))
                 for picked in (lefts[i : i + args.batch], rights[i : i + args.batch])
@@ -120,33 +118,12 @@ def fit(corpus, content, power, features, args, seed):
             x = [head.project(content[picked], cues(corpus, picked, power)) for picked in (left, right)]
             score = head.judge(*x).cpu().numpy()
         print(
-            f"{features}: epoch {epoch + 1}, {len(lefts)} pairs, loss {np.mean(losses):.4f}, pair accuracy "
+            f"cues: epoch {epoch + 1}, {len(lefts)} pairs, loss {np.mean(losses):.4f}, pair accuracy "
             f"{accuracy(score, label):.4f}, area {area(score, label):.4f} on {len(score)} held-out pairs, "
             f"{time.time() - started:.0f} s",
             flush=True,
         )
-    return cues.table(), head, (float(accuracy(score, label)), float(area(score, label)))
-
-
-def ablate(corpus, content, power, args):
-    """SAGE's table X on our pairs: every set of features, trained alike, with several seeds.
-
-    Each run's figures are in work/ablation.json as soon as they are known; a run that is there is not done again.
-    """
-    path = args.work / "ablation.json"
-    done = json.loads(path.read_text()) if path.exists() else {}
-    for seed in range(args.seed, args.seed + args.seeds):  # all sets with one seed first, so that a part says something
-        for features in FEATURES:
-            key = f"{features} seed {seed} epochs {args.epochs}"
-            if key not in done:
-                done[key] = fit(corpus, content, power, features, args, seed)[2]
-                path.with_suffix(".new").write_text(json.dumps(done, indent=1))
-                path.with_suffix(".new").replace(path)
-    print(f"accuracy at 0.5 and area on the held-out pairs, mean and standard deviation of {args.seeds} seeds:")
-    for features in FEATURES:
-        runs = [done[f"{features} seed {seed} epochs {args.epochs}"] for seed in range(args.seed, args.seed + args.seeds)]
-        (right, above), (spread, apart) = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=min(1, args.seeds - 1))
-        print(f"{features:16} accuracy {right:.4f} +- {spread:.4f}, area {above:.4f} +- {apart:.4f}")
+    return cues.table()
 
 
 def calibrate_cosine(cosine, label):
@@ -168,12 +145,12 @@ def similarity(corpus):
     )
 
 
-def content_of_pack(corpus):
-    """The shipped encoder's entries that are not cues, as they are in the pack, and the power of repeated tokens."""
+def vectors_of_pack(corpus, everything):
+    """The shipped encoder's vectors of all sentences."""
     pack = shipped.Encoder()
     if len(pack.table) != corpus.vocabulary:
         raise SystemExit(f"the pack has {len(pack.table)} tokens, the corpus was prepared with {corpus.vocabulary}: use the pack's tokenizer.json")
-    return pack.table[:, :-CUES], shipped.POWER
+    return encoder.encode_all(pack.table, corpus, *everything, shipped.POWER)
 
 
 def join(content, cues, corpus, power, share):
@@ -189,79 +166,61 @@ def join(content, cues, corpus, power, share):
     return torch.cat([content, cues * (share * length(content) / length(cues))], dim=1)
 
 
-def calibrate(score, label):
-    """The score at which, on balanced held-out pairs, the chance of belonging together is SS.
-
-    Fits chance = sigmoid(a * logit(score) + b) by Newton's method (Platt scaling).
-    """
-    score = np.clip(score.astype(np.float64), 1e-6, 1 - 1e-6)
-    inputs = np.stack([np.log(score / (1 - score)), np.ones_like(score)], axis=1)
-    line = np.array([1.0, 0.0])
-    for _ in range(25):
-        chance = 1 / (1 + np.exp(-inputs @ line))
-        slope = inputs.T @ (inputs * (chance * (1 - chance))[:, None])
-        line += np.linalg.solve(slope, inputs.T @ (label - chance))
-    a, b = line
-    return float(1 / (1 + np.exp(-(np.log(SS / (1 - SS)) - b) / a)))
-
-
 def main():
     parser = corpora.arguments(__doc__)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--epochs", type=int, default=6)
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--rate", type=float, default=0.001)
-    parser.add_argument("--cue-rate", type=float, default=0.003)
     parser.add_argument("--decay", type=float, default=0.05)
+    parser.add_argument("--texts", type=int, default=3000, help="texts put together from pieces of different documents")
+    parser.add_argument("--cue-epochs", type=int, default=4)
+    parser.add_argument("--cue-rate", type=float, default=0.003)
     parser.add_argument("--drop", type=float, default=0.1, help="share of tokens left out of the cues")
     parser.add_argument("--frequent", type=int, default=200, help="how often a token occurs that gets a cue vector")
     parser.add_argument("--share", type=float, default=0.04, help="length of the cues in a sentence vector")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--ablation", action="store_true", help="train with fewer features too (SAGE, table X), keeping the figures only")
+    parser.add_argument("--head", action="store_true", help="train the head alone, on the vectors of the pack")
+    parser.add_argument("--calibrate", action="store_true", help="find the threshold of the head in work/segmenter.pt anew")
+    parser.add_argument("--ablation", action="store_true", help="train heads with fewer features too (SAGE, table X), keeping the figures only")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each set of features in the ablation, from --seed on")
     parser.add_argument("--smoke", action="store_true", help="one epoch")
     args = parser.parse_args()
     if args.smoke:
-        args.epochs = 1
+        args.epochs, args.cue_epochs, args.texts = 1, 1, 300
     torch.set_num_threads(args.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
 
     corpus = batches.Corpus(args.work)
     everything = sentence_runs(corpus, np.arange(len(corpus.sentences) - 1))
     if args.ablation:  # of what ships: the pack's own vectors, so that no encoder need be trained first
-        table, power = content_of_pack(corpus)
-        ablate(corpus, encoder.encode_all(table.to(device), corpus, *everything, power), power, args)
+        segmenter_head.ablate(corpus, vectors_of_pack(corpus, everything), args)
         similarity(corpus)
         return
+    state = {}
+    if args.head or args.calibrate:
+        vectors = vectors_of_pack(corpus, everything)
+    else:
+        full, power = encoder.load(args.work)
+        full = full.to(device)
+        table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
+        content = encoder.encode_all(table, corpus, *everything, power)
+        cues = fit(corpus, content, power, args)
+        # What ships is fp16: measured and calibrated with that.
+        table = join(table.cpu(), cues.cpu(), corpus, power, args.share).half()
+        print("hit@1 %.4f nDCG@10 %.4f before" % encoder.validate(full.cpu(), corpus, power))
+        print("hit@1 %.4f nDCG@10 %.4f with cues" % encoder.validate(table.float(), corpus, power))
+        vectors = encoder.encode_all(table.float(), corpus, *everything, power)
+        state = {"table": table, "power": power}
 
-    full, power = encoder.load(args.work)
-    full = full.to(device)
-    table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
-    content = encoder.encode_all(table, corpus, *everything, power)
-    cues, head, _ = fit(corpus, content, power, "all", args, args.seed)
-    # What ships is fp16: measured and calibrated with that.
-    table = join(table.cpu(), cues.cpu(), corpus, power, args.share).half()
-    head = head.cpu().eval()
-    print("hit@1 %.4f nDCG@10 %.4f before" % encoder.validate(full.cpu(), corpus, power))
-    print("hit@1 %.4f nDCG@10 %.4f with cues" % encoder.validate(table.float(), corpus, power))
-    vectors = encoder.encode_all(table.float(), corpus, *everything, power)
-
-    def scores(left, right):
-        with torch.no_grad():
-            return head(vectors[left], vectors[right]).numpy()
-
-    test = Sampler(corpus, True)
-    left, right, label = test.neighbours(np.random.default_rng(0))
-    score = scores(left, right)
-    threshold = calibrate(score, label)
-    inside = scores(test.left[test.together], test.right[test.together])
-    between = scores(test.left[test.apart], test.right[test.apart])
-    print(
-        f"threshold {threshold:.4f} stands for ss = {SS}: pair accuracy {accuracy(score, label, threshold):.4f} "
-        f"({accuracy(score, label):.4f} at 0.5), area {area(score, label):.4f}, keeps {100 * (inside >= threshold).mean():.1f} % "
-        f"of the pairs inside paragraphs, cuts {100 * (between < threshold).mean():.1f} % of those between"
-    )
+    if args.calibrate:
+        head = load_head(args.work)[0]
+    else:
+        head = segmenter_head.train(segmenter_head.examples(corpus, vectors, args), args, seed=args.seed)
+    threshold = segmenter_head.measure(head, vectors, corpus)
+    left, right, label = Sampler(corpus, True).neighbours(np.random.default_rng(0))
     similar = calibrate_cosine((vectors[left] * vectors[right]).sum(dim=1).numpy(), label)
-    state = {"table": table, "power": power, "head": head.state_dict(), "threshold": threshold, "similarity": similar}
+    print(f"threshold {threshold:.4f}, of single sentences' cosine {similar:.4f}: both stand for ss = {SS}")
+    state |= {"head": head.state_dict(), "threshold": threshold, "similarity": similar}
     torch.save(state, args.work / "segmenter.pt")
 
 

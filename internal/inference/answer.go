@@ -188,7 +188,7 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 	}, nil
 }
 
-// segment encodes each sentence once, then scores the pairs of neighbours.
+// segment encodes each sentence once, then scores the places between neighbours.
 func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
 	var reply wire.SegmentReply
 	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, lane, data)
@@ -220,8 +220,9 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 	at := 0
 	for i, run := range request.Runs {
 		scores[i] = make([]float32, max(0, len(run)-1))
+		sides := s.model.sidesOf(work.vectors[at*work.dimension : (at+len(run))*work.dimension])
 		for j := range scores[i] {
-			pairs = append(pairs, neighbours{work.vector(at + j), work.vector(at + j + 1), &scores[i][j]})
+			pairs = append(pairs, neighbours{sides.before(j), sides.behind(j), &scores[i][j]})
 		}
 		at += len(run)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // Manifest describes a model pack: which files it has and how to use them. Paths are relative to the pack's folder and
@@ -76,10 +77,14 @@ type ManifestEncoder struct {
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
 }
 
-// ManifestSegmenter is the graph from two sentences' vectors to a score.
+// ManifestSegmenter is the graph from the vectors of what is before and behind a place in a text to a score.
 type ManifestSegmenter struct {
 	ManifestGraph `yaml:",inline"`
 	Threshold     float64 `yaml:"threshold"` // a score below it means a cut
+	// Window is how many sentences on each side of a place make its two vectors: their mean, at unit length. Left out, one.
+	Window int `yaml:"window" need:"maybe"`
+	// Decay is how heavy a sentence is in that mean beside the one nearer to the place. Left out, as heavy.
+	Decay float64 `yaml:"decay" need:"maybe"`
 	// Encoder makes the sentences' vectors, when that is not the pack's encoder.
 	Encoder *ManifestEncoder `yaml:"encoder" need:"maybe"`
 }
@@ -195,6 +200,14 @@ func (m *Manifest) check() error {
 	if f := m.Fuser; f != nil && f.MaxQuestionTokens == 0 {
 		f.MaxQuestionTokens = 64
 	}
+	if s := m.Segmenter; s != nil {
+		if s.Window == 0 {
+			s.Window = 1
+		}
+		if s.Decay == 0 {
+			s.Decay = 1
+		}
+	}
 	switch {
 	case m.Encoder == nil && m.Pair == nil && m.Fuser == nil && m.Detector == nil:
 		return schema.Invalid("encoder", "is missing, and so is every other graph: a pack needs one")
@@ -206,6 +219,10 @@ func (m *Manifest) check() error {
 		return schema.Invalid("encoder.similarity_threshold", "%v is not between 0 and 1", *m.Encoder.SimilarityThreshold)
 	case m.Segmenter != nil && (m.Segmenter.Threshold <= 0 || m.Segmenter.Threshold >= 1):
 		return schema.Invalid("segmenter.threshold", "%v is not between 0 and 1", m.Segmenter.Threshold)
+	case m.Segmenter != nil && (m.Segmenter.Window < 1 || m.Segmenter.Window > wire.SegmentContext):
+		return schema.Invalid("segmenter.window", "%d is not from 1 to %d", m.Segmenter.Window, wire.SegmentContext)
+	case m.Segmenter != nil && (m.Segmenter.Decay < 0 || m.Segmenter.Decay > 1):
+		return schema.Invalid("segmenter.decay", "%v is not between 0 and 1", m.Segmenter.Decay)
 	case m.Pair != nil && m.Pair.MaxQuestionTokens < 1:
 		return schema.Invalid("pair.max_question_tokens", "%d is not positive", m.Pair.MaxQuestionTokens)
 	case m.Pair != nil && m.Pair.MaxTextTokens < 1:

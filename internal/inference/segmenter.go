@@ -1,20 +1,80 @@
 package inference
 
-// This file is SAGE's segmentation head: the vectors of two neighbouring sentences to one score in [0, 1], whether
-// they belong together. The features x1, x2, x1-x2 and x1*x2 are made inside the graph.
+// This file is SAGE's segmentation head: the vectors of what is before and behind a place in a text to one score in
+// [0, 1], whether both belong together. The features x1, x2, x1-x2 and x1*x2 are made inside the graph. SAGE's model
+// sees one sentence on either side; the manifest says how many this one sees.
 
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// neighbours are two sentences, one after the other.
+// neighbours are the two sides of a place between sentences.
 type neighbours struct {
 	left, right []float32
 	score       *float32 // the result is written here
+}
+
+// sides are the vectors on the two sides of every place of a run of sentences.
+type sides struct {
+	left, right []float32 // row i of left ends with sentence i, of right it begins with it
+	dimension   int
+}
+
+func (s sides) before(i int) []float32 { return s.left[i*s.dimension : (i+1)*s.dimension] }
+func (s sides) behind(i int) []float32 { return s.right[(i+1)*s.dimension : (i+2)*s.dimension] }
+
+// sidesOf makes the sides from the vectors of a run's sentences: means of as many as the manifest says, as far as the
+// run has them, weighted by distance and brought to unit length. Where a window is of one sentence its vector is taken
+// as it is.
+func (m *Model) sidesOf(vectors []float32) sides {
+	section, d := m.manifest.Segmenter, m.sentences.dimension
+	if section.Window == 1 {
+		return sides{vectors, vectors, d}
+	}
+	out := sides{make([]float32, len(vectors)), make([]float32, len(vectors)), d}
+	n := len(vectors) / d
+	for i := range n {
+		weight := 1.0
+		for far := range section.Window {
+			if i-far >= 0 {
+				add(out.left[i*d:(i+1)*d], vectors[(i-far)*d:], float32(weight))
+			}
+			if i+far < n {
+				add(out.right[i*d:(i+1)*d], vectors[(i+far)*d:], float32(weight))
+			}
+			weight *= section.Decay
+		}
+		unit(out.left[i*d : (i+1)*d])
+		unit(out.right[i*d : (i+1)*d])
+	}
+	return out
+}
+
+// add adds weight times the beginning of v to sum.
+func add(sum, v []float32, weight float32) {
+	for i := range sum {
+		sum[i] += weight * v[i]
+	}
+}
+
+// unit brings v to length 1, unless it is zero.
+func unit(v []float32) {
+	square := 0.0
+	for _, x := range v {
+		square += float64(x) * float64(x)
+	}
+	if square == 0 {
+		return
+	}
+	scale := float32(1 / math.Sqrt(square))
+	for i := range v {
+		v[i] *= scale
+	}
 }
 
 type segmenter struct {

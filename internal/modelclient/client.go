@@ -155,7 +155,7 @@ func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (
 			return nil, 0, fmt.Errorf("segment %d runs: %w", len(runs), disagree(replies[0].Model, r.Model))
 		}
 		for j, run := range parts[i].of {
-			scores[run] = append(scores[run], r.Scores[j]...)
+			scores[run] = append(scores[run], r.Scores[j][parts[i].from[j]:parts[i].to[j]]...)
 		}
 	}
 	return scores, replies[0].Threshold, nil

@@ -98,13 +98,20 @@ func splitTexts(texts []string, most, room int) [][]string {
 	return append(parts, texts[start:])
 }
 
-// runsPart is one request of a Segment call. of[i] is the run that runs[i] is a piece of. A piece begins with the
-// sentence that the piece before it ended with, so that each pair of neighbours is in one piece.
+// runsPart is one request of a Segment call. of[i] is the run that runs[i] is a piece of, whose sentences from[i] to to[i]
+// are asked for: the scores between them. The others of runs[i] are what the model sees around those.
 type runsPart struct {
-	runs [][]string
-	of   []int
+	runs     [][]string
+	of       []int
+	from, to []int
 }
 
+func (p *runsPart) add(of int, run []string, from, to int) {
+	p.runs, p.of, p.from, p.to = append(p.runs, run), append(p.of, of), append(p.from, from), append(p.to, to)
+}
+
+// splitRuns puts as many whole runs into a part as it holds. A run that no part holds is cut; its pieces overlap by what a
+// model sees around a place, as far as that is in proportion.
 func splitRuns(runs [][]string) []runsPart {
 	var parts []runsPart
 	var now runsPart
@@ -117,31 +124,48 @@ func splitRuns(runs [][]string) []runsPart {
 	}
 	for of, run := range runs {
 		run, _ = shorten(run, sentenceBytes)
-		if len(now.runs) >= partSentences {
+		sizes, whole := make([]int, len(run)), 3
+		for i, sentence := range run {
+			sizes[i], _ = size(sentence, 0)
+			whole += sizes[i]
+		}
+		fits := bytes+whole <= partBytes && sentences+len(run) <= partSentences
+		if !fits || len(now.runs) >= partSentences {
 			flush()
 		}
-		bytes += 3
-		start := 0
-		for i, sentence := range run {
-			n, _ := size(sentence, 0)
-			if i > start && (bytes+n > partBytes || sentences >= partSentences) {
-				// Close the piece before this sentence; the next begins with the sentence before it.
-				if i-start > 1 {
-					now.runs, now.of = append(now.runs, run[start:i]), append(now.of, of)
-				}
-				flush()
-				start = i - 1
-				last, _ := size(run[start], 0)
-				bytes, sentences = last+3, 1
-			} else if i == start && len(now.runs) > 0 && (bytes+n > partBytes || sentences >= partSentences) {
-				flush()
-				bytes = 3
-			}
-			bytes += n
-			sentences++
+		if whole > partBytes || len(run) > partSentences {
+			parts = append(parts, cutRun(of, run, sizes)...)
+			continue
 		}
-		now.runs, now.of = append(now.runs, run[start:]), append(now.of, of)
+		now.add(of, run, 0, max(0, len(run)-1))
+		bytes, sentences = bytes+whole, sentences+len(run)
 	}
 	flush()
+	return parts
+}
+
+// cutRun cuts a run that no part holds. sizes are its sentences' bytes.
+func cutRun(of int, run []string, sizes []int) []runsPart {
+	var parts []runsPart
+	for place := 0; place < len(run)-1; {
+		start, bytes := place, 0
+		for start > 0 && place-start < wire.SegmentContext-1 && bytes+sizes[start-1] <= partBytes/8 {
+			start--
+			bytes += sizes[start]
+		}
+		end := place
+		for end < len(run) && (end < place+2 || end-start < partSentences && bytes+sizes[end]+3 <= partBytes) {
+			bytes += sizes[end]
+			end++
+		}
+		next := len(run) - 1
+		if end < len(run) {
+			next = max(place+1, end-wire.SegmentContext)
+		}
+		var p runsPart
+		p.add(of, run[start:end], place-start, next-start)
+		parts = append(parts, p)
+		place = next
+	}
 	return parts
 }

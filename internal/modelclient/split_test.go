@@ -1,6 +1,7 @@
 package modelclient
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -57,7 +58,8 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 	})
 }
 
-// TestRunsAreSplitWithoutLosingAPair: the pieces of a run hold each pair of its neighbours once, in order.
+// TestRunsAreSplitWithoutLosingAPair: the pieces of a run ask for each pair of its neighbours once, in order; and where
+// sentences are short, each with all around it that a model may look at.
 func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := rapid.SliceOfN(rapid.SliceOfN(piece, 0, 12), 1, 8).Draw(t, "runs")
@@ -74,11 +76,11 @@ func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 			sentences := 0
 			for i, run := range part.runs {
 				sentences += len(run)
-				for j := range max(0, len(run)-1) {
+				for j := part.from[i]; j < part.to[i]; j++ {
 					pairs[part.of[i]] = append(pairs[part.of[i]], run[j], run[j+1])
 				}
 			}
-			if sentences > partSentences+1 {
+			if sentences > partSentences {
 				t.Errorf("a part of %d sentences", sentences)
 			}
 		}
@@ -91,6 +93,32 @@ func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 			equal(t, pairs[i], want)
 		}
 	})
+}
+
+func TestPlacesOfACutRunKeepTheirSurroundings(t *testing.T) {
+	run := make([]string, 2*partSentences+100)
+	for i := range run {
+		run[i] = strconv.Itoa(i)
+	}
+	place := 0
+	for _, part := range splitRuns([][]string{run}) {
+		for i, piece := range part.runs {
+			first, err := strconv.Atoi(piece[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j := part.from[i]; j < part.to[i]; j++ {
+				least, most := max(0, place-wire.SegmentContext+1), min(len(run), place+1+wire.SegmentContext)
+				if first+j != place || first > least || first+len(piece) < most {
+					t.Fatalf("place %d is %d of sentences %d to %d", place, first+j, first, first+len(piece))
+				}
+				place++
+			}
+		}
+	}
+	if place != len(run)-1 {
+		t.Errorf("%d places of %d", place, len(run)-1)
+	}
 }
 
 func checkRequest(t *rapid.T, request any) {

@@ -50,6 +50,7 @@ func readSegmentation(top *parameters) schema.Segmentation {
 		s.Threshold = t.value
 	}
 	s.MaxCharacters, s.Sentences = p.whole("max_characters", 0, 0, 10_000), p.whole("sentences", 0, 0, 10_000)
+	s.Apart = p.whole("apart", 0, 0, 10_000)
 	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.whole("coarse_tokens", 0, 0, 10_000), p.whole("min_tokens", 0, 0, 10_000), p.whole("max_tokens", 0, 0, 10_000)
 	if err = p.close(); err == nil {
 		s, err = s.Complete()

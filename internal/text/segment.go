@@ -133,7 +133,7 @@ func Units(text string, g schema.Segmentation) []Range {
 // asks for it where g is BySentences. Ids stay zero.
 //
 // BySegmenter, there is a cut inside a coarse chunk where the score is below
-// g.Threshold; between chunks there is one always; then g.MaxTokens and
+// g.Threshold and none lower is nearer than g.Apart; between chunks there is one always; then g.MaxTokens and
 // g.MinTokens hold: a run of sentences that scores so well that it is over
 // MaxTokens is cut where its score is lowest.
 func Passages(text string, sentences []Range, scores []float64, g schema.Segmentation) ([]schema.Passage, error) {
@@ -193,13 +193,24 @@ func scored(text string, sentences []Range, scores []float64, g schema.Segmentat
 	for _, chunk := range coarseChunks(text, sentences, c.counts, g.CoarseTokens) {
 		start := chunk.Start
 		for i := chunk.Start; i < chunk.End; i++ {
-			if i == chunk.End-1 || scores[i] < g.Threshold {
+			if i == chunk.End-1 || scores[i] < g.Threshold && c.lowest(i) {
 				parts = c.bound(parts, Range{start, i + 1})
 				start = i + 1
 			}
 		}
 	}
 	return c.join(parts)
+}
+
+// lowest reports whether no score nearer than Apart is lower; of equal ones, the
+// last is the lowest.
+func (c *cutter) lowest(i int) bool {
+	for j := max(0, i-c.g.Apart+1); j < min(len(c.scores), i+c.g.Apart); j++ {
+		if c.scores[j] < c.scores[i] || j > i && c.scores[j] == c.scores[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // cutter holds one section while it is cut; its ranges are of sentence numbers.

@@ -159,3 +159,20 @@ func TestPassagesTileAndKeepBounds(t *testing.T) {
 		checkTiles(t, s, ranges)
 	})
 }
+
+// TestOfPlacesInARowTheLowestIsCut: scores fall and rise again around a change of
+// subject, which is one change.
+func TestOfPlacesInARowTheLowestIsCut(t *testing.T) {
+	s := "One two. Two three. Three four. Four five. Five six. Six seven."
+	scores := []float64{0.9, 0.3, 0.2, 0.3, 0.3}
+	for apart, want := range map[int][]string{
+		1: {"One two. Two three. ", "Three four. ", "Four five. ", "Five six. ", "Six seven."},
+		2: {"One two. Two three. Three four. ", "Four five. Five six. ", "Six seven."}, // of equal ones the last
+		3: {"One two. Two three. Three four. ", "Four five. Five six. Six seven."},
+	} {
+		got := cutBy(t, s, scores, schema.Segmentation{By: schema.BySegmenter, Threshold: 0.5, Apart: apart, MinTokens: 1})
+		if !slices.Equal(got, want) {
+			t.Errorf("%d apart: %q, want %q", apart, got, want)
+		}
+	}
+}

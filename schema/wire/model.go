@@ -133,6 +133,9 @@ type SegmentRequest struct {
 // Terms are the request's lane and deadline.
 func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
+// SegmentContext is how many sentences on each side of a place a segmentation model looks at, at most.
+const SegmentContext = 8
+
 // SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in
 // [0, 1]; a score under Threshold means a cut.
 type SegmentReply struct {
