@@ -3,8 +3,10 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,6 +105,63 @@ func TestAnswerQuestionRunsTheSteps(t *testing.T) {
 	var stage string
 	if err != nil || value.Get(&stage) != nil || stage != "" {
 		t.Errorf("the stage after the end is %q, %v", stage, err)
+	}
+}
+
+// judged runs AnswerQuestion of a plan of three rounds, whose verdicts are scripted.
+func judged(t *testing.T, again []bool, fail map[string]error) (ran []string, result wire.QuestionResult, err error) {
+	t.Helper()
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	note := func(name string, round int) error {
+		name = fmt.Sprintf("%s %d", strings.TrimPrefix(name, "question-"), round)
+		if len(ran) == 0 || ran[len(ran)-1] != name { // tries are counted elsewhere
+			ran = append(ran, name)
+		}
+		return fail[name]
+	}
+	env.RegisterActivityWithOptions(func(context.Context, wire.QuestionInput) (wire.QuestionPlan, error) {
+		return wire.QuestionPlan{Rounds: 3}, note(wire.ActivityQuestionUnderstand, 0)
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
+	for _, name := range []string{wire.ActivityQuestionRetrieve, wire.ActivityQuestionFinish, wire.ActivityQuestionCancel} {
+		env.RegisterActivityWithOptions(func(context.Context, wire.QuestionInput) error { return note(name, 0) }, activity.RegisterOptions{Name: name})
+	}
+	env.RegisterActivityWithOptions(func(_ context.Context, in wire.QuestionRound) error {
+		return note(wire.ActivityQuestionGenerate, max(1, in.Round))
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
+	env.RegisterActivityWithOptions(func(_ context.Context, in wire.QuestionRound) (wire.QuestionVerdict, error) {
+		return wire.QuestionVerdict{Again: again[in.Round-1]}, note(wire.ActivityQuestionJudge, in.Round)
+	}, activity.RegisterOptions{Name: wire.ActivityQuestionJudge})
+	env.RegisterActivityWithOptions(func(context.Context, wire.QuestionFailure) error { return note(wire.ActivityQuestionFail, 0) },
+		activity.RegisterOptions{Name: wire.ActivityQuestionFail})
+	env.ExecuteWorkflow(workflows.AnswerQuestion, wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1})
+	if err = env.GetWorkflowError(); err == nil {
+		err = env.GetWorkflowResult(&result)
+	}
+	return ran, result, err
+}
+
+func TestAnswerQuestionJudgesInRounds(t *testing.T) {
+	down := temporal.NewApplicationError("down", string(schema.CodeUnavailable))
+	lost := temporal.NewNonRetryableApplicationError("ended", wire.ErrorQuestionLost, nil, schema.JobCancelled)
+	for _, x := range []struct {
+		name   string
+		again  []bool
+		fail   map[string]error
+		ran    string
+		rounds int
+	}{
+		{"good enough", []bool{false}, nil, "generate 1,judge 1,finish 0", 1},
+		{"the second is", []bool{true, false}, nil, "generate 1,judge 1,generate 2,judge 2,finish 0", 2},
+		{"none is", []bool{true, true, false}, nil, "generate 1,judge 1,generate 2,judge 2,generate 3,judge 3,finish 0", 3},
+		{"judging is down", []bool{true}, map[string]error{"judge 1": down}, "generate 1,judge 1,finish 0", 1},
+		{"another answer cannot be made", []bool{true}, map[string]error{"generate 2": down}, "generate 1,judge 1,generate 2,finish 0", 1},
+		{"it is lost", []bool{true}, map[string]error{"judge 1": lost}, "generate 1,judge 1", 1},
+	} {
+		ran, result, err := judged(t, x.again, x.fail)
+		if got := strings.Join(ran, ","); err != nil || got != "understand 0,retrieve 0,"+x.ran || result.Rounds != x.rounds {
+			t.Errorf("%s: got %+v, %v after %s", x.name, result, err, got)
+		}
 	}
 }
 
