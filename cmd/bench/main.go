@@ -27,6 +27,7 @@ type commands struct {
 	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
 
+	Answers      answersCommand      `cmd:"" help:"Measure answers: whether they are found, supported, refused and chosen, on questions with known answers."`
 	Segmentation segmentationCommand `cmd:"" help:"Measure where texts are cut: Pk and WindowDiff on texts whose segments are known."`
 
 	Ask  askCommand  `cmd:"" hidden:"" help:"Be the process that searches in a measurement."`

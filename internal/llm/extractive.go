@@ -83,14 +83,18 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	case r.Task == wire.TaskBackground:
 		return p.background()
 	}
-	if p.reader == nil {
-		return p.quote(ctx, r)
+	var info wire.ModelInfo
+	if p.reader != nil {
+		var err error
+		if info, err = p.reader.Info(ctx); err != nil {
+			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
+		}
 	}
-	info, err := p.reader.Info(ctx)
+	reads := slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
 	switch {
-	case err != nil:
-		return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-	case slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans:
+	case len(r.Choices) > 0:
+		return p.pickChoice(ctx, r, info, reads)
+	case reads:
 		return p.read(ctx, r, info)
 	}
 	return p.quote(ctx, r)
@@ -131,9 +135,22 @@ func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, 
 		out.Quotes = append(out.Quotes, s.quote)
 		bodies[i] = s.body
 	}
-	out.Text = strings.Join(bodies, " ")
+	out.Text, out.Sentences = quotedText(bodies)
 	out.OutputTokens = text.CountTokens(out.Text)
 	return out, nil
+}
+
+// quotedText is an answer that is made of quotes, each of which proves itself.
+func quotedText(bodies []string) (string, []wire.ReplySentence) {
+	out := strings.Join(bodies, " ")
+	var sentences []wire.ReplySentence
+	start := 0
+	for i, body := range bodies {
+		end := min(start+len(body)+1, len(out)) // with the space behind it
+		sentences = append(sentences, wire.ReplySentence{Start: start, End: end, Quotes: []int{i}})
+		start = end
+	}
+	return out, sentences
 }
 
 // candidates are the sentences that could answer, each text once.

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -90,7 +89,7 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		out.Quotes = append(out.Quotes, s.quote)
 		bodies[i] = r.Passages[s.quote.Passage].Text[s.quote.Start:s.quote.End]
 	}
-	out.Text = strings.Join(bodies, " ")
+	out.Text, out.Sentences = quotedText(bodies)
 	out.OutputTokens = text.CountTokens(out.Text)
 	return out, nil
 }

@@ -84,7 +84,7 @@ func Supported(sentence, question, quote, context string) Support {
 	if whole > 0 {
 		out.Whole = wholeIn / whole
 	}
-	out.Negation = said.denies(has) || has.denies(said) || 
+	out.Negation = said.denies(has) || has.denies(said) ||
 		len(said.negations) > 0 && len(has.negations)+len(has.soft) == 0 ||
 		len(said.negations)+len(said.soft) == 0 && said.mostlyDenied(has)
 	return out

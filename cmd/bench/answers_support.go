@@ -1,0 +1,181 @@
+package main
+
+// This file makes sentences that a quote supports, and others that it does not, out of questions and their answers: a
+// question with its answer in the place of the question word says what the paragraph's sentence says, in other words.
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/text"
+)
+
+var (
+	questionWord = regexp.MustCompile(`(?i)\b(?:what|which|who|whom|whose|when|where|how many|how much|how long|how old|how often|how far|how)\b`)
+	auxiliary    = regexp.MustCompile(`(?i)\b(?:was|were|is|are|did|does|do|can|could|has|had|have|will|would|should)\b`)
+	digits       = regexp.MustCompile(`\d[\d,.]*\d|\d`)
+)
+
+// supportKinds are the kinds of pairs, the supported ones first.
+var supportKinds = []string{"supported", "another sentence of the paragraph", "the likest sentence of other paragraphs", "another answer, not in the quote",
+	"another answer, in the quote", "a digit of the answer changed", "a digit of the question changed", "the sentence denied", "the quote denied"}
+
+// supportCase is a sentence, the question it answers, and a quote.
+type supportCase struct {
+	kind                             int
+	odd                              bool // the article's place
+	sentence, question, quote, title string
+}
+
+// supportFigures count pairs, and those that were taken for supported, by kind, half of the articles, and trust.
+type supportFigures struct{ pairs, taken map[[3]int]int }
+
+func measureSupport(articles []squadArticle, n int, seed uint64) supportFigures {
+	out := supportFigures{map[[3]int]int{}, map[[3]int]int{}}
+	r := rand.New(rand.NewPCG(seed, 2))
+	for made := 0; made < n; {
+		at := r.IntN(len(articles))
+		cases := supportCases(articles[at], r)
+		if len(cases) == 0 {
+			continue
+		}
+		made++
+		for _, c := range cases {
+			for _, trust := range []answer.Trust{answer.Unclaimed, answer.Claimed} {
+				key := [3]int{c.kind, at % 2, int(trust)}
+				out.pairs[key]++
+				if answer.Supports(c.sentence, c.question, c.quote, c.title, trust) {
+					out.taken[key]++
+				}
+			}
+		}
+	}
+	return out
+}
+
+func supportCases(a squadArticle, r *rand.Rand) []supportCase {
+	at := r.IntN(len(a.Paragraphs))
+	p := a.Paragraphs[at]
+	if len(p.Questions) == 0 {
+		return nil
+	}
+	q := p.Questions[r.IntN(len(p.Questions))]
+	question := strings.TrimSpace(q.Question)
+	asks := questionWord.FindStringIndex(question)
+	if asks == nil || len(q.Answers) == 0 {
+		return nil
+	}
+	said := func(answer string) string {
+		return strings.TrimRight(question[:asks[0]]+answer+question[asks[1]:], "? ") + "."
+	}
+	right := q.Answers[0].Text
+	sentence := said(right)
+	start := len(string([]rune(p.Context)[:q.Answers[0].Start]))
+	quote, others := "", []string{}
+	for _, s := range text.Sentences(p.Context) {
+		body := strings.TrimSpace(s.Of(p.Context))
+		switch {
+		case s.Start < start+len(right) && start < s.End:
+			quote = strings.TrimSpace(quote + " " + body)
+		case !holds(body, right):
+			others = append(others, body)
+		}
+	}
+	var out []supportCase
+	add := func(kind int, sentence, question, quote string) {
+		out = append(out, supportCase{kind: kind, sentence: sentence, question: question, quote: quote, title: a.Title})
+	}
+	add(0, sentence, question, quote)
+	if len(others) > 0 {
+		add(1, sentence, question, others[r.IntN(len(others))])
+	}
+	if likest := likestElsewhere(a, at, sentence, right); likest != "" {
+		add(2, sentence, question, likest)
+	}
+	if other := p.Questions[r.IntN(len(p.Questions))].Answers[0].Text; !holds(other, right) && !holds(right, other) {
+		kind := 3
+		if holds(quote, other) {
+			kind = 4
+		}
+		add(kind, said(other), question, quote)
+	}
+	if places := digits.FindAllStringIndex(sentence, -1); len(places) > 0 {
+		place := places[r.IntN(len(places))]
+		number := sentence[place[0]:place[1]]
+		changed := otherDigit(number, r)
+		kind, asked := 5, question
+		if place[0] < asks[0] || place[0] >= asks[0]+len(right) {
+			kind, asked = 6, strings.Replace(question, number, changed, 1)
+		}
+		add(kind, sentence[:place[0]]+changed+sentence[place[1]:], asked, quote)
+	}
+	if place := auxiliary.FindStringIndex(sentence); place != nil {
+		add(7, sentence[:place[1]]+" not"+sentence[place[1]:], question, quote)
+	}
+	if place := auxiliary.FindStringIndex(quote); place != nil {
+		add(8, sentence, question, quote[:place[1]]+" not"+quote[place[1]:])
+	}
+	return out
+}
+
+// holds reports whether s has part, in whatever case.
+func holds(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
+
+// otherDigit changes one digit of a number.
+func otherDigit(number string, r *rand.Rand) string {
+	out := []byte(number)
+	for {
+		i, digit := r.IntN(len(out)), byte('1'+r.IntN(9))
+		if out[i] >= '0' && out[i] <= '9' && out[i] != digit {
+			out[i] = digit
+			return string(out)
+		}
+	}
+}
+
+// likestElsewhere is the sentence of an article's other paragraphs, of each third one, that shares most words with a sentence
+// and does not have the answer.
+func likestElsewhere(a squadArticle, at int, sentence, right string) string {
+	words := text.ContentWords(sentence)
+	best, out := -1.0, ""
+	for i, p := range a.Paragraphs {
+		if i == at || i%3 != 0 {
+			continue
+		}
+		for _, s := range text.Sentences(p.Context) {
+			body := strings.TrimSpace(s.Of(p.Context))
+			if holds(body, right) {
+				continue
+			}
+			theirs, shared := text.ContentWords(body), 0
+			for w := range words {
+				if theirs[w] {
+					shared++
+				}
+			}
+			if like := float64(shared) / float64(len(theirs)+8); like > best {
+				best, out = like, body
+			}
+		}
+	}
+	return out
+}
+
+func printSupport(w io.Writer, f supportFigures) error {
+	rows := [][]string{{"taken for supported", "pairs", "even articles", "odd articles", "claimed by the model: even", "odd"}}
+	for kind, name := range supportKinds {
+		row := []string{name, fmt.Sprint(f.pairs[[3]int{kind, 0, 0}] + f.pairs[[3]int{kind, 1, 0}])}
+		for trust := range 2 {
+			for half := range 2 {
+				key := [3]int{kind, half, trust}
+				row = append(row, fmt.Sprintf("%.1f %%", 100*float64(f.taken[key])/max(1, float64(f.pairs[key]))))
+			}
+		}
+		rows = append(rows, row)
+	}
+	return table(w, rows)
+}

@@ -1,0 +1,200 @@
+package llm
+
+// The provider "extractive" and questions to choose from: each choice is weighed by
+// the pair model, which reads the passages for the question alone and for the
+// question with the choice behind it, and by the sentences that hold the choice's
+// words. Without a pair model the sentences' vectors stand in for it.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What speaks for a choice, and how much; measured by `bench answers`, see
+// docs/questions.md.
+const (
+	// spanChoice: the part of a passage that answers the question is the choice.
+	spanChoice = 2.0
+	// readChoice: a passage answers the question with the choice behind it; a logit.
+	readChoice = 0.25
+	// wordsChoice: a sentence of a passage that answers holds the choice and what
+	// the question speaks of.
+	wordsChoice = 3.0
+)
+
+// choiceText is a choice while it is weighed.
+type choiceText struct {
+	body  string
+	words map[string]bool
+	value float64
+	best  float64 // of the sentence to quote
+	quote wire.Quote
+	found bool
+}
+
+// pickChoice answers by one of the request's choices, with the sentence that
+// speaks for it most.
+func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, reads bool) (Completion, error) {
+	stretches := stretchesOf(r.Passages)
+	out := Completion{Model: "choices/" + info.Pack}
+	if len(stretches) == 0 {
+		return out, nil
+	}
+	choices := make([]choiceText, len(r.Choices))
+	for i, c := range r.Choices {
+		choices[i] = choiceText{body: strings.TrimSpace(c), words: text.ContentWords(c)}
+	}
+	texts := inputs(r.Question, stretches, &out)
+	var answers []float64 // chance of each stretch
+	var err error
+	if reads {
+		answers, err = p.readChoices(ctx, r, choices, stretches, texts, &out)
+	} else {
+		answers, err = p.encodeChoices(ctx, r, choices, stretches, &out)
+	}
+	if err != nil {
+		return Completion{}, fmt.Errorf("weigh %d choices against %d passages: %w", len(choices), len(r.Passages), err)
+	}
+	weighSentences(r, choices, stretches, answers)
+	best := 0
+	for i := range choices {
+		if choices[i].value > choices[best].value {
+			best = i
+		}
+	}
+	c := choices[best]
+	if !c.found { // nothing has a word of any choice
+		return out, nil
+	}
+	out.Choice, out.Text, out.Quotes = best+1, c.body, []wire.Quote{c.quote}
+	out.Sentences = []wire.ReplySentence{{End: len(c.body), Quotes: []int{0}}}
+	out.OutputTokens = text.CountTokens(out.Text)
+	return out, nil
+}
+
+// readChoices weighs choices by the pair model and returns the chance that each
+// stretch answers the question.
+func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, texts []string, out *Completion) ([]float64, error) {
+	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
+	if err == nil && len(scores) != len(texts) {
+		err = fmt.Errorf("the model server gave %d scores for %d texts", len(scores), len(texts))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Model = "choices/" + model
+	chances := make([]float64, len(stretches))
+	for i, s := range scores {
+		chances[i] = probability(finite(float64(s.HasAnswer)))
+		if s.Answer == nil || s.Answer.Start < 0 || s.Answer.End > len(texts[i]) || s.Answer.Start >= s.Answer.End {
+			continue
+		}
+		span := text.ContentWords(texts[i][s.Answer.Start:s.Answer.End])
+		for j := range choices {
+			choices[j].value = max(choices[j].value, spanChoice*chances[i]*overlap(span, choices[j].words))
+		}
+	}
+	for j := range choices {
+		asked := r.Question + " " + choices[j].body
+		with, _, err := p.reader.Score(ctx, wire.LaneInteractive, asked, texts, false)
+		if err == nil && len(with) != len(texts) {
+			err = fmt.Errorf("the model server gave %d scores for %d texts", len(with), len(texts))
+		}
+		if err != nil {
+			return nil, err
+		}
+		best := math.Inf(-1)
+		for _, s := range with {
+			best = max(best, finite(float64(s.Relevance)))
+		}
+		choices[j].value += readChoice * best
+		out.InputTokens += len(texts) * text.CountTokens(choices[j].body)
+	}
+	return chances, nil
+}
+
+// encodeChoices weighs choices by vectors and returns how near the question each
+// stretch is.
+func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, out *Completion) ([]float64, error) {
+	texts := []string{r.Question}
+	for _, c := range choices {
+		texts = append(texts, r.Question+" "+c.body)
+	}
+	for _, s := range stretches {
+		texts = append(texts, s.piece.Of(r.Passages[s.passage].Text))
+	}
+	vectors, space, err := p.encoder.Encode(ctx, wire.LaneInteractive, texts)
+	if err == nil && vectors.Len() != len(texts) {
+		err = fmt.Errorf("%d vectors for %d texts", vectors.Len(), len(texts))
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Model = "choices/" + space
+	near := make([]float64, len(stretches))
+	for i := range stretches {
+		row := vectors.Row(1 + len(choices) + i)
+		near[i] = max(0, dot(vectors.Row(0), row))
+		for j := range choices {
+			choices[j].value = max(choices[j].value, dot(vectors.Row(1+j), row))
+		}
+	}
+	return near, nil
+}
+
+// weighSentences weighs choices by the sentences that hold their words, and finds
+// the one to quote for each.
+func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch, answers []float64) {
+	question := text.ContentWords(r.Question)
+	words := make([]float64, len(choices))
+	for i, s := range stretches {
+		body := r.Passages[s.passage].Text
+		for _, sentence := range text.Sentences(s.piece.Of(body)) {
+			sentence = trim(body, text.Range{Start: s.piece.Start + sentence.Start, End: s.piece.Start + sentence.End})
+			if sentence.Start >= sentence.End {
+				continue
+			}
+			has := text.ContentWords(sentence.Of(body))
+			asked := share(question, has)
+			for j := range choices {
+				held := share(choices[j].words, has)
+				if len(choices[j].words) == 0 && strings.Contains(sentence.Of(body), choices[j].body) {
+					held = 1
+				}
+				value := answers[i] * held * (0.25 + 0.75*asked)
+				words[j] = max(words[j], value)
+				if held > 0 && value > choices[j].best {
+					choices[j].best, choices[j].found = value, true
+					choices[j].quote = wire.Quote{Passage: s.passage, Start: sentence.Start, End: sentence.End}
+					if at := strings.Index(sentence.Of(body), choices[j].body); at >= 0 {
+						choices[j].quote.Answer = wire.QuoteAnswer{Start: sentence.Start + at, End: sentence.Start + at + len(choices[j].body), Confidence: answers[i]}
+					}
+				}
+			}
+		}
+	}
+	for j := range choices {
+		choices[j].value += wordsChoice * words[j]
+	}
+}
+
+// share is the part of a that b holds.
+func share(a, b map[string]bool) float64 {
+	if len(a) == 0 {
+		return 0
+	}
+	return float64(common(a, b)) / float64(len(a))
+}
+
+// finite is a logit, or a very low one for what is no number.
+func finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return -100
+	}
+	return x
+}
