@@ -26,9 +26,10 @@ type Job struct {
 	ID         uuid.UUID  `json:"id"`
 	Collection uuid.UUID  `json:"collection_id"`
 	Question   string     `json:"question"`
+	Choices    []string   `json:"choices,omitempty"`
 	Plan       string     `json:"plan"`
 	State      JobState   `json:"state"`
-	Stage      string     `json:"stage,omitempty"` // understand, retrieve, generate
+	Stage      string     `json:"stage,omitempty"` // understand, retrieve, generate, judge, finish
 	Reason     *Reason    `json:"reason,omitempty"`
 	CreatedAt  time.Time  `json:"created_at"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`

@@ -70,7 +70,8 @@ func (s *searchCommand) Run(ctx context.Context) error {
 
 type askCommand struct {
 	question
-	Async bool `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
+	Choice []string `sep:"none" help:"One of the answers to choose from; give two or more." placeholder:"ANSWER"`
+	Async  bool     `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
 }
 
 func (a *askCommand) Run(ctx context.Context) error {
@@ -82,6 +83,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	q.Choices = a.Choice
 	if a.Async {
 		job, err := c.StartJob(ctx, q)
 		if err != nil {
@@ -90,20 +92,47 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return printJob(job, a.JSON)
 	}
 	begin := time.Now()
-	answer, err := c.Ask(ctx, q)
-	if err != nil {
+	answer, err := a.answer(ctx, c, q)
+	if err != nil || a.JSON {
 		return err
 	}
-	if a.JSON {
-		return printJSON(answer)
-	}
-	printAnswer(answer)
+	printChoice(answer, q.Choices)
+	printCitations(answer)
 	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
 	return nil
 }
 
-func printAnswer(a schema.Answer) {
+// answer asks and prints the answer's text, on a terminal while it is made; for
+// programs all of the answer.
+func (a *askCommand) answer(ctx context.Context, c *apiclient.Client, q api.Query) (schema.Answer, error) {
+	if !a.JSON && onTerminal() {
+		s := &screen{out: os.Stdout}
+		answer, err := c.AskTold(ctx, q, s.tell)
+		if err != nil {
+			s.fail()
+			return answer, err
+		}
+		s.end(answer)
+		return answer, nil
+	}
+	answer, err := c.Ask(ctx, q)
+	switch {
+	case err != nil:
+		return answer, err
+	case a.JSON:
+		return answer, printJSON(answer)
+	}
+	indent(os.Stdout, "", answer.Answer, 100)
+	return answer, nil
+}
+
+func printAnswer(a schema.Answer, choices []string) {
 	indent(os.Stdout, "", a.Answer, 100)
+	printChoice(a, choices)
+	printCitations(a)
+}
+
+func printCitations(a schema.Answer) {
 	for i, c := range a.Citations {
 		title := c.Document
 		if c.Title != "" && c.Title != c.Document {
@@ -190,7 +219,7 @@ func printJob(j schema.Job, asJSON bool) error {
 		fmt.Printf("  %s: %s\n", j.Reason.Code, printable(j.Reason.Message))
 	}
 	if j.Result != nil {
-		printAnswer(*j.Result)
+		printAnswer(*j.Result, j.Choices)
 	}
 	return nil
 }

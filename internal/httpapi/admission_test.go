@@ -49,7 +49,7 @@ func (h heldQuestions) Search(_ context.Context, _ schema.Principal, q Question)
 	return Found{Plan: "p"}, nil
 }
 
-func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q Question) (schema.Answer, error) {
+func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q Question, _ func(Progress)) (schema.Answer, error) {
 	h.hold(q)
 	return schema.Answer{}, nil
 }

@@ -31,11 +31,15 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err := q.Filter.Validate(); err != nil {
 		return Question{}, err
 	}
+	if err := checkChoices(q.Choices); err != nil {
+		return Question{}, err
+	}
 	collection, err := s.Collections.ResolveCollection(ctx, *p, q.Collection)
 	if err != nil {
 		return Question{}, err
 	}
-	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain}, nil
+	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
+		Choices: q.Choices}, nil
 }
 
 func (s *server) routeQuestions() {
@@ -63,21 +67,7 @@ func (s *server) routeQuestions() {
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})
-	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags, Errors: crowded},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Answer], error) {
-			leave, err := s.open.enter(p.Tenant)
-			if err != nil {
-				return nil, err
-			}
-			defer leave()
-			q, err := s.resolve(ctx, &p, in.Body)
-			if err != nil {
-				return nil, err
-			}
-			ctx, cancel := context.WithTimeout(ctx, s.AskTime)
-			defer cancel()
-			return replyTo(s.Questions.Ask(ctx, p, q))
-		})
+	s.routeAsk(tags)
 	route(s, huma.Operation{OperationID: "start-job", Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Description: "The job survives crashes; ask for it by its id."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Job], error) {

@@ -24,6 +24,9 @@ type Options struct {
 	// TenantOpen is how many searches and synchronous questions of one tenant are
 	// open at most; 0: 32.
 	TenantOpen int
+	// Heartbeat is how often a stream of events that is silent says that it
+	// lives; 0: 15 seconds.
+	Heartbeat time.Duration
 
 	Authenticator Authenticator
 	Collections   Collections
@@ -53,6 +56,9 @@ type server struct {
 func New(o Options) http.Handler {
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = defaultHeartbeat
 	}
 	mux := http.NewServeMux()
 	config := huma.DefaultConfig("Sluice", o.Version)

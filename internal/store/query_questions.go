@@ -27,6 +27,7 @@ type NewQuestion struct {
 	Plan       string
 	Filter     schema.Filter
 	K          int
+	Choices    []string
 	// Async questions are queued; others wait for the AskRequest that names
 	// them.
 	Async bool
@@ -36,6 +37,9 @@ type NewQuestion struct {
 // maxQuestion bounds a question's text in bytes; package retrieval bounds its
 // characters.
 const maxQuestion = 16_000
+
+// maxChoice bounds one choice of a question, in bytes.
+const maxChoice = 500
 
 // CreateQuestion stores a question of p, with the groups that p has now. An
 // asynchronous one is queued in the same transaction. An unknown collection
@@ -47,6 +51,11 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
+	for i, c := range q.Choices {
+		if err := checkLength(fmt.Sprintf("choices[%d]", i), c, 1, maxChoice); err != nil {
+			return schema.Job{}, err
+		}
+	}
 	if q.ID == uuid.Nil {
 		q.ID = schema.NewID()
 	}
@@ -54,18 +63,14 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("encode the filter: %w", err)
 	}
-	groups := p.Groups
-	if groups == nil {
-		groups = []string{}
-	}
-	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Plan: q.Plan, State: schema.JobQueued}
+	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, '')
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, groups, q.Async, q.Trace).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices)).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -107,13 +112,13 @@ func (s *Store) Questions() Questions { return Questions{s} }
 
 var _ answer.Store = Questions{}
 
-const questionSQL = `SELECT id, collection_id, question, plan, filter, k, key_id, groups, async, state, attempt FROM questions
+const questionSQL = `SELECT id, collection_id, question, plan, filter, k, choices, key_id, groups, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`
 
 func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 	var q answer.Question
 	var filter []byte
-	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &filter, &q.Query.K,
+	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &filter, &q.Query.K, &q.Query.Choices,
 		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Async, &q.State, &q.Attempt)
 	if err != nil {
 		return answer.Question{}, err

@@ -117,6 +117,7 @@ type Query struct {
 	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`
 	Explain    bool          `json:"explain,omitempty" doc:"Show in the trace what each stage kept and dropped."`
 	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
+	Choices    []string      `json:"choices,omitempty" minItems:"2" maxItems:"26" doc:"What to choose the answer from, in order; each has 1 to 500 bytes. A search takes no notice of them."`
 }
 
 // SearchResult answers a search.

@@ -39,6 +39,9 @@ func New(address, key string) (*Client, error) {
 	return &Client{base: strings.TrimRight(address, "/"), key: key, http: &http.Client{}}, nil
 }
 
+// Over returns a client of the server at base that sends its requests through h.
+func Over(h *http.Client, base, key string) *Client { return &Client{base: base, key: key, http: h} }
+
 // tries is how often a request is sent before its error is returned.
 const tries = 6
 
@@ -52,13 +55,22 @@ type call struct {
 }
 
 func (c *Client) json(ctx context.Context, method, path string, query url.Values, in, out any) error {
+	k, err := newCall(method, path, query, in)
+	if err != nil {
+		return err
+	}
+	return c.do(ctx, k, out)
+}
+
+// newCall makes a request with a JSON body; in may be nil.
+func newCall(method, path string, query url.Values, in any) (call, error) {
 	k := call{method: method, path: path, query: query, header: http.Header{}}
 	if in != nil {
 		var data bytes.Buffer
 		encoder := json.NewEncoder(&data)
 		encoder.SetEscapeHTML(false) // it would make HTML half as long again
 		if err := encoder.Encode(in); err != nil {
-			return fmt.Errorf("encode the request: %w", err)
+			return call{}, fmt.Errorf("encode the request: %w", err)
 		}
 		k.header.Set("Content-Type", "application/json")
 		k.size = int64(data.Len())
@@ -67,7 +79,7 @@ func (c *Client) json(ctx context.Context, method, path string, query url.Values
 	if method == http.MethodPost && !readOnly[path[strings.LastIndexByte(path, '/')+1:]] {
 		k.header.Set("Idempotency-Key", uuid.NewString())
 	}
-	return c.do(ctx, k, out)
+	return k, nil
 }
 
 // readOnly are the last parts of the paths whose POST changes nothing.
@@ -149,6 +161,9 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 	}
 	if out == nil || response.StatusCode == http.StatusNoContent {
 		return 0, nil
+	}
+	if read, ok := out.(reading); ok {
+		return -1, read(response)
 	}
 	if err := json.NewDecoder(response.Body).Decode(out); err != nil {
 		return 0, fmt.Errorf("read the reply of %s %s: %w", k.method, k.path, err)

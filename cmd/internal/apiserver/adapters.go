@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -74,7 +73,7 @@ type questions struct {
 
 func query(p schema.Principal, q httpapi.Question) wire.Query {
 	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, Filter: q.Filter, K: q.K,
-		Documents: q.Documents, Explain: q.Explain}
+		Documents: q.Documents, Explain: q.Explain, Choices: q.Choices}
 }
 
 func deadline(ctx context.Context) time.Time {
@@ -101,27 +100,8 @@ func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Que
 	if err != nil {
 		return schema.Job{}, err
 	}
-	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan.Name, Filter: q.Filter, K: q.K,
+	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan.Name, Filter: q.Filter, K: q.K, Choices: q.Choices,
 		Async: async, Trace: bus.Traceparent(ctx)})
-}
-
-// Ask implements httpapi.Questions.
-func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Answer, error) {
-	job, err := a.create(ctx, p, q, false)
-	if err != nil {
-		return schema.Answer{}, err
-	}
-	reply, err := bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject,
-		wire.AskRequest{Envelope: wire.Header(), Query: query(p, q), Question: job.ID, Deadline: deadline(ctx)})
-	switch {
-	case err != nil:
-		return schema.Answer{}, err
-	case reply.Error != nil:
-		return schema.Answer{}, reply.Error
-	case reply.Answer == nil:
-		return schema.Answer{}, fmt.Errorf("question %s: the reply has no answer", job.ID)
-	}
-	return *reply.Answer, nil
 }
 
 // StartJob implements httpapi.Questions.

@@ -86,7 +86,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index,
-		answerer:  answer.New(deps.Store.Questions(), retriever{engine}, gateway{deps.NATS}),
+		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine}, gateway{deps.NATS}),
 		searching: &searching{nc: deps.NATS},
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
@@ -132,6 +132,7 @@ func (w *worker) service() lifecycle.Service {
 type gateway struct{ nc *nats.Conn }
 
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	g.streamed(ctx, &r)
 	reply, err := bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r)
 	if err == nil && reply.Error != nil {
 		err = reply.Error

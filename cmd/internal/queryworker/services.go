@@ -60,6 +60,10 @@ func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
 	defer cancel()
 	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)
 	defer cancelAsk()
+	ctx, err := withStream(ctx, r.Stream)
+	if err != nil {
+		return askFailure(remote(err))
+	}
 	result, err := w.answerer.Ask(ctx, wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1})
 	if err != nil {
 		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "question", r.Question, "error", err)

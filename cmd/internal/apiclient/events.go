@@ -1,0 +1,106 @@
+package apiclient
+
+// Replies that come as server-sent events.
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// reading is an out of a call that reads the reply as it comes. What it has
+// begun to read is not asked for again.
+type reading func(*http.Response) error
+
+const eventsType = "text/event-stream"
+
+// maxEvent bounds one event, in bytes.
+const maxEvent = 16 << 20
+
+// eachEvent gives the events of a stream to f, until f says that it was the
+// last one. A stream that ends before is an error.
+func eachEvent(body io.Reader, f func(name string, data []byte) (last bool, err error)) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxEvent)
+	var name string
+	var data []byte
+	for lines.Scan() {
+		field, value, _ := bytes.Cut(lines.Bytes(), []byte(":"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case len(lines.Bytes()) == 0 && name != "":
+			if last, err := f(name, data); last || err != nil {
+				return err
+			}
+			name, data = "", nil
+		case string(field) == "event":
+			name = string(value)
+		case string(field) == "data":
+			data = append(data, value...)
+		}
+	}
+	err := lines.Err()
+	if err == nil {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("the server's stream broke off (%w): %w", err, schema.ErrUnavailable)
+}
+
+// Progress tells of an answer that is being made; one of the two is set.
+type Progress struct {
+	Stage *api.StageEvent
+	Delta *api.DeltaEvent
+}
+
+// AskTold waits for an answer, and tells of it while it is made.
+func (c *Client) AskTold(ctx context.Context, q api.Query, tell func(Progress)) (schema.Answer, error) {
+	var answer schema.Answer
+	k, err := newCall(http.MethodPost, "/v1/ask", nil, q)
+	if err != nil {
+		return answer, err
+	}
+	k.header.Set("Accept", eventsType)
+	err = c.do(ctx, k, reading(func(r *http.Response) error {
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), eventsType) { // a server that cannot
+			return json.NewDecoder(r.Body).Decode(&answer)
+		}
+		return eachEvent(r.Body, func(name string, data []byte) (bool, error) {
+			var p Progress
+			switch name {
+			case api.EventStage:
+				p.Stage = &api.StageEvent{}
+				err := json.Unmarshal(data, p.Stage)
+				tell(p)
+				return false, err
+			case api.EventDelta:
+				p.Delta = &api.DeltaEvent{}
+				err := json.Unmarshal(data, p.Delta)
+				tell(p)
+				return false, err
+			case api.EventAnswer:
+				return true, json.Unmarshal(data, &answer)
+			case api.EventError:
+				return true, problemOf(data)
+			}
+			return false, nil // of a newer server
+		})
+	}))
+	return answer, err
+}
+
+// problemOf is an error event as an error.
+func problemOf(data []byte) error {
+	var p api.Problem
+	if err := json.Unmarshal(data, &p); err != nil {
+		return fmt.Errorf("read the server's error: %w", err)
+	}
+	return &p
+}

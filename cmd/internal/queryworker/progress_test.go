@@ -1,0 +1,68 @@
+package queryworker
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// TestAStreamTellsTheStepsAndTheText: in order, with what was found, and the
+// text of the one provider that there is without a language model.
+func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.everything()
+	in := w.ask(w.context(), carryOver, false)
+	var told []string
+	var text strings.Builder
+	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
+		return wire.AskRequest{Envelope: wire.Header(), Query: wire.Query{Principal: w.principal}, Question: in.Question, Stream: stream}
+	}, func(part string, data []byte) {
+		switch part {
+		case wire.PartStage:
+			var m wire.QuestionStage
+			w.ok(json.Unmarshal(data, &m))
+			told = append(told, m.Stage)
+			if after := m.Stage == "generate" || m.Stage == "finish"; after != (m.Candidates > 0) || m.Question != in.Question {
+				t.Errorf("step %s tells %+v", m.Stage, m)
+			}
+		case wire.PartText:
+			var m wire.LLMDelta
+			w.ok(json.Unmarshal(data, &m))
+			if len(told) == 0 || told[len(told)-1] != "generate" {
+				t.Errorf("text came after the steps %v", told)
+			}
+			if m.Restart {
+				text.Reset()
+			}
+			text.WriteString(m.Text)
+		}
+	})
+	w.ok(err)
+	if reply.Error != nil || !reply.Answer.Supported || text.String() != reply.Answer.Answer {
+		t.Errorf("told %q, answered %+v, %v", text.String(), reply.Answer, reply.Error)
+	}
+	if got := strings.Join(told, " "); got != "understand retrieve generate finish" {
+		t.Errorf("the steps were %q", got)
+	}
+}
+
+// TestAStreamIsAnInbox: a request cannot have what is told sent to where others
+// listen.
+func TestAStreamIsAnInbox(t *testing.T) {
+	w := newWorld(t)
+	w.run(w.worker(nil).service())
+	in := w.ask(w.context(), carryOver, false)
+	for _, stream := range []string{wire.LLMSubject, "_INBOX.>", "_INBOX.a b"} {
+		reply, err := bus.Request[wire.AskReply](w.context(), w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
+			Query: wire.Query{Principal: w.principal}, Question: in.Question, Stream: stream})
+		w.ok(err)
+		if reply.Error == nil || reply.Error.Code != schema.CodeInvalid || reply.Error.Field != "stream" {
+			t.Errorf("%q gave %+v", stream, reply.Error)
+		}
+	}
+}

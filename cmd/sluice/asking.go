@@ -1,0 +1,96 @@
+package main
+
+// What a terminal shows of an answer while it is made.
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// screen shows the steps of answering in a line that goes, and the text of the
+// answer as it comes.
+type screen struct {
+	out   io.Writer
+	text  strings.Builder // that stands there
+	stage bool            // a step is shown
+}
+
+// clearLine takes back what the current line shows.
+const clearLine = "\r\x1b[K"
+
+func (s *screen) tell(p apiclient.Progress) {
+	if p.Stage != nil && s.text.Len() == 0 {
+		line := p.Stage.Stage
+		if p.Stage.Candidates > 0 {
+			line += fmt.Sprintf(", %d passages", p.Stage.Candidates)
+		}
+		fmt.Fprint(s.out, clearLine+printable(line)+" ...")
+		s.stage = true
+	}
+	if p.Delta == nil {
+		return
+	}
+	if p.Delta.Restart && s.text.Len() > 0 {
+		fmt.Fprintln(s.out, "\n(the answer begins again)")
+		s.text.Reset()
+	}
+	if p.Delta.Text != "" {
+		s.wipe()
+		text := printable(p.Delta.Text)
+		s.text.WriteString(text)
+		fmt.Fprint(s.out, text)
+	}
+}
+
+// wipe takes back the step that is shown.
+func (s *screen) wipe() {
+	if s.stage {
+		fmt.Fprint(s.out, clearLine)
+		s.stage = false
+	}
+}
+
+// end leaves the answer that counts: the text that stands there is enough when
+// it is the same.
+func (s *screen) end(a schema.Answer) {
+	s.wipe()
+	shown := strings.Fields(s.text.String())
+	if len(shown) > 0 {
+		fmt.Fprintln(s.out)
+	}
+	if slices.Equal(shown, strings.Fields(printable(a.Answer))) {
+		return
+	}
+	if len(shown) > 0 {
+		fmt.Fprintln(s.out, "\nThe answer, checked:")
+	}
+	indent(s.out, "", a.Answer, 100)
+}
+
+// fail leaves what stands there, and room for the error.
+func (s *screen) fail() {
+	s.wipe()
+	if s.text.Len() > 0 {
+		fmt.Fprintln(s.out)
+	}
+}
+
+// printChoice says which choice an answer is.
+func printChoice(a schema.Answer, choices []string) {
+	if a.Choice < 1 || a.Choice > len(choices) {
+		if len(choices) > 0 {
+			fmt.Println("\n  none of the choices")
+		}
+		return
+	}
+	fmt.Printf("\n  %c) %s\n", 'A'+a.Choice-1, printable(choices[a.Choice-1]))
+}
+
+// onTerminal tells whether a person watches the output.
+func onTerminal() bool { return terminal(os.Stdout) }

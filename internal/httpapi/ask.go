@@ -1,0 +1,169 @@
+package httpapi
+
+// Asking and waiting for the answer: as one JSON document, or as it is made.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// maxChoice bounds one choice of a multiple-choice question, in bytes.
+const maxChoice = 500
+
+type askedNow struct {
+	asked
+	streams bool
+}
+
+// Resolve implements huma.Resolver: the Accept header says which form the
+// answer has.
+func (a *askedNow) Resolve(ctx huma.Context) []error {
+	for _, part := range strings.Split(ctx.Header("Accept"), ",") {
+		kind, _, _ := strings.Cut(part, ";")
+		a.streams = a.streams || strings.EqualFold(strings.TrimSpace(kind), eventsType)
+	}
+	return nil
+}
+
+// written is a reply that writes itself.
+type written struct{ Body func(huma.Context) }
+
+func (s *server) routeAsk(tags []string) {
+	schemas := s.api.OpenAPI().Components.Schemas
+	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags,
+		Description: "With `Accept: text/event-stream` the answer comes as server-sent events while it is made: `stage` for every step, `delta` for every piece of text, " +
+			"and last `answer`, the same document as without, or `error`, a problem. Only the last counts: the pieces have not been checked. " +
+			"What goes wrong before the first event is a problem as everywhere.",
+		Errors: []int{http.StatusTooManyRequests},
+		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemas.Schema(reflect.TypeFor[schema.Answer](), true, "Answer")},
+			eventsType: s.eventsContent(map[string]any{api.EventStage: api.StageEvent{}, api.EventDelta: api.DeltaEvent{},
+				api.EventAnswer: schema.Answer{}, api.EventError: huma.ErrorModel{}}),
+		}}},
+	}, schema.ScopeQuery, s.ask)
+}
+
+func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*written, error) {
+	leave, err := s.open.enter(p.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	q, err := s.resolve(ctx, &p, in.Body)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.AskTime)
+	done := func() { cancel(); leave() }
+	if in.streams {
+		return s.stream(ctx, done, p, q)
+	}
+	defer done()
+	answer, err := s.Questions.Ask(ctx, p, q, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &written{func(hctx huma.Context) {
+		hctx.SetHeader("Content-Type", "application/json")
+		hctx.SetStatus(http.StatusOK)
+		if err := s.api.Marshal(hctx.BodyWriter(), "application/json", answer); err != nil {
+			slog.WarnContext(ctx, "could not write an answer", "tenant", p.Tenant, "error", err)
+		}
+	}}, nil
+}
+
+// stream answers by events. It returns when there is something to tell, so that
+// what fails before is a problem of its own status; done is called at the end.
+func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q Question) (*written, error) {
+	f := newFeed()
+	go func() {
+		defer func() {
+			if p := recover(); p != nil { // the handler's own recovery does not reach here
+				slog.ErrorContext(ctx, "a request handler panicked", "path", "/v1/ask", "panic", p)
+				f.end(schema.Answer{}, errors.New("a panic"))
+			}
+		}()
+		f.end(s.Questions.Ask(ctx, p, q, f.tell))
+	}()
+	<-f.wake // Ask ends with ctx, at the latest
+	waiting, over := f.take()
+	if over && len(waiting) == 0 && f.err != nil {
+		done()
+		return nil, f.err
+	}
+	return &written{func(hctx huma.Context) {
+		defer done()
+		_, w := humago.Unwrap(hctx)
+		if err := s.follow(ctx, newEvents(w), f, waiting, over); err != nil {
+			slog.DebugContext(ctx, "a client left before its answer", "tenant", p.Tenant, "error", err)
+		}
+	}}, nil
+}
+
+// follow writes what a feed has until the end of its question. Whatever it
+// does, the question goes on: the feed blocks nobody.
+func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Progress, over bool) error {
+	defer out.close()
+	ticker := time.NewTicker(s.Heartbeat)
+	defer ticker.Stop()
+	for {
+		for _, told := range waiting {
+			if err := sendProgress(out, told); err != nil {
+				return err
+			}
+		}
+		switch {
+		case over && f.err != nil:
+			return out.send(api.EventError, problemModel(problem(ctx, f.err)))
+		case over:
+			return out.send(api.EventAnswer, f.answer)
+		}
+		select {
+		case <-f.wake:
+			waiting, over = f.take()
+		case <-ticker.C:
+			if err := out.beat(); err != nil {
+				return err
+			}
+			waiting = nil
+		}
+	}
+}
+
+func sendProgress(out *events, p Progress) error {
+	if p.Stage != nil {
+		return out.send(api.EventStage, p.Stage)
+	}
+	return out.send(api.EventDelta, p.Delta)
+}
+
+// problemModel is an error of problem as the document that it is.
+func problemModel(err error) *huma.ErrorModel {
+	var model *huma.ErrorModel
+	if errors.As(err, &model) {
+		return model
+	}
+	return &huma.ErrorModel{Status: http.StatusInternalServerError, Title: http.StatusText(http.StatusInternalServerError), Detail: err.Error()}
+}
+
+// checkChoices says what is wrong with the choices of a question.
+func checkChoices(choices []string) error {
+	for i, c := range choices {
+		if strings.TrimSpace(c) == "" || len(c) > maxChoice {
+			return schema.Invalid(fmt.Sprintf("body.choices[%d]", i), "has %d bytes, a choice has 1 to %d and is not blank", len(c), maxChoice)
+		}
+	}
+	return nil
+}

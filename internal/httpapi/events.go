@@ -1,0 +1,86 @@
+package httpapi
+
+// Server-sent events: how they are written, and how the API describes them.
+// huma's package for them writes the headers before the handler has run, so
+// that no problem could be told by its status any more.
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+)
+
+const (
+	eventsType = "text/event-stream"
+	// defaultHeartbeat is how often a stream says that it lives when nothing else
+	// is said: more often than proxies give up.
+	defaultHeartbeat = 15 * time.Second
+	// eventPatience is how long a client may take to read one event.
+	eventPatience = 30 * time.Second
+)
+
+// events writes a stream of events to one client.
+type events struct {
+	w http.ResponseWriter
+	c *http.ResponseController
+}
+
+// newEvents begins a stream: from here on the status is 200.
+func newEvents(w http.ResponseWriter) *events {
+	h := w.Header()
+	h.Set("Content-Type", eventsType)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	w.WriteHeader(http.StatusOK)
+	return &events{w: w, c: http.NewResponseController(w)}
+}
+
+// send writes an event. An error means that the client is gone, or reads
+// nothing.
+func (e *events) send(name string, data any) error {
+	var b bytes.Buffer
+	b.WriteString("event: " + name + "\ndata: ")
+	if err := json.NewEncoder(&b).Encode(data); err != nil { // JSON has no line breaks but the one that Encode adds
+		return fmt.Errorf("encode a %s event: %w", name, err)
+	}
+	b.WriteByte('\n')
+	return e.write(b.Bytes())
+}
+
+// beat shows that the stream lives.
+func (e *events) beat() error { return e.write([]byte(": \n\n")) }
+
+func (e *events) write(b []byte) error {
+	_ = e.c.SetWriteDeadline(time.Now().Add(eventPatience)) // a writer of a test may know none
+	if _, err := e.w.Write(b); err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	if err := e.c.Flush(); err != nil {
+		return fmt.Errorf("write an event: %w", err)
+	}
+	return nil
+}
+
+// close gives the connection back as it was.
+func (e *events) close() { _ = e.c.SetWriteDeadline(time.Time{}) }
+
+// eventsContent describes a stream whose events have these data.
+func (s *server) eventsContent(data map[string]any) *huma.MediaType {
+	var kinds []*huma.Schema
+	for _, name := range slices.Sorted(maps.Keys(data)) {
+		t := reflect.TypeOf(data[name])
+		kinds = append(kinds, &huma.Schema{Title: "Event " + name, Type: huma.TypeObject, Required: []string{"event", "data"}, Properties: map[string]*huma.Schema{
+			"event": {Type: huma.TypeString, Enum: []any{name}},
+			"data":  s.api.OpenAPI().Components.Schemas.Schema(t, true, t.Name()),
+		}})
+	}
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeArray, Description: "Server-sent events, each with a name and, as data, one line of JSON.",
+		Items: &huma.Schema{OneOf: kinds}}}
+}
