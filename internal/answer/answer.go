@@ -326,6 +326,9 @@ func sent(candidates []schema.Candidate) []schema.Candidate {
 func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out schema.Answer, err error) {
 	ctx, end := a.span(ctx, in, StepFinish)
 	defer func() { end(err) }()
+	if err = a.store.SetStage(ctx, in, StepFinish); err != nil {
+		return schema.Answer{}, err
+	}
 	plan, err := a.retriever.Check(q.Query)
 	if err != nil {
 		return schema.Answer{}, err
