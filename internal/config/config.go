@@ -97,6 +97,9 @@ type LLM struct {
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call."`
 	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most."`
 
+	LLMCacheAge     time.Duration `name:"llm-cache-age" env:"SLUICE_LLM_CACHE_AGE" default:"24h" help:"How long a language model's reply is kept for the same request of the same tenant; 0 for no cache."`
+	LLMCacheEntries int           `name:"llm-cache-entries" env:"SLUICE_LLM_CACHE_ENTRIES" default:"10000" help:"Replies kept of one tenant at most, the newest ones."`
+
 	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)."`
 	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key."`
 	LLMModel   string   `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model."`

@@ -36,7 +36,7 @@ func (s *spent) add(price Price, c Completion) {
 // ask has the providers of a chain answer, the next one when one cannot. The
 // usage of the reply has all that was paid for it, also where a provider was paid
 // and failed; so has used.
-func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, pays *purse, used *spent) (wire.LLMReply, error) {
 	var failed error
 	for i, m := range chain {
 		if i > 0 {
@@ -45,7 +45,7 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 			g.fallbacks.Add(ctx, 1, metric.WithAttributes(attribute.String("from", chain[i-1].Name()), attribute.String("to", m.Name())))
 			out.again()
 		}
-		reply, err := g.askOne(ctx, m, r, out, used)
+		reply, err := g.askOne(ctx, m, r, out, pays, used)
 		if err == nil {
 			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Cost = used.input, used.output, Dollars(used.nanos)
 			return reply, nil
@@ -63,13 +63,14 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 }
 
 // standsIn reports whether another provider could do better: not where the request,
-// or its tenant's budget, is at fault.
+// or a limit of its tenant, is at fault.
 func standsIn(err error) bool {
-	return !errors.Is(err, schema.ErrInvalid) && !errors.Is(err, schema.ErrQuota) && !errors.Is(err, schema.ErrTooLarge)
+	var limit *refusal
+	return !errors.As(err, &limit) && !errors.Is(err, schema.ErrInvalid) && !errors.Is(err, schema.ErrQuota) && !errors.Is(err, schema.ErrTooLarge)
 }
 
 // askOne runs a provider and keeps of its answer what can be proved.
-func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, pays *purse, used *spent) (wire.LLMReply, error) {
 	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
 	defer span.End()
@@ -82,7 +83,7 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 		return fail(err)
 	}
 	start := time.Now()
-	c, err := run(ctx, p.Provider, r, out)
+	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price}), p.Provider, r, out)
 	took := time.Since(start)
 	p.leave(ctx, err, took)
 	used.add(p.price, c)
@@ -107,6 +108,12 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 // run has a provider answer, in pieces where it can and somebody listens. Of a
 // question with choices nobody needs the pieces: its answer is one of them.
 func run(ctx context.Context, p Provider, r wire.LLMRequest, out *deltas) (Completion, error) {
+	if _, ok := p.(Remote); !ok { // it makes one call; conversations reserve for each
+		input, output := extractiveTokens(r)
+		if err := reserve(ctx, input, output); err != nil {
+			return Completion{}, err
+		}
+	}
 	if s, ok := p.(Streamer); ok && out != nil && len(r.Choices) == 0 {
 		return s.Stream(ctx, r, out.say)
 	}

@@ -76,9 +76,14 @@ func (m *member) leave(ctx context.Context, err error, took time.Duration) {
 		return
 	}
 	var e *schema.RemoteError
+	var limit *refusal
 	switch {
 	case err == nil:
 		m.breaker.RecordSuccess()
+	case errors.As(err, &limit): // it was not asked
+		if m.breaker.IsHalfOpen() {
+			m.breaker.RecordFailure()
+		}
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slow:
 		m.breaker.RecordFailure()
 	case ctx.Err() != nil: // the caller's affair; a call on trial has shown nothing

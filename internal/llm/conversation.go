@@ -153,6 +153,13 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 // once makes one call, again while an error may pass, and adds its tokens to
 // out.
 func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *Completion) (spoken, error) {
+	most := 0
+	for _, m := range messages {
+		most += mostTokens(m.content)
+	}
+	if err := reserve(ctx, most, d.maxTokens); err != nil {
+		return spoken{}, err
+	}
 	said, err := d.retry.WithContext(ctx).Get(func() (spoken, error) {
 		var piece func(string)
 		if v != nil {

@@ -54,6 +54,7 @@ type Completion struct {
 
 // Call names a completion in the ledger.
 type Call struct {
+	ID          uuid.UUID // of its reservation
 	Tenant      uuid.UUID
 	Step        wire.Step
 	Task        wire.LLMTask
@@ -78,14 +79,22 @@ type Options struct {
 	Fallback []string
 	Prices   map[string]Price // by provider; nothing where there is none
 	Deltas   Deltas           // may be nil
+	Accounts Accounts         // may be nil
+	Cache    Cache            // may be nil
 	// BreakerPause is how long a provider that keeps failing is left alone; 0: 15 s.
 	BreakerPause time.Duration
+	// Patience is how long a call waits at its tenant's limits; 0: 5 s.
+	Patience time.Duration
 }
 
 // Gateway answers completion requests. It is safe for concurrent use.
 type Gateway struct {
 	ledger    Ledger
 	deltas    Deltas
+	accounts  Accounts
+	cache     Cache
+	patience  time.Duration
+	lines     lines
 	providers map[string]*member
 	chain     []*member // of requests that name no provider
 	tracer    trace.Tracer
@@ -102,7 +111,11 @@ func NewGateway(o Options) (*Gateway, error) {
 	if o.BreakerPause <= 0 {
 		o.BreakerPause = pauseFor
 	}
-	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, providers: map[string]*member{}, tracer: otel.Tracer(scope)}
+	if o.Patience <= 0 {
+		o.Patience = patience
+	}
+	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, patience: o.Patience,
+		providers: map[string]*member{}, tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
 	var breakers metric.Int64Gauge
 	var problems [4]error
@@ -169,16 +182,34 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 
 // once has a question's step answered once, and a search's whenever it asks.
 func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas) (wire.LLMReply, error) {
-	var used spent
-	if r.Step.Question == uuid.Nil {
-		return g.ask(ctx, chain, r, out, &used)
-	}
-	call := Call{Tenant: r.Tenant, Step: r.Step, Task: r.Task}
+	call := Call{ID: schema.NewID(), Tenant: r.Tenant, Step: r.Step, Task: r.Task}
 	var err error
 	if call.RequestHash, err = hash(chain[0].Name(), r); err != nil {
 		return wire.LLMReply{}, err
 	}
-	return g.ledger.Once(ctx, call, func(ctx context.Context) (wire.LLMReply, error) { return g.ask(ctx, chain, r, out, &used) })
+	var used spent
+	p := &purse{g: g, tenant: r.Tenant, id: call.ID}
+	answer := func(ctx context.Context) (wire.LLMReply, error) {
+		return g.cached(ctx, chain[0], r, call.RequestHash, func(ctx context.Context) (wire.LLMReply, error) {
+			return g.ask(ctx, chain, r, out, p, &used)
+		})
+	}
+	var reply wire.LLMReply
+	if r.Step.Question != uuid.Nil {
+		reply, err = g.ledger.Once(ctx, call, answer)
+	} else if reply, err = answer(ctx); err == nil && g.accounts != nil {
+		if err := g.accounts.Record(context.WithoutCancel(ctx), call, reply); err != nil {
+			g.warn(ctx, "what a search's call cost was not kept", r.Tenant, err)
+		}
+	}
+	if err != nil {
+		p.settle(ctx, used)
+	}
+	return reply, err
+}
+
+func (g *Gateway) warn(ctx context.Context, what string, tenant uuid.UUID, err error) {
+	slog.WarnContext(ctx, what, "tenant", tenant, "error", err)
 }
 
 // check returns the providers that may answer, in their order.

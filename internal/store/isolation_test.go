@@ -36,7 +36,7 @@ var systemColumns = map[string]string{
 	"outbox":           "created_at id message_id payload subject tenant_id trace",
 	"questions":        "async attempt collection_id created_at id queued_at state tenant_id trace",
 	"reclusterings":    "asked_at collection_id tenant_id",
-	"tenants":          "created_at id max_bytes max_documents name",
+	"tenants":          "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
 	"vector_shards":    "collection_id created_at dimension id indexed retired_at tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"retired_at state tenant_id trace",
@@ -78,6 +78,8 @@ var fill = map[string]string{
 	"version_labels.label":     `gen_random_uuid()::text`,
 	"version_metadata.key":     `gen_random_uuid()::text`,
 	"llm_calls.step":           `gen_random_uuid()::text`,
+	"llm_days.day":             `current_date - (random() * 100000)::int`,
+	"llm_cache.key":            `gen_random_uuid()::text::bytea`,
 	"spaces.name":              `gen_random_uuid()::text`,
 	"api_keys.hash":            `sha256(gen_random_uuid()::text::bytea)`,
 	"versions.number":          `(random() * 1000000000)::int`,

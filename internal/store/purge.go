@@ -198,7 +198,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			purgeMembersSQL, dropLeasesSQL, markPurgedSQL,
+			purgeMembersSQL, purgeCacheSQL, dropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}

@@ -35,6 +35,12 @@ const commitFor = 15 * time.Second
 // Once implements llm.Ledger. An advisory lock on the step keeps every other
 // process out; it ends with the transaction, and so with the process.
 func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+	select {
+	case l.s.completing <- struct{}{}:
+		defer func() { <-l.s.completing }()
+	case <-ctx.Done():
+		return wire.LLMReply{}, fmt.Errorf("wait for a connection to the ledger: %w", context.Cause(ctx))
+	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	var paid atomic.Bool
@@ -112,11 +118,15 @@ func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.L
 			return fmt.Errorf("encode a reply: %w", err)
 		}
 		_, err = tx.Exec(ctx, `
-			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 			call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, reply.Usage.Provider, reply.Usage.Model,
-			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Millis, call.RequestHash[:], encoded)
-		return err
+			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Millis, call.RequestHash[:], encoded,
+			llm.NanosOf(reply.Usage.Cost), reply.Usage.Cached)
+		if err != nil {
+			return err
+		}
+		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
 	})
 	return reply, err
 }

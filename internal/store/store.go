@@ -55,6 +55,10 @@ type Store struct {
 	searching    atomic.Int32
 	maxSearching int32
 
+	// completing has a place for each connection that completions in progress may
+	// hold: half of them, for each asks for another one on its way.
+	completing chan struct{}
+
 	notOwner sync.Once // said that partitions stay
 }
 
@@ -93,7 +97,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.OwnVectorsAbove <= 0 {
 		o.OwnVectorsAbove = defaultOwnVectorsAbove
 	}
-	return &Store{pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1)}, nil
+	return &Store{pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1), completing: make(chan struct{}, max(config.MaxConns/2, 1))}, nil
 }
 
 // Close waits for running transactions and closes all connections.

@@ -67,7 +67,10 @@ type LLMRequest struct {
 	Question string       `json:"question"`
 	Passages []LLMPassage `json:"passages,omitempty"`
 	Provider string       `json:"provider,omitempty"` // empty: the gateway's default
-	Deadline time.Time    `json:"deadline,omitzero"`
+	// Versions are those that the passages are of; a reply is cached only where
+	// they are known, and goes with them.
+	Versions []uuid.UUID `json:"versions,omitempty"`
+	Deadline time.Time   `json:"deadline,omitzero"`
 	// Choices make it a multiple-choice question; the reply's Choice is one of
 	// them.
 	Choices []string `json:"choices,omitempty"`

@@ -22,7 +22,8 @@ import (
 )
 
 // Deps are the connections that the gateway works on; they stay the caller's.
-// A completion in progress holds one of the store's connections.
+// A completion in progress holds one of the store's connections, and asks for
+// another one now and then.
 type Deps struct {
 	Store *store.Store
 	NATS  *nats.Conn
@@ -44,8 +45,11 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 			names = append(names, name)
 		}
 	}
-	o := llm.Options{Ledger: d.Store.Ledger(), Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
+	o := llm.Options{Ledger: d.Store.Ledger(), Accounts: d.Store.Accounts(), Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": llm.Price(settings.ExtractivePrice)}}
+	if settings.LLMCacheAge > 0 && settings.LLMCacheEntries > 0 {
+		o.Cache = d.Store.LLMCache(settings.LLMCacheAge, settings.LLMCacheEntries)
+	}
 	var parts []lifecycle.Service
 	for _, name := range names {
 		p, err := provider(name, settings, d)
