@@ -293,7 +293,7 @@ func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Questi
 	}
 	at := step(in, round, found)
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: at, Task: wire.LLMTask(at.Step), Question: q.Query.Text,
-		Passages: passagesOf(sent(found.Candidates))}
+		Passages: passagesOf(sent(found.Candidates)), Versions: versionsOf(sent(found.Candidates))}
 	if !found.Skipped {
 		request.Choices = q.Query.Choices
 	}

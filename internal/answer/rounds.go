@@ -173,7 +173,7 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f Feedback) Verdict {
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
 		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
-		Passages: passagesOf(sent(m.found.Candidates)), Answer: m.reply.Text}
+		Passages: passagesOf(sent(m.found.Candidates)), Versions: versionsOf(sent(m.found.Candidates)), Answer: m.reply.Text}
 	request.Deadline, _ = ctx.Deadline()
 	reply, err := a.generator.Complete(ctx, request)
 	if err == nil && reply.Feedback == nil {

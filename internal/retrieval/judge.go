@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -73,6 +74,7 @@ func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	}
 	var items []item
 	var passages []wire.LLMPassage
+	var versions [][]uuid.UUID // of each
 	for i, v := range shown {
 		if v.gone() {
 			out.dropped = append(out.dropped, judged{head[i], gone})
@@ -80,8 +82,13 @@ func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error)
 		}
 		items = append(items, head[i])
 		passages = append(passages, wire.LLMPassage{Title: v[0].found.Title, Headings: v[0].found.Section.HeadingPath, Text: v.text()})
+		var of []uuid.UUID
+		for _, p := range v {
+			of = append(of, p.ref.Version)
+		}
+		versions = append(versions, of)
 	}
-	models, err := s.ask(ctx, t, passages)
+	models, err := s.ask(ctx, t, passages, versions)
 	if ctx.Err() != nil {
 		return outcome{}, fmt.Errorf("judge %d candidates: %w", len(passages), ctx.Err())
 	}
@@ -113,15 +120,17 @@ func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
 
 // ask adds to every passage what the tasks say of it, and names the model.
-func (s judge) ask(ctx context.Context, t *task, passages []wire.LLMPassage) (model string, err error) {
+// versions are those that the text of each passage is of.
+func (s judge) ask(ctx context.Context, t *task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, err error) {
 	var mu sync.Mutex
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(s.parallel)
 	for item := range (len(passages) + s.batch - 1) / s.batch {
 		batch := passages[item*s.batch : min((item+1)*s.batch, len(passages))]
+		of := slices.Concat(versions[item*s.batch : item*s.batch+len(batch)]...)
 		all.Go(func() error {
 			for _, task := range s.tasks() {
-				reply, err := t.complete(ctx, wire.LLMRequest{Task: task, Passages: slices.Clone(batch)}, item)
+				reply, err := t.complete(ctx, wire.LLMRequest{Task: task, Passages: slices.Clone(batch), Versions: of}, item)
 				if err != nil {
 					return err
 				}
