@@ -20,6 +20,7 @@ type evalCommand struct {
 	config.Client
 	Datasets []string `arg:"" name:"dataset" help:"BEIR folders: corpus.jsonl, queries.jsonl, qrels/."`
 	Plan     []string `short:"p" sep:"," placeholder:"A,B,C" help:"Plans to compare; the default one when empty."`
+	PlanFile []string `placeholder:"FILE" help:"More plans to compare, for a server that is started for this: a YAML file, or a folder of them."`
 	Split    string   `default:"test" help:"Which questions: those of qrels/SPLIT.tsv."`
 	Limit    int      `help:"Ask only so many questions, drawn at random; 0 is all."`
 	Seed     uint64   `default:"1" help:"Seed of the draw."`
@@ -42,6 +43,12 @@ type evalCommand struct {
 const cleaning = time.Minute
 
 func (c *evalCommand) Run(ctx context.Context) (err error) {
+	own, err := c.planFiles()
+	if err != nil {
+		return err
+	}
+	defer own.remove()
+	c.Plan = append(c.Plan, own.names...)
 	if len(c.Plan) == 0 {
 		c.Plan = []string{""}
 	}
@@ -60,7 +67,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	client, stop, err := c.server(ctx)
+	client, stop, err := c.server(ctx, own.folder)
 	if err != nil {
 		return err
 	}

@@ -12,22 +12,25 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // server returns a client of the server that is named or runs here. When none is
 // named and none runs it starts one, whose data stays for other runs; stop
-// ends it.
-func (c *evalCommand) server(ctx context.Context) (_ *apiclient.Client, stop func() error, err error) {
+// ends it. With a folder of plans one is started always, which has them.
+func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Client, stop func() error, err error) {
 	stop = func() error { return nil }
 	data, err := dataDirectory(c.Data)
 	if err != nil {
 		return nil, stop, err
 	}
 	client, err := apiclient.Find(c.URL, c.APIKey, data)
-	if c.URL != "" {
+	switch {
+	case c.URL != "" && plans != "":
+		return nil, stop, schema.Invalid("plan-file", "a server that runs has its own plans: start it with --plans, or leave --url and SLUICE_URL out")
+	case c.URL != "":
 		return client, stop, err
-	}
-	if err == nil && client.Answers(ctx) == nil {
+	case plans == "" && err == nil && client.Answers(ctx) == nil:
 		return client, stop, nil
 	}
 	// Beside the data of `sluice up`, which may be started meanwhile.
@@ -35,7 +38,10 @@ func (c *evalCommand) server(ctx context.Context) (_ *apiclient.Client, stop fun
 	if err != nil {
 		return nil, stop, err
 	}
-	fmt.Fprintf(os.Stderr, "No server runs here: starting one for this evaluation, with its data in %s.\n", settings.Data)
+	if plans != "" {
+		settings.Plans.Plans = plans
+	}
+	fmt.Fprintf(os.Stderr, "Starting a server for this evaluation, with its data in %s.\n", settings.Data)
 	u, service, err := settings.service(ctx, "eval")
 	if err != nil {
 		return nil, stop, err

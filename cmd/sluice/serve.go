@@ -36,6 +36,7 @@ type serveCommand struct {
 	config.Database
 	config.NATS
 	config.HTTP
+	config.Plans
 	config.Log
 }
 
@@ -69,7 +70,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	server, err := apiserver.New(starting, c.HTTP, apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version})
+	server, err := apiserver.New(starting, c.HTTP, apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans})
 	if err != nil {
 		return err
 	}

@@ -227,7 +227,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version})
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version, Plans: s.Plans})
 	if err != nil {
 		return nil, err
 	}

@@ -129,8 +129,15 @@ func (p *LLMPrice) UnmarshalText(data []byte) error {
 	return nil
 }
 
+// Plans are the retrieval plans of one's own, of query workers and of the API,
+// which needs the same ones.
+type Plans struct {
+	Plans string `env:"SLUICE_PLANS" placeholder:"DIR" help:"Folder with more retrieval plans, a YAML file each, named after its plan; read at the start, also by serve."`
+}
+
 // Query is how questions are answered.
 type Query struct {
+	Plans
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"16" help:"Searches, and questions, that one worker runs at once."`
 	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches of one tenant that one worker runs at once, on average, while other tenants search too; 0 is half of the cores."`
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`

@@ -22,29 +22,41 @@ type Catalogue struct {
 // LoadCatalogue reads every .yaml file of a folder. A file is named after its
 // plan. otherwise names the plan of queries that name none.
 func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
-	files, err := fs.Glob(folder, "*.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("list plans: %w", err)
-	}
 	c := &Catalogue{plans: map[string]Plan{}, otherwise: otherwise}
-	for _, file := range files {
-		text, err := fs.ReadFile(folder, file)
-		if err != nil {
-			return nil, fmt.Errorf("read plan %s: %w", file, err)
-		}
-		p, err := ParsePlan(text)
-		if err != nil {
-			return nil, fmt.Errorf("plan %s: %w", file, err)
-		}
-		if want := strings.TrimSuffix(path.Base(file), ".yaml"); p.Name != want {
-			return nil, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "is %q; the file's name says %q", p.Name, want))
-		}
-		c.plans[p.Name] = p
+	if err := c.Add(folder); err != nil {
+		return nil, err
 	}
 	if _, ok := c.plans[otherwise]; !ok {
 		return nil, fmt.Errorf("load plans: %w", schema.Invalid("plan", "the default plan %q is not among: %s", otherwise, names(c.plans)))
 	}
 	return c, nil
+}
+
+// Add reads every .yaml file of another folder. A plan whose name is taken is an
+// error.
+func (c *Catalogue) Add(folder fs.FS) error {
+	files, err := fs.Glob(folder, "*.yaml")
+	if err != nil {
+		return fmt.Errorf("list plans: %w", err)
+	}
+	for _, file := range files {
+		text, err := fs.ReadFile(folder, file)
+		if err != nil {
+			return fmt.Errorf("read plan %s: %w", file, err)
+		}
+		p, err := ParsePlan(text)
+		if err != nil {
+			return fmt.Errorf("plan %s: %w", file, err)
+		}
+		if want := strings.TrimSuffix(path.Base(file), ".yaml"); p.Name != want {
+			return fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "is %q; the file's name says %q", p.Name, want))
+		}
+		if _, taken := c.plans[p.Name]; taken {
+			return fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "there is a plan %q already", p.Name))
+		}
+		c.plans[p.Name] = p
+	}
+	return nil
 }
 
 // Plan returns the plan of that name, the default one for "". An unknown name

@@ -214,6 +214,23 @@ func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
 	}
 }
 
+// TestPlansOfOnesOwnAreAdded: they stand beside those that ship, and take no name of theirs.
+func TestPlansOfOnesOwnAreAdded(t *testing.T) {
+	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(fstest.MapFS{"mine.yaml": {Data: []byte("name: mine\nstages: [dense]")}}); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := c.Plan("mine"); err != nil || p.Name != "mine" {
+		t.Errorf("got %q, %v", p.Name, err)
+	}
+	if err := c.Add(fstest.MapFS{"naive.yaml": {Data: []byte("name: naive\nstages: [dense]")}}); !errors.Is(err, schema.ErrInvalid) {
+		t.Errorf("a shipped plan's name: got %v, want ErrInvalid", err)
+	}
+}
+
 // FuzzParsePlan: whatever is read, the answer is a plan or an error that names
 // a field.
 func FuzzParsePlan(f *testing.F) {

@@ -27,6 +27,7 @@ type Deps struct {
 	NATS    *nats.Conn
 	Metrics http.Handler
 	Version string
+	Plans   config.Plans // those of the query workers
 }
 
 // Server is the API as a service.
@@ -38,7 +39,7 @@ type Server struct {
 // New listens at once, so that a taken address is an early error and URL is
 // known; it serves from Start on. A Server runs once.
 func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
-	catalogue, err := queryworker.Plans()
+	catalogue, err := queryworker.Plans(d.Plans.Plans)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 
 func planNames(t *testing.T) []string {
 	t.Helper()
-	catalogue, err := Plans()
+	catalogue, err := Plans("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,8 +56,25 @@ type worker struct {
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
-// a question before it is sent.
-func Plans() (*retrieval.Catalogue, error) { return retrieval.LoadCatalogue(plans.FS, plans.Default) }
+// a question before it is sent: those that ship, and those of a folder, if one is
+// named.
+func Plans(folder string) (*retrieval.Catalogue, error) {
+	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	if err != nil || folder == "" {
+		return c, err
+	}
+	info, err := os.Stat(folder)
+	if err == nil && !info.IsDir() {
+		err = schema.Invalid("plans", "%s is not a folder", folder)
+	}
+	if err == nil {
+		err = c.Add(os.DirFS(folder))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the plans of one's own (--plans, SLUICE_PLANS): %w", err)
+	}
+	return c, nil
+}
 
 // New makes a query worker: the services search and ask, the Temporal worker of
 // asynchronous questions, the intake that starts their workflows, and the
@@ -71,7 +88,7 @@ func New(settings Settings, deps Deps) (lifecycle.Service, error) {
 }
 
 func newWorker(settings Settings, deps Deps) (*worker, error) {
-	catalogue, err := Plans()
+	catalogue, err := Plans(settings.Plans.Plans)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,66 @@
+package main
+
+// This file reads the plans that are compared beside those of the server.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// ownPlans are plans that were read from files, in a folder of this run's.
+type ownPlans struct {
+	names  []string
+	folder string // empty: none were named
+}
+
+func (p ownPlans) remove() {
+	if p.folder != "" {
+		_ = os.RemoveAll(p.folder) // in the system's folder of such things
+	}
+}
+
+// planFiles reads --plan-file. The files are copied, each under its plan's name,
+// as a server wants them.
+func (c *evalCommand) planFiles() (out ownPlans, err error) {
+	if len(c.PlanFile) == 0 {
+		return ownPlans{}, nil
+	}
+	if out.folder, err = os.MkdirTemp("", "sluice-plans-"); err != nil {
+		return out, fmt.Errorf("make a folder for plans: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			out.remove()
+		}
+	}()
+	for _, path := range c.PlanFile {
+		files := []string{path}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(path, "*.yaml")); err != nil || len(files) == 0 {
+				return out, schema.Invalid("plan-file", "%s has no .yaml files", path)
+			}
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return out, fmt.Errorf("read a plan: %w", err)
+			}
+			plan, err := retrieval.ParsePlan(text)
+			if err != nil {
+				return out, fmt.Errorf("plan %s: %w", file, err)
+			}
+			if filepath.Base(plan.Name) != plan.Name {
+				return out, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "%q is not a file's name", plan.Name))
+			}
+			if err := os.WriteFile(filepath.Join(out.folder, plan.Name+".yaml"), text, 0o600); err != nil {
+				return out, fmt.Errorf("copy plan %s: %w", file, err)
+			}
+			out.names = append(out.names, plan.Name)
+		}
+	}
+	return out, nil
+}
