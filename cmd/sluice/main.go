@@ -31,6 +31,7 @@ type commands struct {
 	Ingest ingestCommand `cmd:"" help:"Put documents in: folders, files, globs, BEIR folders."`
 	Search searchCommand `cmd:"" help:"Find passages."`
 	Ask    askCommand    `cmd:"" help:"Ask a question; get an answer with citations."`
+	MCP    mcpCommand    `cmd:"" name:"mcp" help:"Serve searching, asking and reading to a program over standard input and output (Model Context Protocol)."`
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`

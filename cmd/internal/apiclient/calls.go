@@ -2,7 +2,6 @@ package apiclient
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -191,13 +190,30 @@ func (c *Client) Sections(ctx context.Context, document uuid.UUID) iter.Seq2[sch
 	return pages[schema.DocumentSection](ctx, c, documentPath(document)+"/sections", url.Values{})
 }
 
-// Section reads one section of a version.
-func (c *Client) Section(ctx context.Context, document uuid.UUID, span schema.Span) (schema.DocumentSection, error) {
-	for s, err := range pages[schema.DocumentSection](ctx, c, documentPath(document)+"/sections",
-		url.Values{"version": {span.Version.String()}, "section": {span.Section.String()}}) {
-		return s, err
+// TextPage asks for a page of a document's text; what is empty does not count.
+type TextPage struct {
+	Version, Section, Cursor string
+	Limit                    int
+}
+
+// SectionPage reads a page of a document's text.
+func (c *Client) SectionPage(ctx context.Context, document uuid.UUID, p TextPage) (api.Page[schema.DocumentSection], error) {
+	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
+	for name, value := range map[string]string{"version": p.Version, "section": p.Section, "cursor": p.Cursor} {
+		if value != "" {
+			query.Set(name, value)
+		}
 	}
-	return schema.DocumentSection{}, fmt.Errorf("section %s: %w", span.Section, schema.ErrNotFound)
+	return get[api.Page[schema.DocumentSection]](ctx, c, documentPath(document)+"/sections", query)
+}
+
+// DocumentPage lists a page of a collection's documents in a state.
+func (c *Client) DocumentPage(ctx context.Context, collection string, state schema.State, cursor string) (api.Page[schema.Document], error) {
+	query := url.Values{"state": {string(state)}}
+	if cursor != "" {
+		query.Set("cursor", cursor)
+	}
+	return get[api.Page[schema.Document]](ctx, c, collectionPath(collection)+"/documents", query)
 }
 
 // RetryDocument queues a failed document again.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -69,6 +70,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			return d.Store.Ping(ctx)
 		},
 	})
+	handler = mcpserver.Mount(handler, d.Version)
 	s := &Server{listener: listener}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler) })
 	return s, nil
