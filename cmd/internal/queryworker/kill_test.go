@@ -27,6 +27,7 @@ const workerVariable = "SLUICE_TEST_WORKER"
 type childSettings struct {
 	Database, NATS, Temporal, Namespace string
 	Settings                            Settings
+	After                               wire.LLMTask // the task whose reply kills it; none: the first reply
 }
 
 // runIfWorkerChild makes this process a worker if a test started it as one.
@@ -65,7 +66,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(db.Questions(), retriever{w.engine}, suicidal{gateway{nc}})
+	w.answerer = answer.New(db.Questions(), retriever{w.engine}, suicidal{gateway{nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}
@@ -74,15 +75,35 @@ func runWorkerChild(encoded []byte) error {
 }
 
 // suicidal kills its process when the gateway has answered.
-type suicidal struct{ answer.Generator }
+type suicidal struct {
+	answer.Generator
+	after wire.LLMTask
+}
 
 func (s suicidal) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	reply, err := s.Generator.Complete(ctx, r)
-	if err == nil {
+	if err == nil && (s.after == "" || s.after == r.Task) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		<-ctx.Done()
 	}
 	return reply, err
+}
+
+// killed asks a worker that is killed when a task was answered.
+func (w *world) killed(after wire.LLMTask, ask func() wire.QuestionInput) wire.QuestionInput {
+	w.t.Helper()
+	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings, after})
+	w.ok(err)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	child.Stderr = os.Stderr
+	w.ok(child.Start())
+	in := ask()
+	err = child.Wait()
+	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
+		w.t.Fatalf("the worker ended as %v, not killed", err)
+	}
+	return in
 }
 
 func TestAnswerIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
@@ -91,17 +112,7 @@ func TestAnswerIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
 	paid := w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
 	w.gateway()
 	w.relay()
-	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings})
-	w.ok(err)
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
-	child.Stderr = os.Stderr
-	w.ok(child.Start())
-	in := w.ask(w.context(), carryOver, true)
-	err = child.Wait()
-	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
-		t.Fatalf("the worker ended as %v, not killed", err)
-	}
+	in := w.killed("", func() wire.QuestionInput { return w.ask(w.context(), carryOver, true) })
 	if n := paid.paid.Load(); n != 1 {
 		t.Fatalf("paid %d times before the kill", n)
 	}
