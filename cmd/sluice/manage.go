@@ -103,6 +103,8 @@ type tenantsCommand struct {
 	List   tenantsList   `cmd:"" default:"withargs" help:"List tenants."`
 	Create tenantsCreate `cmd:"" help:"Create a tenant; prints its first key."`
 	Quotas tenantsQuotas `cmd:"" help:"Set what a tenant may store."`
+	Limits tenantsLimits `cmd:"" help:"Set what language models may cost a tenant, and how many calls it may make."`
+	Usage  tenantsUsage  `cmd:"" help:"Show what language models cost a tenant."`
 }
 
 type tenantsList struct{ remote }

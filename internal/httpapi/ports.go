@@ -116,6 +116,7 @@ type Questions interface {
 
 // Tenants keeps tenants, their keys and what they did.
 type Tenants interface {
+	LLMAccounts
 	// CreateTenant also makes an admin key, returned this once.
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error)
 	Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error)

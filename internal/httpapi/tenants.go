@@ -13,6 +13,7 @@ import (
 )
 
 func (s *server) routeTenants() {
+	s.routeUsage()
 	route(s, huma.Operation{OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Show whose key this is", Tags: []string{"Keys"}},
 		"", func(_ context.Context, p schema.Principal, _ *struct{}) (*reply[api.Identity], error) {
 			return &reply[api.Identity]{api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.Groups}}, nil

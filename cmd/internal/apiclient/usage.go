@@ -1,0 +1,28 @@
+package apiclient
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// LLMUsage returns the use of language models of the key's tenant.
+func (c *Client) LLMUsage(ctx context.Context) (schema.LLMUsage, error) {
+	return get[schema.LLMUsage](ctx, c, "/v1/usage", nil)
+}
+
+// TenantLLMUsage returns a tenant's use of language models; needs the operator
+// scope.
+func (c *Client) TenantLLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error) {
+	return get[schema.LLMUsage](ctx, c, "/v1/tenants/"+tenant.String()+"/usage", nil)
+}
+
+// SetLLMLimits replaces a tenant's limits of language models; needs the operator
+// scope.
+func (c *Client) SetLLMLimits(ctx context.Context, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error) {
+	var out schema.LLMUsage
+	return out, c.json(ctx, http.MethodPut, "/v1/tenants/"+tenant.String()+"/limits", nil, l, &out)
+}

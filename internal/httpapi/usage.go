@@ -1,0 +1,52 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// LLMAccounts keeps what language models cost tenants.
+type LLMAccounts interface {
+	LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error)
+	// SetLLMLimits replaces all limits; nil is no limit.
+	SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error)
+}
+
+func (s *server) routeUsage() {
+	tags := []string{"Usage"}
+	route(s, huma.Operation{OperationID: "get-usage", Method: http.MethodGet, Path: "/v1/usage", Summary: "Show the use of language models", Tags: tags,
+		Description: "Of the key's tenant: what today and this month (UTC) were paid for, and the limits."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, _ *struct{}) (*reply[schema.LLMUsage], error) {
+			u, err := s.Tenants.LLMUsage(ctx, p.Tenant)
+			return replyTo(u, err)
+		})
+	route(s, huma.Operation{OperationID: "get-tenant-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/usage", Summary: "Show a tenant's use of language models", Tags: tags},
+		schema.ScopeOperator, func(ctx context.Context, _ schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+		}) (*reply[schema.LLMUsage], error) {
+			u, err := s.Tenants.LLMUsage(ctx, in.Tenant)
+			return replyTo(u, err)
+		})
+	route(s, huma.Operation{OperationID: "set-limits", Method: http.MethodPut, Path: "/v1/tenants/{tenant}/limits", Summary: "Set a tenant's limits of language models", Tags: tags,
+		Description: "All at once; an absent one is no limit. A budget under what the tenant has used keeps it from using more. Needs the `operator` scope."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+			Body   schema.LLMLimits
+		}) (*reply[schema.LLMUsage], error) {
+			switch {
+			case p.Has(schema.ScopeOperator):
+			case in.Tenant == p.Tenant:
+				return nil, fmt.Errorf("a tenant's limits are set with the operator scope: %w", schema.ErrForbidden)
+			default:
+				return nil, schema.ErrNotFound
+			}
+			u, err := s.Tenants.SetLLMLimits(ctx, p, in.Tenant, in.Body)
+			return replyTo(u, err)
+		})
+}
