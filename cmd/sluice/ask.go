@@ -72,6 +72,7 @@ type askCommand struct {
 	question
 	Choice []string `sep:"none" help:"One of the answers to choose from; give two or more." placeholder:"ANSWER"`
 	Async  bool     `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
+	Wait   bool     `help:"With --async: follow the job until it ends, and print its result."`
 }
 
 func (a *askCommand) Run(ctx context.Context) error {
@@ -89,7 +90,13 @@ func (a *askCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if a.Wait {
+			return a.wait(ctx, c, job)
+		}
 		return printJob(job, a.JSON)
+	}
+	if a.Wait {
+		return schema.Invalid("wait", "goes with --async; without, the answer is waited for anyway")
 	}
 	begin := time.Now()
 	answer, err := a.answer(ctx, c, q)
@@ -99,6 +106,33 @@ func (a *askCommand) Run(ctx context.Context) error {
 	printChoice(answer, q.Choices)
 	printCitations(answer)
 	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
+	return nil
+}
+
+// wait follows a job, on a terminal step by step, and prints its end. One that
+// has no answer ends the program with 1.
+func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.Job) error {
+	s := &screen{out: os.Stderr}
+	shown := !a.JSON && terminal(os.Stderr)
+	ended, err := c.FollowJob(ctx, job.ID, func(j schema.Job) {
+		if shown && !j.State.Final() {
+			step := j.Stage
+			if step == "" {
+				step = string(j.State)
+			}
+			s.tell(apiclient.Progress{Stage: &api.StageEvent{Stage: step}})
+		}
+	})
+	s.wipe()
+	if err != nil {
+		return fmt.Errorf("job %s: %w", job.ID, err)
+	}
+	if err := printJob(ended, a.JSON); err != nil {
+		return err
+	}
+	if ended.State != schema.JobAnswered {
+		return errSilent
+	}
 	return nil
 }
 

@@ -15,19 +15,20 @@ import (
 // defaultTenantOpen is how many they are when nothing else is said.
 const defaultTenantOpen = 32
 
-// admission counts the open searches and questions by tenant.
+// admission counts what is open by tenant.
 type admission struct {
 	most int
+	full string // what is told after their number
 
 	mu   sync.Mutex
 	open map[uuid.UUID]int
 }
 
-func newAdmission(most int) *admission {
+func newAdmission(most int, full string) *admission {
 	if most <= 0 {
 		most = defaultTenantOpen
 	}
-	return &admission{most: most, open: map[uuid.UUID]int{}}
+	return &admission{most: most, full: full, open: map[uuid.UUID]int{}}
 }
 
 // enter lets a request of a tenant in until leave is called, or says that it must come again later.
@@ -36,7 +37,7 @@ func (a *admission) enter(tenant uuid.UUID) (leave func(), err error) {
 	defer a.mu.Unlock()
 	if a.open[tenant] >= a.most {
 		return nil, huma.ErrorWithHeaders(
-			huma.Error429TooManyRequests(fmt.Sprintf("%d searches and questions of this tenant are open, as many as may be; try again when one has been answered", a.most)),
+			huma.Error429TooManyRequests(fmt.Sprintf("%d %s", a.most, a.full)),
 			http.Header{"Retry-After": {"1"}})
 	}
 	a.open[tenant]++

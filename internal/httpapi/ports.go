@@ -111,6 +111,10 @@ type Questions interface {
 	StartJob(ctx context.Context, p schema.Principal, q Question) (schema.Job, error)
 	ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error)
 	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
+	// FollowJob returns a channel that has something after a change of a job that
+	// may exist, until ctx ends. It may miss one and may tell of none: Job says
+	// what is.
+	FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID) (<-chan struct{}, error)
 	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 }
 

@@ -86,6 +86,7 @@ func (s *server) routeQuestions() {
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.Job(ctx, p, in.Job))
 		})
+	s.routeFollowJob(tags)
 	route(s, huma.Operation{OperationID: "cancel-job", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			return replyTo(s.Questions.CancelJob(ctx, p, in.Job))

@@ -28,6 +28,10 @@ type Options struct {
 	// lives; 0: 15 seconds.
 	Heartbeat time.Duration
 
+	// Stopping, when it is closed, ends what would go on for long; nil: nothing
+	// does.
+	Stopping <-chan struct{}
+
 	Authenticator Authenticator
 	Collections   Collections
 	Rebuilds      Rebuilds
@@ -49,7 +53,8 @@ const uploadBody = 64 << 20
 type server struct {
 	Options
 	api  huma.API
-	open *admission
+	open *admission // searches and questions
+	held *admission // streams of jobs
 }
 
 // New returns the handler of the whole API.
@@ -73,7 +78,8 @@ func New(o Options) http.Handler {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
-	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen)}
+	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
+		held: newAdmission(o.TenantOpen, "streams of jobs of this tenant are open, as many as may be; try again when one has ended")}
 	s.api.UseMiddleware(s.authenticate, s.idempotent)
 
 	s.routeCollections()

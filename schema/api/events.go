@@ -9,6 +9,10 @@ const (
 	EventError  = "error"
 )
 
+// EventJob is the event of a job's stream: the job (schema.Job) as it is then.
+// The stream ends with the job.
+const EventJob = "job"
+
 // StageEvent tells that a step of answering begins.
 type StageEvent struct {
 	Stage      string `json:"stage" doc:"understand, retrieve, generate, judge or finish."`

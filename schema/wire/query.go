@@ -128,6 +128,11 @@ const (
 	EventQuestionCancelled = "question.cancelled"
 )
 
+// QuestionEventsOf is the subject pattern of a tenant's events of questions.
+func QuestionEventsOf(tenant uuid.UUID) string {
+	return "sluice.events." + checkTenant(tenant) + ".question.*"
+}
+
 // QuestionEvents is the subject pattern of one kind of event of all tenants.
 func QuestionEvents(kind string) string { return "sluice.events.*." + kind }
 

@@ -7,10 +7,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+
+	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -103,4 +106,39 @@ func problemOf(data []byte) error {
 		return fmt.Errorf("read the server's error: %w", err)
 	}
 	return &p
+}
+
+// FollowJob tells of a job as it is now and as it changes, and returns it when
+// it has ended.
+func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.Job)) (schema.Job, error) {
+	for {
+		heard := false
+		var job schema.Job
+		k, err := newCall(http.MethodGet, "/v1/jobs/"+id.String()+"/events", nil, nil)
+		if err != nil {
+			return job, err
+		}
+		k.header.Set("Accept", eventsType)
+		err = c.do(ctx, k, reading(func(r *http.Response) error {
+			return eachEvent(r.Body, func(name string, data []byte) (bool, error) {
+				switch name {
+				case api.EventJob:
+					job = schema.Job{}
+					if err := json.Unmarshal(data, &job); err != nil {
+						return false, fmt.Errorf("read a job: %w", err)
+					}
+					heard = true
+					tell(job)
+					return job.State.Final(), nil
+				case api.EventError:
+					return true, problemOf(data)
+				}
+				return false, nil
+			})
+		}))
+		// A stream that broke off is asked for again; where none begins do has tried.
+		if err == nil || !heard || ctx.Err() != nil || !errors.Is(err, schema.ErrUnavailable) {
+			return job, err
+		}
+	}
 }

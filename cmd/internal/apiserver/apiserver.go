@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +51,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
 	keys := auth.New(d.Store)
+	stopping := make(chan struct{})
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
@@ -63,6 +65,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Tenants:       tenants{Store: d.Store, auth: keys},
 		Idempotency:   d.Store,
 		Metrics:       d.Metrics,
+		Stopping:      stopping,
 		Ready: func(ctx context.Context) error {
 			if !d.NATS.IsConnected() {
 				return fmt.Errorf("no connection to nats: %w", schema.ErrUnavailable)
@@ -72,7 +75,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	})
 	handler = mcpserver.Mount(handler, d.Version)
 	s := &Server{listener: listener}
-	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler) })
+	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping) })
 	return s, nil
 }
 
@@ -91,7 +94,7 @@ func (s *Server) URL() string {
 // Close gives the address back when the server was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-func (s *Server) serve(ctx context.Context, handler http.Handler) (lifecycle.Run, error) {
+func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}) (lifecycle.Run, error) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := &http.Server{
 		Handler:           handler,
@@ -99,6 +102,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler) (lifecycle.Run
 		IdleTimeout:       2 * time.Minute,
 		BaseContext:       func(net.Listener) context.Context { return base },
 	}
+	server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	done := make(chan struct{})
 	var failure error
 	go func() {

@@ -31,6 +31,7 @@ type world struct {
 	store *store.Store
 	nats  *nats.Conn
 	admin schema.Principal
+	stop  func(context.Context) error // the server; its clean-up does, too
 }
 
 // user sends requests with one key.
@@ -72,7 +73,7 @@ func newWorld(t *testing.T) *world {
 			t.Error(err)
 		}
 	})
-	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin}
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, stop: server.Stop}
 }
 
 // with makes a key of the first tenant.

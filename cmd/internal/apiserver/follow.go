@@ -1,0 +1,40 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// FollowJob implements httpapi.Questions: states are told as events, steps by
+// the worker that takes them.
+func (a questions) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID) (<-chan struct{}, error) {
+	changed := make(chan struct{}, 1)
+	hint := func() {
+		select {
+		case changed <- struct{}{}:
+		default: // one that nobody has looked at says as much
+		}
+	}
+	for subject, heard := range map[string]nats.MsgHandler{
+		wire.StageSubject(p.Tenant, id): func(*nats.Msg) { hint() },
+		wire.QuestionEventsOf(p.Tenant): func(m *nats.Msg) {
+			// One that cannot be read may be of this job.
+			if e, err := wire.Decode[wire.QuestionEvent](m.Data); err != nil || e.Question == id {
+				hint()
+			}
+		},
+	} {
+		sub, err := a.nats.Subscribe(subject, heard)
+		if err != nil {
+			return nil, fmt.Errorf("follow job %s: %w", id, err)
+		}
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection's end ends it too
+	}
+	return changed, nil
+}

@@ -1,0 +1,113 @@
+package apiserver_test
+
+// This file follows jobs through HTTP; what the workers do to them is done here.
+
+import (
+	"context"
+	"net/http"
+	"testing"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// hint tells of a job as a worker or the outbox's relay does.
+func (w *world) hint(subject string, m any) {
+	data, err := wire.Encode(m)
+	if err == nil {
+		err = w.nats.Publish(subject, data)
+	}
+	if err != nil {
+		w.t.Error(err)
+	}
+}
+
+func TestAJobIsFollowedToItsEnd(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	var job schema.Job
+	w.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
+	c, err := apiclient.New(w.url, w.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: job.ID, Attempt: 1}
+	questions := w.store.Questions()
+	event := func(kind string) {
+		w.hint(wire.EventSubject(in.Tenant, kind), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
+	}
+	var told []string
+	ended, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) {
+		told = append(told, string(j.State)+" "+j.Stage)
+		var failure error
+		switch told[len(told)-1] { // each is done once the one before was told
+		case "queued ":
+			_, failure = questions.Begin(t.Context(), in)
+			event(wire.EventQuestionRunning)
+		case "running understand":
+			failure = questions.SetStage(t.Context(), in, "generate")
+			w.hint(wire.StageSubject(in.Tenant, job.ID), wire.QuestionStage{Envelope: wire.Header(), Question: job.ID, Stage: "generate"})
+		case "running generate":
+			failure = questions.SaveAnswer(t.Context(), in, schema.Answer{Answer: "a", Supported: true})
+			event(wire.EventQuestionAnswered)
+		}
+		if failure != nil {
+			t.Error(failure)
+		}
+	})
+	if err != nil || ended.State != schema.JobAnswered || ended.Result == nil || ended.Result.Answer != "a" || len(told) != 4 {
+		t.Errorf("told %q, ended %+v, %v", told, ended, err)
+	}
+	// Who comes after the end is told it at once.
+	told = nil
+	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { told = append(told, string(j.State)) }); err != nil || again.Result == nil || len(told) != 1 {
+		t.Errorf("followed again: told %q, %+v, %v", told, again, err)
+	}
+}
+
+// TestAJobIsFollowedByItsAskerAlone: another key, or tenant, has no such job.
+func TestAJobIsFollowedByItsAskerAlone(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	asker, other := w.with(nil, schema.ScopeQuery), w.with(nil, schema.ScopeQuery)
+	var made api.TenantCreated
+	w.post("/v1/tenants", api.NewTenant{Name: "other"}, "").want(http.StatusCreated, &made)
+	var job schema.Job
+	asker.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
+	for _, key := range []string{other.key, made.APIKey} {
+		user{t: t, url: w.url, key: key}.do(http.MethodGet, "/v1/jobs/"+job.ID.String()+"/events", nil, "").want(http.StatusNotFound, nil)
+	}
+}
+
+// TestStoppingEndsWhatFollows: the server does not wait for jobs to end.
+func TestStoppingEndsWhatFollows(t *testing.T) {
+	w := newWorld(t) // its clean-up waits for the server's stop
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	var job schema.Job
+	w.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
+	c, err := apiclient.New(w.url, w.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	following := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan error, 1)
+	go func() {
+		first := true
+		_, err := c.FollowJob(ctx, job.ID, func(schema.Job) {
+			if first {
+				close(following)
+				first = false
+			}
+		})
+		over <- err
+	}()
+	<-following
+	if err := w.stop(context.Background()); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	<-over
+}
