@@ -77,6 +77,9 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	fail := func(err error) (wire.LLMReply, error) {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
+		if limit := (*refusal)(nil); errors.As(err, &limit) {
+			return wire.LLMReply{}, err
+		}
 		return wire.LLMReply{}, fmt.Errorf("provider %s: %w", p.Name(), err)
 	}
 	if err := p.enter(); err != nil {
