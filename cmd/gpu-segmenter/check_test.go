@@ -62,3 +62,21 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 		t.Errorf("without its segmenter: %v, %s", err, said)
 	}
 }
+
+// TestCheckHoldsEveryGraphToGoldens: of the pack that is shipped.
+func TestCheckHoldsEveryGraphToGoldens(t *testing.T) {
+	report, said, err := runCheck(t, filepath.Join(repository, "models/default"))
+	if err != nil || len(report.Problems) > 0 {
+		t.Fatalf("%v: %s %v", err, said, report.Problems)
+	}
+	var sections []string
+	for _, g := range report.Graphs {
+		sections = append(sections, g.Section)
+		if g.Goldens == 0 || g.Worst > 1e-4 {
+			t.Errorf("%s: %d goldens, of which the farthest is off by %g", g.Section, g.Goldens, g.Worst)
+		}
+	}
+	if want := []string{"encoder", "segmenter", "pair", "linker", "fuser", "detector"}; !slices.Equal(sections, want) {
+		t.Errorf("it checked %v, want %v", sections, want)
+	}
+}

@@ -46,6 +46,15 @@ type packGoldens struct {
 		Passages  []string
 		Attention [][]float32
 	}
+	Fuser []struct {
+		Question string
+		Texts    []string
+		Settings []struct {
+			Tokens       int
+			WithQuestion bool `json:"with_question"`
+			Scores       []float32
+		}
+	}
 	Detector []struct {
 		Pairs  [][2]float32
 		Enough float32
@@ -136,10 +145,12 @@ func (c *checker) graph(ctx context.Context, g *modelpack.GraphReport, all packG
 		return c.pair(ctx, g, all)
 	case "linker":
 		return c.linker(ctx, g, all)
+	case "fuser":
+		return c.fuser(ctx, g, all)
 	case "detector":
 		return c.detector(ctx, g, all)
 	}
-	return nil // opened, with the inputs and outputs that it must have
+	return fmt.Errorf("there is no check of a graph %s", g.Section)
 }
 
 // trial are texts for a graph without goldens; the first is much shorter than the second.

@@ -1,6 +1,7 @@
 package inference
 
-// This file checks the graphs that read no text: the linker works on vectors, the detector on scores.
+// This file checks the graphs that look at more than one text: the linker and the fuser read a run of them together, the
+// detector their scores.
 
 import (
 	"context"
@@ -54,6 +55,37 @@ func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all pack
 		return err
 	}
 	c.padding(g, alone, short.attention)
+	return nil
+}
+
+// fuser has no trial of padding: what is beside a text changes how it is read. Its goldens are of several texts and of one.
+func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
+	m := c.model
+	fused := func(question string, texts []string, tokens int, withQuestion bool) ([]float32, error) {
+		f := fusion{tokens: tokens, withQuestion: withQuestion}
+		f.question, _ = m.tokenizer.Encode(nil, question, m.manifest.Fuser.MaxQuestionTokens)
+		for _, text := range texts {
+			ids, _ := m.tokenizer.Encode(nil, text, m.manifest.Fuser.MaxTokens-len(f.question))
+			if len(f.question) == 0 || len(ids) == 0 {
+				return nil, nil // of another script
+			}
+			f.passages = append(f.passages, ids)
+		}
+		f.scores = make([]float32, len(f.passages))
+		return f.scores, m.fuser.fuse(ctx, []fusion{f})
+	}
+	for _, golden := range all.Fuser {
+		if len(golden.Texts) > m.manifest.Fuser.MaxPassages {
+			continue
+		}
+		for _, s := range golden.Settings {
+			got, err := fused(golden.Question, golden.Texts, s.Tokens, s.WithQuestion)
+			if err != nil {
+				return err
+			}
+			c.compare(g, 1, fmt.Sprintf("what %d texts give to %.40q", len(golden.Texts), golden.Question), got, s.Scores)
+		}
+	}
 	return nil
 }
 
