@@ -23,14 +23,15 @@ import (
 
 type ingestCommand struct {
 	remote
-	Paths      []string `arg:"" name:"path" help:"Folders, files, globs, or BEIR folders (with a corpus.jsonl)."`
-	Collection string   `required:"" short:"c" help:"Name or id; made when it does not exist."`
-	Label      []string `short:"l" sep:"none" help:"Who may see them: keys with this group; may be repeated. None: everyone in the tenant."`
-	Metadata   []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata to filter on; may be repeated."`
-	Prefix     string   `help:"Put before every external id."`
-	Language   string   `default:"en" help:"Language of a collection that is made."`
-	Wait       bool     `short:"w" help:"Wait until every document is ready; exit with 1 and name the failures if any failed."`
-	Parallel   int      `default:"4" help:"Uploads at once."`
+	Paths        []string `arg:"" name:"path" help:"Folders, files, globs, or BEIR folders (with a corpus.jsonl)."`
+	Collection   string   `required:"" short:"c" help:"Name or id; made when it does not exist."`
+	Label        []string `short:"l" sep:"none" help:"Who may see them: keys with this group; may be repeated. None: everyone in the tenant."`
+	Metadata     []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata to filter on; may be repeated."`
+	Prefix       string   `help:"Put before every external id."`
+	Language     string   `default:"en" help:"Language of a collection that is made."`
+	Segmentation string   `placeholder:"BY[,SETTING=N]" help:"How sections become passages in a collection that is made: segmenter (when left out), similarity or sentences, and settings."`
+	Wait         bool     `short:"w" help:"Wait until every document is ready; exit with 1 and name the failures if any failed."`
+	Parallel     int      `default:"4" help:"Uploads at once."`
 }
 
 // Sizes of one compare and one upload request. A file over soloBytes goes by
@@ -103,11 +104,19 @@ func (c *ingestCommand) Run(ctx context.Context) error {
 
 // ensure makes the collection when it does not exist.
 func (c *ingestCommand) ensure(ctx context.Context, client *apiclient.Client) error {
-	_, err := client.Collection(ctx, c.Collection)
+	segmentation, err := schema.ParseSegmentation(c.Segmentation)
+	if err != nil {
+		return err
+	}
+	_, err = client.Collection(ctx, c.Collection)
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
 		return err
 	}
-	_, err = client.CreateCollection(ctx, api.NewCollection{Name: c.Collection, Language: c.Language})
+	made := api.NewCollection{Name: c.Collection, Language: c.Language}
+	if c.Segmentation != "" {
+		made.Segmentation = &segmentation
+	}
+	_, err = client.CreateCollection(ctx, made)
 	if apiclient.IsStatus(err, http.StatusConflict) { // someone was quicker
 		return nil
 	}
