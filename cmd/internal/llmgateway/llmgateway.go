@@ -40,6 +40,8 @@ const grace = 20 * time.Second
 // the settings' choice.
 func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	names := []string{Provider(settings)}
+	// A variable that is set to nothing is a list of one empty name.
+	settings.LLMFallback = slices.DeleteFunc(slices.Clone(settings.LLMFallback), func(s string) bool { return s == "" })
 	for _, name := range append(slices.Clone(settings.LLMFallback), "extractive") {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
