@@ -46,3 +46,16 @@ func TestPlansFromFilesAreCompared(t *testing.T) {
 		t.Errorf("plans for a server that runs: %v", err)
 	}
 }
+
+// TestExamplesOfPlansCanBeRead: those of this repository's examples.
+func TestExamplesOfPlansCanBeRead(t *testing.T) {
+	files, err := filepath.Glob("../../examples/plans/*/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files are %q, %v", files, err)
+	}
+	got, err := (&evalCommand{PlanFile: files}).planFiles()
+	if err != nil || len(got.names) != len(files) {
+		t.Errorf("plans are %q, %v", got.names, err)
+	}
+	got.remove()
+}

@@ -57,6 +57,28 @@ func cited(q *judged, citations []schema.Citation) (documents, quotes agreement)
 	return documents, quotes
 }
 
+// toThePoint measures a context by its passages: the share that is of a relevant
+// document, and the share that agrees with a piece of evidence as quotes do.
+func toThePoint(q *judged, context []schema.Candidate) (relevant, proving float64) {
+	right, proofs := 0, 0
+	for _, c := range context {
+		if q.Relevant[c.ExternalID] > 0 {
+			right++
+		}
+		if text := newQuoted(c.Text); slices.ContainsFunc(q.evidence, text.agrees) {
+			proofs++
+		}
+	}
+	relevant, proving = math.NaN(), math.NaN()
+	if len(q.Relevant) > 0 {
+		relevant = ratio(right, len(context))
+	}
+	if len(q.evidence) > 0 {
+		proving = ratio(proofs, len(context))
+	}
+	return relevant, proving
+}
+
 // ratio is NaN of nothing.
 func ratio(n, of int) float64 { return float64(n) / float64(of) }
 

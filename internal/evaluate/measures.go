@@ -41,9 +41,12 @@ type observation struct {
 	answers    bool // there are answers to look for
 	answerRank int
 	evidence   float64 // NaN: no evidence is known
-	sources    float64 // NaN: there are no passages
-	tokens     int
-	answer     *answerObservation // nil: nobody was asked
+	// What of the context is to the point: passages of relevant documents, and
+	// passages that agree with evidence; NaN: nothing is known of it, or is in it.
+	relevant, proving float64
+	sources           float64 // NaN: there are no passages
+	tokens            int
+	answer            *answerObservation // nil: nobody was asked
 }
 
 func observe(q *judged, f *Found) observation {
@@ -56,6 +59,7 @@ func observe(q *judged, f *Found) observation {
 		o.evidence = evidenceRecall(q.evidence, contextTexts(context))
 	}
 	o.tokens = contextTokens(context)
+	o.relevant, o.proving = toThePoint(q, context)
 	return o
 }
 
@@ -94,6 +98,8 @@ func measures(more []int) []measure {
 	})
 	return append(out,
 		measure{"evidence_recall", func(o *observation) float64 { return o.evidence }},
+		measure{"evidence_precision", func(o *observation) float64 { return o.proving }},
+		measure{"context_precision", func(o *observation) float64 { return o.relevant }},
 		measure{fmt.Sprintf("entropy@%d", sourcesAt), func(o *observation) float64 { return o.sources }},
 		measure{"tokens", func(o *observation) float64 { return float64(o.tokens) }})
 }
