@@ -335,7 +335,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	}
 	kept := best(rounds)
 	found, reply := kept.found, kept.reply
-	citations, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
+	citations, at, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
 	if err != nil {
 		return schema.Answer{}, err
 	}
@@ -343,11 +343,12 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 		Question: q.Query.Text, Answer: reply.Text, Supported: reply.Supported && len(citations) > 0,
 		Citations: citations, Plan: plan.Name, Rounds: len(rounds), Usage: spent(kept, rounds), Trace: traceOf(rounds, kept, len(citations)),
 	}
+	out.Uncited = found.Skipped
+	prove(&out, q, sent(found.Candidates), reply, at, a.opinionOf(ctx, in, q, kept))
 	switch {
 	case found.Skipped:
-		out.Uncited = true
 	case !out.Supported:
-		out.Answer, out.Citations = schema.NoAnswer, []schema.Citation{}
+		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
 	}
 	return out, a.store.SaveAnswer(ctx, in, out)
 }

@@ -17,15 +17,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) ([]schema.Citation, error) {
-	citations := []schema.Citation{}
+// cite makes citations of quotes. at says, for each quote, which citation it
+// became; -1: none.
+func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) (citations []schema.Citation, at []int, err error) {
+	citations = []schema.Citation{}
 	if len(quotes) == 0 {
-		return citations, nil
+		return citations, nil, nil
 	}
 	var ids []uuid.UUID
 	for _, quote := range quotes {
 		if quote.Passage < 0 || quote.Passage >= len(passages) {
-			return nil, fmt.Errorf("cite: the reply quotes passage %d of %d", quote.Passage, len(passages))
+			return nil, nil, fmt.Errorf("cite: the reply quotes passage %d of %d", quote.Passage, len(passages))
 		}
 		for _, s := range passages[quote.Passage].Spans {
 			ids = append(ids, s.Section)
@@ -33,24 +35,26 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 	}
 	sections, err := a.store.Sections(ctx, q.Query.Principal, ids)
 	if err != nil {
-		return nil, fmt.Errorf("load the quoted sections: %w", err)
+		return nil, nil, fmt.Errorf("load the quoted sections: %w", err)
 	}
 	for _, quote := range quotes {
 		c := passages[quote.Passage]
 		if quote.Start < 0 || quote.End > len(c.Text) || quote.Start >= quote.End {
-			return nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
+			return nil, nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
 		}
 		text := c.Text[quote.Start:quote.End]
 		span, ok := locate(c, quote.Start, text, sections)
 		if !ok {
+			at = append(at, -1)
 			continue
 		}
+		at = append(at, len(citations))
 		citations = append(citations, schema.Citation{
 			Document: c.ExternalID, DocumentID: c.Document, Title: c.Title,
 			Location: sections[span.Section].Location(span.Start), Quote: text, Span: span, Answer: short(quote, c.Text),
 		})
 	}
-	return citations, nil
+	return citations, at, nil
 }
 
 // short is the answer inside a quote of text; none when it lies outside.

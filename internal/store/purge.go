@@ -67,7 +67,7 @@ SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id I
 ORDER BY question_id`
 	purgeAnswersSQL = `
 UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted.', supported = false,
-       trace = '[]', purged_at = now()
+       trace = '[]', sentences = '[]', choice = 0, purged_at = now()
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`

@@ -272,14 +272,19 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 	if err != nil {
 		return fmt.Errorf("encode a usage: %w", err)
 	}
+	sentences, err := json.Marshal(emptyNotNull(a.Sentences))
+	if err != nil {
+		return fmt.Errorf("encode the sentences of an answer: %w", err)
+	}
 	err = s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		collection, async, traceparent, err := own(ctx, tx, in)
 		if err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited); err != nil {
+			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited, sentences, choice)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited, sentences, a.Choice); err != nil {
 			return err
 		}
 		for i, c := range a.Citations {
@@ -360,12 +365,15 @@ func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.An
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
 	var a schema.Answer
 	err := tx.QueryRow(ctx, `
-		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited
+		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice
 		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
 		WHERE a.tenant_id = $1 AND a.question_id = $2`, tenant, question).
-		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited)
+		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited, &a.Sentences, &a.Choice)
 	if err != nil {
 		return schema.Answer{}, err
+	}
+	if len(a.Sentences) == 0 {
+		a.Sentences = nil
 	}
 	rows, err := tx.Query(ctx, `
 		SELECT external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence

@@ -1,0 +1,203 @@
+package answer
+
+// This file says of each sentence of an answer what proves it. The provider may
+// claim which quote is for which sentence; a claim is checked like anything else,
+// only more kindly, and a sentence without one is compared with all that is cited.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// StageSupport is what a trace calls this.
+const StageSupport = "support"
+
+// evidence is a citation as sentences are compared with it.
+type evidence struct {
+	quote   string // with the rest of the sentences that it was cut out of
+	context string // title and headings above it
+}
+
+// prove completes an answer that was made of reply: its choice, its sentences, and
+// whether one of them is supported at all. at says which of out's citations each
+// of the reply's quotes became; -1: none. doubted is what the pair model's word
+// against the answer makes of the model's claims.
+func prove(out *schema.Answer, q Question, passages []schema.Candidate, reply wire.LLMReply, at []int, second opinion) {
+	if reply.Choice >= 1 && reply.Choice <= len(q.Query.Choices) {
+		out.Choice = reply.Choice
+	}
+	if out.Uncited {
+		out.Sentences = unproved(out.Answer)
+		return
+	}
+	report := schema.StageReport{Stage: StageSupport}
+	if out.Supported {
+		out.Sentences = sentencesOf(q, passages, reply, at, second)
+		report.In = len(out.Sentences)
+		for _, s := range out.Sentences {
+			if s.Supported {
+				report.Out++
+			}
+		}
+		out.Supported = report.Out > 0
+	}
+	if report.Why = explain(report, reply, second); report.Why != "" {
+		out.Trace = append(out.Trace, report)
+	}
+}
+
+// sentencesOf compares the sentences of a reply with its citations.
+func sentencesOf(q Question, passages []schema.Candidate, reply wire.LLMReply, at []int, second opinion) []schema.Sentence {
+	proofs := map[int]evidence{} // of each citation
+	for i, quote := range reply.Quotes {
+		if at[i] >= 0 {
+			proofs[at[i]] = evidenceOf(passages[quote.Passage], quote)
+		}
+	}
+	claims := reply.Sentences
+	if len(claims) == 0 {
+		for _, r := range text.Sentences(reply.Text) {
+			claims = append(claims, wire.ReplySentence{Start: r.Start, End: r.End})
+		}
+	}
+	out := make([]schema.Sentence, 0, len(claims))
+	for _, c := range claims {
+		s := schema.Sentence{Start: c.Start, End: c.End, Citations: []int{}}
+		if c.Start < 0 || c.End > len(reply.Text) || c.Start >= c.End {
+			continue
+		}
+		var claimed []int
+		for _, i := range c.Quotes {
+			if i >= 0 && i < len(at) && at[i] >= 0 && !slices.Contains(claimed, at[i]) {
+				claimed = append(claimed, at[i])
+			}
+		}
+		s.Citations = supporting(reply.Text[c.Start:c.End], q.Query.Text, proofs, claimed, second)
+		s.Supported = len(s.Citations) > 0
+		out = append(out, s)
+	}
+	return out
+}
+
+// supporting are the citations that support a sentence: those claimed for it that
+// do, alone or together; without one, any.
+func supporting(sentence, question string, proofs map[int]evidence, claimed []int, second opinion) []int {
+	trust := Claimed
+	if second == against {
+		trust = Unclaimed
+	}
+	out := []int{}
+	for _, i := range claimed {
+		if Supports(sentence, question, proofs[i].quote, proofs[i].context, trust) {
+			out = append(out, i)
+		}
+	}
+	if len(out) > 0 {
+		return out
+	}
+	if len(claimed) > 1 {
+		var together evidence
+		for _, i := range claimed {
+			together.quote += proofs[i].quote + "\n"
+			together.context += proofs[i].context + "\n"
+		}
+		if Supports(sentence, question, together.quote, together.context, Unclaimed) {
+			return claimed
+		}
+	}
+	for i := range len(proofs) {
+		if Supports(sentence, question, proofs[i].quote, proofs[i].context, Unclaimed) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// evidenceOf widens a quote to the sentences that it stands in, so that what was
+// cut off it ("it is not true that") counts.
+func evidenceOf(c schema.Candidate, quote wire.Quote) evidence {
+	start, end := quote.Start, quote.End
+	for _, r := range text.Sentences(c.Text) {
+		if r.Start < quote.End && quote.Start < r.End {
+			start, end = min(start, r.Start), max(end, r.End)
+		}
+	}
+	return evidence{quote: c.Text[start:end], context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n")}
+}
+
+// unproved are the sentences of a text that nothing is cited for.
+func unproved(body string) []schema.Sentence {
+	var out []schema.Sentence
+	for _, r := range text.Sentences(body) {
+		out = append(out, schema.Sentence{Start: r.Start, End: r.End, Citations: []int{}})
+	}
+	return out
+}
+
+// explain says what came of an answer's sentences.
+func explain(r schema.StageReport, reply wire.LLMReply, second opinion) string {
+	var said []string
+	switch {
+	case r.In == 0:
+	case r.Out == r.In:
+		said = append(said, fmt.Sprintf("all of %d sentences are in what they cite", r.In))
+	case r.Out == 0:
+		said = append(said, fmt.Sprintf("none of %d sentences is in what is cited, so the documents do not say", r.In))
+	default:
+		said = append(said, fmt.Sprintf("%d of %d sentences are in what they cite, the others are marked", r.Out, r.In))
+	}
+	switch {
+	case second == agrees && !reply.Supported:
+		said = append(said, "the pair model finds no answer in the passages either")
+	case second == against && !reply.Supported:
+		said = append(said, "the pair model finds an answer in the passages, but without a quote there is none")
+	case second == against:
+		said = append(said, "the pair model finds no answer in the passages: the checked quotes decide, and claims count for nothing")
+	}
+	return strings.Join(said, "; ")
+}
+
+// opinion is what the pair model says of an answer, or of there being none.
+type opinion int
+
+const (
+	unasked opinion = iota
+	agrees
+	against
+)
+
+// extractive is the provider whose answers are the pair model's own.
+const extractive = "extractive"
+
+// stepAnswerable names the call that asks whether the passages answer.
+const stepAnswerable = "answerable"
+
+// opinionOf asks the pair model, through the gateway's provider that has it,
+// whether a passage has the answer. Where there is no such model, or it does not
+// answer, nobody was asked: the quotes are what counts.
+func (a *Answerer) opinionOf(ctx context.Context, in wire.QuestionInput, q Question, m made) opinion {
+	provider := m.reply.Usage.Provider
+	if provider == "" || provider == extractive || m.found.Skipped || len(m.found.Candidates) == 0 {
+		return unasked
+	}
+	ctx, cancel := sparing(ctx)
+	defer cancel()
+	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFilter, Provider: extractive, Question: q.Query.Text,
+		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepAnswerable}, Passages: passagesOf(sent(m.found.Candidates)),
+		Versions: versionsOf(sent(m.found.Candidates))}
+	request.Deadline, _ = ctx.Deadline()
+	reply, err := a.generator.Complete(ctx, request)
+	if err != nil || len(reply.Scores) != len(request.Passages) {
+		return unasked
+	}
+	if slices.Max(reply.Scores) >= 1 == m.reply.Supported {
+		return agrees
+	}
+	return against
+}
