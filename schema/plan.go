@@ -8,6 +8,7 @@ type Plan struct {
 	// Segmentation is how a collection's text is to be cut for it.
 	Segmentation *Segmentation `json:"segmentation,omitempty" doc:"It is meant for collections that are cut so, and says in its explanation when one is not; absent: any."`
 	Stages       []PlanStage   `json:"stages"`
+	Answer       *PlanAnswer   `json:"answer,omitempty" doc:"How answers are written; absent: the usual way."`
 	Feedback     *PlanFeedback `json:"feedback,omitempty" doc:"Answers are judged, and made anew from another selection when they are not good enough."`
 }
 
@@ -16,6 +17,11 @@ type PlanFeedback struct {
 	Least  int    `json:"least" doc:"From this score on, of 10, an answer is good enough."`
 	Rounds int    `json:"rounds" doc:"Of selection and generation, at most."`
 	Of     string `json:"of" doc:"The stage whose min_k the judgement changes."`
+}
+
+// PlanAnswer says how a plan's answers are written.
+type PlanAnswer struct {
+	Prompt string `json:"prompt" doc:"explain: the answer is explained."`
 }
 
 // PlanStage is one stage of a plan, with all its parameters, defaults too.

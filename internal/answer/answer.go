@@ -64,6 +64,11 @@ type Plan struct {
 	Name string
 	// Feedback says how answers are judged; nil: not at all.
 	Feedback *Feedback
+	// Prompt is LLMRequest.Prompt of its answers.
+	Prompt string
+	// Sampled is the share of questions that are asked without retrieval, too, so
+	// that the plan learns what the language model knows.
+	Sampled float64
 }
 
 // Retriever runs a plan.
@@ -99,6 +104,8 @@ type Store interface {
 	// SaveVerdict keeps the first verdict on a round's answer and returns what is
 	// kept.
 	SaveVerdict(ctx context.Context, q wire.QuestionInput, round int, v Verdict) (Verdict, error)
+	// Sample has the question asked without retrieval, too, some time later.
+	Sample(ctx context.Context, q wire.QuestionInput) error
 	// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
 	Reply(ctx context.Context, tenant uuid.UUID, s wire.Step) (wire.LLMReply, error)
 	// Sections returns, of these sections, those that the principal may see
@@ -291,11 +298,15 @@ func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Questi
 	if err = a.store.SetStage(ctx, in, StepGenerate); err != nil || !found.generates() {
 		return wire.LLMReply{}, err
 	}
+	plan, err := a.retriever.Check(q.Query)
+	if err != nil {
+		return wire.LLMReply{}, err
+	}
 	at := step(in, round, found)
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: at, Task: wire.LLMTask(at.Step), Question: q.Query.Text,
 		Passages: passagesOf(sent(found.Candidates)), Versions: versionsOf(sent(found.Candidates))}
 	if !found.Skipped {
-		request.Choices = q.Query.Choices
+		request.Choices, request.Prompt = q.Query.Choices, plan.Prompt
 	}
 	request.Deadline, _ = ctx.Deadline()
 	if reply, err = a.generator.Complete(ctx, request); err != nil {
@@ -349,6 +360,11 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	case found.Skipped:
 	case !out.Supported:
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
+	}
+	if out.Supported && plan.sample(in.Question, reply.Usage.Provider) {
+		if err := a.store.Sample(ctx, in); err != nil {
+			return schema.Answer{}, err
+		}
 	}
 	return out, a.store.SaveAnswer(ctx, in, out)
 }

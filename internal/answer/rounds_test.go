@@ -33,6 +33,7 @@ type world struct {
 	stages     []string
 	asked      []string // calls, "answer 1"
 	saved      *schema.Answer
+	sampled    int
 	failed     *schema.Reason
 }
 
@@ -140,6 +141,11 @@ func (w *world) SaveVerdict(_ context.Context, _ wire.QuestionInput, round int, 
 	}
 	w.retrievals[round] = r
 	return *r.Verdict, nil
+}
+
+func (w *world) Sample(context.Context, wire.QuestionInput) error {
+	w.sampled++
+	return nil
 }
 
 func (w *world) Reply(_ context.Context, _ uuid.UUID, s wire.Step) (wire.LLMReply, error) {

@@ -143,6 +143,7 @@ type Query struct {
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`
 	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes."`
 	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own."`
+	ShadowShare      float64       `env:"SLUICE_SHADOW_SHARE" default:"0.05" help:"Share of answered questions, of plans that may skip retrieval, that are asked without it, too, to learn what the language model knows; 0: none."`
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent."`
 }
 

@@ -56,6 +56,7 @@ type Sources struct {
 	Vectors Vectors
 	Texts   Texts
 	Links   Links
+	History History // may be nil: nothing is known of earlier questions
 	// GiveWay, if any, is called before each stage: it waits while others go first.
 	GiveWay func(context.Context)
 }
@@ -98,6 +99,9 @@ type Result struct {
 	Trace     []schema.StageReport
 	// Pool is what Select selects from, of a plan with feedback.
 	Pool []byte
+	// Skipped says that the question is to be answered from what the language model
+	// knows: the Context is empty.
+	Skipped bool
 }
 
 // Plan returns the plan of a name, as Catalogue does.
@@ -194,7 +198,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, erro
 		found.items, _ = cut(found.items, defaultK)
 	}
 	out, err := t.result(ctx, plan, *ranking, found.items, steps)
-	out.Pool = pool
+	out.Pool, out.Skipped = pool, t.skipped
 	return out, err
 }
 

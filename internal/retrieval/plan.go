@@ -19,6 +19,7 @@ type Plan struct {
 	Description  string
 	segmentation schema.Segmentation // that it is meant for; zero: any
 	feedback     *Feedback           // nil: answers are not judged
+	prompt       string              // of the answer; "": the usual one
 	stages       []stage
 	described    []schema.PlanStage
 }
@@ -32,6 +33,9 @@ func (p Plan) Describe() schema.Plan {
 	if f := p.feedback; f != nil {
 		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].name()}
 	}
+	if p.prompt != "" {
+		out.Answer = &schema.PlanAnswer{Prompt: p.prompt}
+	}
 	if p.segmentation != (schema.Segmentation{}) {
 		out.Segmentation = &p.segmentation
 	}
@@ -40,22 +44,23 @@ func (p Plan) Describe() schema.Plan {
 
 // kinds are the stages that exist, each with how its parameters are read.
 var kinds = map[string]func(*parameters) stage{
-	"dedupe":    readDedupe,
-	"dense":     readDense,
-	"fuse":      readFuse,
-	"gradient":  readGradient,
-	"hybrid":    readHybrid,
-	"judge":     readJudge,
-	"lexical":   readLexical,
-	"limit":     readLimit,
-	"order":     readOrder,
-	"proximity": readProximity,
-	"reduce":    readReduce,
-	"relate":    readRelate,
-	"rewrite":   readRewrite,
-	"score":     readScore,
-	"threshold": readThreshold,
-	"zoom":      readZoom,
+	"dedupe":         readDedupe,
+	"dense":          readDense,
+	"fuse":           readFuse,
+	"gradient":       readGradient,
+	"hybrid":         readHybrid,
+	"judge":          readJudge,
+	"lexical":        readLexical,
+	"limit":          readLimit,
+	"order":          readOrder,
+	"proximity":      readProximity,
+	"reduce":         readReduce,
+	"relate":         readRelate,
+	"rewrite":        readRewrite,
+	"score":          readScore,
+	"skip-retrieval": readSkipRetrieval,
+	"threshold":      readThreshold,
+	"zoom":           readZoom,
 }
 
 const maxStages = 32
@@ -69,8 +74,9 @@ const maxStages = 32
 //	  - dense: {k: 10}
 //	  - gradient
 //	feedback: {least: 9, rounds: 3}
+//	answer: {prompt: explain}
 //
-// Description, segmentation and feedback may be left out. Every error is a
+// Description, segmentation, feedback and answer may be left out. Every error is a
 // schema.FieldError that names the field ("stages[0].dense.k").
 func ParsePlan(text []byte) (Plan, error) {
 	var root yaml.Node
@@ -84,7 +90,7 @@ func ParsePlan(text []byte) (Plan, error) {
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top), feedback: readFeedback(top)}
+	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top), feedback: readFeedback(top), prompt: readAnswer(top)}
 	stages := top.take("stages")
 	if err := top.close(); err != nil {
 		return Plan{}, err
@@ -121,7 +127,7 @@ func ParsePlan(text []byte) (Plan, error) {
 		}
 		_, selects := s.(selecting)
 		if _, again := s.(dedupe); selected && !selects && !again {
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order, reduce and threshold may")
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order, reduce, skip-retrieval and threshold may")
 		}
 		if _, finds := s.(finding); joined && finds {
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")

@@ -105,6 +105,14 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"feedback of another stage", "name: p\nfeedback: {of: dense}\nstages: [dense, gradient]", "feedback.of", "gradient"},
 		{"feedback of no stage", "name: p\nfeedback: {least: 9}\nstages: [dense]", "feedback.of", "no such stage"},
 		{"feedback's field", "name: p\nfeedback: {fs: 9}\nstages: [dense, gradient]", "feedback.fs", "no such field"},
+		{"skipping retrieval without a score", "name: p\nstages: [dense, skip-retrieval]", "stages[1].skip-retrieval.score", "has_answer"},
+		{"skipping retrieval first", "name: p\nstages: [skip-retrieval]", "stages[0].skip-retrieval", "cannot be first"},
+		{"skipping retrieval by a share", "name: p\nstages: [dense, score, skip-retrieval: {s_n: 2}]", "stages[2].skip-retrieval.s_n", "from 0 to 1"},
+		{"skipping retrieval by no neighbour", "name: p\nstages: [dense, score, skip-retrieval: {k: 0}]", "stages[2].skip-retrieval.k", "1 to 1000"},
+		{"skipping retrieval by no logit", "name: p\nstages: [dense, score, skip-retrieval: {delta: high}]", "stages[2].skip-retrieval.delta", "a number from"},
+		{"answer is a word", "name: p\nanswer: explain\nstages: [dense]", "answer", "prompt: explain"},
+		{"answer's prompt", "name: p\nanswer: {prompt: rhyme}\nstages: [dense]", "answer.prompt", "usual, explain"},
+		{"answer's field", "name: p\nanswer: {style: explain}\nstages: [dense]", "answer.style", "no such field"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
 		_, err := retrieval.ParsePlan([]byte(c.yaml))
@@ -155,7 +163,7 @@ func TestTheShippedPlansLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "funnelrag", "saki", "chunkrag", "sage", "sluice"} {
+	for _, name := range []string{"naive", "bm25", "hybrid", "funnel-lite", "funnelrag", "saki", "chunkrag", "sage", "fitrag", "sluice"} {
 		if !slices.Contains(c.Names(), name) {
 			t.Errorf("plan %s is missing: %v", name, c.Names())
 		}

@@ -42,6 +42,7 @@ type scriptedCorpus struct {
 	readers   *scriptedReaders // nil: no model server
 	judges    retrieval.Judges // nil: no language model
 	links     scriptedLinks    // nil: none are stored
+	history   *scriptedHistory // nil: nothing is known of earlier questions
 
 	segmentation schema.Segmentation // zero: not known
 
@@ -375,6 +376,9 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *retrieval.Engine {
 	}
 	if c.links != nil {
 		sources.Links = c
+	}
+	if c.history != nil {
+		sources.History = c.history
 	}
 	engine, err := retrieval.NewEngine(catalogue, sources)
 	if err != nil {

@@ -19,10 +19,12 @@ import (
 // and score of components after prepare.
 type task struct {
 	Sources
-	pack  *pack
-	query wire.Query // its text is the question as it was worded anew, after rewrite
-	stage int        // that runs, from 0
-	place Place
+	pack    *pack
+	query   wire.Query // its text is the question as it was worded anew, after rewrite
+	asked   string     // the question as it was asked
+	stage   int        // that runs, from 0
+	skipped bool       // it is answered without what was found
+	place   Place
 
 	analyzer *lexical.Analyzer // of the collection's language; made with terms
 	terms    []string          // of the question; made by prepare
@@ -46,7 +48,7 @@ func newTask(ctx context.Context, s Sources, p *pack, q wire.Query) (*task, erro
 	if err != nil {
 		return nil, err
 	}
-	return &task{Sources: s, pack: p, query: q, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	return &task{Sources: s, pack: p, query: q, asked: q.Text, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
 }
 

@@ -28,6 +28,7 @@ type critic struct {
 	verdicts []wire.Feedback
 	judged   int
 	answered int
+	recalled int // answers without passages
 }
 
 func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
@@ -45,6 +46,9 @@ func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
 		case strings.Contains(asked.Messages[0].Content, `"adjust"`):
 			said = c.verdicts[min(c.judged, len(c.verdicts)-1)]
 			c.judged++
+		case strings.Contains(asked.Messages[0].Content, `"background"`):
+			said = map[string]any{"background": "It is usual to carry leave over.", "answer": "Five days, I know."}
+			c.recalled++
 		case strings.Contains(asked.Messages[0].Content, `"scores"`): // what a citation supports
 			said = map[string]any{"scores": []int{1}}
 		default:

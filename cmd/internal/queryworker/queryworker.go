@@ -103,7 +103,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index,
-		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine}, gateway{deps.NATS}),
+		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS}),
 		searching: &searching{nc: deps.NATS},
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
@@ -121,6 +121,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),
 		Links:   deps.Store.Reader(),
+		History: deps.Store.Reader(),
 		GiveWay: bus.GiveWay,
 	}
 }
@@ -141,6 +142,7 @@ func (w *worker) service() lifecycle.Service {
 		bus.Serve(w.deps.NATS, serve(wire.AskSubject, max(1, w.settings.QueryConcurrency/2)), w.ask, askFailure),
 		w.canceller(),
 		w.reconciler(),
+		w.shadows(),
 		w.intake(),
 	)
 }

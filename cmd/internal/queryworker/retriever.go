@@ -12,7 +12,10 @@ import (
 )
 
 // retriever implements answer.Retriever.
-type retriever struct{ engine *retrieval.Engine }
+type retriever struct {
+	engine  *retrieval.Engine
+	sampled float64 // the share of questions that plans learn from
+}
 
 // Check implements answer.Retriever.
 func (r retriever) Check(q wire.Query) (answer.Plan, error) {
@@ -24,7 +27,10 @@ func (r retriever) Check(q wire.Query) (answer.Plan, error) {
 	if err != nil {
 		return answer.Plan{}, err
 	}
-	out := answer.Plan{Name: name}
+	out := answer.Plan{Name: name, Prompt: plan.Prompt()}
+	if plan.SkipsRetrieval() {
+		out.Sampled = r.sampled
+	}
 	if f := plan.Feedback(); f != nil {
 		out.Feedback = &answer.Feedback{Least: f.Least, Rounds: f.Rounds}
 	}
@@ -61,7 +67,7 @@ func (r retriever) Select(ctx context.Context, q wire.Query, pool []byte, minK i
 
 // retrieved is what answering sees of a result.
 func retrieved(found retrieval.Result) answer.Retrieval {
-	out := answer.Retrieval{Trace: found.Trace}
+	out := answer.Retrieval{Trace: found.Trace, Skipped: found.Skipped}
 	named := map[string]bool{}
 	for _, i := range found.Context {
 		c := found.Candidates[i]

@@ -1,0 +1,80 @@
+package queryworker
+
+// The questions that are asked without retrieval, too, so that plans that may skip it
+// learn what the language model knows (FIT-RAG). They are asked some time after their
+// answer, when nobody waits.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// shadowsAtOnce bounds how many questions one look takes, shadowTime how long
+	// each takes at most.
+	shadowsAtOnce = 4
+	shadowTime    = 3 * time.Minute
+)
+
+// shadows looks for such questions. A worker that asks nothing looks, too: what was
+// sampled before its setting changed is learnt still.
+func (w *worker) shadows() lifecycle.Service {
+	return lifecycle.NewLoop("shadow answers", nil, func(fetch, work context.Context) error {
+		ticker := time.NewTicker(w.every)
+		defer ticker.Stop()
+		models := modelclient.New(w.deps.NATS, modelclient.Options{})
+		for {
+			if err := w.shadow(fetch, work, models); err != nil && fetch.Err() == nil {
+				slog.Warn("could not ask questions without retrieval; trying again", "error", err)
+			}
+			select {
+			case <-fetch.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	})
+}
+
+func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client) error {
+	due, err := w.deps.Store.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
+	if err != nil {
+		return err
+	}
+	for _, in := range due {
+		if fetch.Err() != nil { // the others are due again some time
+			return nil
+		}
+		err := w.learn(work, in, models)
+		if errors.Is(err, answer.ErrNothingLearnt) {
+			err = w.deps.Store.Forget(work, in)
+		}
+		if err != nil {
+			slog.WarnContext(work, "nothing was learnt of a question yet", "tenant", in.Tenant, "question", in.Question, "error", err)
+		}
+	}
+	return nil
+}
+
+// learn asks one question without retrieval and notes whether that was right.
+func (w *worker) learn(ctx context.Context, in wire.QuestionInput, models *modelclient.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, shadowTime)
+	defer cancel()
+	question, right, err := w.answerer.Shadow(ctx, in)
+	if err != nil {
+		return err
+	}
+	vectors, space, err := models.Encode(ctx, wire.LaneBulk, []string{question})
+	if err != nil {
+		return fmt.Errorf("encode the question: %w", err)
+	}
+	return w.deps.Store.Learn(ctx, in, space, vectors.Row(0), right)
+}

@@ -1,0 +1,130 @@
+package queryworker
+
+// FIT-RAG's self-knowledge recogniser on real parts: questions are asked without
+// retrieval, too, until enough of them were right; then one is answered so.
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// awaitCount waits until a query for a number gives it.
+func (w *world) awaitCount(n int, query string) {
+	w.t.Helper()
+	ctx := w.context()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		have := scalar[int](w, query)
+		if have == n {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			w.t.Fatalf("%s gives %d, want %d", query, have, n)
+		case <-ticker.C:
+		}
+	}
+}
+
+func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
+	w := newWorld(t)
+	w.settings.ShadowShare = 1
+	w.handbook()
+	c := w.critic(fiveDays, wire.Feedback{Score: 3, Adjust: 1}, wire.Feedback{Score: 9, Adjust: 1})
+	w.everything()
+	for range 8 { // the first is judged wrong, and 7 of 10 are above s_n
+		a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
+		if failure != nil || a.Uncited || !a.Supported || a.Answer != "Five days." {
+			t.Fatalf("got %+v, %v", a, failure)
+		}
+		w.awaitCount(0, `SELECT count(*) FROM known_questions WHERE known IS NULL`)
+	}
+	if n := scalar[int](w, `SELECT count(*) FROM known_questions WHERE known AND space IS NOT NULL AND vector IS NOT NULL`); n != 7 {
+		t.Fatalf("%d are known to be right", n)
+	}
+	for _, async := range []bool{false, true} {
+		in := w.askBy("fitrag", async)
+		var a schema.Answer
+		if async {
+			a = *w.await(in.Question, schema.JobAnswered).Result
+		} else if now, failure := w.requestAnswer(w.context(), in); failure == nil {
+			a = now
+		}
+		if !a.Uncited || a.Supported || a.Answer != "Five days, I know." || len(a.Citations) != 0 {
+			t.Errorf("async %t: got %+v", async, a)
+		}
+		said := ""
+		for _, r := range a.Trace {
+			said += r.Why + "\n"
+		}
+		if !strings.Contains(said, "S_nn 0.700: 7 of the 10 nearest questions") || !strings.Contains(said, "without documents") {
+			t.Errorf("async %t: it says %s", async, said)
+		}
+	}
+	c.mu.Lock()
+	if c.answered != 8 || c.recalled != 10 { // 8 shadows, 2 answers
+		t.Errorf("answered %d times from passages and %d times without", c.answered, c.recalled)
+	}
+	c.mu.Unlock()
+	if n := scalar[int](w, `SELECT count(*) FROM known_questions`); n != 8 {
+		t.Errorf("%d questions are sampled: what had no retrieval has nothing to compare with", n)
+	}
+	w.otherTenantKnowsNothing()
+}
+
+// otherTenantKnowsNothing proves that what one tenant asked tells another nothing.
+func (w *world) otherTenantKnowsNothing() {
+	w.t.Helper()
+	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
+	w.ok(err)
+	own, err := w.store.Reader().Known(w.context(), w.principal, space, vectors.Row(0), 100)
+	w.ok(err)
+	created, err := w.store.CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
+		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_other", Hash: []byte("other"),
+	})
+	w.ok(err)
+	other, err := w.store.Reader().Known(w.context(), schema.Principal{Tenant: created.ID}, space, vectors.Row(0), 100)
+	w.ok(err)
+	if len(own) != 8 || len(other) != 0 {
+		w.t.Errorf("the tenant knows of %d questions and another one of %d", len(own), len(other))
+	}
+}
+
+// TestExtractiveLearnsNothing: it knows nothing by itself, so nothing is asked of it,
+// and what another provider knew before is no reason to answer so.
+func TestExtractiveLearnsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.settings.ShadowShare = 1
+	w.handbook()
+	w.everything()
+	in := w.askBy("fitrag", false)
+	if a, failure := w.requestAnswer(w.context(), in); failure != nil || !a.Supported {
+		t.Fatalf("got %+v, %v", a, failure)
+	}
+	if n := scalar[int](w, `SELECT count(*) FROM known_questions`); n != 0 {
+		t.Errorf("%d are sampled", n)
+	}
+	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
+	w.ok(err)
+	for range 10 {
+		q := w.askBy("fitrag", false)
+		w.ok(w.store.Questions().Sample(w.context(), q))
+		w.ok(w.store.Learn(w.context(), q, space, vectors.Row(0), true))
+	}
+	a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
+	if failure != nil || a.Uncited || !a.Supported || !strings.Contains(a.Answer, "five days") {
+		t.Fatalf("got %+v, %v", a, failure)
+	}
+	said := ""
+	for _, r := range a.Trace {
+		said += r.Why + "\n"
+	}
+	if !strings.Contains(said, "the provider extractive knows nothing by itself") {
+		t.Errorf("it says %s", said)
+	}
+}

@@ -1,0 +1,53 @@
+package retrieval
+
+// This file is what a plan says of how answers are written.
+
+import (
+	"go.yaml.in/yaml/v3"
+)
+
+// promptExplain has an answer explained (FIT-RAG, section 4.5).
+const promptExplain = "explain"
+
+// Prompt is how the language model is asked for the answer: "", the usual way, or
+// "explain".
+func (p Plan) Prompt() string { return p.prompt }
+
+// SkipsRetrieval reports whether the plan may answer from what the language model
+// knows.
+func (p Plan) SkipsRetrieval() bool {
+	for _, s := range p.stages {
+		if _, ok := s.(skipRetrieval); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// readAnswer reads a plan's section "answer":
+//
+//	answer: {prompt: explain}
+//
+// explain has the passages read, the question understood, and the answer explained.
+func readAnswer(top *parameters) (prompt string) {
+	const name = "answer"
+	node := top.take(name)
+	if node == nil {
+		return ""
+	}
+	if node.Kind != yaml.MappingNode {
+		top.fail(name, "needs fields with values, for example {prompt: %s}", promptExplain)
+		return ""
+	}
+	p, err := readParameters(name, node)
+	if err == nil {
+		if prompt = p.choice("prompt", "usual", promptExplain); prompt == "usual" {
+			prompt = ""
+		}
+		err = p.close()
+	}
+	if err != nil && top.err == nil {
+		top.err = err
+	}
+	return prompt
+}

@@ -1,0 +1,95 @@
+package store
+
+// This file keeps which questions the language model answers rightly without
+// retrieval, and which of them are still to be asked so (FIT-RAG). A question is
+// known to its own tenant alone, and goes with its row in questions.
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var _ retrieval.History = Reader{}
+
+// Known implements retrieval.History. It looks at all that the tenant has: they are a
+// sample of its questions.
+func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error) {
+	var out []bool
+	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT known FROM known_questions WHERE tenant_id = $1 AND known IS NOT NULL AND space = $2
+			ORDER BY vector <-> $3, question_id LIMIT $4`, p.Tenant, space, pgvector.NewVector(vector), k)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowTo[bool])
+		return err
+	})
+	return out, wrap(err, "find what is known of earlier questions")
+}
+
+// Sample implements answer.Store: the question is to be asked without retrieval, too.
+func (s Questions) Sample(ctx context.Context, in wire.QuestionInput) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO known_questions (tenant_id, question_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`, in.Tenant, in.Question)
+		return err
+	})
+	return wrap(err, "sample question %s", in.Question)
+}
+
+// shadowTries is how often a question is asked without retrieval before it is
+// forgotten.
+const shadowTries = 3
+
+// ClaimSampled takes at most limit questions, of any tenant, that are to be asked
+// without retrieval; each is due again after a while, unless it is learnt or
+// forgotten by then.
+func (s *Store) ClaimSampled(ctx context.Context, limit int, again time.Duration) ([]wire.QuestionInput, error) {
+	var out []wire.QuestionInput
+	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			UPDATE known_questions SET tries = tries + 1, due_at = now() + $2
+			WHERE (tenant_id, question_id) IN (
+			    SELECT tenant_id, question_id FROM known_questions
+			    WHERE known IS NULL AND due_at <= now() AND tries < $3 ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+			RETURNING tenant_id, question_id`, limit, again, shadowTries)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (in wire.QuestionInput, err error) {
+			in.Attempt = 1
+			err = row.Scan(&in.Tenant, &in.Question)
+			return in, err
+		})
+		return err
+	})
+	return out, wrap(err, "take questions to ask without retrieval")
+}
+
+// Learn notes whether a question was answered rightly without retrieval, with its
+// vector.
+func (s *Store) Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, known bool) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			UPDATE known_questions SET known = $3, space = $4, vector = $5 WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`,
+			in.Tenant, in.Question, known, space, pgvector.NewVector(vector))
+		return err
+	})
+	return wrap(err, "note what is known of question %s", in.Question)
+}
+
+// Forget has nothing learnt of a question.
+func (s *Store) Forget(ctx context.Context, in wire.QuestionInput) error {
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`, in.Tenant, in.Question)
+		return err
+	})
+	return wrap(err, "forget what was to be known of question %s", in.Question)
+}
