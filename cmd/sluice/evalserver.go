@@ -76,5 +76,6 @@ func ownSettings(data string) (*upCommand, error) {
 		return nil, err
 	}
 	c.Up.DatabaseURL, c.Up.NATSURL, c.Up.TemporalAddress = "", "", ""
+	c.Up.LLMCacheAge = 0 // what is measured is done
 	return &c.Up, nil
 }
