@@ -31,6 +31,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if runIfGatewayChild() {
+		return
+	}
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
