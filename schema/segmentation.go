@@ -29,7 +29,7 @@ const (
 	ChunkCharacters = 500  // ChunkRAG's limit
 	ChunkSentences  = 2    // SAKI-RAG's chunks
 	PassageTokens   = 400  // what models read of a passage
-	SegmentTokens   = 128  // what a passage of the segmenter has: docs/segmentation.md says what was measured
+	SegmentTokens   = 256  // what a passage of the segmenter has: docs/segmentation.md says what was measured
 	ShortTokens     = 24
 	CutsApart       = 2 // ours too: of two places in a row one is cut
 )
@@ -64,7 +64,7 @@ type Segmentation struct {
 	// MaxTokens stays below.
 	MinTokens int `json:"min_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: a shorter passage joins a neighbour; 24."`
 	// MaxTokens is what no passage passes; a longer sentence is cut.
-	MaxTokens int `json:"max_tokens,omitempty" minimum:"0" maximum:"1000" doc:"The most tokens of a passage; 400, and 128 for segmenter."`
+	MaxTokens int `json:"max_tokens,omitempty" minimum:"0" maximum:"1000" doc:"The most tokens of a passage; 400, and 256 for segmenter."`
 }
 
 // Complete returns the segmentation with every setting that its way has, or an

@@ -11,8 +11,8 @@ import (
 
 func TestSegmentationHasThePapersValues(t *testing.T) {
 	for text, want := range map[string]schema.Segmentation{
-		"":                                      {By: "segmenter", CoarseTokens: 400, Apart: 2, MinTokens: 24, MaxTokens: 128},
-		"segmenter":                             {By: "segmenter", CoarseTokens: 400, Apart: 2, MinTokens: 24, MaxTokens: 128},
+		"":                                      {By: "segmenter", CoarseTokens: 400, Apart: 2, MinTokens: 24, MaxTokens: 256},
+		"segmenter":                             {By: "segmenter", CoarseTokens: 400, Apart: 2, MinTokens: 24, MaxTokens: 256},
 		"segmenter,threshold=0.4,max_tokens=10": {By: "segmenter", Threshold: 0.4, CoarseTokens: 400, Apart: 2, MinTokens: 10, MaxTokens: 10},
 		"similarity":                            {By: "similarity", Threshold: 0.8, MaxCharacters: 500, MaxTokens: 400},
 		"similarity, threshold=0.3":             {By: "similarity", Threshold: 0.3, MaxCharacters: 500, MaxTokens: 400},

@@ -10,6 +10,7 @@ The head that ships is trained on the finished vectors, over windows (segmenter_
 with --head only that is done, on the vectors of the pack.
 """
 
+import json
 import time
 
 import numpy as np
@@ -21,7 +22,7 @@ import corpora
 import encoder
 import segmenter_head
 import shipped
-from head import CUES, Sampler, Segmenter
+from head import CUES, FEATURES, Sampler, Segmenter
 from segmenter_head import SS, area, calibrate
 
 
@@ -85,13 +86,16 @@ def accuracy(score, label, threshold=0.5):
     return ((score >= threshold) == (label == 1)).mean()
 
 
-def fit(corpus, content, power, args):
-    """Trains cues, with a head over pairs of sentences, on frozen content vectors of all sentences; gives the table of cues."""
-    torch.manual_seed(args.seed)
-    rng = np.random.default_rng(args.seed)
+def fit(corpus, content, power, features, args, seed):
+    """Trains cues, with a head over pairs of sentences, on frozen content vectors of all sentences.
+
+    Returns the cues, and the head's accuracy and area on the held-out pairs.
+    """
+    torch.manual_seed(seed)
+    rng = np.random.default_rng(seed)
     train, test = Sampler(corpus, False), Sampler(corpus, True)
     cues = CueTable(corpus, args.frequent).to(content.device)
-    head = Segmenter(content.shape[1] + CUES).to(content.device)
+    head = Segmenter(content.shape[1] + CUES, features=features).to(content.device)
     rates = [args.cue_rate, args.rate]
     groups = [{"params": cues.parameters(), "weight_decay": 0}, {"params": head.parameters()}]
     optimizer = torch.optim.AdamW(groups, lr=args.rate, weight_decay=args.decay)
@@ -118,12 +122,33 @@ def fit(corpus, content, power, args):
             x = [head.project(content[picked], cues(corpus, picked, power)) for picked in (left, right)]
             score = head.judge(*x).cpu().numpy()
         print(
-            f"cues: epoch {epoch + 1}, {len(lefts)} pairs, loss {np.mean(losses):.4f}, pair accuracy "
+            f"{features}: epoch {epoch + 1}, {len(lefts)} pairs, loss {np.mean(losses):.4f}, pair accuracy "
             f"{accuracy(score, label):.4f}, area {area(score, label):.4f} on {len(score)} held-out pairs, "
             f"{time.time() - started:.0f} s",
             flush=True,
         )
-    return cues.table()
+    return cues.table(), (float(accuracy(score, label)), float(area(score, label)))
+
+
+def ablate(corpus, content, power, args):
+    """SAGE's table X on pairs of sentences, as SAGE's model sees them: every set of features, trained alike with cues, with several seeds.
+
+    Each run's figures are in work/ablation.json as soon as they are known; a run that is there is not done again.
+    """
+    path = args.work / "ablation.json"
+    done = json.loads(path.read_text()) if path.exists() else {}
+    for seed in range(args.seed, args.seed + args.seeds):  # all sets with one seed first, so that a part says something
+        for features in FEATURES:
+            key = f"{features} seed {seed} epochs {args.cue_epochs}"
+            if key not in done:
+                done[key] = fit(corpus, content, power, features, args, seed)[1]
+                path.with_suffix(".new").write_text(json.dumps(done, indent=1))
+                path.with_suffix(".new").replace(path)
+    print(f"accuracy at 0.5 and area on the held-out pairs, mean and standard deviation of {args.seeds} seeds:")
+    for features in FEATURES:
+        runs = [done[f"{features} seed {seed} epochs {args.cue_epochs}"] for seed in range(args.seed, args.seed + args.seeds)]
+        (right, above), (spread, apart) = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=min(1, args.seeds - 1))
+        print(f"{features:16} accuracy {right:.4f} +- {spread:.4f}, area {above:.4f} +- {apart:.4f}")
 
 
 def calibrate_cosine(cosine, label):
@@ -145,12 +170,17 @@ def similarity(corpus):
     )
 
 
-def vectors_of_pack(corpus, everything):
-    """The shipped encoder's vectors of all sentences."""
+def table_of_pack(corpus):
+    """The shipped encoder's token vectors."""
     pack = shipped.Encoder()
     if len(pack.table) != corpus.vocabulary:
         raise SystemExit(f"the pack has {len(pack.table)} tokens, the corpus was prepared with {corpus.vocabulary}: use the pack's tokenizer.json")
-    return encoder.encode_all(pack.table, corpus, *everything, shipped.POWER)
+    return pack.table
+
+
+def vectors_of_pack(corpus, everything):
+    """The shipped encoder's vectors of all sentences."""
+    return encoder.encode_all(table_of_pack(corpus), corpus, *everything, shipped.POWER)
 
 
 def join(content, cues, corpus, power, share):
@@ -193,8 +223,10 @@ def main():
     corpus = batches.Corpus(args.work)
     everything = sentence_runs(corpus, np.arange(len(corpus.sentences) - 1))
     if args.ablation:  # of what ships: the pack's own vectors, so that no encoder need be trained first
-        segmenter_head.ablate(corpus, vectors_of_pack(corpus, everything), args)
+        table = table_of_pack(corpus)[:, :-CUES].to(device)
+        ablate(corpus, encoder.encode_all(table, corpus, *everything, shipped.POWER), shipped.POWER, args)
         similarity(corpus)
+        segmenter_head.ablate(corpus, vectors_of_pack(corpus, everything), args)
         return
     state = {}
     if args.head or args.calibrate:
@@ -204,7 +236,7 @@ def main():
         full = full.to(device)
         table = make_room(full, encoder.encode_all(full, corpus, *everything, power))
         content = encoder.encode_all(table, corpus, *everything, power)
-        cues = fit(corpus, content, power, args)
+        cues, _ = fit(corpus, content, power, "all", args, args.seed)
         # What ships is fp16: measured and calibrated with that.
         table = join(table.cpu(), cues.cpu(), corpus, power, args.share).half()
         print("hit@1 %.4f nDCG@10 %.4f before" % encoder.validate(full.cpu(), corpus, power))

@@ -123,7 +123,7 @@ def measure(head, vectors, corpus, threshold=None):
 
 
 def ablate(corpus, vectors, args):
-    """SAGE's table X: every set of features, trained alike, with several seeds.
+    """SAGE's table X on windows, of the head that ships: every set of features, trained alike, with several seeds.
 
     Each run's figures are in work/ablation.json as soon as they are known; a run that is there is not done again.
     """

@@ -13,7 +13,7 @@ func TestCollectionsNameTheirSegmentation(t *testing.T) {
 	w := newWorld(t)
 	var plain, made schema.Collection
 	w.post("/v1/collections", json.RawMessage(`{"name": "plain"}`), "").want(http.StatusCreated, &plain)
-	if plain.Segmentation.String() != "segmenter,coarse_tokens=400,apart=2,min_tokens=24,max_tokens=128" {
+	if plain.Segmentation.String() != "segmenter,coarse_tokens=400,apart=2,min_tokens=24,max_tokens=256" {
 		t.Errorf("without one: %s", plain.Segmentation)
 	}
 	w.post("/v1/collections", json.RawMessage(`{"name": "c", "segmentation": {"by": "similarity", "threshold": 0.7}}`), "").want(http.StatusCreated, &made)
