@@ -1,6 +1,7 @@
 package retrieval_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -14,6 +15,14 @@ var (
 	figure8 = []float64{13.79, 13.58, 11.91, 11.55, 10.94, 7.815, 7.665, 5.490, 4.416, 1.304, 0.800, 0.255, 0.198, 0.093, 0.089}
 	figure9 = []float64{5.080, 3.854, 3.016, 1.734, 1.560, 1.146, 0.842, 0.823, 0.685}
 )
+
+func probabilities(logits []float64) []float64 {
+	out := make([]float64, len(logits))
+	for i, x := range logits {
+		out[i] = 1 / (1 + math.Exp(-x))
+	}
+	return out
+}
 
 // ranked is a document of passages with these scores.
 func ranked(scores []float64) *scriptedCorpus {
@@ -37,8 +46,17 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 8, g 0.6", "{min_k: 1, g: 0.6}", figure8, 9},
 		{"figure 8, g 0.75", "{min_k: 1, g: 0.75}", figure8, 5},
 		{"figure 8, beyond the fall", "{min_k: 12}", figure8, 15}, // the rest falls slowly again
+		// What a judgement can change min_k to at first selects the same.
+		{"figure 8, one fewer", "{min_k: 6}", figure8, 9},
+		{"figure 8, one more", "{min_k: 8}", figure8, 9},
+		{"figure 8, the noise begins", "{min_k: 10}", figure8, 15},
+		// As probabilities they hardly fall, and the wrong answer's chunks come along.
+		{"figure 8, as probabilities", "{}", probabilities(figure8), 15},
 		// More than six are needed, and the scores are smooth.
 		{"figure 9", "{}", figure9, 9},
+		{"figure 9, at once", "{min_k: 1}", figure9, 9},
+		{"figure 9, one fewer", "{min_k: 6}", figure9, 9},
+		{"figure 9, g 0.6", "{min_k: 1, g: 0.6}", figure9, 3},
 		{"fewer than min_k", "{}", figure9[:4], 4},
 		{"a score of nothing ends it", "{min_k: 1}", []float64{3, 2, 1, 0, 0}, 3},
 		{"below nothing", "{min_k: 1}", []float64{-1, -1.1, -1.2}, 1},

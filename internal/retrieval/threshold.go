@@ -1,6 +1,7 @@
 package retrieval
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -81,8 +82,8 @@ func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 // ofScore is a stage that chooses by a scorer's scores; an empty name is any's.
 type ofScore interface{ reads() string }
 
-// byScore returns the candidates by a scorer's scores, best first, and how to read
-// these; without a name by their own. Where no candidate has the named score, which
+// byScore returns the candidates by a scorer's scores, best first and equal ones in the
+// order that they had, and how to read these; without a name by their own. Where no candidate has the named score, which
 // is when the question has no word that the scorer knows, their own count, too.
 func byScore(items []item, name string) ([]item, func(item) float64) {
 	items = slices.Clone(items)
@@ -92,7 +93,7 @@ func byScore(items []item, name string) ([]item, func(item) float64) {
 		for i := range items {
 			items[i].score = value(items[i])
 		}
-		rank(items)
+		slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(b.score, a.score) })
 	}
 	return items, value
 }
