@@ -35,7 +35,7 @@ func (r *run) Run() error {
 		return err
 	}
 	defer parts.Close()
-	service, err := queryworker.New(queryworker.Settings{Query: r.Query, Streams: r.Streams},
+	service, err := queryworker.New(queryworker.Settings{Query: r.Query, Streams: r.Streams, Webhooks: r.Webhooks},
 		queryworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal})
 	if err != nil {
 		return err

@@ -38,6 +38,7 @@ type commands struct {
 	Plans       plansCommand       `cmd:"" help:"List retrieval plans, or check one of your own."`
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
+	Webhooks    webhooksCommand    `cmd:"" help:"Have events sent to servers; list, rotate and remove webhooks, see and repeat deliveries."`
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
 	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`

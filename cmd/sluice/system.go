@@ -222,7 +222,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams},
+	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams, Webhooks: s.Webhooks},
 		queryworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
 	if err != nil {
 		return nil, err

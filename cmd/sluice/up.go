@@ -29,6 +29,7 @@ type upCommand struct {
 	config.Curate
 	config.Parse
 	config.Query
+	config.Webhooks
 	config.LLM
 	config.Model
 	UpLog

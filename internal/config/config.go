@@ -147,6 +147,12 @@ type Query struct {
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent."`
 }
 
+// Webhooks are how tenants' servers are told of events.
+type Webhooks struct {
+	WebhookAllowPrivate []string `env:"SLUICE_WEBHOOK_ALLOW_PRIVATE" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, that webhooks may be sent to though they are not public; none when empty."`
+	PublicURL           string   `name:"public-url" env:"SLUICE_PUBLIC_URL" placeholder:"URL" help:"Where tenants reach the API, for links in webhooks; links are paths when empty."`
+}
+
 // HTTP is how the API is served.
 type HTTP struct {
 	Listen     string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
@@ -203,6 +209,7 @@ type QueryWorker struct {
 	Connections
 	Streams
 	Query
+	Webhooks
 	Health
 	Log
 }

@@ -24,6 +24,7 @@ var groups = []struct {
 	{"Models", "gpu-segmenter, `sluice models`", &Model{}},
 	{"Model hub", "`sluice models add`", &Hub{}},
 	{"Questions", "query-worker", &Query{}},
+	{"Webhooks", "query-worker", &Webhooks{}},
 	{"Language models", "llm-gateway", &LLM{}},
 	{"Health", "every worker", &Health{}},
 	{"Log", "every program; `sluice up` logs from `warn` on unless told otherwise", &Log{}},

@@ -59,6 +59,7 @@ var house = map[string]kind{
 	"internal/llm/...":       capability,
 	"internal/parse/...":     capability,
 	"internal/retrieval/...": capability,
+	"internal/webhook":       capability,
 
 	"internal/bus":           adapter,
 	"internal/durable":       adapter,

@@ -118,6 +118,21 @@ type Questions interface {
 	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 }
 
+// Webhooks keeps what tells tenants' servers of events. Secrets are returned
+// once.
+type Webhooks interface {
+	CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error)
+	Webhooks(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Webhook, string, error)
+	// RotateWebhook makes another secret; the one before signs, too, for a day.
+	RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error)
+	DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) error
+	// WebhookDeliveries lists those of a state; an empty one is any.
+	WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error)
+	// ReplayDelivery has one that is over sent again; schema.ErrConflict while it
+	// waits.
+	ReplayDelivery(ctx context.Context, p schema.Principal, webhook, id uuid.UUID) (schema.WebhookDelivery, error)
+}
+
 // Tenants keeps tenants, their keys and what they did.
 type Tenants interface {
 	LLMAccounts

@@ -61,8 +61,8 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, problem(r.Context(), err))
 		return
 	case stored != nil && mode == repeatRefuse && stored.Status < 400:
-		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done; the API key that it made is not shown again. "+
-			"Revoke that one and make another under a new Idempotency-Key"))
+		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done; the key or secret that it made is not shown again. "+
+			"Remove what it made, or rotate the secret, and ask under a new Idempotency-Key"))
 		return
 	case stored != nil:
 		w.Header().Set("Content-Type", stored.ContentType)

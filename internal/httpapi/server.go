@@ -38,6 +38,7 @@ type Options struct {
 	Documents     Documents
 	Questions     Questions
 	Plans         Plans
+	Webhooks      Webhooks
 	Tenants       Tenants
 	Idempotency   Idempotency
 	// Ready says why the server cannot serve now, or nil.
@@ -88,6 +89,7 @@ func New(o Options) http.Handler {
 	s.routeUploads()
 	s.routeQuestions()
 	s.routePlans()
+	s.routeWebhooks()
 	s.routeTenants()
 
 	mux.HandleFunc("GET /docs", docsPage)

@@ -208,6 +208,7 @@ func changeRows(tenant uuid.UUID, changes []change) (out outboxRows, err error) 
 type outboxRows struct {
 	tenants                      []uuid.UUID
 	subjects, ids, bodies, trace []string
+	told                         toldRows
 }
 
 func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trace string) error {
@@ -220,6 +221,7 @@ func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trac
 	o.ids = append(o.ids, id)
 	o.bodies = append(o.bodies, string(body))
 	o.trace = append(o.trace, trace)
+	o.told.add(message)
 	return nil
 }
 
@@ -241,6 +243,7 @@ func (o *outboxRows) insert(ctx context.Context, tx pgx.Tx) error {
 func (o *outboxRows) queue(b *pgx.Batch) {
 	if len(o.ids) > 0 {
 		b.Queue(insertOutboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.trace)
+		o.told.queue(b)
 	}
 }
 

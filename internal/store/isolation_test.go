@@ -27,17 +27,19 @@ var notTenants = []string{"goose_db_version", "spaces"}
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.
 var systemColumns = map[string]string{
-	"artifacts":        "attempt created_at stage tenant_id version_id",
-	"generations":      "collection_id created_at finished_at number removed_at state tenant_id",
-	"goose_db_version": "id is_applied tstamp version_id",
-	"idempotency":      "created_at key tenant_id",
-	"leases":           "attempt expires_at holder kind subject_id tenant_id",
-	"lexical_segments": "bytes collection_id created_at generation merged_at tenant_id",
-	"outbox":           "created_at id message_id payload subject tenant_id trace",
-	"questions":        "async attempt collection_id created_at id queued_at state tenant_id trace",
-	"reclusterings":    "asked_at collection_id tenant_id",
-	"tenants":          "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
-	"vector_shards":    "collection_id created_at dimension id indexed retired_at tenant_id",
+	"artifacts":          "attempt created_at stage tenant_id version_id",
+	"generations":        "collection_id created_at finished_at number removed_at state tenant_id",
+	"goose_db_version":   "id is_applied tstamp version_id",
+	"idempotency":        "created_at key tenant_id",
+	"leases":             "attempt expires_at holder kind subject_id tenant_id",
+	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
+	"outbox":             "created_at id message_id payload subject tenant_id trace",
+	"questions":          "async attempt collection_id created_at id queued_at state tenant_id trace",
+	"reclusterings":      "asked_at collection_id tenant_id",
+	"tenants":            "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
+	"vector_shards":      "collection_id created_at dimension id indexed retired_at tenant_id",
+	"webhook_deliveries": "attempts claimed_until finished_at id next_at since state tenant_id webhook_id",
+	"webhooks":           "id kinds tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"retired_at state tenant_id trace",
 }
@@ -89,6 +91,7 @@ var fill = map[string]string{
 	"citations.ordinal":        `(random() * 1000000000)::int`,
 	"blob_chunks.ordinal":      `(random() * 1000000000)::int`,
 	"artifacts.attempt":        `(random() * 1000000000)::int`,
+	"webhooks.kinds":           `'{version.ready}'`,
 	"version_metadata.ordinal": `(random() * 1000000000)::int`,
 }
 

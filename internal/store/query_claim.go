@@ -161,6 +161,7 @@ func (s *Store) FailAbandoned(ctx context.Context, after time.Duration) (int64, 
 		}); err != nil {
 			return err
 		}
+		out.told = toldRows{} // webhooks hear of jobs
 		return out.insert(ctx, tx)
 	})
 	return n, wrap(err, "end abandoned questions")

@@ -62,6 +62,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Documents:     documents{d.Store},
 		Questions:     questions{Store: d.Store, nats: d.NATS, plans: catalogue},
 		Plans:         plans{catalogue},
+		Webhooks:      webhooks{d.Store},
 		Tenants:       tenants{Store: d.Store, auth: keys},
 		Idempotency:   d.Store,
 		Metrics:       d.Metrics,

@@ -30,6 +30,7 @@ import (
 type Settings struct {
 	config.Query
 	config.Streams
+	config.Webhooks
 }
 
 // Deps are the connections that the worker works on; they stay the caller's.
@@ -144,6 +145,7 @@ func (w *worker) service() lifecycle.Service {
 		w.reconciler(),
 		w.shadows(),
 		w.intake(),
+		w.tellWebhooks(),
 	)
 }
 

@@ -1,0 +1,28 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/webhook"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// webhooks makes secrets and keeps the rest in the store.
+type webhooks struct{ *store.Store }
+
+// CreateWebhook implements httpapi.Webhooks.
+func (w webhooks) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error) {
+	secret, shown := webhook.NewSecret()
+	made, err := w.Store.CreateWebhook(ctx, p, n, secret)
+	return made, shown, err
+}
+
+// RotateWebhook implements httpapi.Webhooks.
+func (w webhooks) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error) {
+	secret, shown := webhook.NewSecret()
+	made, err := w.Store.RotateWebhook(ctx, p, id, secret)
+	return made, shown, err
+}

@@ -1,0 +1,180 @@
+package store
+
+// This file keeps webhooks, and shows what is on its way to them. Package
+// webhook sends it (webhook_deliveries.go).
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// maxWebhooks is how many a tenant has at most: every event costs each.
+	maxWebhooks = 20
+	// keepSecret is how long a secret signs after its rotation.
+	keepSecret = 24 * time.Hour
+
+	webhookColumns = `id, url, description, kinds, include, created_at, CASE WHEN old_until > now() THEN old_until END`
+)
+
+func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
+	var w schema.Webhook
+	err := row.Scan(&w.ID, &w.URL, &w.Description, &w.Kinds, &w.Include, &w.CreatedAt, &w.OldSecretUntil)
+	return w, err
+}
+
+// CreateWebhook stores a webhook of p's tenant, with the secret that signs.
+func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
+	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1::text, 0))`, p.Tenant); err != nil {
+			return err
+		}
+		var have int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM webhooks WHERE tenant_id = $1`, p.Tenant).Scan(&have); err != nil {
+			return err
+		}
+		if have >= maxWebhooks {
+			return fmt.Errorf("a tenant has %d webhooks at most: %w", maxWebhooks, schema.ErrQuota)
+		}
+		if err := tx.QueryRow(ctx, `
+			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING created_at`,
+			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, emptyNotNull(w.Include), secret).Scan(&w.CreatedAt); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})
+	})
+	return w, wrap(err, "create a webhook")
+}
+
+// Webhooks lists a page of the tenant's webhooks, newest first.
+func (s *Store) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Webhook, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Webhook
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
+			p.Tenant, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanWebhook)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list webhooks: %w", err)
+	}
+	out, next := cut(pg, out, func(w schema.Webhook) uuid.UUID { return w.ID })
+	return out, next, nil
+}
+
+// RotateWebhook gives a webhook another secret; the one before signs beside it
+// for a day.
+func (s *Store) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID, secret []byte) (schema.Webhook, error) {
+	var w schema.Webhook
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			UPDATE webhooks SET old_secret = secret, old_until = now() + $4::interval, secret = $3 WHERE tenant_id = $1 AND id = $2
+			RETURNING `+webhookColumns, p.Tenant, id, secret, keepSecret)
+		if err != nil {
+			return err
+		}
+		if w, err = pgx.CollectExactlyOneRow(rows, scanWebhook); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "webhook.rotate", id.String(), nil)
+	})
+	return w, wrap(err, "rotate the secret of webhook %s", id)
+}
+
+// DeleteWebhook removes a webhook and what is on its way to it.
+func (s *Store) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return schema.ErrNotFound
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_id = $2`, p.Tenant, id); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "webhook.delete", id.String(), nil)
+	})
+	return wrap(err, "delete webhook %s", id)
+}
+
+const deliveryColumns = `id, webhook_id, kind, subject_id, state, attempts, coalesce(status, 0), coalesce(problem, ''), created_at,
+       CASE WHEN state = 'waiting' THEN next_at END, finished_at`
+
+func scanDelivery(row pgx.CollectableRow) (schema.WebhookDelivery, error) {
+	var d schema.WebhookDelivery
+	err := row.Scan(&d.ID, &d.Webhook, &d.Kind, &d.Subject, &d.State, &d.Attempts, &d.Status, &d.Problem, &d.CreatedAt, &d.NextAt, &d.FinishedAt)
+	return d, err
+}
+
+// WebhookDeliveries lists a page of what went or goes to a webhook, newest
+// first; an empty state is any.
+func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.WebhookDelivery
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var there bool
+		if err := tx.QueryRow(ctx, `SELECT true FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, webhook).Scan(&there); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `
+			SELECT `+deliveryColumns+` FROM webhook_deliveries
+			WHERE tenant_id = $1 AND webhook_id = $2 AND ($3 = '' OR state = $3) AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5`,
+			p.Tenant, webhook, string(state), pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanDelivery)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list the deliveries of webhook %s: %w", webhook, err)
+	}
+	out, next := cut(pg, out, func(d schema.WebhookDelivery) uuid.UUID { return d.ID })
+	return out, next, nil
+}
+
+// ReplayDelivery has a delivery that is over sent again, under its id.
+func (s *Store) ReplayDelivery(ctx context.Context, p schema.Principal, webhook, id uuid.UUID) (schema.WebhookDelivery, error) {
+	var d schema.WebhookDelivery
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var state schema.DeliveryState
+		if err := tx.QueryRow(ctx, `
+			SELECT d.state FROM webhook_deliveries d JOIN webhooks w ON w.tenant_id = d.tenant_id AND w.id = d.webhook_id
+			WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.id = $3 FOR UPDATE OF d`, p.Tenant, webhook, id).Scan(&state); err != nil {
+			return err
+		}
+		if state == schema.DeliveryWaiting {
+			return fmt.Errorf("it waits to be sent already: %w", schema.ErrConflict)
+		}
+		rows, err := tx.Query(ctx, `
+			UPDATE webhook_deliveries SET state = 'waiting', attempts = 0, since = now(), next_at = now(), claimed_until = NULL, status = NULL, problem = NULL, finished_at = NULL
+			WHERE tenant_id = $1 AND webhook_id = $2 AND id = $3 RETURNING `+deliveryColumns, p.Tenant, webhook, id)
+		if err != nil {
+			return err
+		}
+		if d, err = pgx.CollectExactlyOneRow(rows, scanDelivery); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "webhook.replay", id.String(), map[string]any{"webhook": webhook})
+	})
+	return d, wrap(err, "replay delivery %s", id)
+}

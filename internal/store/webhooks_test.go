@@ -1,0 +1,293 @@
+package store_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/webhook"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// hook makes a webhook of p's tenant.
+func (f *fixture) hook(t *testing.T, p schema.Principal, include []string, kinds ...string) schema.Webhook {
+	t.Helper()
+	w, err := f.CreateWebhook(t.Context(), p, schema.NewWebhook{URL: "https://receiver.example/", Kinds: kinds, Include: include}, []byte("first"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (f *fixture) deliveries(t *testing.T, p schema.Principal, webhook uuid.UUID) []schema.WebhookDelivery {
+	t.Helper()
+	out, _, err := f.WebhookDeliveries(t.Context(), p, webhook, "", schema.PageQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (f *fixture) claim(t *testing.T, now time.Time, limit, perTenant int) []webhook.Claimed {
+	t.Helper()
+	out, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), limit, perTenant)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// soon is after everything that was written has become due.
+func soon() time.Time { return time.Now().Add(time.Second) }
+
+func TestEndsOfJobsAreDelivered(t *testing.T) {
+	f := setUp(t, store.Options{})
+	all := f.hook(t, f.a, []string{schema.IncludeResult}, schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed, schema.WebhookQuestionCancelled)
+	answers := f.hook(t, f.a, nil, schema.WebhookQuestionAnswered)
+	other := f.hook(t, f.b, nil, schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed)
+	questions := f.Questions()
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, answered := f.question(t, f.a, true)
+	do(questions.SaveAnswer(t.Context(), answered, schema.Answer{Answer: "the secret words", Supported: true}))
+	_, failed := f.question(t, f.a, true)
+	do(questions.Fail(t.Context(), failed, schema.Reason{Code: "quota", Message: "m"}))
+	cancelled, _ := f.question(t, f.a, true)
+	_, err := f.CancelJob(t.Context(), f.a, cancelled.ID)
+	do(err)
+	// A job that is lost too often ends by the system's hand.
+	_, lost := f.question(t, f.a, true)
+	run(t, f, f.a, `UPDATE questions SET attempt = 5 WHERE id = $1`, lost.Question)
+	lost.Attempt = 5
+	if moved, err := f.RequeueQuestion(t.Context(), lost); err != nil || !moved {
+		t.Fatal(moved, err)
+	}
+	// Questions that are waited for are nobody's job, however they end.
+	_, now := f.question(t, f.a, false)
+	do(questions.SaveAnswer(t.Context(), now, schema.Answer{Answer: "a"}))
+	f.question(t, f.a, false)
+	run(t, f, f.a, `UPDATE questions SET created_at = now() - interval '1 day' WHERE state = 'queued'`)
+	if n, err := f.FailAbandoned(t.Context(), time.Hour); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	kinds := map[string]uuid.UUID{}
+	for _, d := range f.deliveries(t, f.a, all.ID) {
+		kinds[d.Kind] = d.Subject
+		if d.State != schema.DeliveryWaiting || d.Attempts != 0 || d.NextAt == nil {
+			t.Errorf("delivery %+v", d)
+		}
+	}
+	if n := len(f.deliveries(t, f.a, all.ID)); n != 4 || kinds[schema.WebhookQuestionAnswered] != answered.Question || kinds[schema.WebhookQuestionCancelled] != cancelled.ID {
+		t.Errorf("%d deliveries of %v", n, kinds)
+	}
+	if only := f.deliveries(t, f.a, answers.ID); len(only) != 1 || only[0].Subject != answered.Question {
+		t.Errorf("who hears of answers gets %+v", only)
+	}
+	if n := len(f.deliveries(t, f.b, other.ID)); n != 0 {
+		t.Errorf("another tenant gets %d", n)
+	}
+	for _, c := range f.claim(t, soon(), 10, 10) {
+		d, err := f.Webhooking().Delivery(t.Context(), c, time.Now())
+		do(err)
+		whole := d.Job != nil && d.Job.ID == answered.Question && c.Webhook == all.ID
+		if d.Job == nil || d.Job.Collection != f.collection || !d.Job.State.Final() || (d.Job.Result != nil) != whole || len(d.Secrets) != 1 {
+			t.Errorf("to send: %+v %+v", d, d.Job)
+		}
+		if d.Job.ID == failed.Question && (d.Job.Reason == nil || d.Job.Reason.Code != "quota") {
+			t.Errorf("a failure's reason is %+v", d.Job.Reason)
+		}
+	}
+	// Nothing of an answer's text is kept with its delivery.
+	if kept := one[string](t, f, f.a, `SELECT coalesce(jsonb_agg(to_jsonb(d))::text, '') FROM webhook_deliveries d`); strings.Contains(kept, "secret words") {
+		t.Errorf("deliveries keep %s", kept)
+	}
+}
+
+func TestVersionsAreDelivered(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := f.hook(t, f.a, nil, schema.WebhookVersionFailed)
+	u := f.upload(t, f.a, f.collection, text("a.txt", "some text"))
+	f.failByWorker(t, f.a, u.Version)
+	list := f.deliveries(t, f.a, w.ID)
+	if len(list) != 1 || list[0].Kind != schema.WebhookVersionFailed || list[0].Subject != u.Version {
+		t.Fatalf("delivered %+v", list)
+	}
+	d, err := f.Webhooking().Delivery(t.Context(), f.claim(t, soon(), 1, 1)[0], time.Now())
+	if err != nil || d.Version == nil || d.Version.Document != u.Document || d.Version.State != schema.StateFailed {
+		t.Errorf("to send: %+v, %v", d, err)
+	}
+}
+
+// failByWorker ends a version as failed, as a worker does.
+func (f *fixture) failByWorker(t *testing.T, p schema.Principal, version uuid.UUID) {
+	t.Helper()
+	attempt := wire.Attempt{Version: version, Attempt: 1}
+	if got, err := f.ClaimVersions(t.Context(), p.Tenant, []wire.Attempt{attempt}, batch.Lease{Holder: "worker", TTL: time.Hour}); err != nil || len(got) != 1 {
+		t.Fatalf("claimed %v, %v", got, err)
+	}
+	if err := f.FailVersions(t.Context(), p.Tenant, []batch.Failure{{Attempt: attempt, Reason: schema.Reason{Code: schema.ReasonEmpty, Message: "no text"}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConcurrentSendersTakeTurns: no delivery twice, of no tenant more than may
+// be, and what a dead process held is free again.
+func TestConcurrentSendersTakeTurns(t *testing.T) {
+	f := setUp(t, store.Options{})
+	loud, quiet := f.hook(t, f.a, nil, schema.WebhookQuestionFailed), f.hook(t, f.b, nil, schema.WebhookQuestionFailed)
+	add := func(p schema.Principal, w schema.Webhook, n int) {
+		for range n {
+			run(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id) VALUES ($1, $2, $3, 'question.failed', $3)`, p.Tenant, w.ID, schema.NewID())
+		}
+	}
+	add(f.a, loud, 10)
+	add(f.b, quiet, 1)
+	now := soon()
+	claims := make(chan []webhook.Claimed, 4)
+	for range 4 {
+		go func() {
+			c, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), 100, 3)
+			if err != nil {
+				t.Error(err)
+			}
+			claims <- c
+		}()
+	}
+	seen := map[uuid.UUID]bool{}
+	var mine []webhook.Claimed
+	tenants := map[uuid.UUID]int{}
+	for range 4 {
+		for _, c := range <-claims {
+			if seen[c.ID] || c.Attempt != 1 {
+				t.Errorf("claimed twice: %+v", c)
+			}
+			seen[c.ID] = true
+			tenants[c.Tenant]++
+			mine = append(mine, c)
+		}
+	}
+	if tenants[f.a.Tenant] != 3 || tenants[f.b.Tenant] != 1 {
+		t.Fatalf("claimed %v", tenants)
+	}
+	// One that is settled makes room for another.
+	of := slices.IndexFunc(mine, func(c webhook.Claimed) bool { return c.Tenant == f.a.Tenant })
+	settle := func(c webhook.Claimed, o webhook.Outcome) {
+		t.Helper()
+		if err := f.Webhooking().SettleDelivery(t.Context(), c, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(mine[of], webhook.Outcome{State: schema.DeliveryDelivered, Status: 200, At: now})
+	if next := f.claim(t, now, 100, 3); len(next) != 1 {
+		t.Errorf("after one was settled %d are claimed", len(next))
+	}
+	// When claims run out the same are taken again, and their first holder's
+	// word does not count any more.
+	later := now.Add(2 * time.Minute)
+	again := f.claim(t, later, 100, 100)
+	if len(again) != 10 {
+		t.Errorf("%d are claimed again", len(again))
+	}
+	var lost webhook.Claimed
+	for _, c := range again {
+		if seen[c.ID] {
+			if c.Attempt != 2 {
+				t.Errorf("claimed again as attempt %d", c.Attempt)
+			}
+			lost = c
+		}
+	}
+	stale := lost
+	stale.Attempt = 1
+	settle(stale, webhook.Outcome{State: schema.DeliveryDelivered, At: later})
+	settle(lost, webhook.Outcome{State: schema.DeliveryWaiting, Status: 500, Problem: "p", Next: later.Add(time.Hour), At: later})
+	if n := one[int](t, f, schema.Principal{Tenant: lost.Tenant}, `SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'waiting' AND status = 500 AND problem = 'p' AND attempts = 2`, lost.ID); n != 1 {
+		t.Error("a stale holder's word counted")
+	}
+}
+
+func TestWebhooksAreTheirTenants(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
+	_, in := f.question(t, f.a, true)
+	if err := f.Questions().Fail(t.Context(), in, schema.Reason{Code: "quota"}); err != nil {
+		t.Fatal(err)
+	}
+	d := f.deliveries(t, f.a, w.ID)[0]
+	for what, err := range map[string]error{
+		"rotate": func() error { _, err := f.RotateWebhook(t.Context(), f.b, w.ID, []byte("x")); return err }(),
+		"delete": f.DeleteWebhook(t.Context(), f.b, w.ID),
+		"list": func() error {
+			_, _, err := f.WebhookDeliveries(t.Context(), f.b, w.ID, "", schema.PageQuery{})
+			return err
+		}(),
+		"replay": func() error { _, err := f.ReplayDelivery(t.Context(), f.b, w.ID, d.ID); return err }(),
+	} {
+		if !errors.Is(err, schema.ErrNotFound) {
+			t.Errorf("%s by another tenant gave %v", what, err)
+		}
+	}
+	if _, err := f.ReplayDelivery(t.Context(), f.a, w.ID, d.ID); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("replaying what waits gave %v", err)
+	}
+	c := f.claim(t, soon(), 1, 1)[0]
+	if err := f.Webhooking().SettleDelivery(t.Context(), c, webhook.Outcome{State: schema.DeliveryFailed, Problem: "p", At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := f.ReplayDelivery(t.Context(), f.a, w.ID, d.ID)
+	if err != nil || again.ID != d.ID || again.State != schema.DeliveryWaiting || again.Attempts != 0 || again.Problem != "" {
+		t.Errorf("replayed: %+v, %v", again, err)
+	}
+	rotated, err := f.RotateWebhook(t.Context(), f.a, w.ID, []byte("second"))
+	if err != nil || rotated.OldSecretUntil == nil {
+		t.Fatalf("rotated: %+v, %v", rotated, err)
+	}
+	c = f.claim(t, soon(), 1, 1)[0]
+	for at, want := range map[time.Time]string{time.Now(): "second first", time.Now().Add(25 * time.Hour): "second"} {
+		send, err := f.Webhooking().Delivery(t.Context(), c, at)
+		var got []string
+		for _, s := range send.Secrets {
+			got = append(got, string(s))
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("signed by %v, %v, want %s", got, err, want)
+		}
+	}
+	if err := f.DeleteWebhook(t.Context(), f.a, w.ID); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM webhook_deliveries`); n != 0 {
+		t.Errorf("%d deliveries are left", n)
+	}
+	if _, err := f.Webhooking().Delivery(t.Context(), c, time.Now()); !errors.Is(err, schema.ErrNotFound) {
+		t.Errorf("a delivery to a webhook that is gone gave %v", err)
+	}
+	for range 20 {
+		f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
+	}
+	if _, err := f.CreateWebhook(t.Context(), f.a, schema.NewWebhook{URL: "u", Kinds: []string{"k"}}, []byte("s")); !errors.Is(err, schema.ErrQuota) {
+		t.Errorf("one too many gave %v", err)
+	}
+}
+
+func TestOldDeliveriesAreForgotten(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
+	for _, row := range []string{`'delivered', now() - interval '31 days'`, `'delivered', now()`, `'waiting', NULL`} {
+		run(t, f, f.a, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id, state, finished_at) VALUES ($1, $2, $3, 'question.failed', $3, `+row+`)`, f.a.Tenant, w.ID, schema.NewID())
+	}
+	if n, err := f.Webhooking().ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10); err != nil || n != 1 || len(f.deliveries(t, f.a, w.ID)) != 2 {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}

@@ -1,0 +1,257 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	connectTime = 5 * time.Second
+	sendTime    = 15 * time.Second // one attempt in all
+	claimTime   = time.Minute      // after it a claim is a dead process's
+	maxReply    = 64 << 10         // what is read of a reply, in bytes
+
+	// An attempt that fails is followed by another after 20 seconds, then after
+	// twice as long each time, give or take a quarter: 13 within a day.
+	maxAttempts = 13
+	firstPause  = 20 * time.Second
+	longest     = 24 * time.Hour
+
+	atOnce    = 16 // attempts of one process
+	perTenant = 4  // attempts of one tenant
+
+	keepOver = 30 * 24 * time.Hour // deliveries that are over stay so long to be seen
+	looking  = time.Second         // between two looks for what is due
+)
+
+// Options of a Sender.
+type Options struct {
+	// Allow are ranges of addresses that may be sent to though they are not
+	// public.
+	Allow []netip.Prefix
+	// PublicURL is where tenants reach the API, for links; empty: links are paths.
+	PublicURL string
+	// Now is the time; nil: the clock's.
+	Now func() time.Time
+}
+
+// Sender sends what is due. Any number of processes may have one.
+type Sender struct {
+	store   Store
+	options Options
+	client  *http.Client
+	slots   chan struct{}
+	forgot  time.Time // when old deliveries were last forgotten
+}
+
+// New makes a Sender.
+func New(store Store, o Options) *Sender {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
+	return &Sender{store: store, options: o, slots: make(chan struct{}, atOnce), client: &http.Client{
+		Timeout: sendTime,
+		// Neither a proxy nor a redirect: what is dialled is what was checked.
+		Transport: &http.Transport{DialContext: dialer(o.Allow).DialContext, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: maxReply,
+			DisableKeepAlives: true, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Run sends what becomes due until fetch ends, and finishes what it sends while
+// work lasts.
+func (s *Sender) Run(fetch, work context.Context) error {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	ticker := time.NewTicker(looking)
+	defer ticker.Stop()
+	for {
+		if err := s.begin(work, &sending); err != nil && fetch.Err() == nil {
+			slog.Warn("could not look for webhooks' deliveries; trying again", "error", err)
+		}
+		select {
+		case <-fetch.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// Round sends what is due now and waits until it is sent.
+func (s *Sender) Round(ctx context.Context) error {
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	return s.begin(ctx, &sending)
+}
+
+// begin begins to send as much of what is due as there is room for.
+func (s *Sender) begin(ctx context.Context, sending *sync.WaitGroup) error {
+	now := s.options.Now()
+	if now.Sub(s.forgot) > time.Hour {
+		if _, err := s.store.ForgetDeliveries(ctx, now.Add(-keepOver), 10_000); err != nil {
+			return fmt.Errorf("forget old deliveries: %w", err)
+		}
+		s.forgot = now
+	}
+	room := cap(s.slots) - len(s.slots)
+	if room == 0 {
+		return nil
+	}
+	due, err := s.store.ClaimDeliveries(ctx, now, now.Add(claimTime), room, perTenant)
+	if err != nil {
+		return fmt.Errorf("claim deliveries: %w", err)
+	}
+	for _, c := range due {
+		s.slots <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-s.slots }()
+			s.deliver(ctx, c)
+		})
+	}
+	return nil
+}
+
+// deliver makes one attempt and notes what came of it. Without a note the claim
+// runs out, and the delivery is sent again.
+func (s *Sender) deliver(ctx context.Context, c Claimed) {
+	out, err := s.attempt(ctx, c)
+	if err == nil {
+		err = s.store.SettleDelivery(ctx, c, out)
+	}
+	log := slog.With("tenant", c.Tenant, "webhook", c.Webhook, "delivery", c.ID, "attempt", c.Attempt)
+	switch {
+	case err != nil:
+		log.WarnContext(ctx, "a webhook's delivery is not settled; it will be sent again", "error", err)
+	case out.State == schema.DeliveryFailed:
+		log.WarnContext(ctx, "gave up a webhook's delivery", "problem", out.Problem)
+	}
+}
+
+// attempt reads and sends a delivery. An error is of this side: nothing is known
+// of the attempt.
+func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
+	now := s.options.Now()
+	d, err := s.store.Delivery(ctx, c, now)
+	if errors.Is(err, schema.ErrNotFound) {
+		return Outcome{State: schema.DeliveryFailed, Problem: "what it tells of is gone", At: now}, nil
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	body, err := s.body(c.Tenant, d)
+	if err != nil {
+		return Outcome{}, err
+	}
+	status, err := s.send(ctx, d, c.ID.String(), now, body)
+	if ctx.Err() != nil { // this process stops
+		return Outcome{}, ctx.Err()
+	}
+	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.options.Now()}
+	switch {
+	case err == nil && status/100 == 2:
+		return out, nil
+	case err != nil:
+		out.Problem = reasonOf(err)
+	case status/100 == 3:
+		out.Problem = fmt.Sprintf("the receiver answered %d; redirects are not followed", status)
+	default:
+		out.Problem = fmt.Sprintf("the receiver answered %d %s", status, http.StatusText(status))
+	}
+	out.Next = out.At.Add(pauseAfter(c.Attempt))
+	out.State = schema.DeliveryWaiting
+	if c.Attempt >= maxAttempts || out.Next.Sub(c.Since) > longest || status == http.StatusGone || errors.Is(err, errRefused) {
+		out.State = schema.DeliveryFailed
+	}
+	return out, nil
+}
+
+// pauseAfter is how long the next attempt waits after this many.
+func pauseAfter(attempts int) time.Duration {
+	pause := firstPause << min(attempts-1, maxAttempts)
+	return pause*3/4 + rand.N(pause/2)
+}
+
+// reasonOf is what a tenant is told of an attempt that got no reply.
+func reasonOf(err error) string {
+	var timeout interface{ Timeout() bool }
+	switch {
+	case errors.Is(err, errRefused):
+		text := err.Error()
+		return text[strings.Index(text, errRefused.Error()):]
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return "the receiver took too long"
+	}
+	var sent *url.Error
+	if errors.As(err, &sent) {
+		err = sent.Err // without the address, which the webhook shows
+	}
+	text := err.Error()
+	return text[:min(len(text), 300)]
+}
+
+// body is the payload. A link is to the API, which asks for a key.
+func (s *Sender) body(tenant uuid.UUID, d Delivery) ([]byte, error) {
+	type head struct {
+		Tenant uuid.UUID `json:"tenant_id"`
+		Link   string    `json:"link"`
+	}
+	payload := struct {
+		Type string    `json:"type"`
+		At   time.Time `json:"timestamp"`
+		Data any       `json:"data"`
+	}{Type: d.Kind, At: d.At.UTC()}
+	if d.Job != nil {
+		payload.Data = struct {
+			head
+			*Job
+		}{head{tenant, s.options.PublicURL + "/v1/jobs/" + d.Job.ID.String()}, d.Job}
+	} else {
+		payload.Data = struct {
+			head
+			*Version
+		}{head{tenant, s.options.PublicURL + "/v1/documents/" + d.Version.Document.String()}, d.Version}
+	}
+	body, err := json.Marshal(payload)
+	if err != nil {
+		return nil, fmt.Errorf("encode a webhook's payload: %w", err)
+	}
+	return body, nil
+}
+
+// send posts a signed payload and returns the reply's status.
+func (s *Sender) send(ctx context.Context, d Delivery, id string, at time.Time, body []byte) (int, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, d.Webhook.URL, bytes.NewReader(body))
+	if err != nil {
+		return 0, fmt.Errorf("make the request: %w", err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "Sluice-Webhooks")
+	r.Header.Set("Webhook-Id", id)
+	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	r.Header.Set("Webhook-Signature", sign(d.Secrets, id, at, body))
+	reply, err := s.client.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = reply.Body.Close() }()
+	_, _ = io.CopyN(io.Discard, reply.Body, maxReply) // what it says is nobody's business
+	return reply.StatusCode, nil
+}
