@@ -40,6 +40,7 @@ type observation struct {
 	ranking
 	answers    bool // there are answers to look for
 	answerRank int
+	inContext  bool    // one of the context's passages holds an answer
 	evidence   float64 // NaN: no evidence is known
 	// What of the context is to the point: passages of relevant documents, and
 	// passages that agree with evidence; NaN: nothing is known of it, or is in it.
@@ -55,6 +56,7 @@ func observe(q *judged, f *Found) observation {
 		o.answerRank = answerRank(f.Passages, q.answers)
 	}
 	context := f.context()
+	o.inContext = o.answers && answerRank(context, q.answers) > 0
 	if len(q.evidence) > 0 {
 		o.evidence = evidenceRecall(q.evidence, contextTexts(context))
 	}
@@ -97,6 +99,12 @@ func measures(more []int) []measure {
 		return 0
 	})
 	return append(out,
+		measure{"context_ar", func(o *observation) float64 {
+			if !o.answers {
+				return math.NaN()
+			}
+			return share(o.inContext)
+		}},
 		measure{"evidence_recall", func(o *observation) float64 { return o.evidence }},
 		measure{"evidence_precision", func(o *observation) float64 { return o.proving }},
 		measure{"context_precision", func(o *observation) float64 { return o.relevant }},

@@ -81,7 +81,7 @@ func TestRunByHand(t *testing.T) {
 	}
 	good, bad := got.Plans[0], got.Plans[1]
 	for name, want := range map[string]float64{"ndcg@10": 1, "hit@1": 1, "mrr@10": 1, "recall@1": 1, "recall@100": 1, "precision@1": 1, "precision@2": 0.5, "ie@1": 1,
-		"ie@3": 1. / 3, "ie_sum": 1 + 1./3 + 0.2, "ar@1": 1, "ar@4": 1, "evidence_recall": 1, "evidence_precision": 1, "context_precision": 1, "entropy@4": 1} {
+		"ie@3": 1. / 3, "ie_sum": 1 + 1./3 + 0.2, "ar@1": 1, "ar@4": 1, "context_ar": 1, "evidence_recall": 1, "evidence_precision": 1, "context_precision": 1, "entropy@4": 1} {
 		near(t, "good "+name, good.Metrics[name], want)
 	}
 	for name, want := range map[string]float64{"ndcg@10": 1 / math.Log2(3) / 2, "hit@1": 0, "hit@2": 0.5, "mrr@10": 0.25, "recall@1": 0, "recall@100": 0.5, "precision@2": 0.25,
