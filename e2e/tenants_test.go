@@ -219,12 +219,25 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	c := as[schema.Collection](t, s.call(t, http.MethodGet, "/v1/collections/"+collection, nil).want(t, http.StatusOK))
 	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // whose state a route shows
 	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
+	// Its address is refused, so that its delivery is soon over and changes no more.
+	hook := into[api.WebhookSecret](t, s.sluice(t, "webhooks", "add", "http://127.0.0.1:9/"+name, "--json").ok(t))
 	job := awaitJob(t, s, startJob(t, s, collection, "Where is the secret of "+name+" hidden?"))
+	var delivery schema.WebhookDelivery
+	eventually(t, func() string {
+		failed := into[[]schema.WebhookDelivery](t, s.sluice(t, "webhooks", "deliveries", hook.ID.String(), "--state", "failed", "--json").ok(t))
+		if len(failed) != 1 {
+			return fmt.Sprintf("%d deliveries were refused", len(failed))
+		}
+		delivery = failed[0]
+		return ""
+	})
 	return s, fixtures{
 		"collection": {c.ID.String(), collection},
 		"document":   {documents(t, s, collection)[document].ID.String()},
 		"job":        {job.ID.String()},
 		"key":        {key.ID.String()},
+		"webhook":    {hook.ID.String()},
+		"delivery":   {delivery.ID.String()},
 		"tenant":     {made.ID.String()},
 	}
 }
