@@ -31,6 +31,7 @@ var systemColumns = map[string]string{
 	"generations":        "collection_id created_at finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",
 	"idempotency":        "created_at key tenant_id",
+	"known_questions":    "due_at known question_id tenant_id tries",
 	"leases":             "attempt expires_at holder kind subject_id tenant_id",
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
 	"outbox":             "created_at id message_id payload subject tenant_id trace",

@@ -66,7 +66,7 @@ var samples = []any{
 	wire.QuestionStage{Envelope: wire.Header(), Question: id2, Stage: "generate", Round: 1, Candidates: 8},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
-		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Versions: []uuid.UUID{id1}, Deadline: at, Choices: []string{"c", "d"}, Answer: "a", Stream: "_INBOX.a"},
+		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Versions: []uuid.UUID{id1}, Deadline: at, Choices: []string{"c", "d"}, Answer: "a", Prompt: "explain", Stream: "_INBOX.a"},
 	wire.LLMDelta{Envelope: wire.Header(), Text: "a", Restart: true},
 	wire.LLMReply{Envelope: wire.Header(), Text: "a", Supported: true, Quotes: []wire.Quote{{Passage: 0, Start: 0, End: 4, Answer: wire.QuoteAnswer{Start: 1, End: 3, Confidence: 0.5}}},
 		Sentences: []wire.ReplySentence{{Start: 0, End: 1, Quotes: []int{0}}}, Choice: 1,
