@@ -1,10 +1,17 @@
 # One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|gpu-segmenter-cuda .
 
+FROM node:22.12.0-bookworm-slim AS web
+WORKDIR /src
+COPY web web
+COPY tools/web tools/web
+RUN tools/web build
+
 FROM golang:1.26.5-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
+COPY --from=web /src/web/dist web/dist
 ARG VERSION=dev
 RUN make build VERSION="$VERSION"
 

@@ -29,15 +29,16 @@ CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 # Two test binaries at a time: each may run a Postgres and a Temporal.
 TEST := go test -p 2 -timeout 10m
 
-.PHONY: help setup build demo up test lint bench clean
+.PHONY: help setup build demo up test test-web screenshots lint bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Postgres with pgvector, ONNX Runtime, a Temporal server
 	@tools/setup
 
-build: ## build all programs into bin/
+build: ## build the back office, which needs npm, and all programs into bin/
+	@tools/web build
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
 	CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
 
@@ -55,6 +56,14 @@ test: setup build ## run every test
 	CGO_ENABLED=1 $(TEST) -race -run '$(AT_ONCE)' $(RACE_SOME)
 	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test ./...); done
 
+test-web: setup build ## drive the back office in a real Chromium, which is installed if it is not there
+	@tools/setup chromium
+	@tools/browse test
+
+screenshots: setup build ## take pictures of every page of the back office, into dist/screenshots
+	@tools/setup chromium
+	@tools/browse screenshots
+
 lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 	@tools/setup compose
 	@tools/lint/run
@@ -65,4 +74,4 @@ bench: setup build ## measure against what is to be reached: the quick parts, or
 	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
 
 clean: ## remove what was built here
-	rm -rf bin dist
+	rm -rf bin dist web/node_modules web/dist/assets web/dist/index.html web/dist/icon.svg web/dist/.built

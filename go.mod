@@ -2,6 +2,9 @@ module github.com/sluice-rag/sluice
 
 go 1.26.0
 
+// Packages of npm may have Go files.
+ignore ./web/node_modules
+
 require (
 	codeberg.org/readeck/go-readability/v2 v2.1.1
 	github.com/alecthomas/kong v1.17.0

@@ -72,6 +72,7 @@ var house = map[string]kind{
 	"internal/config":    edge,
 	"internal/httpapi":   edge,
 	"internal/telemetry": edge,
+	"web":                edge,
 
 	"cmd/...": program,
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -23,20 +22,27 @@ func caller(ctx context.Context) schema.Principal {
 
 const scopeKey = "scope"
 
-// authenticate resolves the API key and holds it against the operation's scope.
+// authenticate resolves the API key, or the session's, and holds it against the operation's scope.
 func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	scope, guarded := ctx.Operation().Metadata[scopeKey].(schema.Scope)
 	if !guarded {
 		next(ctx)
 		return
 	}
-	key, ok := strings.CutPrefix(ctx.Header("Authorization"), "Bearer ")
-	if !ok || key == "" {
+	key, err := s.key(ctx)
+	switch {
+	case errors.Is(err, errNoKey):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 		s.refuse(ctx, huma.Error401Unauthorized("send an API key as \"Authorization: Bearer <key>\""))
 		return
+	case errors.Is(err, schema.ErrUnauthorized):
+		s.refuse(ctx, huma.Error401Unauthorized("the session is over; sign in again"))
+		return
+	case err != nil:
+		s.refuse(ctx, problem(ctx.Context(), err))
+		return
 	}
-	p, err := s.Authenticator.Authenticate(ctx.Context(), strings.TrimSpace(key))
+	p, err := s.Authenticator.Authenticate(ctx.Context(), key)
 	switch {
 	case errors.Is(err, schema.ErrUnauthorized):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")

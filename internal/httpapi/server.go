@@ -33,6 +33,7 @@ type Options struct {
 	Stopping <-chan struct{}
 
 	Authenticator Authenticator
+	Sessions      Sessions // nil: browsers have none
 	Collections   Collections
 	Rebuilds      Rebuilds
 	Documents     Documents
@@ -91,6 +92,7 @@ func New(o Options) http.Handler {
 	s.routePlans()
 	s.routeWebhooks()
 	s.routeTenants()
+	s.routeSessions()
 
 	mux.HandleFunc("GET /docs", docsPage)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
@@ -98,7 +100,6 @@ func New(o Options) http.Handler {
 	if o.Metrics != nil {
 		mux.Handle("GET /metrics", o.Metrics)
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/docs", http.StatusFound) })
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
 	return otelhttp.NewHandler(recovered(logged(mux)), "http",
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {

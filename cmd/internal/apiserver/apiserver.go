@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/web"
 )
 
 // Deps are what the API stands on; they stay the caller's.
@@ -45,6 +46,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	sessions, err := auth.NewSessions(c.SessionSecret)
+	if err != nil {
+		return nil, err
+	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -57,6 +62,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		AskTime:       c.AskTimeout,
 		TenantOpen:    c.TenantOpen,
 		Authenticator: keys,
+		Sessions:      sessions,
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documents{d.Store},
@@ -74,7 +80,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			return d.Store.Ping(ctx)
 		},
 	})
-	handler = mcpserver.Mount(handler, d.Version)
+	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping) })
 	return s, nil

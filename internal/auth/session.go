@@ -1,0 +1,83 @@
+package auth
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// sessionTime is how long a session lasts: a working day, and a little.
+	sessionTime = 12 * time.Hour
+	// leastSecret is how many bytes a secret has at least.
+	leastSecret = 32
+)
+
+// Sessions seals API keys into the cookies of browsers and opens them again.
+// Nothing is stored: a session ends with its key, with its time, or when the
+// browser drops the cookie. It is safe for concurrent use.
+type Sessions struct {
+	aead cipher.AEAD
+	now  func() time.Time
+}
+
+// NewSessions returns Sessions under a secret of at least 32 bytes; those of
+// several processes with one secret open each other's. Without a secret one is
+// made, and sessions end with the process.
+func NewSessions(secret string) (*Sessions, error) {
+	key := make([]byte, 32)
+	switch {
+	case secret == "":
+		if _, err := rand.Read(key); err != nil {
+			return nil, fmt.Errorf("no randomness for sessions: %w", err)
+		}
+	case len(secret) < leastSecret:
+		return nil, schema.Invalid("session-secret", "has %d bytes; at least %d are needed", len(secret), leastSecret)
+	default:
+		var err error
+		if key, err = hkdf.Key(sha256.New, []byte(secret), nil, "sluice session cookies", len(key)); err != nil {
+			return nil, fmt.Errorf("derive the key of sessions: %w", err)
+		}
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("the cipher of sessions: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("the cipher of sessions: %w", err)
+	}
+	return &Sessions{aead: aead, now: time.Now}, nil
+}
+
+// Seal makes a session of an API key. What it returns may be a cookie's value.
+func (s *Sessions) Seal(key string) (sealed string, ends time.Time) {
+	ends = s.now().Add(sessionTime).Truncate(time.Second)
+	plain := binary.BigEndian.AppendUint64(nil, uint64(ends.Unix()))
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, key...), nil)), ends
+}
+
+// Open returns the API key of a session; schema.ErrUnauthorized when this is
+// none, or its time is over. The key itself is still to be checked.
+func (s *Sessions) Open(sealed string) (string, error) {
+	text, err := base64.RawURLEncoding.DecodeString(sealed)
+	if err != nil {
+		return "", fmt.Errorf("this is not a session: %w", schema.ErrUnauthorized)
+	}
+	plain, err := s.aead.Open(nil, nil, text, nil)
+	if err != nil || len(plain) < 8 {
+		return "", fmt.Errorf("this is not a session of this server: %w", schema.ErrUnauthorized)
+	}
+	if s.now().Unix() >= int64(binary.BigEndian.Uint64(plain)) {
+		return "", fmt.Errorf("the session is over: %w", schema.ErrUnauthorized)
+	}
+	return string(plain[8:]), nil
+}

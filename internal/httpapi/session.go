@@ -1,0 +1,222 @@
+package httpapi
+
+// Sessions of browsers: an API key, sealed, in a cookie that scripts cannot
+// read and other sites cannot send.
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// Sessions seals API keys into cookies.
+type Sessions interface {
+	Seal(key string) (sealed string, ends time.Time)
+	// Open returns the key, which is still to be checked; schema.ErrUnauthorized
+	// when there is none in it.
+	Open(sealed string) (key string, err error)
+}
+
+const (
+	sessionCookie = "sluice_session"
+	// sessionPath keeps the cookie away from everything but the API.
+	sessionPath = "/v1"
+	// sessionHeader has to be on every request by cookie that may change
+	// something: no form can send it, and no other site's script without being
+	// allowed to, which nobody is.
+	sessionHeader = "X-Sluice-Session"
+)
+
+const (
+	// refusedMost is how many keys may be wrong from one address within
+	// refusedTime. A key cannot be guessed; each try costs the database.
+	refusedMost = 30
+	refusedTime = time.Minute
+	// refusedKept bounds how many addresses are remembered.
+	refusedKept = 4096
+)
+
+var errNoKey = errors.New("no API key")
+
+// key returns the API key that a request is made with: in its header, or in
+// the cookie of its session.
+func (s *server) key(ctx huma.Context) (string, error) {
+	if header := ctx.Header("Authorization"); header != "" {
+		key, ok := strings.CutPrefix(header, "Bearer ")
+		if !ok || strings.TrimSpace(key) == "" {
+			return "", errNoKey
+		}
+		return strings.TrimSpace(key), nil
+	}
+	r, _ := humago.Unwrap(ctx)
+	cookie, err := r.Cookie(sessionCookie)
+	if err != nil || s.Sessions == nil {
+		return "", errNoKey
+	}
+	if err := ownRequest(r); err != nil {
+		return "", err
+	}
+	return s.Sessions.Open(cookie.Value)
+}
+
+// ownRequest says why a request is not one of this server's own pages.
+func ownRequest(r *http.Request) error {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return huma.Error403Forbidden("a session serves this server's own pages; others send an API key")
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get(sessionHeader) == "" {
+		return huma.Error403Forbidden("a request by session that changes something carries the header " + sessionHeader + ": 1")
+	}
+	return nil
+}
+
+type newSession struct {
+	Body api.NewSession
+	r    *http.Request
+}
+
+// Resolve implements huma.Resolver.
+func (n *newSession) Resolve(ctx huma.Context) []error {
+	n.r, _ = humago.Unwrap(ctx)
+	return nil
+}
+
+type endSession struct{ r *http.Request }
+
+// Resolve implements huma.Resolver.
+func (e *endSession) Resolve(ctx huma.Context) []error {
+	e.r, _ = humago.Unwrap(ctx)
+	return nil
+}
+
+type sessionReply struct {
+	SetCookie    http.Cookie `header:"Set-Cookie"`
+	CacheControl string      `header:"Cache-Control"`
+	Body         api.Session
+}
+
+func (s *server) routeSessions() {
+	tags := []string{"Sessions"}
+	errs := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable}
+	refused := newRefusals()
+	huma.Register(s.api, huma.Operation{OperationID: "begin-session", Method: http.MethodPost, Path: "/v1/session", Summary: "Begin a browser's session", Tags: tags,
+		Security: []map[string][]string{}, Errors: errs,
+		Description: "The key goes, sealed, into a cookie that scripts cannot read; requests with the cookie are the key's. " +
+			"This request, and every one by cookie but GET, needs the header `" + sessionHeader + ": 1`. The session ends with the key, or after 12 hours."},
+		func(ctx context.Context, in *newSession) (*sessionReply, error) {
+			if in.Body.Key == "" || s.Sessions == nil {
+				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
+			}
+			if err := ownRequest(in.r); err != nil {
+				return nil, err
+			}
+			address := addressOf(in.r)
+			if wait := refused.wait(address, time.Now()); wait > 0 {
+				return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many keys from this address were wrong; try again later"),
+					http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
+			}
+			key := strings.TrimSpace(in.Body.Key)
+			p, err := s.Authenticator.Authenticate(ctx, key)
+			if errors.Is(err, schema.ErrUnauthorized) {
+				refused.add(address, time.Now())
+				return nil, huma.Error401Unauthorized("the API key is unknown, revoked or expired")
+			}
+			if err != nil {
+				return nil, problem(ctx, err)
+			}
+			sealed, ends := s.Sessions.Seal(key)
+			return &sessionReply{SetCookie: cookie(in.r, sealed, int(time.Until(ends)/time.Second)), CacheControl: "no-store",
+				Body: api.Session{Identity: identity(p), EndsAt: ends}}, nil
+		})
+	huma.Register(s.api, huma.Operation{OperationID: "end-session", Method: http.MethodDelete, Path: "/v1/session", Summary: "End a browser's session", Tags: tags,
+		Security: []map[string][]string{}, Errors: errs, DefaultStatus: http.StatusNoContent},
+		func(_ context.Context, in *endSession) (*struct {
+			SetCookie http.Cookie `header:"Set-Cookie"`
+		}, error) {
+			if _, err := in.r.Cookie(sessionCookie); err != nil {
+				return nil, huma.Error401Unauthorized("there is no session")
+			}
+			if err := ownRequest(in.r); err != nil {
+				return nil, err
+			}
+			return &struct {
+				SetCookie http.Cookie `header:"Set-Cookie"`
+			}{cookie(in.r, "", -1)}, nil
+		})
+}
+
+// cookie is the cookie of a session that lasts seconds more; under 0: that is
+// over. A browser that came by https, maybe through a proxy, sends it by https
+// alone.
+func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
+	return http.Cookie{Name: sessionCookie, Value: sealed, Path: sessionPath, MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")}
+}
+
+func identity(p schema.Principal) api.Identity {
+	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.Groups}
+}
+
+// addressOf is the address that a request comes from, without the port.
+func addressOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// refusals counts wrong keys by address.
+type refusals struct {
+	mu   sync.Mutex
+	from map[string]refusal
+}
+
+type refusal struct {
+	n     int
+	until time.Time // the end of the time in which they count
+}
+
+func newRefusals() *refusals { return &refusals{from: map[string]refusal{}} }
+
+// wait is how long an address has to wait before it may try again.
+func (r *refusals) wait(address string, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.from[address]; f.n >= refusedMost {
+		return f.until.Sub(now)
+	}
+	return 0
+}
+
+func (r *refusals) add(address string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.from[address]
+	if !now.Before(f.until) {
+		f = refusal{until: now.Add(refusedTime)}
+	}
+	f.n++
+	if len(r.from) >= refusedKept {
+		for a, old := range r.from {
+			if !now.Before(old.until) {
+				delete(r.from, a)
+			}
+		}
+		if len(r.from) >= refusedKept {
+			clear(r.from) // a flood from everywhere is not for this to stop
+		}
+	}
+	r.from[address] = f
+}

@@ -1,0 +1,121 @@
+// Does what a person does with the back office, in a browser, against a running server. Usage: node back-office.mjs FOLDER
+
+import assert from "node:assert/strict";
+import { browse, key, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
+
+const folder = process.argv[2];
+const question = process.argv[3];
+const name = `browser-${Date.now()}`;
+const browser = await browse();
+const step = (text) => console.log(`- ${text}`);
+
+try {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const { page, wrong } = await open(context);
+
+  step("a wrong key is refused, the right one is not, and no script can read the cookie");
+  await page.goto(`${url}/collections`);
+  await page.getByLabel("API key").fill("slu_wrong");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").getByText("unknown, revoked or expired").waitFor();
+  await signIn(page);
+  const cookie = (await context.cookies(`${url}/v1`)).find((c) => c.name === "sluice_session");
+  assert.ok(cookie?.httpOnly && cookie.sameSite === "Strict" && !cookie.value.includes(key));
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  assert.equal(await page.evaluate(() => fetch("/v1/collections", { method: "POST", body: "{}" }).then((r) => r.status)), 403);
+
+  step("a folder is uploaded, and becomes ready");
+  await newCollection(page, name);
+  const told = await uploadFolder(page, folder);
+  console.log(`  ${told}`);
+  await page.locator("table.documents tbody tr").first().waitFor();
+  const ready = await page.locator("table.documents .badge.ready").count();
+  assert.ok(ready > 0, "no document is ready");
+
+  step("a reload shows the server's state");
+  await page.reload();
+  await page.getByText(told ?? "").waitFor();
+  assert.equal(await page.locator("table.documents .badge.ready").count(), ready);
+
+  step("documents are found by state and by prefix");
+  await page.getByRole("button", { name: /State/ }).click();
+  await page.getByRole("option", { name: "cancelled" }).click();
+  await page.getByText("No document is like that.").waitFor();
+  assert.equal(new URL(page.url()).searchParams.get("state"), "cancelled");
+  await page.goto(`${url}/collections/${name}`);
+  await page.getByLabel("Name begins with").fill("no-such-thing");
+  await page.getByText("No document is like that.").waitFor();
+
+  step("a question is asked, and its citation opens with the quote highlighted");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.keyboard.press("Enter");
+  const source = page.locator(".sources li").first();
+  await source.waitFor({ timeout: 120_000 });
+  const quote = (await source.locator("blockquote").textContent()) ?? "";
+  console.log(`  ${(await page.locator(".answer-text").first().textContent())?.slice(0, 120)}`);
+  const band = page.locator(".funnel .stage").first();
+  await band.click();
+  assert.equal(await band.getAttribute("aria-expanded"), "true");
+  await page.locator(".stage-detail table tbody tr").first().waitFor();
+  await source.getByRole("link").click();
+  await page.locator("article mark").first().waitFor();
+  const marked = (await page.locator("article mark").allTextContents()).join("");
+  assert.equal(marked, quote, "what is marked is not what was quoted");
+
+  step("a job has a link that lasts");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.getByLabel(/As a job/).check();
+  await page.getByRole("button", { name: "Ask", exact: true }).click();
+  await page.waitForURL(/\/jobs\/./);
+  await page.locator(".badge.answered").waitFor({ timeout: 120_000 });
+  const job = page.url();
+  await page.goto(`${url}/jobs`);
+  await page.getByRole("link", { name: question }).first().click();
+  assert.equal(page.url(), job);
+  await page.locator(".answer").waitFor();
+
+  step("a search draws its funnel");
+  await page.goto(`${url}/search?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.locator(".funnel .stage").first().waitFor();
+  assert.ok((await page.locator(".sources li").count()) > 0);
+
+  step("selected documents are deleted, by keyboard");
+  await page.goto(`${url}/collections/${name}`);
+  const box = page.locator("table.documents tbody input[type=checkbox]").first();
+  await box.focus();
+  await page.keyboard.press("Space");
+  await page.getByText("1 document selected").waitFor();
+  await page.locator(".bulk").getByRole("button", { name: "Delete" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor();
+  await page.keyboard.press("Tab");
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").waitFor({ state: "detached" });
+  await page.getByText("1 document selected").waitFor({ state: "detached" });
+
+  step("nothing is wider than a small screen");
+  await page.setViewportSize({ width: 360, height: 740 });
+  for (const path of ["/collections", `/collections/${name}`, "/ask", "/search", "/jobs", job.slice(url.length)]) {
+    await page.goto(url + path);
+    await page.locator("h1").waitFor();
+    await page.waitForLoadState("networkidle");
+    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.ok(over <= 0, `${path} is ${over} px too wide`);
+  }
+
+  step("signing out ends it");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByLabel("API key").waitFor();
+  assert.equal(await page.evaluate(() => fetch("/v1/whoami").then((r) => r.status)), 401);
+  assert.equal(await page.evaluate(() => sessionStorage.getItem("uploads") ?? "[]"), "[]");
+
+  const serious = wrong.filter((w) => !/status of 403/.test(w));
+  assert.deepEqual(serious, []);
+  console.log("all of it works");
+} finally {
+  await browser.close();
+}

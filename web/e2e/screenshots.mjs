@@ -1,0 +1,72 @@
+// Takes pictures of every page at two widths, light and dark. Usage: node screenshots.mjs FOLDER QUESTION OUT
+
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { browse, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
+
+const [folder, question, out] = process.argv.slice(2);
+mkdirSync(out, { recursive: true });
+const name = "handbook";
+const browser = await browse();
+
+try {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+  const { page, wrong } = await open(context);
+  await page.goto(url);
+  const shots = [];
+  const shoot = async (file, prepare = async () => {}) => {
+    for (const width of [390, 1440]) {
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        await page.setViewportSize({ width, height: width < 600 ? 844 : 900 });
+        await prepare();
+        const path = join(out, `${file}-${width}-${colorScheme}.png`);
+        await page.screenshot({ path, fullPage: true });
+        shots.push(path);
+      }
+    }
+  };
+  await page.getByLabel("API key").waitFor();
+  await shoot("sign-in");
+  await signIn(page);
+  await newCollection(page, name);
+  const broken = join(out, "broken.pdf");
+  writeFileSync(broken, "%PDF-1.7\nnot really");
+  await uploadFolder(page, folder);
+  const chooser = page.waitForEvent("filechooser");
+  await page.getByRole("button", { name: "Files…" }).click();
+  await (await chooser).setFiles(broken);
+  await page.locator(".uploads .badge.failed").waitFor({ timeout: 120_000 });
+  await page.locator("table.documents .badge.failed").waitFor();
+  await shoot("documents");
+  await page.goto(`${url}/collections`);
+  await page.locator(".card .counts").first().waitFor();
+  await shoot("collections");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.keyboard.press("Enter");
+  await page.locator(".sources li").first().waitFor({ timeout: 120_000 });
+  await page.locator(".funnel .stage").first().click();
+  await shoot("ask");
+  await page.locator(".sources li a").first().click();
+  await page.locator("article mark").first().waitFor();
+  await shoot("document");
+  await page.goto(`${url}/search?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.keyboard.press("Enter");
+  await page.locator(".funnel .stage").first().waitFor();
+  await shoot("search");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
+  await page.getByLabel(/As a job/).check();
+  await page.getByRole("button", { name: "Ask", exact: true }).click();
+  await page.locator(".badge.answered").waitFor({ timeout: 120_000 });
+  await shoot("job");
+  await page.goto(`${url}/jobs`);
+  await page.locator("table.documents").waitFor();
+  await shoot("jobs");
+  for (const w of wrong) console.error(w);
+  console.log(`${shots.length} pictures in ${out}`);
+} finally {
+  await browser.close();
+}

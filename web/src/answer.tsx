@@ -1,0 +1,130 @@
+import { Fragment } from "react";
+import { Link } from "wouter";
+import { Funnel } from "./funnel";
+import { Bytes, count, millis, plural, spanPath } from "./text";
+import type { Answer, Citation, Sentence } from "./types";
+
+/** An answer, what proves each of its sentences, and how it was found. */
+export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: string[] }) {
+  const citations = a.citations ?? [];
+  return (
+    <div className="answer-view">
+      <div className={a.supported || a.uncited ? "answer" : "answer unsupported"} aria-live="polite">
+        {a.choice !== undefined && a.choice > 0 && choices?.[a.choice - 1] && (
+          <p>
+            <b>
+              {a.choice}. {choices[a.choice - 1]}
+            </b>
+          </p>
+        )}
+        <p className="answer-text">
+          <AnswerText answer={a} citations={citations} />
+        </p>
+        {a.uncited && <p className="quiet">From the model's own knowledge, without a source.</p>}
+      </div>
+      {citations.length > 0 && (
+        <section aria-label="Sources">
+          <h2>Sources</h2>
+          <ol className="sources">
+            {citations.map((c, i) => (
+              <li key={i}>
+                <Link href={spanPath(c.document_id, c.span)}>{c.title || c.document}</Link>
+                <span className="quiet"> {c.location}</span>
+                <blockquote>
+                  <Quote citation={c} />
+                </blockquote>
+              </li>
+            ))}
+          </ol>
+        </section>
+      )}
+      <p className="quiet">
+        Plan {a.plan}
+        {a.rounds !== undefined && a.rounds > 1 && `, ${plural(a.rounds, "round")}`}
+        {a.usage.model && `, ${a.usage.model}`}
+        {a.usage.input_tokens + a.usage.output_tokens > 0 &&
+          `, ${count(a.usage.input_tokens)} tokens in, ${count(a.usage.output_tokens)} out`}
+        {a.usage.ms > 0 && `, generated in ${millis(a.usage.ms)}`}
+        {a.usage.cost ? `, $${a.usage.cost.toFixed(4)}` : a.usage.cached && ", from the cache"}
+      </p>
+      {(a.trace?.length ?? 0) > 0 && (
+        <>
+          <h2>How it was found</h2>
+          <Funnel trace={a.trace ?? []} />
+        </>
+      )}
+    </div>
+  );
+}
+
+function AnswerText({ answer: a, citations }: { answer: Answer; citations: Citation[] }) {
+  const sentences = [...(a.sentences ?? [])].sort((x, y) => x.start - y.start);
+  const text = new Bytes(a.answer);
+  if (sentences.length === 0) {
+    return (
+      <>
+        {a.answer}
+        {a.supported && citations.map((c, i) => <Mark key={`${c.span.section}.${c.span.start}`} n={i} citation={c} />)}
+      </>
+    );
+  }
+  return (
+    <>
+      {sentences.map((s, i) => (
+        <Fragment key={s.start}>
+          {text.slice(i === 0 ? 0 : (sentences[i - 1]?.end ?? 0), s.start)}
+          <SentenceText sentence={s} text={text.slice(s.start, s.end)} citations={citations} />
+        </Fragment>
+      ))}
+      {text.slice(sentences.at(-1)?.end ?? 0, text.length)}
+    </>
+  );
+}
+
+function SentenceText({ sentence: s, text, citations }: { sentence: Sentence; text: string; citations: Citation[] }) {
+  return (
+    <>
+      {s.supported ? (
+        text
+      ) : (
+        <span className="doubtful" title="Nothing that was cited proves this sentence.">
+          {text}
+          <span className="hidden"> (not proved by what was cited)</span>
+        </span>
+      )}
+      {(s.citations ?? []).map((n) => {
+        const c = citations[n];
+        return c && <Mark key={n} n={n} citation={c} />;
+      })}
+    </>
+  );
+}
+
+/** The number of a citation, which opens what it quotes. */
+function Mark({ n, citation: c }: { n: number; citation: Citation }) {
+  return (
+    <sup>
+      <Link
+        className="cite"
+        href={spanPath(c.document_id, c.span)}
+        aria-label={`Source ${n + 1}: ${c.title || c.document}, ${c.location}`}
+        title={c.quote}
+      >
+        {n + 1}
+      </Link>
+    </sup>
+  );
+}
+
+/** A quote with the part that answers by itself. */
+function Quote({ citation: c }: { citation: Citation }) {
+  if (!c.answer?.text) return c.quote;
+  const text = new Bytes(c.quote);
+  return (
+    <>
+      {text.slice(0, c.answer.start)}
+      <mark>{text.slice(c.answer.start, c.answer.end)}</mark>
+      {text.slice(c.answer.end, text.length)}
+    </>
+  );
+}

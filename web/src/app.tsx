@@ -1,0 +1,88 @@
+import type { ReactNode } from "react";
+import { I18nProvider } from "react-aria-components";
+import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { AskPage } from "./ask";
+import { CollectionsPage } from "./collections";
+import { DocumentPage } from "./document";
+import { DocumentsPage } from "./documents";
+import { JobPage, JobsPage } from "./jobs";
+import { SearchPage } from "./search";
+import { SignedIn, useSession } from "./session";
+import { Action, Empty, PageHead } from "./ui";
+
+export function App() {
+  return (
+    <I18nProvider locale="en">
+      <SignedIn>
+        <a className="skip" href="#content">
+          Skip to the content
+        </a>
+        <TopBar />
+        <main id="content" tabIndex={-1}>
+          <Switch>
+            <Route path="/">
+              <Redirect to="/collections" replace />
+            </Route>
+            <Route path="/collections" component={CollectionsPage} />
+            <Route path="/collections/:collection">
+              {(p) => <DocumentsPage key={p.collection} name={decodeURIComponent(p.collection)} />}
+            </Route>
+            <Route path="/documents/:document">{(p) => <DocumentPage key={p.document} id={p.document} />}</Route>
+            <Route path="/ask">{queries(<AskPage />)}</Route>
+            <Route path="/search">{queries(<SearchPage />)}</Route>
+            <Route path="/jobs">{queries(<JobsPage />)}</Route>
+            <Route path="/jobs/:job">{(p) => queries(<JobPage key={p.job} id={p.job} />)}</Route>
+            <Route>
+              <PageHead title="There is no such page" />
+              <Empty>
+                <Link href="/collections">All collections</Link>
+              </Empty>
+            </Route>
+          </Switch>
+        </main>
+      </SignedIn>
+    </I18nProvider>
+  );
+}
+
+const queries = (page: ReactNode) => <Queries>{page}</Queries>;
+
+/** What only keys that may query are shown. */
+function Queries({ children }: { children: ReactNode }) {
+  if (useSession().may("query")) return children;
+  return <Empty>This key may not ask questions.</Empty>;
+}
+
+function TopBar() {
+  const session = useSession();
+  const [path] = useLocation();
+  const item = (href: string, text: string) => (
+    <li>
+      <Link href={href} aria-current={path === href || path.startsWith(`${href}/`) ? "page" : undefined}>
+        {text}
+      </Link>
+    </li>
+  );
+  return (
+    <header className="top">
+      <Link href="/collections" className="brand">
+        <img src="/icon.svg" alt="" width="24" height="24" />
+        <span>Sluice</span>
+      </Link>
+      <nav aria-label="Main">
+        <ul>
+          {item("/collections", "Collections")}
+          {session.may("query") && item("/ask", "Ask")}
+          {session.may("query") && item("/search", "Search")}
+          {session.may("query") && item("/jobs", "Jobs")}
+        </ul>
+      </nav>
+      <div className="who">
+        <span className="quiet" title={`Scopes: ${session.scopes.join(", ")}`}>
+          {session.name}
+        </span>
+        <Action onPress={() => void session.signOut()}>Sign out</Action>
+      </div>
+    </header>
+  );
+}

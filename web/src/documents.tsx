@@ -1,0 +1,383 @@
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { Link, useLocation, useSearchParams } from "wouter";
+import { del, get, post, withQuery } from "./api";
+import { Counts } from "./collections";
+import { useSession } from "./session";
+import { bytesOf, count, plural, when } from "./text";
+import { type Collection, type Doc, type Page, states } from "./types";
+import { Action, Choice, Dialogue, Empty, ErrorBox, Field, Loading, PageHead, StateBadge } from "./ui";
+import { Upload } from "./upload";
+import { onUploaded } from "./uploads";
+
+const moving = (c: Collection | undefined) =>
+  (["received", "queued", "processing"] as const).some((s) => (c?.counts?.[s] ?? 0) > 0);
+
+export function DocumentsPage({ name }: { name: string }) {
+  const { may } = useSession();
+  const cache = useQueryClient();
+  const path = `/v1/collections/${encodeURIComponent(name)}`;
+  const collection = useQuery({
+    queryKey: ["collection", name],
+    queryFn: ({ signal }) => get<Collection>(path, signal),
+    refetchInterval: (q) => (moving(q.state.data) ? 2000 : false),
+  });
+  // The list is read anew while documents move, and once after the last one came to rest.
+  const counts = JSON.stringify(collection.data?.counts);
+  useEffect(() => {
+    if (counts) void cache.invalidateQueries({ queryKey: ["documents", name] });
+  }, [cache, name, counts]);
+  useEffect(
+    () =>
+      onUploaded((c) => {
+        if (c === name) void cache.invalidateQueries({ queryKey: ["collection", name] });
+      }),
+    [cache, name],
+  );
+
+  if (collection.isPending) return <Loading />;
+  if (!collection.data) {
+    return (
+      <>
+        <PageHead title={name} above={<Link href="/collections">Collections</Link>} />
+        <ErrorBox error={collection.error} retry={() => void collection.refetch()} />
+      </>
+    );
+  }
+  const c = collection.data;
+  const failed = c.counts?.failed ?? 0;
+  const retryAll = async () => {
+    await post(`${path}/retry`);
+    await cache.invalidateQueries({ queryKey: ["collection", name] });
+  };
+  return (
+    <>
+      <PageHead title={c.name} above={<Link href="/collections">Collections</Link>}>
+        {may("query") && (
+          <Link className="action" href={withQuery("/ask", { collection: c.name })}>
+            Ask about it
+          </Link>
+        )}
+        {may("ingest") && failed > 0 && (
+          <Action onPress={() => void retryAll()}>Retry all {count(failed)} failed</Action>
+        )}
+        {may("admin") && <DeleteCollection collection={c} />}
+      </PageHead>
+      {c.description && <p>{c.description}</p>}
+      <Counts counts={c.counts} />
+      <dl className="facts">
+        <div>
+          <dt>Size</dt>
+          <dd>{bytesOf(c.bytes)}</dd>
+        </div>
+        <div>
+          <dt>Passages</dt>
+          <dd>{count(c.passages)}</dd>
+        </div>
+        <div>
+          <dt>Language</dt>
+          <dd>{c.language}</dd>
+        </div>
+        <div>
+          <dt>Cut by</dt>
+          <dd>{String(c.segmentation.by ?? "")}</dd>
+        </div>
+        <div>
+          <dt>Encoder</dt>
+          <dd>{c.space || "none yet"}</dd>
+        </div>
+        <div>
+          <dt>Generation</dt>
+          <dd>{c.generation}</dd>
+        </div>
+      </dl>
+      {may("ingest") && <Upload collection={c.name} />}
+      <DocumentList collection={c.name} />
+    </>
+  );
+}
+
+const pageSize = 50;
+
+function DocumentList({ collection }: { collection: string }) {
+  const { may } = useSession();
+  const [params, setParams] = useSearchParams();
+  const state = params.get("state") ?? "";
+  const prefix = params.get("prefix") ?? "";
+  const [typed, setTyped] = useState(prefix);
+  const [selected, setSelected] = useState<ReadonlyMap<string, Doc>>(new Map());
+
+  const filter = (name: string, value: string) =>
+    setParams(
+      (old) => {
+        if (value) old.set(name, value);
+        else old.delete(name);
+        return old;
+      },
+      { replace: true },
+    );
+  useEffect(() => {
+    const wait = setTimeout(() => typed !== prefix && filter("prefix", typed), 300);
+    return () => clearTimeout(wait);
+  }, [typed, prefix]);
+
+  const list = useInfiniteQuery({
+    queryKey: ["documents", collection, state, prefix],
+    queryFn: ({ pageParam, signal }) =>
+      get<Page<Doc>>(
+        withQuery(`/v1/collections/${encodeURIComponent(collection)}/documents`, {
+          state,
+          prefix,
+          cursor: pageParam,
+          limit: pageSize,
+        }),
+        signal,
+      ),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+    placeholderData: (old) => old,
+  });
+  const documents = list.data?.pages.flatMap((p) => p.items) ?? [];
+  const toggle = (d: Doc, on: boolean) => {
+    const next = new Map(selected);
+    if (on) next.set(d.id, d);
+    else next.delete(d.id);
+    setSelected(next);
+  };
+  const allShown = documents.length > 0 && documents.every((d) => selected.has(d.id));
+  return (
+    <section aria-label="Documents">
+      <div className="filters">
+        <Choice
+          label="State"
+          value={state || "any"}
+          onChange={(v) => filter("state", v === "any" ? "" : v)}
+          options={["any", ...states].map((s) => ({ id: s, text: s }))}
+        />
+        <Field label="Name begins with" value={typed} onChange={setTyped} />
+      </div>
+      {may("ingest") && selected.size > 0 && (
+        <Bulk collection={collection} documents={[...selected.values()]} done={() => setSelected(new Map())} />
+      )}
+      <ErrorBox error={list.error} retry={() => void list.refetch()} />
+      {list.isPending && <Loading />}
+      {list.isSuccess && documents.length === 0 && (
+        <Empty>{state || prefix ? "No document is like that." : "There are no documents yet."}</Empty>
+      )}
+      {documents.length > 0 && (
+        <table className="documents">
+          <thead>
+            <tr>
+              {may("ingest") && (
+                <th className="check">
+                  <input
+                    type="checkbox"
+                    aria-label="Select all that are shown"
+                    checked={allShown}
+                    onChange={(e) =>
+                      setSelected(e.target.checked ? new Map(documents.map((d) => [d.id, d])) : new Map())
+                    }
+                  />
+                </th>
+              )}
+              <th>Document</th>
+              <th>State</th>
+              <th className="number">Size</th>
+              <th className="number">Passages</th>
+              <th>Changed</th>
+            </tr>
+          </thead>
+          <tbody>
+            {documents.map((d) => (
+              <Row key={d.id} document={d} selected={selected.has(d.id)} toggle={may("ingest") ? toggle : undefined} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {list.hasNextPage && (
+        <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
+          More documents
+        </Action>
+      )}
+    </section>
+  );
+}
+
+function Row({
+  document: d,
+  selected,
+  toggle,
+}: {
+  document: Doc;
+  selected: boolean;
+  toggle?: (d: Doc, on: boolean) => void;
+}) {
+  return (
+    <tr aria-selected={toggle ? selected : undefined}>
+      {toggle && (
+        <td className="check">
+          <input
+            type="checkbox"
+            aria-label={`Select ${d.external_id}`}
+            checked={selected}
+            onChange={(e) => toggle(d, e.target.checked)}
+          />
+        </td>
+      )}
+      <td className="wide">
+        <Link href={`/documents/${d.id}`}>{d.external_id}</Link>
+        {d.title && d.title !== d.external_id && <div className="quiet">{d.title}</div>}
+        {d.reason && <div className="reason">{d.reason.message}</div>}
+      </td>
+      <td>
+        <StateBadge state={d.state} />
+        {d.live && d.state !== "ready" && <div className="quiet">an older version answers</div>}
+      </td>
+      <td className="number" data-label="Size">
+        {bytesOf(d.bytes)}
+      </td>
+      <td className="number" data-label="Passages">
+        {count(d.passages)}
+      </td>
+      <td data-label="Changed">{when(d.updated_at)}</td>
+    </tr>
+  );
+}
+
+const bulkAtOnce = 4;
+
+function Bulk({ collection, documents, done }: { collection: string; documents: Doc[]; done: () => void }) {
+  const cache = useQueryClient();
+  const [progress, setProgress] = useState<number | null>(null);
+  const [errors, setErrors] = useState<string[]>([]);
+  const failed = documents.filter((d) => d.state === "failed");
+
+  const each = async (these: Doc[], act: (d: Doc) => Promise<unknown>) => {
+    const left = [...these];
+    const wrong: string[] = [];
+    let ended = 0;
+    setErrors([]);
+    setProgress(0);
+    const work = async () => {
+      for (let d = left.shift(); d; d = left.shift()) {
+        try {
+          await act(d);
+        } catch (e) {
+          wrong.push(`${d.external_id}: ${(e as Error).message}`);
+        }
+        setProgress(++ended);
+      }
+    };
+    await Promise.all(Array.from({ length: bulkAtOnce }, work));
+    await cache.invalidateQueries({ queryKey: ["collection", collection] });
+    await cache.invalidateQueries({ queryKey: ["documents", collection] });
+    setProgress(null);
+    setErrors(wrong);
+    if (wrong.length === 0) done();
+  };
+  return (
+    <div className="bulk">
+      <div className="row">
+        <p role="status">
+          {progress === null
+            ? `${plural(documents.length, "document")} selected`
+            : `${progress} of ${documents.length} done`}
+        </p>
+        <div className="actions">
+          {failed.length > 0 && (
+            <Action
+              isDisabled={progress !== null}
+              onPress={() => void each(failed, (d) => post(`/v1/documents/${d.id}/retry`))}
+            >
+              Retry {count(failed.length)} failed
+            </Action>
+          )}
+          <Dialogue
+            button="Delete"
+            look="danger"
+            title={`Delete ${plural(documents.length, "document")}?`}
+            isDisabled={progress !== null}
+          >
+            {(close) => (
+              <Confirm
+                text="They are hidden at once and purged soon after."
+                action="Delete"
+                cancel={close}
+                confirm={async () => {
+                  close();
+                  await each(documents, (d) => del(`/v1/documents/${d.id}`));
+                }}
+              />
+            )}
+          </Dialogue>
+          <Action onPress={done} isDisabled={progress !== null}>
+            Select none
+          </Action>
+        </div>
+      </div>
+      {errors.length > 0 && <ErrorBox error={new Error(errors.slice(0, 5).join("; "))} />}
+    </div>
+  );
+}
+
+/** What a dialog asks before something is gone. */
+export function Confirm({
+  text,
+  action,
+  cancel,
+  confirm,
+}: {
+  text: string;
+  action: string;
+  cancel: () => void;
+  confirm: () => Promise<void>;
+}) {
+  const [error, setError] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+  return (
+    <>
+      <p>{text}</p>
+      <ErrorBox error={error} />
+      <div className="actions">
+        <Action onPress={cancel} autoFocus>
+          Cancel
+        </Action>
+        <Action
+          look="danger"
+          isPending={busy}
+          onPress={() => {
+            setBusy(true);
+            confirm().catch((e) => {
+              setError(e as Error);
+              setBusy(false);
+            });
+          }}
+        >
+          {action}
+        </Action>
+      </div>
+    </>
+  );
+}
+
+function DeleteCollection({ collection: c }: { collection: Collection }) {
+  const cache = useQueryClient();
+  const [, go] = useLocation();
+  return (
+    <Dialogue button="Delete" look="danger" title={`Delete ${c.name}?`}>
+      {(close) => (
+        <Confirm
+          text="The collection goes with all its documents."
+          action="Delete it"
+          cancel={close}
+          confirm={async () => {
+            await del(`/v1/collections/${encodeURIComponent(c.name)}`);
+            await cache.invalidateQueries({ queryKey: ["collections"] });
+            close();
+            go("/collections");
+          }}
+        />
+      )}
+    </Dialogue>
+  );
+}

@@ -1,0 +1,150 @@
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { Link } from "wouter";
+import { AnswerView } from "./answer";
+import { APIError, get, post, stream, withQuery } from "./api";
+import { StageLine } from "./ask";
+import { when } from "./text";
+import type { Job, Page } from "./types";
+import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
+
+const ended = (j: Job) => ["answered", "failed", "cancelled"].includes(j.state);
+
+export function JobsPage() {
+  const list = useInfiniteQuery({
+    queryKey: ["jobs"],
+    queryFn: ({ pageParam, signal }) => get<Page<Job>>(withQuery("/v1/jobs", { limit: 50, cursor: pageParam }), signal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+    refetchInterval: (q) => (q.state.data?.pages.some((p) => p.items.some((j) => !ended(j))) ? 3000 : false),
+  });
+  const jobs = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <>
+      <PageHead title="Jobs">
+        <Link className="action" href="/ask">
+          Ask
+        </Link>
+      </PageHead>
+      <ErrorBox error={list.error} retry={() => void list.refetch()} />
+      {list.isPending && <Loading />}
+      {list.isSuccess && jobs.length === 0 && <Empty>No question was asked as a job yet.</Empty>}
+      {jobs.length > 0 && (
+        <table className="documents">
+          <thead>
+            <tr>
+              <th>Question</th>
+              <th>State</th>
+              <th>Plan</th>
+              <th>Asked</th>
+            </tr>
+          </thead>
+          <tbody>
+            {jobs.map((j) => (
+              <tr key={j.id}>
+                <td className="wide">
+                  <Link href={`/jobs/${j.id}`}>{j.question}</Link>
+                  {j.reason && <div className="reason">{j.reason.message}</div>}
+                </td>
+                <td>
+                  <StateBadge state={j.state} />
+                </td>
+                <td data-label="Plan">{j.plan}</td>
+                <td data-label="Asked">{when(j.created_at)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {list.hasNextPage && (
+        <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
+          More jobs
+        </Action>
+      )}
+    </>
+  );
+}
+
+const againAfter = 1000;
+
+/** Follows a job until it ends; a stream that ends before is asked for again. */
+function useJob(id: string): { job: Job | null; error: Error | null } {
+  const [job, setJob] = useState<Job | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  useEffect(() => {
+    const leave = new AbortController();
+    const follow = async () => {
+      let over = false;
+      while (!over && !leave.signal.aborted) {
+        try {
+          await stream("GET", `/v1/jobs/${id}/events`, undefined, leave.signal, ({ event, data }) => {
+            if (event !== "job") return;
+            setError(null);
+            setJob(data as Job);
+            over = ended(data as Job);
+          });
+        } catch (e) {
+          if (leave.signal.aborted) return;
+          setError(e as Error);
+          if (e instanceof APIError && e.status >= 400 && e.status < 500 && e.status !== 429) return;
+        }
+        if (!over) await new Promise((next) => setTimeout(next, againAfter));
+      }
+    };
+    void follow();
+    return () => leave.abort();
+  }, [id]);
+  return { job, error };
+}
+
+export function JobPage({ id }: { id: string }) {
+  const cache = useQueryClient();
+  const { job, error } = useJob(id);
+  const [refused, setRefused] = useState<Error | null>(null);
+  const above = <Link href="/jobs">Jobs</Link>;
+  if (!job) {
+    return (
+      <>
+        <PageHead title="Job" above={above} />
+        {error ? <ErrorBox error={error} /> : <Loading />}
+      </>
+    );
+  }
+  const cancel = async () => {
+    setRefused(null);
+    try {
+      await post(`/v1/jobs/${id}/cancel`);
+      await cache.invalidateQueries({ queryKey: ["jobs"] });
+    } catch (e) {
+      setRefused(e as Error);
+    }
+  };
+  return (
+    <>
+      <PageHead title={job.question} above={above}>
+        {!ended(job) && <Action onPress={() => void cancel()}>Cancel</Action>}
+      </PageHead>
+      <p>
+        <StateBadge state={job.state} />{" "}
+        <span className="quiet">
+          asked {when(job.created_at)}, plan {job.plan}
+        </span>
+      </p>
+      <ErrorBox error={refused ?? error} />
+      {!ended(job) && <StageLine stage={job.stage ? { stage: job.stage } : null} />}
+      {job.reason && (
+        <p className="reason">
+          <b>{job.reason.code}</b>: {job.reason.message}
+        </p>
+      )}
+      {job.choices && !job.result && (
+        <ol>
+          {job.choices.map((c) => (
+            <li key={c}>{c}</li>
+          ))}
+        </ol>
+      )}
+      {job.result && <AnswerView answer={job.result} choices={job.choices} />}
+    </>
+  );
+}

@@ -1,0 +1,177 @@
+// The few things that every page is made of.
+
+import { type ReactNode, useEffect } from "react";
+import {
+  Button,
+  type ButtonProps,
+  Dialog,
+  DialogTrigger,
+  Heading,
+  Input,
+  Label,
+  ListBox,
+  ListBoxItem,
+  Modal,
+  ModalOverlay,
+  Popover,
+  Select,
+  SelectValue,
+  Text,
+  TextField,
+} from "react-aria-components";
+import type { JobState, State } from "./types";
+
+export function Action({ look = "plain", ...props }: ButtonProps & { look?: "plain" | "primary" | "danger" }) {
+  return <Button {...props} className={`action ${look}`} />;
+}
+
+export function Loading() {
+  return (
+    <p className="quiet" role="status">
+      Loading…
+    </p>
+  );
+}
+
+export function ErrorBox({ error, retry }: { error: Error | null | undefined; retry?: () => void }) {
+  if (!error) return null;
+  return (
+    <div className="error" role="alert">
+      <span>{sentence(error.message)}</span>
+      {retry && <Action onPress={retry}>Try again</Action>}
+    </div>
+  );
+}
+
+const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+
+export function Empty({ children }: { children: ReactNode }) {
+  return <div className="empty">{children}</div>;
+}
+
+/** The state of a document or a job, by word and by colour. */
+export function StateBadge({ state }: { state: State | JobState }) {
+  return <span className={`badge ${state}`}>{state}</span>;
+}
+
+/** The page's heading, with what can be done beside it; the title of the window follows. */
+export function PageHead({ title, children, above }: { title: string; children?: ReactNode; above?: ReactNode }) {
+  useEffect(() => {
+    document.title = `${title} · Sluice`;
+  }, [title]);
+  return (
+    <header className="page-head">
+      <div>
+        {above && <div className="above">{above}</div>}
+        <h1>{title}</h1>
+      </div>
+      {children && <div className="actions">{children}</div>}
+    </header>
+  );
+}
+
+export function Field({
+  label,
+  hint,
+  value,
+  onChange,
+  ...rest
+}: {
+  label: string;
+  hint?: string;
+  value: string;
+  onChange: (value: string) => void;
+  isRequired?: boolean;
+  placeholder?: string;
+  autoFocus?: boolean;
+}) {
+  const { placeholder, ...field } = rest;
+  return (
+    <TextField className="field" value={value} onChange={onChange} {...field}>
+      <Label>{label}</Label>
+      <Input placeholder={placeholder} />
+      {hint && (
+        <Text slot="description" className="quiet">
+          {hint}
+        </Text>
+      )}
+    </TextField>
+  );
+}
+
+export interface Option {
+  id: string;
+  text: string;
+  detail?: string;
+}
+
+export function Choice({
+  label,
+  value,
+  onChange,
+  options,
+}: {
+  label: string;
+  value: string;
+  onChange: (value: string) => void;
+  options: Option[];
+}) {
+  return (
+    <Select className="field" value={value} onChange={(key) => onChange(String(key ?? ""))}>
+      <Label>{label}</Label>
+      <Button className="action select">
+        <SelectValue>{({ selectedText }) => selectedText || "Choose…"}</SelectValue>
+        <span aria-hidden="true">▾</span>
+      </Button>
+      <Popover className="popover">
+        <ListBox className="list-box" items={options}>
+          {(o) => (
+            <ListBoxItem id={o.id} textValue={o.text}>
+              <Text slot="label">{o.text}</Text>
+              {o.detail && (
+                <Text slot="description" className="quiet">
+                  {o.detail}
+                </Text>
+              )}
+            </ListBoxItem>
+          )}
+        </ListBox>
+      </Popover>
+    </Select>
+  );
+}
+
+/** A dialog with its button. Its content gets a function that closes it. */
+export function Dialogue({
+  button,
+  title,
+  look,
+  isDisabled,
+  children,
+}: {
+  button: string;
+  title: string;
+  look?: "plain" | "primary" | "danger";
+  isDisabled?: boolean;
+  children: (close: () => void) => ReactNode;
+}) {
+  return (
+    <DialogTrigger>
+      <Action look={look} isDisabled={isDisabled}>
+        {button}
+      </Action>
+      <ModalOverlay className="overlay" isDismissable>
+        <Modal className="modal">
+          <Dialog>
+            {({ close }) => (
+              <>
+                <Heading slot="title">{title}</Heading>
+                {children(close)}
+              </>
+            )}
+          </Dialog>
+        </Modal>
+      </ModalOverlay>
+    </DialogTrigger>
+  );
+}
