@@ -115,18 +115,20 @@ type anthropicError struct {
 
 // speak implements speaker.
 func (p *Anthropic) speak(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
-	out, err := p.call(ctx, messages, piece)
+	warm := p.warm.Load()
+	out, err := p.call(ctx, messages, warm, piece)
 	// Newer models take no temperature: they are asked without from then on.
 	var said *schema.RemoteError
-	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !p.warm.Swap(true) {
-		return p.call(ctx, messages, piece)
+	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !warm {
+		p.warm.Store(true)
+		return p.call(ctx, messages, true, piece)
 	}
 	return out, err
 }
 
-func (p *Anthropic) call(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
+func (p *Anthropic) call(ctx context.Context, messages []message, warm bool, piece func(string)) (spoken, error) {
 	request := anthropicRequest{Model: p.model, MaxTokens: p.maxTokens, Stream: piece != nil}
-	if !p.warm.Load() {
+	if !warm {
 		request.Temperature = new(float64)
 	}
 	for _, m := range messages {

@@ -132,6 +132,24 @@ func TestAnthropicErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
+// What broke off, or took too long, may have to be paid.
+func TestWhatBreaksOffIsCounted(t *testing.T) {
+	s := newScriptedAnthropic(t, turn{status: 529}, turn{broken: true}, turn{content: fiveDays})
+	c, err := s.provider(t, llm.AnthropicOptions{}).Complete(t.Context(), request(leave))
+	if err != nil || c.InputTokens < 100+200 || c.InputTokens > 100+600 || c.OutputTokens != 20 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	s = newScriptedAnthropic(t, turn{hang: true})
+	c, err = s.provider(t, llm.AnthropicOptions{Timeout: 100 * time.Millisecond}).Complete(t.Context(), request(leave))
+	if err == nil || c.InputTokens < 200 || c.InputTokens > 600 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	s = newScriptedAnthropic(t, turn{status: http.StatusUnauthorized})
+	if c, err = s.provider(t, llm.AnthropicOptions{}).Complete(t.Context(), request(leave)); err == nil || c.InputTokens != 0 {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
 // A server's word on how long to wait goes before our own pause, which is a
 // millisecond here.
 func TestRetryAfterIsKept(t *testing.T) {

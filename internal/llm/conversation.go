@@ -7,6 +7,7 @@ package llm
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"strings"
 	"text/template"
@@ -79,33 +80,38 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *voice) (C
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	out := Completion{Model: d.model}
+	var err error
 	switch {
 	case r.Task.Judges():
-		return out, d.converse(ctx, r, "judge", nil, &out, func(content string) (ok bool) {
+		err = d.converse(ctx, r, "judge", nil, &out, func(content string) (ok bool) {
 			out.Scores, ok = parseScores(content, len(r.Passages), r.Task == wire.TaskFilter)
 			return ok
 		})
+		return out, err
 	case r.Task == wire.TaskFeedback:
-		return out, d.converse(ctx, r, "feedback", nil, &out, func(content string) (ok bool) {
+		err = d.converse(ctx, r, "feedback", nil, &out, func(content string) (ok bool) {
 			out.Feedback, ok = parseFeedback(content)
 			return ok
 		})
+		return out, err
 	case r.Task == wire.TaskBackground:
-		return out, d.converse(ctx, r, "background", nil, &out, func(content string) (ok bool) {
+		err = d.converse(ctx, r, "background", v, &out, func(content string) (ok bool) {
 			out.Text, ok = parseBackground(content)
 			return ok
 		})
+		return out, err
 	case r.Task == wire.TaskRewrite:
-		return out, d.converse(ctx, r, "rewrite", nil, &out, func(content string) (ok bool) {
+		err = d.converse(ctx, r, "rewrite", nil, &out, func(content string) (ok bool) {
 			out.Text, ok = parseRewrite(content)
 			return ok
 		})
+		return out, err
 	}
 	name := "answer"
 	if r.Prompt != "" && len(r.Choices) == 0 { // a choice needs no explaining
 		name = r.Prompt
 	}
-	err := d.converse(ctx, r, name, v, &out, func(content string) bool { return readAnswer(content, r, &out) })
+	err = d.converse(ctx, r, name, v, &out, func(content string) bool { return readAnswer(content, r, &out) })
 	return out, err
 }
 
@@ -151,22 +157,35 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 }
 
 // once makes one call, again while an error may pass, and adds its tokens to
-// out.
+// out: of a call that broke off or took too long those that went out and came,
+// for it may have to be paid.
 func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *Completion) (spoken, error) {
 	most := 0
 	for _, m := range messages {
 		most += mostTokens(m.content)
 	}
-	if err := reserve(ctx, most, d.maxTokens); err != nil {
-		return spoken{}, err
-	}
+	reserved := false
 	said, err := d.retry.WithContext(ctx).Get(func() (spoken, error) {
+		if !reserved {
+			if err := reserve(ctx, most, d.maxTokens); err != nil {
+				return spoken{}, err
+			}
+			reserved = true
+		}
 		var piece func(string)
 		if v != nil {
 			v.begin()
 			piece = v.hear
 		}
-		return d.speaker.speak(ctx, messages, piece)
+		said, err := d.speaker.speak(ctx, messages, piece)
+		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
+			out.InputTokens += countMessages(messages)
+			if v != nil {
+				out.OutputTokens += text.CountTokens(v.raw.String())
+			}
+			reserved = false // what was, is used
+		}
+		return said, err
 	})
 	if err != nil {
 		if ctx.Err() != nil { // between two tries, too

@@ -53,6 +53,7 @@ func redacted(u *url.URL) string {
 type passing struct {
 	*schema.RemoteError
 	after time.Duration // that the server asked to wait; 0: it said nothing
+	begun bool          // the reply had begun
 }
 
 func (e *passing) Unwrap() error { return e.RemoteError }
@@ -69,7 +70,7 @@ func (e endpoint) unreachable(why error) error {
 
 // broken is a reply that ended early or makes no sense.
 func (e endpoint) broken(format string, args ...any) error {
-	return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: e.address + " " + fmt.Sprintf(format, args...)}}
+	return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: e.address + " " + fmt.Sprintf(format, args...)}, begun: true}
 }
 
 // refused says what an HTTP status means and what to do about it.
@@ -89,11 +90,11 @@ func (e endpoint) refused(status int, header http.Header, said string) error {
 		if after > 0 {
 			wait = " " + after.Round(time.Second).String()
 		}
-		return &passing{&schema.RemoteError{Code: schema.CodeOverloaded, Message: fmt.Sprintf(
-			"%s takes no more requests now (HTTP 429): wait%s, or raise the limit of the account", e.address, wait)}, after}
+		return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeOverloaded, Message: fmt.Sprintf(
+			"%s takes no more requests now (HTTP 429): wait%s, or raise the limit of the account", e.address, wait)}, after: after}
 	case status >= 500:
-		return &passing{&schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
-			"%s failed (HTTP %d): try again later %s", e.address, status, said)}, retryAfter(header)}
+		return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
+			"%s failed (HTTP %d): try again later %s", e.address, status, said)}, after: retryAfter(header)}
 	}
 	return mend("%s refused the request (HTTP %d): check that %s %q fits it: %s", e.address, status, e.modelSetting, e.model, said)
 }

@@ -18,18 +18,21 @@ import (
 type voice struct {
 	say    func(wire.LLMDelta)
 	reader memberReader
-	said   bool // something
-	again  bool // it is void
+	raw    strings.Builder // of the reply
+	said   bool            // something
+	again  bool            // it is void
 }
 
 // begin tells that a reply begins.
 func (v *voice) begin() {
 	v.reader = memberReader{name: "answer"}
+	v.raw.Reset()
 	v.again = v.said
 }
 
 // hear takes the next piece of a reply.
 func (v *voice) hear(piece string) {
+	v.raw.WriteString(piece)
 	said := text.Clean(v.reader.read(piece))
 	if !v.said || v.again {
 		said = strings.TrimLeft(said, " \t\r\n")
