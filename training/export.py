@@ -19,6 +19,7 @@ import segmenter_export
 import wordpiece
 
 MAX_TOKENS = 512
+OPSET = segmenter_export.OPSET
 NAME = "sluice-default"
 SPACE = "sluice-static-256-v1"
 
@@ -56,7 +57,7 @@ def write_graphs(folder, table, power, head):
             "attention_mask": {0: "batch", 1: "tokens"},
             "embedding": {0: "batch"},
         },
-        opset_version=segmenter_export.OPSET,
+        opset_version=OPSET,
     )
     segmenter_export.write_graph(folder / "segmenter.onnx", head, table.shape[1])
 
