@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -119,6 +120,10 @@ func supporting(sentence, question string, proofs map[int]evidence, claimed []in
 	return out
 }
 
+// widest is how many bytes a quote is widened by on either side: a sentence has no
+// end where there is no stop.
+const widest = 400
+
 // evidenceOf widens a quote to the sentences that it stands in, so that what was
 // cut off it ("it is not true that") counts.
 func evidenceOf(c schema.Candidate, quote wire.Quote) evidence {
@@ -127,6 +132,10 @@ func evidenceOf(c schema.Candidate, quote wire.Quote) evidence {
 		if r.Start < quote.End && quote.Start < r.End {
 			start, end = min(start, r.Start), max(end, r.End)
 		}
+	}
+	for start = max(start, quote.Start-widest); start < quote.Start && !utf8.RuneStart(c.Text[start]); start++ {
+	}
+	for end = min(end, quote.End+widest); end > quote.End && end < len(c.Text) && !utf8.RuneStart(c.Text[end]); end-- {
 	}
 	return evidence{quote: c.Text[start:end], context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n")}
 }

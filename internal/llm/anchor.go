@@ -22,7 +22,7 @@ const minOverlap = 0.6
 // anchor finds quote, preferably in passage number claimed.
 func anchor(passages []wire.LLMPassage, claimed int, quote string) (wire.Quote, bool) {
 	quote = strings.TrimSpace(quote)
-	if quote == "" {
+	if !strings.ContainsFunc(quote, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
 		return wire.Quote{}, false
 	}
 	order := searchOrder(len(passages), claimed)

@@ -77,6 +77,9 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 			claimed = append(claimed, c.Sentence)
 		}
 	}
+	if safe := strings.TrimSpace(harmless(body, citedBy(out.Quotes, r.Passages))); safe != body {
+		body, out.Text, marks = safe, safe, nil // which no longer say where they stood
+	}
 	out.Sentences = claims(body, out.Quotes, claimed, marks, len(r.Choices) > 0)
 	return true
 }
@@ -155,11 +158,7 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	if c.Choice >= 1 && c.Choice <= len(r.Choices) {
 		reply.Choice = c.Choice
 	}
-	cited := make([]string, 0, len(reply.Quotes))
-	for _, q := range reply.Quotes {
-		cited = append(cited, r.Passages[q.Passage].Text)
-	}
-	reply.Text = strings.TrimSpace(harmless(reply.Text, cited))
+	reply.Text = strings.TrimSpace(harmless(reply.Text, citedBy(reply.Quotes, r.Passages)))
 	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
 	if !reply.Supported {
 		reply.Text, reply.Quotes = schema.NoAnswer, nil
@@ -168,6 +167,15 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	if reply.Text == c.Text {
 		reply.Sentences = provedSentences(c, reply)
 	}
+}
+
+// citedBy are the texts of the passages that are quoted.
+func citedBy(quotes []wire.Quote, passages []wire.LLMPassage) []string {
+	out := make([]string, 0, len(quotes))
+	for _, q := range quotes {
+		out = append(out, passages[q.Passage].Text)
+	}
+	return out
 }
 
 // provedSentences are a completion's sentences if they tile its text, with the

@@ -104,8 +104,9 @@ func newMark(r wire.LLMRequest) string {
 }
 
 var (
-	images = regexp.MustCompile(`!\[([^\]\n]*)\](?:\([^)\n]*\)?|\[[^\]\n]*\])`)
+	images = regexp.MustCompile(`!\[[^\]\n]*\](?:\([^)\n]*\)?|\[[^\]\n]*\])`)
 	links  = regexp.MustCompile(`\[([^\]\n]*)\]\(\s*<?([^)\s>]*)[^)\n]*\)`)
+	named  = regexp.MustCompile(`\[([^\]\n]+)\]\[[^\]\n]*\]`)
 	// references are the definitions to which links by name go.
 	references = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\]:[ \t]*\S+.*$`)
 	// loading is markup that fetches or runs something.
@@ -114,22 +115,23 @@ var (
 		`<[a-z][^>]*\s(?:on[a-z]+|src|href|style|srcset|action|background)\s*=[^>]*(?:>|$)|<!--.*?(?:-->|$)`)
 	// addresses are links as they stand, with a scheme or without; letters of
 	// other scripts may stand in them.
-	addresses = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.\-]{1,20}://|www\.|javascript:|data:[a-z]+/|mailto:|//[a-z0-9.\-]+\.[a-z]{2,}/)[^\s<>"'` + "`" + `\])}]*|` +
-		`\b[a-z0-9](?:[a-z0-9\-]*\.)+[a-z]{2,12}/[^\s<>"'` + "`" + `\])}]*`)
+	addresses = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.\-]{1,20}://|www\.|javascript:|data:[a-z]+/|mailto:)[^\s<>"'` + "`" + `\])}]*|` +
+		`(?://|\b)[a-z0-9](?:[a-z0-9\-]*\.)+[a-z]{2,12}/[^\s<>"'` + "`" + `\])}]*`)
 )
 
 // LinkRemoved stands in an answer where an address stood that the cited passages
 // do not have.
 const LinkRemoved = "[link removed]"
 
-// harmless is an answer's text as it may be shown: nothing hidden, images as their
-// words, links as words and address, and of addresses only those that stand in the
+// harmless is an answer's text as it may be shown: nothing hidden, no images, links
+// as words and address, and of addresses only those that stand in the
 // cited passages just so.
 func harmless(s string, cited []string) string {
 	s = visible(s)
 	s = loading.ReplaceAllString(s, "")
 	s = references.ReplaceAllString(s, "")
-	s = images.ReplaceAllString(s, "$1")
+	s = images.ReplaceAllString(s, "")
+	s = named.ReplaceAllString(s, "$1")
 	s = links.ReplaceAllStringFunc(s, func(link string) string {
 		m := links.FindStringSubmatch(link)
 		switch {

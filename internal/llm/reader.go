@@ -42,6 +42,15 @@ const (
 	rankLogit = 1.0
 	// nearLogit is how far below the best a further span may be.
 	nearLogit = 1.5
+	// madeUp is what a name, and a number, of the question takes off a passage that
+	// does not have it, its title and heading counted: whatever it says, it says it
+	// of something else.
+	madeUp = 1.0
+	// offQuestion is what the sentences of a span lose when they have none of the
+	// question's content, and in part for what they lack of it.
+	offQuestion = 1.0
+	// allowed is how much of that a passage may lose and answer still.
+	allowed = 0.5
 	// readTokens are what a piece of a passage has at most, in tokens of
 	// internal/text: with its title it stays under the 384 that the model reads.
 	readTokens = 280
@@ -83,7 +92,7 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = "reader/" + model
-	spans := choose(r.Passages, stretches, scores, answerable(info))
+	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info))
 	bodies := make([]string, len(spans))
 	for i, s := range spans {
 		out.Quotes = append(out.Quotes, s.quote)
@@ -146,7 +155,7 @@ func inputs(question string, stretches []stretch, out *Completion) []string {
 // choose returns the best spans, best first: none when the model says of no
 // passage that it has the answer, or scores it as no number. Each is quoted with
 // the sentences that it lies in.
-func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
+func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
 	var all []span
 	for i, s := range stretches {
 		x := scores[i]
@@ -164,10 +173,14 @@ func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairS
 			continue
 		}
 		whole := sentencesAround(passages[s.passage].Text, answer)
+		loss := aside(question, s, whole.Of(passages[s.passage].Text))
+		if has-loss < least-allowed {
+			continue
+		}
 		all = append(all, span{
 			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End,
 				Answer: wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}},
-			value: has + spanWeight*float64(x.Answer.Score) + rankLogit/float64(1+s.passage),
+			value: has - loss + spanWeight*float64(x.Answer.Score) + rankLogit/float64(1+s.passage),
 		})
 	}
 	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(b.value, a.value) })
@@ -176,6 +189,19 @@ func choose(passages []wire.LLMPassage, stretches []stretch, scores []wire.PairS
 		n++
 	}
 	return all[:n]
+}
+
+// aside is how far what a stretch and the sentences quoted of it speak of is not
+// what the question does.
+func aside(question string, s stretch, quoted string) float64 {
+	in := text.Supported(question, "", s.input, "")
+	loss := offQuestion * (1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole)
+	for _, lacks := range []bool{in.Name, in.Number} {
+		if lacks {
+			loss += madeUp
+		}
+	}
+	return loss
 }
 
 // probability is that of a logit.

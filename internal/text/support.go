@@ -45,7 +45,7 @@ func Supported(sentence, question, quote, context string) Support {
 	said, has := read(sentence), read(quote)
 	asked, around := read(question), read(context)
 	out := Support{Added: 1, Whole: 1}
-	var added, addedIn, whole, wholeIn float64
+	var added, addedIn, quoted, whole, wholeIn float64
 	cased := said.cased()
 	for i, w := range said.content {
 		given := asked.holds(w) != nil
@@ -63,6 +63,9 @@ func Supported(sentence, question, quote, context string) Support {
 			if !given {
 				addedIn++
 			}
+			if !given && in {
+				quoted++
+			}
 		}
 		whole += weight
 		switch {
@@ -79,7 +82,7 @@ func Supported(sentence, question, quote, context string) Support {
 		}
 	}
 	if added > 0 {
-		out.Added = addedIn / added
+		out.Added = min(addedIn, 2*quoted) / added // what is above the quote proves nothing alone
 	}
 	if whole > 0 {
 		out.Whole = wholeIn / whole
