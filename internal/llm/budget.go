@@ -7,7 +7,6 @@ package llm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -134,7 +133,7 @@ func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Durati
 			return again, err
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < again {
-			return 0, fmt.Errorf("%w (waited for up to %s)", err, g.patience)
+			return 0, err // it would wait for nothing
 		}
 		select {
 		case <-ctx.Done():

@@ -153,10 +153,12 @@ func (a account) hold() (again time.Duration, err error) {
 		return again, err
 	}
 	if n := a.perMinute; n != nil && a.began >= *n {
-		err = limitReached(schema.CodeOverloaded, "the tenant's limit of %d language model calls a minute is reached: try again in a while", *n)
-		if *n > 0 && a.first != nil {
-			again = max(a.first.Add(time.Minute).Sub(a.at), time.Millisecond)
+		if *n == 0 || a.first == nil {
+			return 0, limitReached(schema.CodeOverloaded, "the tenant's limit is %d language model calls a minute", *n)
 		}
+		again = max(a.first.Add(time.Minute).Sub(a.at), time.Millisecond)
+		err = limitReached(schema.CodeOverloaded, "the tenant's limit of %d language model calls a minute is reached: there is room again in %s", *n,
+			again.Round(time.Second))
 		return again, err
 	}
 	return 0, nil
