@@ -1,10 +1,10 @@
-// Does what a person does with the back office, in a browser, against a running server. Usage: node back-office.mjs FOLDER
+// Does what a person does with the back office, in a browser, against a running server.
+// Usage: node back-office.mjs FOLDER QUESTION
 
 import assert from "node:assert/strict";
-import { browse, key, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
+import { barriers, browse, key, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
 
-const folder = process.argv[2];
-const question = process.argv[3];
+const [folder, question] = process.argv.slice(2);
 const name = `browser-${Date.now()}`;
 const browser = await browse();
 const step = (text) => console.log(`- ${text}`);
@@ -28,14 +28,27 @@ try {
   await newCollection(page, name);
   const told = await uploadFolder(page, folder);
   console.log(`  ${told}`);
-  await page.locator("table.documents tbody tr").first().waitFor();
-  const ready = await page.locator("table.documents .badge.ready").count();
-  assert.ok(ready > 0, "no document is ready");
+  const ready = Number.parseInt(told, 10);
+  const lastReady = page.locator("table.documents .badge.ready").nth(ready - 1);
+  await lastReady.waitFor();
 
   step("a reload shows the server's state");
   await page.reload();
-  await page.getByText(told ?? "").waitFor();
-  assert.equal(await page.locator("table.documents .badge.ready").count(), ready);
+  await page.getByText(told).waitFor();
+  await lastReady.waitFor();
+
+  step("a broken file says what is wrong with it, and is tried again");
+  const chooser = page.waitForEvent("filechooser");
+  await page.getByRole("button", { name: "Files…" }).click();
+  await (await chooser).setFiles({ name: "broken.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7\nno") });
+  await page.locator(".uploads .badge.failed").waitFor({ timeout: 120_000 });
+  await page.locator("table.documents").getByText("The PDF is damaged").waitFor();
+  await page.locator("table.documents").getByRole("link", { name: "broken.pdf" }).click();
+  await page.getByRole("button", { name: "Retry" }).click();
+  await page.locator("summary").click();
+  await page.getByText(/attempt 2/).waitFor();
+  await page.locator(".facts .badge.failed").waitFor({ timeout: 120_000 });
+  await page.goto(`${url}/collections/${name}`);
 
   step("documents are found by state and by prefix");
   await page.getByRole("button", { name: /State/ }).click();
@@ -60,6 +73,7 @@ try {
   await page.locator(".stage-detail table tbody tr").first().waitFor();
   await source.getByRole("link").click();
   await page.locator("article mark").first().waitFor();
+  const cited = page.url().slice(url.length);
   const marked = (await page.locator("article mark").allTextContents()).join("");
   assert.equal(marked, quote, "what is marked is not what was quoted");
 
@@ -85,7 +99,7 @@ try {
 
   step("selected documents are deleted, by keyboard");
   await page.goto(`${url}/collections/${name}`);
-  const box = page.locator("table.documents tbody input[type=checkbox]").first();
+  const box = page.locator("table.documents tbody input[type=checkbox]").last();
   await box.focus();
   await page.keyboard.press("Space");
   await page.getByText("1 document selected").waitFor();
@@ -106,6 +120,40 @@ try {
     const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
     assert.ok(over <= 0, `${path} is ${over} px too wide`);
   }
+
+  step("no page keeps people out, light or dark");
+  await page.setViewportSize({ width: 1280, height: 900 });
+  const found = [];
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme });
+    for (const path of ["/collections", `/collections/${name}`, cited, `/search?collection=${name}`, "/jobs", job.slice(url.length)]) {
+      await page.goto(url + path);
+      await page.locator("h1").waitFor();
+      await page.waitForLoadState("networkidle");
+      for (const band of (await page.locator(".funnel .stage").all()).slice(0, 1)) await band.click();
+      found.push(...(await barriers(page)));
+    }
+  }
+  assert.deepEqual(found, []);
+
+  step("what a key may not do is not shown");
+  const made = await fetch(`${url}/v1/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "reader", scopes: ["query"] }),
+  }).then((r) => r.json());
+  const other = await browser.newContext();
+  const reader = (await open(other)).page;
+  await signIn(reader, made.api_key);
+  assert.equal(await reader.getByRole("button", { name: "New collection" }).count(), 0);
+  await reader.goto(`${url}/collections/${name}`);
+  await reader.locator("table.documents").waitFor();
+  assert.equal(await reader.locator(".drop, input[type=checkbox], .action.danger").count(), 0);
+
+  step("a revoked key's session ends");
+  await fetch(`${url}/v1/keys/${made.id}`, { method: "DELETE", headers: { Authorization: `Bearer ${key}` } });
+  await reader.goto(`${url}/jobs`);
+  await reader.getByLabel("API key").waitFor();
 
   step("signing out ends it");
   await page.getByRole("button", { name: "Sign out" }).click();

@@ -1,6 +1,7 @@
 // A browser at the back office of a running server: what every script here begins with.
 
 import { existsSync } from "node:fs";
+import axe from "axe-core";
 import { chromium } from "playwright-core";
 
 const { SLUICE_URL: url, SLUICE_API_KEY: key } = process.env;
@@ -32,9 +33,9 @@ export async function open(context) {
   return { page, wrong };
 }
 
-export async function signIn(page) {
+export async function signIn(page, as = key) {
   await page.goto(url);
-  await page.getByLabel("API key").fill(key);
+  await page.getByLabel("API key").fill(as);
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("heading", { name: "Collections", level: 1 }).waitFor();
 }
@@ -55,4 +56,13 @@ export async function uploadFolder(page, folder) {
   const done = page.getByText(/^(\d+) of \1 uploads done/);
   await done.waitFor({ timeout: 180_000 });
   return done.textContent();
+}
+
+/** What axe finds on a page that keeps people from using it, one line each. */
+export async function barriers(page) {
+  await page.evaluate(axe.source);
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return found.violations
+    .filter((v) => v.impact === "serious" || v.impact === "critical")
+    .map((v) => `${new URL(found.url).pathname}: ${v.id}: ${v.help}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
 }

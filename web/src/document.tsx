@@ -93,7 +93,7 @@ function Facts({ document: d }: { document: DocDetail }) {
           {plural(d.versions.length, "version")}
           {metadata.length > 0 && ", metadata"}
         </summary>
-        <ul className="plain">
+        <ul className="versions">
           {d.versions.map((v) => (
             <li key={v.id}>
               Version {v.number} <StateBadge state={v.state} /> {bytesOf(v.bytes)}, {when(v.created_at)}, attempt{" "}

@@ -98,6 +98,7 @@ function Stage({
 
 function List({ title, of, items }: { title: string; of: number; items?: Judged[] }) {
   if (!items?.length) return null;
+  const reasons = items.some((j) => j.why);
   return (
     <>
       <h4>
@@ -111,7 +112,7 @@ function List({ title, of, items }: { title: string; of: number; items?: Judged[
               <th>What</th>
               <th className="number">Score</th>
               <th>Scores</th>
-              <th>Why</th>
+              {reasons && <th>Why</th>}
             </tr>
           </thead>
           <tbody>
@@ -129,7 +130,7 @@ function List({ title, of, items }: { title: string; of: number; items?: Judged[
                     .map(([k, v]) => `${k} ${score(v)}`)
                     .join(", ")}
                 </td>
-                <td data-label="Why">{j.why}</td>
+                {reasons && <td data-label="Why">{j.why}</td>}
               </tr>
             ))}
           </tbody>

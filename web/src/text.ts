@@ -33,6 +33,7 @@ export function bytesOf(n: number | undefined): string {
 }
 
 export function millis(ms: number): string {
+  if (ms < 0.05) return "0 ms";
   if (ms < 10) return `${ms.toFixed(1)} ms`;
   return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
 }

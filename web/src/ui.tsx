@@ -118,7 +118,7 @@ export function Choice({
 }) {
   return (
     <Select className="field" value={value} onChange={(key) => onChange(String(key ?? ""))}>
-      <Label>{label}</Label>
+      <Label className="label">{label}</Label>
       <Button className="action select">
         <SelectValue>{({ selectedText }) => selectedText || "Choose…"}</SelectValue>
         <span aria-hidden="true">▾</span>
