@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -136,7 +137,13 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 		if a.Usage.Provider != "extractive" || a.Usage.InputTokens == 0 || a.Usage.OutputTokens == 0 {
 			t.Errorf("%s: usage is %+v", question, a.Usage)
 		}
-		if last := a.Trace[len(a.Trace)-1]; last.Stage != "generate" || last.Out != len(a.Citations) || a.Trace[0].Kept[0].Document != want[0] {
+		if n := len(a.Sentences); n == 0 || a.Sentences[0].Start != 0 || a.Sentences[n-1].End != len(a.Answer) || !a.Sentences[0].Supported || a.Sentences[0].Citations[0] != 0 {
+			t.Errorf("%s: the sentences are %+v", question, a.Sentences)
+		}
+		if support := a.Trace[len(a.Trace)-1]; support.Stage != answer.StageSupport || support.Out != len(a.Sentences) {
+			t.Errorf("%s: the last stage is %+v", question, support)
+		}
+		if last := a.Trace[len(a.Trace)-2]; last.Stage != "generate" || last.Out != len(a.Citations) || a.Trace[0].Kept[0].Document != want[0] {
 			t.Errorf("%s: trace is %+v", question, a.Trace)
 		}
 	}
