@@ -26,10 +26,18 @@ func (s *server) routeUsage() {
 			u, err := s.Tenants.LLMUsage(ctx, p.Tenant)
 			return replyTo(u, err)
 		})
-	route(s, huma.Operation{OperationID: "get-tenant-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/usage", Summary: "Show a tenant's use of language models", Tags: tags},
-		schema.ScopeOperator, func(ctx context.Context, _ schema.Principal, in *struct {
+	route(s, huma.Operation{OperationID: "get-tenant-usage", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/usage", Summary: "Show a tenant's use of language models", Tags: tags,
+		Description: "Needs the `admin` scope for the key's own tenant, and `operator` for another."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 		}) (*reply[schema.LLMUsage], error) {
+			switch {
+			case p.Has(schema.ScopeOperator), in.Tenant == p.Tenant && p.Has(schema.ScopeAdmin):
+			case in.Tenant == p.Tenant:
+				return nil, fmt.Errorf("a tenant's usage is shown with the admin scope: %w", schema.ErrForbidden)
+			default:
+				return nil, schema.ErrNotFound
+			}
 			u, err := s.Tenants.LLMUsage(ctx, in.Tenant)
 			return replyTo(u, err)
 		})
