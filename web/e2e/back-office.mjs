@@ -97,6 +97,27 @@ try {
   await page.locator(".funnel .stage").first().waitFor();
   assert.ok((await page.locator(".sources li").count()) > 0);
 
+  step("two plans are searched by side by side");
+  await page.getByRole("button", { name: /Beside it/ }).click();
+  await page.getByRole("option", { name: /^bm25/ }).click();
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.locator(".beside .funnel").nth(1).waitFor();
+  await page.getByText(/by the plan bm25/).waitFor();
+
+  step("a key is made, and revoked");
+  await page.goto(`${url}/keys`);
+  await page.getByRole("button", { name: "New key" }).click();
+  await page.getByRole("dialog").getByLabel("Name").fill(name);
+  await page.getByRole("button", { name: "Make it" }).click();
+  assert.match((await page.locator(".made").textContent()) ?? "", /^slu_/);
+  await page.getByRole("button", { name: "Done" }).click();
+  const row = page.getByRole("row").filter({ hasText: name });
+  await row.getByRole("button", { name: "Revoke" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await row.getByText(/revoked/).waitFor();
+  await page.goto(`${url}/usage`);
+  await page.getByRole("heading", { name: "Today" }).waitFor();
+
   step("selected documents are deleted, by keyboard");
   await page.goto(`${url}/collections/${name}`);
   const box = page.locator("table.documents tbody input[type=checkbox]").last();
@@ -113,7 +134,7 @@ try {
 
   step("nothing is wider than a small screen");
   await page.setViewportSize({ width: 360, height: 740 });
-  for (const path of ["/collections", `/collections/${name}`, "/ask", "/search", "/jobs", job.slice(url.length)]) {
+  for (const path of ["/collections", `/collections/${name}`, "/ask", "/search", "/jobs", "/usage", "/keys", job.slice(url.length)]) {
     await page.goto(url + path);
     await page.locator("h1").waitFor();
     await page.waitForLoadState("networkidle");
@@ -126,7 +147,7 @@ try {
   const found = [];
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
-    for (const path of ["/collections", `/collections/${name}`, cited, `/search?collection=${name}`, "/jobs", job.slice(url.length)]) {
+    for (const path of ["/collections", `/collections/${name}`, cited, `/search?collection=${name}`, "/jobs", "/usage", "/keys", job.slice(url.length)]) {
       await page.goto(url + path);
       await page.locator("h1").waitFor();
       await page.waitForLoadState("networkidle");

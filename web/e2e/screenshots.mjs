@@ -65,6 +65,12 @@ try {
   await page.goto(`${url}/jobs`);
   await page.locator("table.documents").waitFor();
   await shoot("jobs");
+  await page.goto(`${url}/usage`);
+  await page.getByRole("heading", { name: "Today" }).waitFor();
+  await shoot("usage");
+  await page.goto(`${url}/keys`);
+  await page.locator("table.documents").waitFor();
+  await shoot("keys");
   for (const w of wrong) console.error(w);
   console.log(`${shots.length} pictures in ${out}`);
 } finally {

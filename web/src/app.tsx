@@ -1,6 +1,7 @@
 import type { ReactNode } from "react";
 import { I18nProvider } from "react-aria-components";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
+import { KeysPage, UsagePage } from "./access";
 import { AskPage } from "./ask";
 import { CollectionsPage } from "./collections";
 import { DocumentPage } from "./document";
@@ -8,6 +9,7 @@ import { DocumentsPage } from "./documents";
 import { JobPage, JobsPage } from "./jobs";
 import { SearchPage } from "./search";
 import { SignedIn, useSession } from "./session";
+import type { Scope } from "./types";
 import { Action, Empty, PageHead } from "./ui";
 
 export function App() {
@@ -30,6 +32,8 @@ export function App() {
             <Route path="/documents/:document">{(p) => <DocumentPage key={p.document} id={p.document} />}</Route>
             <Route path="/ask">{queries(<AskPage />)}</Route>
             <Route path="/search">{queries(<SearchPage />)}</Route>
+            <Route path="/keys">{admins(<KeysPage />)}</Route>
+            <Route path="/usage">{admins(<UsagePage />)}</Route>
             <Route path="/jobs">{queries(<JobsPage />)}</Route>
             <Route path="/jobs/:job">{(p) => queries(<JobPage key={p.job} id={p.job} />)}</Route>
             <Route>
@@ -45,12 +49,13 @@ export function App() {
   );
 }
 
-const queries = (page: ReactNode) => <Queries>{page}</Queries>;
+const queries = (page: ReactNode) => <Only scope="query">{page}</Only>;
+const admins = (page: ReactNode) => <Only scope="admin">{page}</Only>;
 
-/** What only keys that may query are shown. */
-function Queries({ children }: { children: ReactNode }) {
-  if (useSession().may("query")) return children;
-  return <Empty>This key may not ask questions.</Empty>;
+/** What only keys with a scope are shown. */
+function Only({ scope, children }: { scope: Scope; children: ReactNode }) {
+  if (useSession().may(scope)) return children;
+  return <Empty>This needs a key with the {scope} scope.</Empty>;
 }
 
 function TopBar() {
@@ -75,6 +80,8 @@ function TopBar() {
           {session.may("query") && item("/ask", "Ask")}
           {session.may("query") && item("/search", "Search")}
           {session.may("query") && item("/jobs", "Jobs")}
+          {session.may("admin") && item("/usage", "Usage")}
+          {session.may("admin") && item("/keys", "Keys")}
         </ul>
       </nav>
       <div className="who">

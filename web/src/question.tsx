@@ -16,6 +16,14 @@ export interface Asked {
 
 const noPlan = "default";
 
+export function usePlans() {
+  return useQuery({
+    queryKey: ["plans"],
+    queryFn: async ({ signal }) => (await get<Page<Plan>>("/v1/plans", signal)).items,
+    staleTime: 300_000,
+  });
+}
+
 export function QuestionForm({
   label,
   busy,
@@ -33,11 +41,7 @@ export function QuestionForm({
     queryKey: ["collections", "all"],
     queryFn: ({ signal }) => all<Collection>("/v1/collections", 2000, signal),
   });
-  const plans = useQuery({
-    queryKey: ["plans"],
-    queryFn: async ({ signal }) => (await get<Page<Plan>>("/v1/plans", signal)).items,
-    staleTime: 300_000,
-  });
+  const plans = usePlans();
   const put = (name: string, value: string) =>
     setParams(
       (old) => {

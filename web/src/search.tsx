@@ -1,39 +1,79 @@
 import { useEffect, useRef, useState } from "react";
-import { Link } from "wouter";
+import { Link, useSearchParams } from "wouter";
 import { call } from "./api";
 import { Funnel } from "./funnel";
-import { type Asked, QuestionForm } from "./question";
+import { type Asked, QuestionForm, usePlans } from "./question";
 import { millis, plural, score, spanPath } from "./text";
 import type { Candidate, SearchResult } from "./types";
-import { Empty, ErrorBox, Loading, PageHead } from "./ui";
+import { Choice, Empty, ErrorBox, Loading, PageHead } from "./ui";
+
+const none = "none";
+
+/** What became of a search by one plan. */
+interface Run {
+  plan: string;
+  found?: SearchResult;
+  error?: Error;
+}
 
 export function SearchPage() {
-  const [found, setFound] = useState<SearchResult | null>(null);
-  const [error, setError] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
+  const [params, setParams] = useSearchParams();
+  const [runs, setRuns] = useState<Run[]>([]);
   const leave = useRef<AbortController>(null);
   useEffect(() => () => leave.current?.abort(), []);
+  const plans = usePlans();
+  const beside = params.get("beside") ?? none;
+  const busy = runs.some((r) => !r.found && !r.error);
 
   const search = async (q: Asked) => {
+    leave.current?.abort();
     const controller = new AbortController();
     leave.current = controller;
-    setBusy(true);
-    setError(null);
-    setFound(null);
-    try {
-      setFound(await call<SearchResult>("POST", "/v1/search", { ...q, explain: true }, controller.signal));
-    } catch (e) {
-      if (!controller.signal.aborted) setError(e as Error);
-    }
-    if (!controller.signal.aborted) setBusy(false);
+    const asked = beside === none ? [q] : [q, { ...q, plan: beside }];
+    setRuns(asked.map((a) => ({ plan: a.plan ?? "" })));
+    const tell = (n: number, what: Partial<Run>) => {
+      if (!controller.signal.aborted) setRuns((old) => old.map((r, i) => (i === n ? { ...r, ...what } : r)));
+    };
+    await Promise.all(
+      asked.map((a, n) =>
+        call<SearchResult>("POST", "/v1/search", { ...a, explain: true }, controller.signal)
+          .then((found) => tell(n, { found }))
+          .catch((error: Error) => tell(n, { error })),
+      ),
+    );
   };
   return (
     <>
       <PageHead title="Search" />
-      <QuestionForm label="Search" busy={busy} submit={(q) => void search(q)} />
-      {busy && <Loading />}
-      <ErrorBox error={error} />
-      {found && <Found found={found} />}
+      <QuestionForm label="Search" busy={busy} submit={(q) => void search(q)}>
+        <Choice
+          label="Beside it"
+          value={beside}
+          onChange={(v) =>
+            setParams(
+              (old) => {
+                if (v === none) old.delete("beside");
+                else old.set("beside", v);
+                return old;
+              },
+              { replace: true },
+            )
+          }
+          options={[
+            { id: none, text: "no other plan" },
+            ...(plans.data ?? []).map((p) => ({ id: p.name, text: p.name, detail: p.description })),
+          ]}
+        />
+      </QuestionForm>
+      <div className={runs.length > 1 ? "beside" : "alone"}>
+        {runs.map((r, i) => (
+          <section key={`${i}.${r.plan}`} aria-label={r.found ? `Found by ${r.found.plan}` : "Searching"}>
+            {!r.found && !r.error && <Loading />}
+            <ErrorBox error={r.error} />
+            {r.found && <Found found={r.found} />}
+          </section>
+        ))}
+      </div>
     </>
   );
 }

@@ -246,3 +246,44 @@ export interface DeltaEvent {
   text: string;
   restart?: boolean;
 }
+
+export interface Key {
+  id: string;
+  name: string;
+  prefix: string;
+  scopes: Scope[];
+  groups?: string[];
+  created_at: string;
+  expires_at?: string;
+  revoked_at?: string;
+}
+
+export interface KeyCreated extends Key {
+  api_key: string;
+}
+
+export interface Spent {
+  since: string;
+  resets: string;
+  calls: number;
+  cached: number;
+  input_tokens: number;
+  output_tokens: number;
+  dollars: number;
+}
+
+export interface Usage {
+  limits: {
+    tokens_per_day?: number;
+    tokens_per_month?: number;
+    dollars_per_day?: number;
+    dollars_per_month?: number;
+    calls_per_minute?: number;
+    calls_at_once?: number;
+  };
+  day: Spent;
+  month: Spent;
+  in_progress: number;
+  reserved_tokens: number;
+  reserved_dollars: number;
+}

@@ -1,0 +1,261 @@
+// Whose keys there are, and what language models cost: for admins.
+
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
+import { Checkbox, CheckboxGroup, Form, Label } from "react-aria-components";
+import { del, get, post, withQuery } from "./api";
+import { Confirm } from "./documents";
+import { useSession } from "./session";
+import { count, when } from "./text";
+import type { Key, KeyCreated, Page, Scope, Spent, Usage } from "./types";
+import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
+
+export function KeysPage() {
+  const list = useInfiniteQuery({
+    queryKey: ["keys"],
+    queryFn: ({ pageParam, signal }) => get<Page<Key>>(withQuery("/v1/keys", { limit: 50, cursor: pageParam }), signal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+  });
+  const keys = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <>
+      <PageHead title="API keys">
+        <Dialogue button="New key" title="New key" look="primary">
+          {(close) => <NewKey close={close} />}
+        </Dialogue>
+      </PageHead>
+      <ErrorBox error={list.error} retry={() => void list.refetch()} />
+      {list.isPending && <Loading />}
+      {list.isSuccess && keys.length === 0 && <Empty>There are no keys.</Empty>}
+      {keys.length > 0 && (
+        <table className="documents">
+          <thead>
+            <tr>
+              <th>Name</th>
+              <th>Begins with</th>
+              <th>May</th>
+              <th>Groups</th>
+              <th>Made</th>
+              <th>Ends</th>
+              <th>
+                <span className="hidden">Revoke</span>
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {keys.map((k) => (
+              <KeyRow key={k.id} apiKey={k} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {list.hasNextPage && (
+        <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
+          More keys
+        </Action>
+      )}
+    </>
+  );
+}
+
+function KeyRow({ apiKey: k }: { apiKey: Key }) {
+  const cache = useQueryClient();
+  const { key_id } = useSession();
+  const end = k.revoked_at ? `revoked ${when(k.revoked_at)}` : k.expires_at ? when(k.expires_at) : "";
+  return (
+    <tr>
+      <td className="wide">
+        {k.name} {k.id === key_id && <span className="badge">this session's</span>}
+      </td>
+      <td data-label="Begins with">
+        <code>{k.prefix}</code>
+      </td>
+      <td data-label="May">{k.scopes.join(", ")}</td>
+      <td data-label="Groups">{k.groups?.join(", ")}</td>
+      <td data-label="Made">{when(k.created_at)}</td>
+      <td data-label="Ends">{end}</td>
+      <td>
+        {!k.revoked_at && (
+          <Dialogue button="Revoke" title={`Revoke ${k.name}?`} look="danger">
+            {(close) => (
+              <Confirm
+                text={
+                  k.id === key_id
+                    ? "It is the key of this session, which ends with it. A revoked key never works again."
+                    : "Programs and sessions that use it stop working within seconds, for good."
+                }
+                action="Revoke"
+                cancel={close}
+                confirm={async () => {
+                  await del(`/v1/keys/${k.id}`);
+                  close();
+                  await cache.invalidateQueries({ queryKey: ["keys"] });
+                }}
+              />
+            )}
+          </Dialogue>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+const scopes: { scope: Scope; may: string }[] = [
+  { scope: "query", may: "search, ask, read documents" },
+  { scope: "ingest", may: "upload, retry, delete, make collections" },
+  { scope: "admin", may: "both, and manage keys and collections" },
+  { scope: "impersonate", may: "ask with the groups of someone else" },
+];
+
+function NewKey({ close }: { close: () => void }) {
+  const cache = useQueryClient();
+  const [name, setName] = useState("");
+  const [chosen, setChosen] = useState<string[]>(["query"]);
+  const [groups, setGroups] = useState("");
+  const [made, setMade] = useState<KeyCreated | null>(null);
+  const [error, setError] = useState<Error | null>(null);
+  const [busy, setBusy] = useState(false);
+
+  const submit = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      const list = groups
+        .split(",")
+        .map((g) => g.trim())
+        .filter(Boolean);
+      setMade(await post<KeyCreated>("/v1/keys", { name, scopes: chosen, groups: list.length > 0 ? list : undefined }));
+      await cache.invalidateQueries({ queryKey: ["keys"] });
+    } catch (e) {
+      setError(e as Error);
+    }
+    setBusy(false);
+  };
+  if (made) {
+    return (
+      <>
+        <p>This is the only time that the key is shown:</p>
+        <p className="made">
+          <code>{made.api_key}</code>
+        </p>
+        <div className="actions">
+          <Action onPress={() => void navigator.clipboard?.writeText(made.api_key)}>Copy</Action>
+          <Action look="primary" onPress={close}>
+            Done
+          </Action>
+        </div>
+      </>
+    );
+  }
+  return (
+    <Form
+      onSubmit={(e) => {
+        e.preventDefault();
+        void submit();
+      }}
+    >
+      <Field label="Name" value={name} onChange={setName} isRequired autoFocus />
+      <CheckboxGroup className="field" value={chosen} onChange={setChosen}>
+        <Label className="label">It may</Label>
+        {scopes.map((s) => (
+          <Checkbox key={s.scope} value={s.scope} className="tick">
+            <span className="box" aria-hidden="true" />
+            {s.scope} <span className="quiet">{s.may}</span>
+          </Checkbox>
+        ))}
+      </CheckboxGroup>
+      <Field label="Groups" hint="Whose labelled documents it sees, divided by commas." value={groups} onChange={setGroups} />
+      <ErrorBox error={error} />
+      <div className="actions">
+        <Action onPress={close}>Cancel</Action>
+        <Action type="submit" look="primary" isPending={busy} isDisabled={chosen.length === 0}>
+          Make it
+        </Action>
+      </div>
+    </Form>
+  );
+}
+
+export function UsagePage() {
+  const usage = useQuery({
+    queryKey: ["usage"],
+    queryFn: ({ signal }) => get<Usage>("/v1/usage", signal),
+    refetchInterval: 10_000,
+  });
+  const u = usage.data;
+  return (
+    <>
+      <PageHead title="Use of language models" />
+      <ErrorBox error={usage.error} retry={() => void usage.refetch()} />
+      {usage.isPending && <Loading />}
+      {u && (
+        <>
+          <div className="cards">
+            <Time title="Today" spent={u.day} tokens={u.limits.tokens_per_day} dollars={u.limits.dollars_per_day} />
+            <Time
+              title="This month"
+              spent={u.month}
+              tokens={u.limits.tokens_per_month}
+              dollars={u.limits.dollars_per_month}
+            />
+          </div>
+          <p className="quiet">
+            {count(u.in_progress)} calls in progress, which may add {count(u.reserved_tokens)} tokens and{" "}
+            {money(u.reserved_dollars)}. {rates(u)}
+          </p>
+        </>
+      )}
+    </>
+  );
+}
+
+function rates(u: Usage): string {
+  const out = [];
+  if (u.limits.calls_per_minute !== undefined) out.push(`at most ${count(u.limits.calls_per_minute)} calls a minute`);
+  if (u.limits.calls_at_once !== undefined) out.push(`at most ${count(u.limits.calls_at_once)} at once`);
+  return out.length > 0 ? `Allowed: ${out.join(", ")}.` : "";
+}
+
+function Time({ title, spent: s, tokens, dollars }: { title: string; spent: Spent; tokens?: number; dollars?: number }) {
+  return (
+    <section className="card" aria-label={title}>
+      <h2>{title}</h2>
+      <Budget name="Tokens" used={s.input_tokens + s.output_tokens} limit={tokens} show={count} />
+      <Budget name="Money" used={s.dollars} limit={dollars} show={money} />
+      <p className="quiet">
+        {count(s.calls)} calls, {count(s.cached)} from the cache; {count(s.input_tokens)} tokens in, {count(s.output_tokens)}{" "}
+        out. Begins anew {when(s.resets)}.
+      </p>
+    </section>
+  );
+}
+
+const money = (n: number) => `$${n.toFixed(n > 0 && n < 1 ? 4 : 2)}`;
+
+/** What is used of a budget, in words and as a bar. */
+function Budget({
+  name,
+  used,
+  limit,
+  show,
+}: {
+  name: string;
+  used: number;
+  limit?: number;
+  show: (n: number) => string;
+}) {
+  const share = limit === undefined ? 0 : limit > 0 ? Math.min(1, used / limit) : 1;
+  return (
+    <div>
+      <p>
+        {name}: {show(used)} {limit === undefined ? <span className="quiet">without a limit</span> : `of ${show(limit)}`}
+      </p>
+      {limit !== undefined && (
+        <div className="bar budget" aria-hidden="true">
+          <span className={share >= 1 ? "share failed" : share > 0.8 ? "share processing" : "share ready"} style={{ width: `${100 * share}%` }} />
+        </div>
+      )}
+    </div>
+  );
+}
