@@ -27,7 +27,6 @@ var supportKinds = []string{"supported", "another sentence of the paragraph", "t
 // supportCase is a sentence, the question it answers, and a quote.
 type supportCase struct {
 	kind                             int
-	odd                              bool // the article's place
 	sentence, question, quote, title string
 }
 

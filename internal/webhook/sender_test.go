@@ -219,7 +219,9 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 
 func TestRedirectsAreNotFollowedAndRepliesAreBounded(t *testing.T) {
 	inner := newReceiver(t, nil, func(int, http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") })
-	r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, q *http.Request) { http.Redirect(w, q, inner.URL, http.StatusTemporaryRedirect) })
+	r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, q *http.Request) {
+		http.Redirect(w, q, inner.URL, http.StatusTemporaryRedirect)
+	})
 	m := &memory{since: time.Now(), delivery: jobDelivery(r.URL, nil)}
 	round(t, New(m, Options{Allow: loopback}))
 	if m.out.State != schema.DeliveryWaiting || m.out.Status != 307 || !strings.Contains(m.out.Problem, "redirects are not followed") {
