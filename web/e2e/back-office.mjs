@@ -171,6 +171,26 @@ try {
   await reader.locator("table.documents").waitFor();
   assert.equal(await reader.locator(".drop, input[type=checkbox], .action.danger").count(), 0);
 
+  step("another tenant sees nothing of it, in the same browser");
+  const tenant = await fetch(`${url}/v1/tenants`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name }),
+  }).then((r) => r.json());
+  const third = await browser.newContext();
+  const stranger = (await open(third)).page;
+  await signIn(stranger);
+  await stranger.getByRole("link", { name }).waitFor();
+  await stranger.getByRole("button", { name: "Sign out" }).click();
+  await signIn(stranger, tenant.api_key);
+  await stranger.getByText("There are no collections yet.").waitFor();
+  for (const path of [cited, job.slice(url.length), `/collections/${name}`]) {
+    await stranger.goto(url + path);
+    await stranger.locator("main").getByRole("alert").waitFor();
+    const shown = (await stranger.locator("main").textContent()) ?? "";
+    assert.ok(!shown.includes("annual leave") && !shown.includes(question), `${path} shows ${shown}`);
+  }
+
   step("a revoked key's session ends");
   await fetch(`${url}/v1/keys/${made.id}`, { method: "DELETE", headers: { Authorization: `Bearer ${key}` } });
   await reader.goto(`${url}/jobs`);

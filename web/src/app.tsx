@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
 import { I18nProvider } from "react-aria-components";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { KeysPage, UsagePage } from "./access";
@@ -20,7 +20,7 @@ export function App() {
           Skip to the content
         </a>
         <TopBar />
-        <main id="content" tabIndex={-1}>
+        <Main>
           <Switch>
             <Route path="/">
               <Redirect to="/collections" replace />
@@ -43,9 +43,31 @@ export function App() {
               </Empty>
             </Route>
           </Switch>
-        </main>
+        </Main>
       </SignedIn>
     </I18nProvider>
+  );
+}
+
+/** The content. Another page begins at its top, and with the focus in it. */
+function Main({ children }: { children: ReactNode }) {
+  const [path] = useLocation();
+  const last = useRef(path);
+  const main = useRef<HTMLElement>(null);
+  // Before the pages' own effects, which may scroll to what they mark.
+  useLayoutEffect(() => {
+    if (last.current !== path) window.scrollTo(0, 0);
+  }, [path]);
+  useEffect(() => {
+    if (last.current !== path && !main.current?.contains(document.activeElement)) {
+      main.current?.focus({ preventScroll: true });
+    }
+    last.current = path;
+  }, [path]);
+  return (
+    <main id="content" tabIndex={-1} ref={main}>
+      {children}
+    </main>
   );
 }
 

@@ -49,6 +49,16 @@ function change(id: number, to: Partial<Item>) {
   set(items.map((i) => (i.id === id ? { ...i, ...to } : i)));
 }
 
+/** The least step of a file's progress that is told: pages are drawn anew by it. */
+const leastStep = 0.02;
+
+function advance(id: number, share: number) {
+  const now = items.find((i) => i.id === id);
+  if (!now || share - now.share < leastStep) return;
+  items = items.map((i) => (i.id === id ? { ...i, share } : i));
+  for (const f of heard) f();
+}
+
 function set(to: Item[]) {
   items = to;
   try {
@@ -118,7 +128,7 @@ async function sendOne(item: Item) {
     const path = withQuery(`/v1/collections/${encodeURIComponent(item.collection)}/content`, {
       external_id: item.name,
     });
-    const sent = await sendFile<Uploaded>(path, file, (share) => change(item.id, { share }));
+    const sent = await sendFile<Uploaded>(path, file, (share) => advance(item.id, share));
     change(item.id, {
       state: sent.state,
       share: 1,
