@@ -108,7 +108,7 @@ func testEvaluation(t *testing.T, s *server) {
 	}
 
 	// What is wrong is told before anything is ingested.
-	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "plans are")
+	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "it has: ")
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
 	put(t, base, "tiny/qrels/test.tsv", "1\tnobody\t1\n")
 	s.sluice(t, "eval", tiny, "--plan", "naive").fails(t, "test.tsv line 1", "nobody")
@@ -189,7 +189,7 @@ func testEvaluationAlone(t *testing.T, p programs) {
 	if got := into[evaluated](t, r); got.Queries != 2 || got.Plans[0].Metrics["hit@1"] != 1 {
 		t.Errorf("the evaluation is %+v", got)
 	}
-	if !strings.Contains(r.err, "starting one") {
+	if !strings.Contains(r.err, "Starting a server") {
 		t.Errorf("it does not say that it started a server: %v", r)
 	}
 }

@@ -437,6 +437,13 @@ func (s *Store) asOwner(ctx context.Context, key uuid.UUID, fn func(ctx context.
 	if !got {
 		return errBusy
 	}
+	// A closed connection gives the lock back only when its server process has
+	// ended: whoever comes next would find the collection busy.
+	defer func() {
+		if !conn.IsClosed() {
+			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // else closing does
+		}
+	}()
 	if err := execute(ctx, conn, `SET ROLE `+pgx.Identifier{owner}.Sanitize()); err != nil {
 		return err
 	}
