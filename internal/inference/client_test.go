@@ -61,34 +61,38 @@ func TestManyLongTextsComeBackInOrder(t *testing.T) {
 }
 
 func TestALongRunIsScoredAsAWhole(t *testing.T) {
-	nc, _ := serving(t, open(t), ServerOptions{})
+	model := open(t)
+	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
 	run := make([]string, 5000)
 	for i := range run {
 		run[i] = fmt.Sprintf("%s Number %d.", topics[(i/3)%len(topics)], i)
 	}
-	runs := [][]string{{"alone"}, run, {}, run[:3]}
+	runs := [][]string{{"alone"}, run, {}, run[:12]}
 	whole, threshold, err := client.Segment(t.Context(), wire.LaneBulk, runs)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(whole) != 4 || len(whole[0]) != 0 || len(whole[1]) != len(run)-1 || len(whole[2]) != 0 || len(whole[3]) != 2 {
+	if len(whole) != 4 || len(whole[0]) != 0 || len(whole[1]) != len(run)-1 || len(whole[2]) != 0 || len(whole[3]) != 11 {
 		t.Fatalf("scores of %d, %d, %d and %d pairs", len(whole[0]), len(whole[1]), len(whole[2]), len(whole[3]))
 	}
 	if threshold <= 0 || threshold >= 1 {
 		t.Errorf("threshold %v", threshold)
 	}
-	near(t, "the short run", whole[3], whole[1][:2])
-	var pairs [][]string
+	// A score depends on so many sentences on either side, and on no others.
+	window := model.manifest.Segmenter.Window
+	near(t, "the short run", whole[3][:12-window], whole[1][:12-window])
+	var pieces [][]string
 	for i := range 1000 {
-		pairs = append(pairs, run[i*4+i%4:i*4+i%4+2])
+		pieces = append(pieces, run[i*4+i%4:i*4+i%4+2*window])
 	}
-	scores, _, err := client.Segment(t.Context(), wire.LaneBulk, pairs)
+	scores, _, err := client.Segment(t.Context(), wire.LaneBulk, pieces)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range pairs {
-		near(t, fmt.Sprint("pair ", i), scores[i], whole[1][i*4+i%4:i*4+i%4+1])
+	for i := range pieces {
+		at := i*4 + i%4 + window - 1
+		near(t, fmt.Sprint("piece ", i), scores[i][window-1:window], whole[1][at:at+1])
 	}
 }
 
