@@ -40,6 +40,6 @@ func TestLimitsAreTheOperatorsAndUsageTheAdmins(t *testing.T) {
 	put(admin, w.admin.Tenant, `{}`).want(http.StatusNotFound, nil)
 	put(w.user, uuid.New(), `{}`).want(http.StatusNotFound, nil)
 	put(w.user, other.ID, `{"tokens_per_day": -1}`).want(http.StatusUnprocessableEntity, nil)
-	admin.do(http.MethodGet, "/v1/tenants/"+w.admin.Tenant.String()+"/usage", nil, "").want(http.StatusForbidden, nil)
+	admin.do(http.MethodGet, "/v1/tenants/"+w.admin.Tenant.String()+"/usage", nil, "").want(http.StatusNotFound, nil)
 	w.with(nil, schema.ScopeQuery).do(http.MethodGet, "/v1/usage", nil, "").want(http.StatusForbidden, nil)
 }
