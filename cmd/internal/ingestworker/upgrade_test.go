@@ -116,8 +116,8 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	}
 	c, err := w.store.Collection(w.context(), w.principal, collection.String())
 	w.ok(err)
-	if usual, err := (schema.Segmentation{}).Complete(); err != nil || c.Segmentation != usual {
-		t.Errorf("the collection is cut by %+v, %v", c.Segmentation, err)
+	if before := (schema.Segmentation{By: schema.BySegmenter, CoarseTokens: 400, MinTokens: 24, MaxTokens: 400}); c.Segmentation != before {
+		t.Errorf("the collection is cut by %+v, not by %+v as before", c.Segmentation, before)
 	}
 	if r := w.rebuild(schema.NewRebuild{}); r.Segmentation != c.Segmentation {
 		t.Errorf("rebuilt by %+v", r.Segmentation)
