@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -214,21 +215,25 @@ func testWorkers(t *testing.T, p programs) {
 	api := p.start(t, append(env, "SLUICE_LOG_LEVEL=info", "SLUICE_LOG_FORMAT=json"), "sluice", "serve")
 	s := &server{programs: p, process: api, key: made.APIKey}
 	s.url = servedAt(t, api)
+	model := newScriptedOpenAI(t, superuser(t, databaseURL))
+	envs := map[string][]string{"gpu-segmenter": env, "query-worker": env, "llm-gateway": append(slices.Clip(env),
+		"SLUICE_LLM_PROVIDER=openai", "SLUICE_LLM_BASE_URL="+model.URL+"/v1/", "SLUICE_LLM_MODEL=scripted")}
 	others := map[string]*process{}
-	for _, name := range []string{"gpu-segmenter", "query-worker", "llm-gateway"} {
+	for name, env := range envs {
 		others[name] = p.start(t, env, name)
 	}
-	worker, model := p.start(t, env, "ingest-worker"), others["gpu-segmenter"].cmd.Process.Pid
-	freeze(t, model)
+	worker, segmenter := p.start(t, env, "ingest-worker"), others["gpu-segmenter"].cmd.Process.Pid
+	freeze(t, segmenter)
 	s.sluice(t, "ingest", writeCrowd(t, "workers"), "-c", "workers").ok(t)
 	awaitMiddle(t, s, "workers")
 	worker.kill()
-	thaw(t, model)
+	thaw(t, segmenter)
 	others["ingest-worker"] = p.start(t, env, "ingest-worker")
 	awaitReady(t, s, "workers")
 	checkStored(t, superuser(t, databaseURL))
 	checkCrowd(t, s, "workers")
-	if job := awaitJob(t, s, startJob(t, s, "workers", "What is the number of parcel workers-042?")); job.State != schema.JobAnswered {
+	killQuestions(t, s, model, others, envs)
+	if job := awaitJob(t, s, startJob(t, s, "workers", "What is the number of parcel workers-100?")); job.State != schema.JobAnswered {
 		t.Errorf("the job ended as %+v", job)
 	}
 	for name, other := range others {
