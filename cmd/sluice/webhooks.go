@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -71,16 +72,20 @@ type oneWebhook struct {
 	Webhook string `arg:"" help:"The webhook's id."`
 }
 
-func (o oneWebhook) id() (uuid.UUID, error) { return schema.ParseID("webhook", o.Webhook) }
+// named is the client and the webhook's id.
+func (o oneWebhook) named() (*apiclient.Client, uuid.UUID, error) {
+	c, err := o.client()
+	if err != nil {
+		return nil, uuid.Nil, err
+	}
+	id, err := schema.ParseID("webhook", o.Webhook)
+	return c, id, err
+}
 
 type webhooksRotate struct{ oneWebhook }
 
 func (r *webhooksRotate) Run(ctx context.Context) error {
-	c, err := r.client()
-	if err != nil {
-		return err
-	}
-	id, err := r.id()
+	c, id, err := r.named()
 	if err != nil {
 		return err
 	}
@@ -94,11 +99,7 @@ func (r *webhooksRotate) Run(ctx context.Context) error {
 type webhooksRemove struct{ oneWebhook }
 
 func (r *webhooksRemove) Run(ctx context.Context) error {
-	c, err := r.client()
-	if err != nil {
-		return err
-	}
-	id, err := r.id()
+	c, id, err := r.named()
 	if err != nil {
 		return err
 	}
@@ -118,11 +119,7 @@ type webhooksDeliveries struct {
 }
 
 func (d *webhooksDeliveries) Run(ctx context.Context) error {
-	c, err := d.client()
-	if err != nil {
-		return err
-	}
-	id, err := d.id()
+	c, id, err := d.named()
 	if err != nil {
 		return err
 	}
@@ -137,11 +134,7 @@ type webhooksReplay struct {
 }
 
 func (r *webhooksReplay) Run(ctx context.Context) error {
-	c, err := r.client()
-	if err != nil {
-		return err
-	}
-	id, err := r.id()
+	c, id, err := r.named()
 	if err != nil {
 		return err
 	}

@@ -47,12 +47,8 @@ func (s *server) routeTenants() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Body   api.Quotas
 		}) (*reply[api.Tenant], error) {
-			switch {
-			case p.Has(schema.ScopeOperator):
-			case in.Tenant == p.Tenant:
-				return nil, fmt.Errorf("a tenant's quotas are set with the operator scope: %w", schema.ErrForbidden)
-			default:
-				return nil, schema.ErrNotFound
+			if err := mayRule(p, in.Tenant, "quotas"); err != nil {
+				return nil, err
 			}
 			t, err := s.Tenants.SetQuotas(ctx, p, in.Tenant, in.Body.MaxDocuments, in.Body.MaxBytes)
 			return replyTo(shownTenant(t), err)
@@ -86,3 +82,15 @@ func (s *server) routeTenants() {
 func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }
 
 func shownKey(k schema.Key) api.Key { return api.Key(k) }
+
+// mayRule lets operators set what a tenant may. A tenant that is not the caller's
+// is not found.
+func mayRule(p schema.Principal, tenant uuid.UUID, what string) error {
+	switch {
+	case p.Has(schema.ScopeOperator):
+		return nil
+	case tenant == p.Tenant:
+		return fmt.Errorf("a tenant's %s are set with the operator scope: %w", what, schema.ErrForbidden)
+	}
+	return schema.ErrNotFound
+}

@@ -47,12 +47,8 @@ func (s *server) routeUsage() {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 			Body   schema.LLMLimits
 		}) (*reply[schema.LLMUsage], error) {
-			switch {
-			case p.Has(schema.ScopeOperator):
-			case in.Tenant == p.Tenant:
-				return nil, fmt.Errorf("a tenant's limits are set with the operator scope: %w", schema.ErrForbidden)
-			default:
-				return nil, schema.ErrNotFound
+			if err := mayRule(p, in.Tenant, "limits"); err != nil {
+				return nil, err
 			}
 			u, err := s.Tenants.SetLLMLimits(ctx, p, in.Tenant, in.Body)
 			return replyTo(u, err)

@@ -7,7 +7,6 @@ package inference
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -49,8 +48,8 @@ func (m *Model) sidesOf(vectors []float32) sides {
 			}
 			weight *= section.Decay
 		}
-		unit(out.left[i*d : (i+1)*d])
-		unit(out.right[i*d : (i+1)*d])
+		scale(out.left[i*d : (i+1)*d])
+		scale(out.right[i*d : (i+1)*d])
 	}
 	return out
 }
@@ -59,21 +58,6 @@ func (m *Model) sidesOf(vectors []float32) sides {
 func add(sum, v []float32, weight float32) {
 	for i := range sum {
 		sum[i] += weight * v[i]
-	}
-}
-
-// unit brings v to length 1, unless it is zero.
-func unit(v []float32) {
-	square := 0.0
-	for _, x := range v {
-		square += float64(x) * float64(x)
-	}
-	if square == 0 {
-		return
-	}
-	scale := float32(1 / math.Sqrt(square))
-	for i := range v {
-		v[i] *= scale
 	}
 }
 

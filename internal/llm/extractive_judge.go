@@ -13,22 +13,30 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+// pairModel says which model pack judges what is named; one without a pair graph
+// judges nothing.
+func (p *Extractive) pairModel(ctx context.Context, what string) (info wire.ModelInfo, err error) {
+	if p.reader != nil {
+		if info, err = p.reader.Info(ctx); err != nil {
+			return info, fmt.Errorf("ask what the model pack can do: %w", err)
+		}
+	}
+	if !slices.Contains(info.Operations, wire.OpScore) {
+		return info, &schema.RemoteError{Code: schema.CodeUnavailable,
+			Message: "nothing judges " + what + " here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+	}
+	return info, nil
+}
+
 // judge reads each passage with the question: relevance is the head of that name,
 // reflect the one that says whether the answer is in the text, critic the one that
 // says whether our own reader answers better with it. A passage that is
 // read in pieces counts as its best one. filter says 1 from the has_answer on from
 // which a passage answers.
 func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, error) {
-	var info wire.ModelInfo
-	if p.reader != nil {
-		var err error
-		if info, err = p.reader.Info(ctx); err != nil {
-			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-		}
-	}
-	if !slices.Contains(info.Operations, wire.OpScore) {
-		return Completion{}, &schema.RemoteError{Code: schema.CodeUnavailable,
-			Message: "nothing judges passages here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+	info, err := p.pairModel(ctx, "passages")
+	if err != nil {
+		return Completion{}, err
 	}
 	stretches := stretchesOf(r.Passages)
 	out := Completion{Model: "reader/" + info.Pack, Scores: make([]float64, len(r.Passages))}

@@ -89,16 +89,9 @@ func (p *Extractive) background() (Completion, error) {
 // mean of both chances, from 1 to 10. More passages are asked for when none holds an
 // answer; fewer when over half of them hold none.
 func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completion, error) {
-	var info wire.ModelInfo
-	if p.reader != nil {
-		var err error
-		if info, err = p.reader.Info(ctx); err != nil {
-			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-		}
-	}
-	if !slices.Contains(info.Operations, wire.OpScore) {
-		return Completion{}, &schema.RemoteError{Code: schema.CodeUnavailable,
-			Message: "nothing judges answers here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+	info, err := p.pairModel(ctx, "answers")
+	if err != nil {
+		return Completion{}, err
 	}
 	read := slices.Clone(r.Passages)
 	refused := strings.TrimSpace(r.Answer) == schema.NoAnswer
