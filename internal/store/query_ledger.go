@@ -43,9 +43,9 @@ func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.C
 	}
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	var paid atomic.Bool
+	var decided atomic.Bool // by the first of: the provider is called, the caller left
 	stop := context.AfterFunc(ctx, func() {
-		if !paid.Load() {
+		if decided.CompareAndSwap(false, true) {
 			cancel()
 		}
 	})
@@ -62,12 +62,14 @@ func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.C
 		if made != nil {
 			return *made, nil
 		}
+		if !decided.CompareAndSwap(false, true) {
+			return wire.LLMReply{}, context.Cause(ctx)
+		}
 		reply, err := complete(ctx)
 		if err != nil {
 			failed = err
 			return wire.LLMReply{}, err
 		}
-		paid.Store(true)
 		made = &reply
 		late = time.AfterFunc(commitFor, cancel)
 		return reply, nil
