@@ -6,9 +6,13 @@ import { AskPage } from "./ask";
 import { CollectionsPage } from "./collections";
 import { DocumentPage } from "./document";
 import { DocumentsPage } from "./documents";
+import { EvaluationsPage } from "./evaluations";
 import { JobPage, JobsPage } from "./jobs";
+import { OperationsPage } from "./operations";
+import { PlansPage } from "./plans";
 import { SearchPage } from "./search";
 import { SignedIn, useSession } from "./session";
+import { TenantsPage } from "./tenants";
 import type { Scope } from "./types";
 import { Action, Empty, PageHead } from "./ui";
 
@@ -32,6 +36,10 @@ export function App() {
             <Route path="/documents/:document">{(p) => <DocumentPage key={p.document} id={p.document} />}</Route>
             <Route path="/ask">{queries(<AskPage />)}</Route>
             <Route path="/search">{queries(<SearchPage />)}</Route>
+            <Route path="/plans">{queries(<PlansPage />)}</Route>
+            <Route path="/evaluations">{queries(<EvaluationsPage />)}</Route>
+            <Route path="/running">{admins(<OperationsPage />)}</Route>
+            <Route path="/tenants">{operators(<TenantsPage />)}</Route>
             <Route path="/keys">{admins(<KeysPage />)}</Route>
             <Route path="/usage">{admins(<UsagePage />)}</Route>
             <Route path="/jobs">{queries(<JobsPage />)}</Route>
@@ -73,6 +81,7 @@ function Main({ children }: { children: ReactNode }) {
 
 const queries = (page: ReactNode) => <Only scope="query">{page}</Only>;
 const admins = (page: ReactNode) => <Only scope="admin">{page}</Only>;
+const operators = (page: ReactNode) => <Only scope="operator">{page}</Only>;
 
 /** What only keys with a scope are shown. */
 function Only({ scope, children }: { scope: Scope; children: ReactNode }) {
@@ -102,8 +111,12 @@ function TopBar() {
           {session.may("query") && item("/ask", "Ask")}
           {session.may("query") && item("/search", "Search")}
           {session.may("query") && item("/jobs", "Jobs")}
+          {session.may("query") && item("/plans", "Plans")}
+          {session.may("query") && item("/evaluations", "Evaluations")}
+          {session.may("admin") && item("/running", "Running")}
           {session.may("admin") && item("/usage", "Usage")}
           {session.may("admin") && item("/keys", "Keys")}
+          {session.may("operator") && item("/tenants", "Tenants")}
         </ul>
       </nav>
       <div className="who">

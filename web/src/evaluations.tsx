@@ -1,0 +1,5 @@
+import { PageHead } from "./ui";
+
+export function EvaluationsPage() {
+  return <PageHead title="Evaluations" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from "./ui";
+
+export function OperationsPage() {
+  return <PageHead title="Running" />;
+}

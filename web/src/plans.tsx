@@ -1,0 +1,5 @@
+import { PageHead } from "./ui";
+
+export function PlansPage() {
+  return <PageHead title="Plans" />;
+}

@@ -1,0 +1,5 @@
+import { PageHead } from "./ui";
+
+export function TenantsPage() {
+  return <PageHead title="Tenants" />;
+}
