@@ -26,14 +26,11 @@ type Answered struct {
 
 // Prices are what tokens cost where an answer does not say what it cost, in US
 // dollars per million.
-type Prices struct {
-	Input  float64 `json:"input"`
-	Output float64 `json:"output"`
-}
+type Prices = schema.Prices
 
 // cost is SAGE's equation 1: input tokens and output tokens times their prices.
 // An answer that says what it cost is taken at its word.
-func (p Prices) cost(u schema.Usage) (dollars float64, nominal bool) {
+func cost(p Prices, u schema.Usage) (dollars float64, nominal bool) {
 	if u.Cost > 0 {
 		return u.Cost, false
 	}
@@ -117,7 +114,7 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 		documents: agreement{none, none}, quotes: agreement{none, none},
 		input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
 	out.whole = out.short
-	out.cost, out.nominal = prices.cost(a.Usage)
+	out.cost, out.nominal = cost(prices, a.Usage)
 	given := a.Supported || a.Uncited
 	if given {
 		out.text = withoutMarks(a.Answer.Answer)

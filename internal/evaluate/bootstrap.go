@@ -18,22 +18,6 @@ const (
 // Significant is the p below which a difference is taken for one.
 const Significant = 0.05
 
-// Interval is a 95 % confidence interval.
-type Interval struct {
-	Low  float64 `json:"low"`
-	High float64 `json:"high"`
-}
-
-// Difference compares two plans in one metric.
-type Difference struct {
-	Metric     string   `json:"metric"`
-	Plan       string   `json:"plan"`
-	Against    string   `json:"against"`
-	Difference float64  `json:"difference"` // plan's mean less against's
-	Interval   Interval `json:"interval"`   // of the difference
-	P          float64  `json:"p"`          // two-sided
-}
-
 // resampled holds the means of each column of values over the resamples of its
 // rows. Every column of a resample has the same rows: that is what pairs them.
 func resampled(rows [][]float64) [][]float64 {

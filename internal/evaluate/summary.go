@@ -6,61 +6,21 @@ package evaluate
 import (
 	"math"
 	"slices"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // Summary are the figures of the plans on one dataset.
-type Summary struct {
-	Dataset   string `json:"dataset"`
-	Split     string `json:"split"`
-	Documents int    `json:"documents"`
-	Failed    int    `json:"failed"`  // documents that could not be ingested
-	Queries   int    `json:"queries"` // questions asked
-	Unjudged  int    `json:"unjudged"`
-	Limit     int    `json:"limit,omitempty"`
-	Seed      uint64 `json:"seed,omitempty"`
-	Parallel  int    `json:"parallel"`
-	// Segmentation is how the documents were cut into passages, where that is the
-	// same for all plans.
-	Segmentation string `json:"segmentation,omitempty"`
-	// Prices are what was reckoned for Nominal of the answers, which do not say what
-	// they cost.
-	Prices  *Prices `json:"prices,omitempty"`
-	Nominal int     `json:"nominal,omitempty"`
+type Summary schema.EvaluationReport
 
-	Plans []PlanSummary `json:"plans"`
-	// Differences compare each plan with each before it, in the metrics that
-	// decide.
-	Differences []Difference `json:"differences"`
-}
-
-// PlanSummary are the figures of one plan.
-type PlanSummary struct {
-	Plan string `json:"plan"`
-	// Segmentation is how the documents that it searched were cut.
-	Segmentation string              `json:"segmentation,omitempty"`
-	Metrics      map[string]float64  `json:"metrics"`
-	Intervals    map[string]Interval `json:"intervals"` // of the metrics that decide
-	Tokens       float64             `json:"tokens"`    // mean tokens of the selected context
-	Millis       Latency             `json:"ms"`
-	Stages       []StageSummary      `json:"stages"`
-	// Answering is the time of a whole question with its answer, Errors how many
-	// answers failed.
-	Answering *Latency `json:"answer_ms,omitempty"`
-	Errors    int      `json:"errors,omitempty"`
-}
-
-// Latency is time per question in milliseconds.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P95  float64 `json:"p95"`
-	Mean float64 `json:"mean"`
-}
-
-// StageSummary is the time of one stage per question.
-type StageSummary struct {
-	Stage string `json:"stage"`
-	Latency
-}
+// The parts of a summary; package schema has their meaning.
+type (
+	PlanSummary  = schema.EvaluatedPlan
+	Latency      = schema.Latency
+	StageSummary = schema.StageLatency
+	Interval     = schema.Interval
+	Difference   = schema.EvaluationDifference
+)
 
 // Deciding are the metrics in which plans are compared.
 var Deciding = []string{"ndcg@10", "hit@1", "ar@4", "evidence_recall"}
@@ -175,7 +135,7 @@ func (p *planResults) stageSummaries() []StageSummary {
 	}
 	out := []StageSummary{}
 	for _, name := range order {
-		out = append(out, StageSummary{name, latency(millis[name])})
+		out = append(out, StageSummary{Stage: name, Latency: latency(millis[name])})
 	}
 	return out
 }
