@@ -35,14 +35,15 @@ var systemColumns = map[string]string{
 	"leases":             "attempt expires_at holder kind subject_id tenant_id",
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
 	"outbox":             "created_at id message_id payload subject tenant_id trace",
-	"questions":          "async attempt collection_id created_at id queued_at state tenant_id trace",
+	"questions":          "async attempt collection_id created_at finished_at id queued_at reason_code state tenant_id trace",
 	"reclusterings":      "asked_at collection_id tenant_id",
+	"slow_queries":       "at code id kind millis plan stages tenant_id trace",
 	"tenants":            "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
 	"vector_shards":      "collection_id created_at dimension id indexed retired_at tenant_id",
 	"webhook_deliveries": "attempts claimed_until finished_at id next_at since state tenant_id webhook_id",
 	"webhooks":           "id kinds tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
-		"retired_at state tenant_id trace",
+		"reason_code retired_at state tenant_id trace",
 }
 
 type table struct {
@@ -78,6 +79,7 @@ var fill = map[string]string{
 	"retrievals.candidates":    `'[]'`,
 	"idempotency.key":          `gen_random_uuid()::text`,
 	"outbox.subject":           `'sluice.test'`,
+	"slow_queries.kind":        `'search'`,
 	"version_labels.label":     `gen_random_uuid()::text`,
 	"version_metadata.key":     `gen_random_uuid()::text`,
 	"llm_calls.step":           `gen_random_uuid()::text`,
