@@ -55,10 +55,12 @@ test: setup build ## run every test
 	CGO_ENABLED=1 $(TEST) -race $(RACE)
 	CGO_ENABLED=1 $(TEST) -race -run '$(AT_ONCE)' $(RACE_SOME)
 	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test ./...); done
+	@$(MAKE) --no-print-directory test-web
 
-test-web: setup build ## drive the back office in a real Chromium, which is installed if it is not there
-	@tools/setup chromium
+test-web: setup build ## drive the back office in a real Chromium and a real Firefox, which are installed if they are not there
+	@tools/setup chromium firefox
 	@tools/browse test
+	@tools/browse firefox
 
 screenshots: setup build ## take pictures of every page of the back office, into dist/screenshots
 	@tools/setup chromium

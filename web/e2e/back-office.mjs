@@ -2,7 +2,8 @@
 // Usage: node back-office.mjs FOLDER QUESTION
 
 import assert from "node:assert/strict";
-import { barriers, browse, key, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
+import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
+import { key, overflow, pages, settled, url, windows } from "./server.mjs";
 
 const [folder, question] = process.argv.slice(2);
 const name = `browser-${Date.now()}`;
@@ -132,14 +133,17 @@ try {
   await page.getByRole("dialog").waitFor({ state: "detached" });
   await page.getByText("1 document selected").waitFor({ state: "detached" });
 
-  step("nothing is wider than a small screen");
-  await page.setViewportSize({ width: 360, height: 740 });
-  for (const path of ["/collections", `/collections/${name}`, "/ask", "/search", "/jobs", "/usage", "/keys", job.slice(url.length)]) {
-    await page.goto(url + path);
-    await page.locator("h1").waitFor();
-    await page.waitForLoadState("networkidle");
-    const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-    assert.ok(over <= 0, `${path} is ${over} px too wide`);
+  step("no page is wider than its window, be it a phone's or a wall's");
+  const all = [...pages(name), job.slice(url.length), cited];
+  for (const size of windows) {
+    await page.setViewportSize(size);
+    for (const path of all) {
+      await page.goto(url + path);
+      await page.locator("h1").waitFor();
+      await page.waitForFunction(settled);
+      const over = await page.evaluate(overflow);
+      assert.ok(over <= 0, `${path} is ${over} px too wide at ${size.width}`);
+    }
   }
 
   step("no page keeps people out, light or dark");
@@ -147,10 +151,10 @@ try {
   const found = [];
   for (const colorScheme of ["light", "dark"]) {
     await page.emulateMedia({ colorScheme });
-    for (const path of ["/collections", `/collections/${name}`, cited, `/search?collection=${name}`, "/jobs", "/usage", "/keys", job.slice(url.length)]) {
+    for (const path of all) {
       await page.goto(url + path);
       await page.locator("h1").waitFor();
-      await page.waitForLoadState("networkidle");
+      await page.waitForFunction(settled);
       for (const band of (await page.locator(".funnel .stage").all()).slice(0, 1)) await band.click();
       found.push(...(await barriers(page)));
     }

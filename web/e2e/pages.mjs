@@ -3,10 +3,7 @@
 import { existsSync } from "node:fs";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
-
-const { SLUICE_URL: url, SLUICE_API_KEY: key } = process.env;
-if (!url || !key) throw new Error("SLUICE_URL and SLUICE_API_KEY say which server, and with which key");
-export { key, url };
+import { key, url } from "./server.mjs";
 
 /** Starts the machine's Chromium; CHROMIUM names another. */
 export async function browse() {

@@ -2,7 +2,8 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { browse, newCollection, open, signIn, uploadFolder, url } from "./pages.mjs";
+import { browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
+import { settled, url } from "./server.mjs";
 
 const [folder, question, out] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
@@ -71,6 +72,12 @@ try {
   await page.goto(`${url}/keys`);
   await page.locator("table.documents").waitFor();
   await shoot("keys");
+  for (const place of ["plans", "evaluations", "running", "tenants"]) {
+    await page.goto(`${url}/${place}`);
+    await page.locator("h1").waitFor();
+    await page.waitForFunction(settled);
+    await shoot(place);
+  }
   for (const w of wrong) console.error(w);
   console.log(`${shots.length} pictures in ${out}`);
 } finally {

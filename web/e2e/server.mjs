@@ -1,0 +1,32 @@
+// The server whose back office is looked at, and that back office's pages.
+
+const { SLUICE_URL: url, SLUICE_API_KEY: key } = process.env;
+if (!url || !key) throw new Error("SLUICE_URL and SLUICE_API_KEY say which server, and with which key");
+export { key, url };
+
+/** The pages that need no more than a collection. */
+export const pages = (collection) => [
+  "/collections",
+  `/collections/${collection}`,
+  "/ask",
+  `/search?collection=${collection}`,
+  "/jobs",
+  "/plans",
+  "/evaluations",
+  "/running",
+  "/usage",
+  "/keys",
+  "/tenants",
+];
+
+/** The windows that every page has to fit into: a phone's, and a wall's. */
+export const windows = [
+  { width: 360, height: 740 },
+  { width: 3840, height: 2160 },
+];
+
+/** In the page: it has shown what it asked for. One that follows events is never idle, so that cannot be waited for. */
+export const settled = () => ![...document.querySelectorAll("[role=status]")].some((e) => e.textContent === "Loading…");
+
+/** In the page: by how many pixels it is wider than its window. */
+export const overflow = () => document.documentElement.scrollWidth - document.documentElement.clientWidth;
