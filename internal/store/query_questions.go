@@ -375,26 +375,29 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 	if len(a.Sentences) == 0 {
 		a.Sentences = nil
 	}
-	rows, err := tx.Query(ctx, `
-		SELECT external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence
-		FROM citations WHERE tenant_id = $1 AND question_id = $2 ORDER BY ordinal`, tenant, question)
+	rows, err := tx.Query(ctx, `SELECT `+citationColumns+` FROM citations WHERE tenant_id = $1 AND question_id = $2 ORDER BY ordinal`, tenant, question)
 	if err != nil {
 		return schema.Answer{}, err
 	}
-	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) {
-		var c schema.Citation
-		err := row.Scan(&c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End,
-			&c.Answer.Start, &c.Answer.End, &c.Answer.Confidence)
-		if a := &c.Answer; err == nil && 0 <= a.Start && a.Start < a.End && a.End <= len(c.Quote) {
-			a.Text = c.Quote[a.Start:a.End]
-		}
-		return c, err
-	})
+	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) { return scanCitation(row) })
 	a.Citations = emptyNotNull(a.Citations)
 	return a, err
 }
 
 // emptyNotNull makes a nil list an empty one, which is [] in JSON.
+// citationColumns are what scanCitation reads after what comes before them.
+const citationColumns = `external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence`
+
+func scanCitation(row pgx.CollectableRow, before ...any) (schema.Citation, error) {
+	var c schema.Citation
+	err := row.Scan(append(before, &c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End,
+		&c.Answer.Start, &c.Answer.End, &c.Answer.Confidence)...)
+	if a := &c.Answer; err == nil && 0 <= a.Start && a.Start < a.End && a.End <= len(c.Quote) {
+		a.Text = c.Quote[a.Start:a.End]
+	}
+	return c, err
+}
+
 func emptyNotNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
