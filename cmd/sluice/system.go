@@ -213,7 +213,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	models := modelclient.New(u.nats, modelclient.Options{})
 	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(pack), Log: u.log,
 		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
-	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Parse: s.Parse, Streams: s.Streams},
+	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
 		ingestworker.Deps{Store: u.ingestion, NATS: u.nats, Temporal: u.temporal})
 	if err != nil {
 		return nil, err

@@ -27,6 +27,7 @@ type upCommand struct {
 	config.HTTP
 	config.Ingest
 	config.Curate
+	config.Retention
 	config.Parse
 	config.Query
 	config.Webhooks

@@ -20,6 +20,7 @@ var groups = []struct {
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},
 	{"Curation", "ingest-worker", &Curate{}},
+	{"Retention", "ingest-worker, which purges", &Retention{}},
 	{"Parsing", "ingest-worker", &Parse{}},
 	{"Models", "gpu-segmenter, `sluice models`", &Model{}},
 	{"Model hub", "`sluice models add`", &Hub{}},

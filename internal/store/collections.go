@@ -227,6 +227,9 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
+		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
+			return fmt.Errorf("forget what is known of its questions: %w", err)
+		}
 		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
 		if err := out.event(wire.Event{Kind: "collection.deleted", Collection: id, State: schema.StateCancelled}); err != nil {
 			return err

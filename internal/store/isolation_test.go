@@ -34,6 +34,9 @@ var systemColumns = map[string]string{
 	"known_questions":    "due_at known question_id tenant_id tries",
 	"leases":             "attempt expires_at holder kind subject_id tenant_id",
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
+	"llm_calls":          "created_at item question_id round step tenant_id",
+	"llm_days":           "day tenant_id",
+	"llm_search_calls":   "created_at id tenant_id",
 	"outbox":             "created_at id message_id payload subject tenant_id trace",
 	"questions":          "async attempt collection_id created_at finished_at id queued_at reason_code state tenant_id trace",
 	"reclusterings":      "asked_at collection_id tenant_id",
@@ -95,6 +98,7 @@ var fill = map[string]string{
 	"blob_chunks.ordinal":      `(random() * 1000000000)::int`,
 	"artifacts.attempt":        `(random() * 1000000000)::int`,
 	"webhooks.kinds":           `'{version.ready}'`,
+	"plans.name":               `'p' || gen_random_uuid()::text`,
 	"version_metadata.ordinal": `(random() * 1000000000)::int`,
 }
 

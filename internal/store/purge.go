@@ -70,6 +70,7 @@ UPDATE answers SET answer = 'Removed: a document that this answer was built on w
        trace = '[]', sentences = '[]', choice = 0, purged_at = now()
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRatingsSQL    = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`
 
@@ -203,7 +204,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 			batch.Queue(sql, tenant, versions)
 		}
 		if len(questions) > 0 {
-			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRetrievalsSQL, purgeRepliesSQL} {
+			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, purgeKnownSQL} {
 				batch.Queue(sql, tenant, questions)
 			}
 		}

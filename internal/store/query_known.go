@@ -35,10 +35,25 @@ func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vec
 	return out, wrap(err, "find what is known of earlier questions")
 }
 
+const (
+	// Not one of a collection that is deleted, now or while this waits.
+	sampleQuestionSQL = `
+INSERT INTO known_questions (tenant_id, question_id)
+SELECT q.tenant_id, q.id FROM questions q JOIN collections c ON c.tenant_id = q.tenant_id AND c.id = q.collection_id
+WHERE q.tenant_id = $1 AND q.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c
+ON CONFLICT DO NOTHING`
+
+	// What is known was learnt from answers of the collection's documents.
+	forgetKnownSQL = `
+DELETE FROM known_questions k USING questions q
+WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`
+	purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
+)
+
 // Sample implements answer.Store: the question is to be asked without retrieval, too.
 func (s Questions) Sample(ctx context.Context, in wire.QuestionInput) error {
 	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `INSERT INTO known_questions (tenant_id, question_id) VALUES ($1, $2) ON CONFLICT DO NOTHING`, in.Tenant, in.Question)
+		_, err := tx.Exec(ctx, sampleQuestionSQL, in.Tenant, in.Question)
 		return err
 	})
 	return wrap(err, "sample question %s", in.Question)

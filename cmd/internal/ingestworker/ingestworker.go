@@ -31,6 +31,7 @@ const Grace = 20 * time.Second
 type Settings struct {
 	config.Ingest
 	config.Curate
+	config.Retention
 	config.Parse
 	config.Streams
 }
@@ -58,9 +59,17 @@ func (s Settings) Options() ingest.Options {
 	return o
 }
 
+// keep is how long the ledger of language model calls goes back.
+func (s Settings) keep() store.Retention {
+	return store.Retention{Calls: s.KeepLLMCalls, SearchCalls: s.KeepLLMSearchCalls, Days: s.KeepLLMDays}
+}
+
 // New makes the worker. It is ready when it can take work; Stop lets the stages
 // that run finish, hands back the rest, and ends within Grace.
 func New(s Settings, d Deps) (lifecycle.Service, error) {
+	if err := s.keep().Check(); err != nil {
+		return nil, err
+	}
 	parsers, err := parsers(s)
 	if err != nil {
 		return nil, err
@@ -117,7 +126,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, s.IngestPurge),
+		purger(d.Store, s.IngestPurge, s.keep()),
 	}, nil
 }
 

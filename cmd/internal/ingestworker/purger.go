@@ -2,6 +2,7 @@ package ingestworker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 // purgeRows is how much one transaction purges.
 const purgeRows = 200
 
+// forgetRows is how many small rows of the ledger one transaction removes.
+const forgetRows = 2000
+
 var purged = newPurged()
 
 func newPurged() metric.Int64Counter {
@@ -23,14 +27,17 @@ func newPurged() metric.Int64Counter {
 	return c
 }
 
-// purger gives back the space of what was deleted or replaced. Any number may run.
-func purger(s *store.Store, every time.Duration) lifecycle.Service {
+// purger gives back the space of what was deleted or replaced, and of what the
+// ledger of language model calls no longer has to keep. Any number may run.
+func purger(s *store.Store, every time.Duration, keep store.Retention) lifecycle.Service {
 	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			for fetch.Err() == nil {
 				n, err := s.PurgeOnce(fetch, purgeRows)
+				forgotten, forgetting := s.ForgetCalls(fetch, keep, forgetRows)
+				n, err = n+forgotten, errors.Join(err, forgetting)
 				if err != nil && fetch.Err() == nil {
 					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)
 				}

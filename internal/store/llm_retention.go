@@ -1,0 +1,88 @@
+package store
+
+// This file forgets what language models were paid for long ago. What budgets
+// count stays: the sums of days (llm_days), which are kept apart from the calls.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Retention is for how many days the ledger of language model calls keeps what.
+// 0 is for ever.
+type Retention struct {
+	Calls       int // of questions, with their replies
+	SearchCalls int
+	Days        int // the sums of each day
+}
+
+// leastDays of sums are kept: this month's, for budgets, and the month's before, to
+// compare with.
+const leastDays = 62
+
+// Check reports what is wrong with it as a FieldError.
+func (r Retention) Check() error {
+	for _, s := range []struct {
+		name        string
+		days, least int
+	}{{"SLUICE_KEEP_LLM_CALLS", r.Calls, 1}, {"SLUICE_KEEP_LLM_SEARCH_CALLS", r.SearchCalls, 1}, {"SLUICE_KEEP_LLM_DAYS", r.Days, leastDays}} {
+		switch {
+		case s.days < 0 || s.days > 100_000:
+			return schema.Invalid(s.name, "%d: needs a number of days, at most 100000; 0 for ever", s.days)
+		case s.days > 0 && s.days < s.least:
+			return schema.Invalid(s.name, "%d: needs at least %d days, for the budgets of a month count them; 0 for ever", s.days, s.least)
+		}
+	}
+	return nil
+}
+
+const (
+	// A question that has not ended gets its replies from here when a step is
+	// repeated.
+	forgetCallsSQL = `
+DELETE FROM llm_calls WHERE (tenant_id, question_id, round, step, item) IN (
+    SELECT c.tenant_id, c.question_id, c.round, c.step, c.item FROM llm_calls c
+    WHERE c.created_at < now() - make_interval(days => $1) AND NOT EXISTS (
+        SELECT FROM questions q WHERE q.tenant_id = c.tenant_id AND q.id = c.question_id AND q.state IN ('queued', 'running'))
+    ORDER BY c.created_at LIMIT $2)`
+
+	forgetSearchCallsSQL = `
+DELETE FROM llm_search_calls WHERE (tenant_id, id) IN (
+    SELECT tenant_id, id FROM llm_search_calls WHERE created_at < now() - make_interval(days => $1) ORDER BY created_at LIMIT $2)`
+
+	forgetDaysSQL = `
+DELETE FROM llm_days WHERE (tenant_id, day) IN (
+    SELECT tenant_id, day FROM llm_days WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day LIMIT $2)`
+)
+
+// ForgetCalls removes up to limit rows of each kind that are older than they are
+// kept, of all tenants. It returns how many it removed; when that is 0 nothing is
+// left to do now. Several processes may do so at once.
+func (s *Store) ForgetCalls(ctx context.Context, r Retention, limit int) (int, error) {
+	if err := r.Check(); err != nil {
+		return 0, err
+	}
+	total := 0
+	for _, f := range []struct {
+		what, sql string
+		days      int
+	}{{"calls of questions", forgetCallsSQL, r.Calls}, {"calls of searches", forgetSearchCallsSQL, r.SearchCalls}, {"sums of days", forgetDaysSQL, r.Days}} {
+		if f.days == 0 {
+			continue
+		}
+		var n int64
+		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			tag, err := tx.Exec(ctx, f.sql, f.days, limit)
+			n = tag.RowsAffected()
+			return err
+		})
+		if total += int(n); err != nil {
+			return total, fmt.Errorf("forget %s older than %d days: %w", f.what, f.days, err)
+		}
+	}
+	return total, nil
+}
