@@ -124,8 +124,8 @@ type ServiceState struct {
 	PID     int       `json:"pid"`
 	Since   time.Time `json:"since"`
 	Places  int       `json:"places" doc:"Requests that run at once at most."`
-	Running int       `json:"running"`
-	Waiting int       `json:"waiting"`
+	Running int       `json:"running" doc:"Requests; of a model server batches."`
+	Waiting int       `json:"waiting" doc:"Requests; of a model server all that it holds."`
 	Served  int64     `json:"served" doc:"Since it began."`
 	Refused int64     `json:"refused" doc:"Since it began, for too much waited."`
 	Millis  float64   `json:"ms" doc:"That the served ones ran, all together."`

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -119,7 +120,14 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}
-		return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: server.Stop}, nil
+		untell, err := bus.Tell(nc, server.State)
+		if err != nil {
+			return lifecycle.Run{}, errors.Join(err, server.Stop(ctx))
+		}
+		return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: func(ctx context.Context) error {
+			defer untell()
+			return server.Stop(ctx)
+		}}, nil
 	})
 	shown := health.New(s.HealthListen, serving, health.Checks{
 		"nats": func(ctx context.Context) error { return nc.FlushWithContext(ctx) },

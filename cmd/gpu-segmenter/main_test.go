@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
@@ -146,6 +147,13 @@ func TestAnswersShowsItsHealthAndEndsWithItsParent(t *testing.T) {
 	get(t, "http://"+address+"/readyz")
 	if page := get(t, "http://"+address+"/metrics"); !strings.Contains(page, "sluice_model_run_duration_seconds") {
 		t.Errorf("the metrics lack the model's:\n%.2000s", page)
+	}
+	all, err := bus.Services(t.Context(), connect(t, url))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	if s := all[0]; s.Service != wire.ModelService || s.Program != "gpu-segmenter" || s.PID != p.cmd.Process.Pid || s.Served+int64(s.Waiting) < 2 || s.Model == nil || s.Model.Pack != info.Pack {
+		t.Errorf("it tells %+v", s)
 	}
 	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -93,6 +94,9 @@ type serving struct {
 	sub     *nats.Subscription
 	workers sync.WaitGroup
 	queue   *fair[arrival]
+	id      uuid.UUID
+	since   time.Time
+	counts  counts
 }
 
 // arrival is a message that waits since it came.
@@ -103,7 +107,8 @@ type arrival struct {
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &serving{Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now)}
+	r := &serving{Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
+		id: schema.NewID(), since: time.Now().UTC()}
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
 			for {
@@ -112,16 +117,26 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 					return
 				}
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
+				began := time.Now()
 				s.answer(context.WithValue(work, placeKey{}, place), next.msg)
+				r.counts.ran(began)
 				place.end()
 			}
 		})
 	}
-	sub, err := s.nc.QueueSubscribe(s.options.Subject, s.options.Group, r.accept)
+	untell, err := Tell(s.nc, r.state)
+	if err != nil {
+		untell = func() {}
+	}
+	var sub *nats.Subscription
+	if err == nil {
+		sub, err = s.nc.QueueSubscribe(s.options.Subject, s.options.Group, r.accept)
+	}
 	if err == nil {
 		err = s.nc.Flush()
 	}
 	if err != nil {
+		untell()
 		if sub != nil {
 			_ = sub.Unsubscribe()
 		}
@@ -135,6 +150,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
 		defer close(over)
 		defer cancel()
+		defer untell()
 		return r.stop(ctx, cancel)
 	}}, nil
 }
@@ -152,6 +168,7 @@ func (r *serving) accept(msg *nats.Msg) {
 		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
 		return
 	}
+	r.counts.refused.Add(1)
 	r.meters.refused.Add(context.Background(), 1, r.meters.of)
 	r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
 		Message: fmt.Sprintf("%s is overloaded: as many requests of this tenant run and wait as may", r.options.Subject)}))

@@ -12,12 +12,14 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -65,18 +67,24 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 
 // Server answers the operations of a Model, in a queue group with others of its kind. It is a
 // lifecycle.Service.
-type Server struct{ *lifecycle.Func }
+type Server struct {
+	*lifecycle.Func
+	current atomic.Pointer[service] // the last run
+}
 
 // NewServer makes a server that isn't started. The model must stay open while it runs.
 func NewServer(nc *nats.Conn, model *Model, o ServerOptions) *Server {
 	o = o.withDefaults(model)
-	return &Server{lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
+	s := &Server{}
+	s.Func = lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
 		r, err := serve(ctx, nc, model, o)
 		if err != nil {
 			return lifecycle.Run{}, err
 		}
+		s.current.Store(r)
 		return lifecycle.Run{Done: r.done, Err: func() error { return nil }, Stop: r.stop}, nil
-	})}
+	})
+	return s
 }
 
 // service is one run of a Server.
@@ -87,6 +95,7 @@ type service struct {
 	load    *load
 	turns   *turns
 	metrics requestMetrics
+	counts  counts
 
 	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
 	pool       *batch.Pool
@@ -111,6 +120,7 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 		nc: nc, model: model, log: o.Log,
 		turns:   newTurns(runtime.GOMAXPROCS(0)),
 		metrics: newRequestMetrics(),
+		counts:  counts{id: schema.NewID(), since: time.Now().UTC()},
 		done:    make(chan struct{}),
 	}
 	s.load = &load{maxBytes: o.MaxBytes, maxSequences: o.MaxSequences, heldBytes: s.metrics.bytes, heldSequence: s.metrics.sequences}
@@ -187,10 +197,13 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 	// A small message takes memory beside its bytes.
 	lane, size := laneOf(msg.Data), max(len(msg.Data), leastSize)
 	if err := s.load.add(lane, size, 0); err != nil {
+		s.counts.refused.Add(1)
 		s.refuse(op, lane, msg, err)
 		return
 	}
+	done := s.counts.begin()
 	s.held.Go(func() {
+		defer done()
 		defer s.load.remove(size, 0)
 		s.answer(op, lane, msg)
 	})

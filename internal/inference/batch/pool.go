@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -51,6 +52,8 @@ type source interface {
 	take(lane int, now time.Time) (run func())
 	// fail ends what waits.
 	fail(err error)
+	// state is what waits, and what was done.
+	state() schema.GraphState
 }
 
 // NewPool starts a pool that runs so many batches at once.

@@ -55,6 +55,7 @@ type Queue[T any] struct {
 	size    func(T) Size
 	run     func(context.Context, []T) error
 	metrics metrics
+	did     schema.GraphState      // guarded by the pool's mutex
 	waiting [len(lanes)][]entry[T] // by group, then by cells, then by age; guarded by the pool's mutex
 }
 
@@ -311,7 +312,9 @@ func (q *Queue[T]) runOnce(batch []entry[T]) error {
 		}
 	}
 	ctx, finish := q.metrics.begin(q.pool.ctx, links, len(items), sum, longest)
+	began := time.Now()
 	err := q.run(ctx, items)
+	q.count(len(items), sum, longest, time.Since(began))
 	finish(err)
 	return err
 }

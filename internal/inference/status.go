@@ -1,0 +1,55 @@
+package inference
+
+// This file tells how a server is: what it holds, and what it did since it started.
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// counts are the requests of one run of a server.
+type counts struct {
+	id                           uuid.UUID
+	since                        time.Time
+	held, served, refused, nanos atomic.Int64
+}
+
+// begin counts a request that was taken in, until done is called.
+func (c *counts) begin() (done func()) {
+	began := time.Now()
+	c.held.Add(1)
+	return func() {
+		c.nanos.Add(int64(time.Since(began)))
+		c.served.Add(1)
+		c.held.Add(-1)
+	}
+}
+
+// State tells how the server's last run is. Running are the batches that run, waiting the requests that are held; those
+// whose items run are among them.
+func (s *Server) State() schema.ServiceState {
+	r := s.current.Load()
+	if r == nil {
+		return schema.ServiceState{Service: wire.ModelService}
+	}
+	graphs, running, workers := r.pool.State()
+	bytes, sequences := r.load.held()
+	return schema.ServiceState{
+		ID: r.counts.id, Service: wire.ModelService, Since: r.counts.since, Places: workers, Running: running, Waiting: int(r.counts.held.Load()),
+		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6,
+		Model: &schema.ModelState{Pack: r.model.manifest.Name, Provider: string(r.model.provider), HeldBytes: bytes, HeldSequences: sequences,
+			MaxSequences: r.load.maxSequences, Graphs: graphs},
+	}
+}
+
+// held is what the server holds now.
+func (l *load) held() (bytes, sequences int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes, l.sequences
+}
