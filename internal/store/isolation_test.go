@@ -77,6 +77,7 @@ var fill = map[string]string{
 	"leases.kind":              `'version'`,
 	"artifacts.stage":          `'parsed'`,
 	"questions.state":          `'answered'`,
+	"ratings.rating":           `'up'`,
 	"passages.end_byte":        `10`,
 	"documents.external_id":    `gen_random_uuid()::text`,
 	"retrievals.candidates":    `'[]'`,

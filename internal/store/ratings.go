@@ -1,0 +1,156 @@
+package store
+
+// This file keeps what people think of answers. Who may see a question may rate
+// its answer: the key that asked it, and admins of the tenant.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// maxComment bounds a comment in bytes.
+	maxComment = 8000
+
+	ratingColumns = `r.id, r.question_id, r.key_id, r.rating, r.comment, r.created_at, r.updated_at`
+
+	// The answer is locked, so that a purge either comes before, and there is none,
+	// or takes the rating along. Saying the same again changes nothing.
+	rateSQL = `
+WITH rated AS (
+    SELECT q.tenant_id, q.id FROM questions q JOIN answers a ON a.tenant_id = q.tenant_id AND a.question_id = q.id
+    WHERE q.tenant_id = $1 AND q.id = $2 AND ($3 OR q.key_id = $4) AND a.purged_at IS NULL FOR SHARE OF a)
+INSERT INTO ratings AS r (tenant_id, id, question_id, key_id, rating, comment) SELECT tenant_id, $5, id, $4, $6, $7 FROM rated
+ON CONFLICT (tenant_id, question_id, key_id) DO UPDATE SET rating = excluded.rating, comment = excluded.comment,
+    updated_at = CASE WHEN r.rating = excluded.rating AND r.comment = excluded.comment THEN r.updated_at ELSE now() END
+RETURNING ` + ratingColumns
+
+	listRatingsSQL = `
+SELECT ` + ratingColumns + `, q.collection_id, q.question, q.choices, a.plan, a.answer, a.supported, a.choice
+FROM ratings r
+JOIN questions q ON q.tenant_id = r.tenant_id AND q.id = r.question_id
+JOIN answers a ON a.tenant_id = r.tenant_id AND a.question_id = r.question_id
+WHERE r.tenant_id = $1 AND ($2::uuid IS NULL OR r.key_id = $2) AND ($3 = '' OR r.rating = $3)
+  AND ($4::uuid IS NULL OR q.collection_id = $4) AND ($5::uuid IS NULL OR r.question_id = $5) AND ($6::uuid IS NULL OR r.id < $6)
+ORDER BY r.id DESC LIMIT $7`
+
+	ratedCitationsSQL = `SELECT question_id, ` + citationColumns + ` FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2) ORDER BY question_id, ordinal`
+)
+
+func ratingFields(r *schema.Rating) []any {
+	return []any{&r.ID, &r.Question, &r.Key, &r.Rating, &r.Comment, &r.CreatedAt, &r.UpdatedAt}
+}
+
+// Rate sets what p's key thinks of the answer of a question; a key has one rating
+// of each. A question without an answer is a conflict, one of another key does not
+// exist, unless p is an admin.
+func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID, opinion schema.Opinion, comment string) (schema.Rating, error) {
+	if opinion != schema.ThumbsUp && opinion != schema.ThumbsDown {
+		return schema.Rating{}, schema.Invalid("rating", "%q is neither up nor down", opinion)
+	}
+	if err := checkLength("comment", comment, 0, maxComment); err != nil {
+		return schema.Rating{}, err
+	}
+	var r schema.Rating
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, rateSQL, p.Tenant, question, p.Has(schema.ScopeAdmin), p.Key, schema.NewID(), opinion, comment).Scan(ratingFields(&r)...)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err
+		}
+		var state schema.JobState
+		if err := tx.QueryRow(ctx, `SELECT state FROM questions WHERE tenant_id = $1 AND id = $2 AND ($3 OR key_id = $4)`,
+			p.Tenant, question, p.Has(schema.ScopeAdmin), p.Key).Scan(&state); err != nil {
+			return named(err, "question", question)
+		}
+		if state == schema.JobAnswered {
+			return fmt.Errorf("its answer was removed with a document: %w", schema.ErrConflict)
+		}
+		return fmt.Errorf("it has no answer, it is %s: %w", state, schema.ErrConflict)
+	})
+	return r, wrap(err, "rate question %s", question)
+}
+
+// Unrate takes back what p's key thinks of an answer.
+func (s *Store) Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error {
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = $2 AND key_id = $3`, p.Tenant, question, p.Key)
+		if err == nil && tag.RowsAffected() == 0 {
+			return fmt.Errorf("this key has not rated question %s: %w", question, schema.ErrNotFound)
+		}
+		return err
+	})
+	return wrap(err, "take a rating back")
+}
+
+// Ratings lists a page of the ratings of p's key, or of all keys of the tenant for
+// an admin, newest first, with what they are of, and the next cursor.
+func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error) {
+	pg, err := pageOf(q.PageQuery)
+	if err != nil {
+		return nil, "", err
+	}
+	var key *uuid.UUID
+	if q.Own || !p.Has(schema.ScopeAdmin) {
+		key = &p.Key
+	}
+	var out []schema.RatedAnswer
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.RatedAnswer, error) {
+			r := schema.RatedAnswer{Citations: []schema.Citation{}}
+			err := row.Scan(append(ratingFields(&r.Rating), &r.Collection, &r.Text, &r.Choices, &r.Plan, &r.Answer, &r.Supported, &r.Choice)...)
+			return r, err
+		})
+		if err != nil {
+			return err
+		}
+		return citations(ctx, tx, p.Tenant, out)
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list ratings: %w", err)
+	}
+	out, next := cut(pg, out, func(r schema.RatedAnswer) uuid.UUID { return r.ID })
+	return out, next, nil
+}
+
+// citations sets those of rated answers.
+func citations(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, rated []schema.RatedAnswer) error {
+	questions := make([]uuid.UUID, len(rated))
+	for i, r := range rated {
+		questions[i] = r.Question
+	}
+	rows, err := tx.Query(ctx, ratedCitationsSQL, tenant, questions)
+	if err != nil {
+		return err
+	}
+	found := map[uuid.UUID][]schema.Citation{}
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (struct{}, error) {
+		var question uuid.UUID
+		c, err := scanCitation(row, &question)
+		found[question] = append(found[question], c)
+		return struct{}{}, err
+	})
+	for i := range rated {
+		if of := found[rated[i].Question]; of != nil {
+			rated[i].Citations = of
+		}
+	}
+	return err
+}
+
+// unlessZero is an id, or NULL for none.
+func unlessZero(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}

@@ -1,0 +1,49 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Opinion is what someone thinks of an answer.
+type Opinion string
+
+// Opinions.
+const (
+	ThumbsUp   Opinion = "up"
+	ThumbsDown Opinion = "down"
+)
+
+// Rating is what the holder of a key thinks of an answer.
+type Rating struct {
+	ID        uuid.UUID `json:"id"`
+	Question  uuid.UUID `json:"question_id"`
+	Key       uuid.UUID `json:"key_id"`
+	Rating    Opinion   `json:"rating"`
+	Comment   string    `json:"comment,omitempty"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// RatedAnswer is a rating with what it is of.
+type RatedAnswer struct {
+	Rating
+	Collection uuid.UUID  `json:"collection_id"`
+	Text       string     `json:"question"`
+	Choices    []string   `json:"choices,omitempty"`
+	Plan       string     `json:"plan"`
+	Answer     string     `json:"answer"`
+	Supported  bool       `json:"supported"` // false: the documents do not say
+	Choice     int        `json:"choice,omitempty"`
+	Citations  []Citation `json:"citations"`
+}
+
+// RatingQuery asks for ratings; what is zero does not count.
+type RatingQuery struct {
+	Rating     Opinion
+	Collection uuid.UUID
+	Question   uuid.UUID
+	Own        bool // of the caller's key alone
+	PageQuery
+}
