@@ -40,6 +40,8 @@ type Options struct {
 	Questions     Questions
 	Plans         Plans
 	Webhooks      Webhooks
+	Evaluations   Evaluations
+	Ratings       Ratings
 	Tenants       Tenants
 	Idempotency   Idempotency
 	// Ready says why the server cannot serve now, or nil.
@@ -90,6 +92,8 @@ func New(o Options) http.Handler {
 	s.routeUploads()
 	s.routeQuestions()
 	s.routePlans()
+	s.routeEvaluations()
+	s.routeRatings()
 	s.routeWebhooks()
 	s.routeTenants()
 	s.routeSessions()

@@ -69,6 +69,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Questions:     questions{Store: d.Store, nats: d.NATS, plans: catalogue},
 		Plans:         plans{catalogue},
 		Webhooks:      webhooks{d.Store},
+		Evaluations:   evaluations{d.Store},
+		Ratings:       d.Store,
 		Tenants:       tenants{Store: d.Store, auth: keys},
 		Idempotency:   d.Store,
 		Metrics:       d.Metrics,

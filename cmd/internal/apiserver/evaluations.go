@@ -1,0 +1,23 @@
+package apiserver
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// evaluations compares those that the store keeps.
+type evaluations struct{ *store.Store }
+
+// CompareEvaluations implements httpapi.Evaluations.
+func (e evaluations) CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error) {
+	both, figures, err := e.EvaluationPair(ctx, p, [2]uuid.UUID{id, against})
+	if err != nil {
+		return schema.EvaluationComparison{}, err
+	}
+	return evaluate.Compare(both[0], both[1], figures[0], figures[1]), nil
+}
