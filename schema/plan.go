@@ -1,5 +1,7 @@
 package schema
 
+import "time"
+
 // Plan describes a retrieval plan.
 type Plan struct {
 	Name        string `json:"name"`
@@ -10,6 +12,10 @@ type Plan struct {
 	Stages       []PlanStage   `json:"stages"`
 	Answer       *PlanAnswer   `json:"answer,omitempty" doc:"How answers are written; absent: the usual way."`
 	Feedback     *PlanFeedback `json:"feedback,omitempty" doc:"Answers are judged, and made anew from another selection when they are not good enough."`
+	Own          bool          `json:"own,omitempty" doc:"It is this tenant's own; the others come with the server."`
+	UpdatedAt    *time.Time    `json:"updated_at,omitempty" doc:"Of a plan of the tenant's own."`
+	Problem      string        `json:"problem,omitempty" doc:"Why a plan of the tenant's own cannot be run."`
+	Text         string        `json:"text,omitempty" doc:"Its YAML. Lists are without."`
 }
 
 // PlanFeedback says how a plan's answers are judged.

@@ -35,7 +35,7 @@ type commands struct {
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
-	Plans       plansCommand       `cmd:"" help:"List retrieval plans, or check one of your own."`
+	Plans       plansCommand       `cmd:"" help:"List retrieval plans, and check and keep your own."`
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
 	Webhooks    webhooksCommand    `cmd:"" help:"Have events sent to servers; list, rotate and remove webhooks, see and repeat deliveries."`

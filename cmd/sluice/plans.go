@@ -13,8 +13,11 @@ import (
 )
 
 type plansCommand struct {
-	List  plansList  `cmd:"" default:"1" help:"List the retrieval plans and their stages."`
-	Check plansCheck `cmd:"" help:"Read a plan of your own and say what is wrong with it."`
+	List   plansList   `cmd:"" default:"1" help:"List the retrieval plans and their stages."`
+	Check  plansCheck  `cmd:"" help:"Read a plan of your own and say what is wrong with it."`
+	Show   plansShow   `cmd:"" help:"Show a plan's YAML."`
+	Put    plansPut    `cmd:"" help:"Store a plan of your own, under the name that it says; one of that name is replaced."`
+	Delete plansDelete `cmd:"" help:"Delete a plan of your own."`
 }
 
 type plansList struct{ remote }
@@ -62,13 +65,82 @@ func (k *plansCheck) Run(ctx context.Context) error {
 	return nil
 }
 
+type plansShow struct {
+	remote
+	Name string `arg:"" help:"The plan's name."`
+}
+
+func (h *plansShow) Run(ctx context.Context) error {
+	c, err := h.client()
+	if err != nil {
+		return err
+	}
+	plan, err := c.Plan(ctx, h.Name)
+	if err != nil {
+		return err
+	}
+	if h.JSON {
+		return printJSON(plan)
+	}
+	fmt.Print(plan.Text)
+	return nil
+}
+
+type plansPut struct {
+	remote
+	File string `arg:"" type:"existingfile" help:"A plan in YAML."`
+}
+
+func (u *plansPut) Run(ctx context.Context) error {
+	c, err := u.client()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(u.File)
+	if err != nil {
+		return err
+	}
+	checked, err := c.CheckPlan(ctx, string(text))
+	if err != nil {
+		return err
+	}
+	plan, err := c.PutPlan(ctx, checked.Name, string(text))
+	if err != nil {
+		return err
+	}
+	if u.JSON {
+		return printJSON(plan)
+	}
+	printPlan(os.Stdout, plan)
+	return nil
+}
+
+type plansDelete struct {
+	remote
+	Name string `arg:"" help:"The plan's name."`
+}
+
+func (d *plansDelete) Run(ctx context.Context) error {
+	c, err := d.client()
+	if err != nil {
+		return err
+	}
+	return c.DeletePlan(ctx, d.Name)
+}
+
 func printPlan(w io.Writer, p schema.Plan) {
 	name := printable(p.Name)
 	if p.Default {
 		name += " (default)"
 	}
+	if p.Own {
+		name += " (your own)"
+	}
 	fmt.Fprintln(w, name)
 	indent(w, "    ", p.Description, 96)
+	if p.Problem != "" {
+		fmt.Fprintf(w, "    cannot be run: %s\n", printable(p.Problem))
+	}
 	if p.Segmentation != nil {
 		fmt.Fprintf(w, "    for collections cut by %s\n", printable(p.Segmentation.String()))
 	}

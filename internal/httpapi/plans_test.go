@@ -14,37 +14,63 @@ import (
 // scriptedPlans knows one plan and finds fault with every other.
 type scriptedPlans struct{}
 
-func (scriptedPlans) Plans() []schema.Plan {
-	return []schema.Plan{{Name: "one", Default: true, Stages: []schema.PlanStage{{Stage: "dense", Unit: schema.UnitPassage, Parameters: map[string]any{"k": 10}}}}}
+var planOne = schema.Plan{Name: "one", Default: true, Stages: []schema.PlanStage{{Stage: "dense", Unit: schema.UnitPassage, Parameters: map[string]any{"k": 10}}}}
+
+func (scriptedPlans) Plans(context.Context, schema.Principal, schema.PageQuery) ([]schema.Plan, string, error) {
+	return []schema.Plan{planOne}, "", nil
 }
 
-func (p scriptedPlans) CheckPlan(text string) (schema.Plan, error) {
-	if text == "one" {
-		return p.Plans()[0], nil
+func (scriptedPlans) Plan(_ context.Context, _ schema.Principal, name string) (schema.Plan, error) {
+	if name != "one" {
+		return schema.Plan{}, schema.ErrNotFound
 	}
-	return schema.Plan{}, schema.Invalid("stages[2].hybrid.of[0].lexical.weight", "needs a number")
+	out := planOne
+	out.Text = "name: one"
+	return out, nil
 }
 
-// scriptedKeys takes every key for one that may ask.
-type scriptedKeys struct{}
-
-func (scriptedKeys) Authenticate(context.Context, string) (schema.Principal, error) {
-	return schema.Principal{Tenant: schema.NewID(), Scopes: []schema.Scope{schema.ScopeQuery}}, nil
+func (scriptedPlans) CheckPlan(text string) (schema.Plan, error) {
+	if text == "one" {
+		return planOne, nil
+	}
+	return schema.Plan{}, schema.Invalid("stages[2].hybrid.of[0].lexical.weight", "line 7: needs a number")
 }
 
-func TestPlansAreListedAndChecked(t *testing.T) {
-	server := httptest.NewServer(New(Options{Version: "test", Authenticator: scriptedKeys{}, Plans: scriptedPlans{}}))
-	defer server.Close()
+func (p scriptedPlans) PutPlan(_ context.Context, _ schema.Principal, _, text string) (schema.Plan, error) {
+	return p.CheckPlan(text)
+}
+
+func (scriptedPlans) DeletePlan(context.Context, schema.Principal, string) error { return nil }
+
+// scriptedKeys takes every key for one with these scopes.
+type scriptedKeys []schema.Scope
+
+func (k scriptedKeys) Authenticate(context.Context, string) (schema.Principal, error) {
+	return schema.Principal{Tenant: schema.NewID(), Scopes: k}, nil
+}
+
+func TestPlansAreListedCheckedAndKept(t *testing.T) {
+	query, admin := scriptedKeys{schema.ScopeQuery}, scriptedKeys{schema.ScopeAdmin}
 	for _, c := range []struct {
+		keys               scriptedKeys
 		method, path, body string
 		status             int
 		has                []string
 	}{
-		{http.MethodGet, "/v1/plans", "", http.StatusOK, []string{`"name":"one"`, `"default":true`, `"stage":"dense"`, `"k":10`}},
-		{http.MethodPost, "/v1/plans/check", `{"plan":"one"}`, http.StatusOK, []string{`"name":"one"`}},
-		{http.MethodPost, "/v1/plans/check", `{"plan":"two"}`, http.StatusUnprocessableEntity, []string{`"location":"stages[2].hybrid.of[0].lexical.weight"`, "needs a number"}},
-		{http.MethodPost, "/v1/plans/check", `{"plan":""}`, http.StatusUnprocessableEntity, []string{`body.plan`}},
+		{query, http.MethodGet, "/v1/plans", "", http.StatusOK, []string{`"name":"one"`, `"default":true`, `"stage":"dense"`, `"k":10`}},
+		{query, http.MethodGet, "/v1/plans/one", "", http.StatusOK, []string{`"text":"name: one"`}},
+		{query, http.MethodGet, "/v1/plans/two", "", http.StatusNotFound, nil},
+		{query, http.MethodPost, "/v1/plans/check", `{"plan":"one"}`, http.StatusOK, []string{`"name":"one"`}},
+		{query, http.MethodPost, "/v1/plans/check", `{"plan":"two"}`, http.StatusUnprocessableEntity, []string{`"location":"stages[2].hybrid.of[0].lexical.weight"`, "line 7: needs a number"}},
+		{query, http.MethodPost, "/v1/plans/check", `{"plan":""}`, http.StatusUnprocessableEntity, []string{`body.plan`}},
+		{query, http.MethodPut, "/v1/plans/one", `{"plan":"one"}`, http.StatusForbidden, nil},
+		{query, http.MethodDelete, "/v1/plans/one", "", http.StatusForbidden, nil},
+		{admin, http.MethodPut, "/v1/plans/one", `{"plan":"one"}`, http.StatusOK, []string{`"name":"one"`}},
+		{admin, http.MethodPut, "/v1/plans/one", `{"plan":"two"}`, http.StatusUnprocessableEntity, []string{`stages[2]`}},
+		{admin, http.MethodDelete, "/v1/plans/one", "", http.StatusNoContent, nil},
+		{query, http.MethodPost, "/v1/search", `{"collection":"c","query":"q","plan":"one","plan_text":"name: one"}`, http.StatusUnprocessableEntity, []string{`body.plan_text`}},
 	} {
+		server := httptest.NewServer(New(Options{Version: "test", Authenticator: c.keys, Plans: scriptedPlans{}}))
 		r, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader(c.body))
 		if err != nil {
 			t.Fatal(err)
@@ -66,5 +92,6 @@ func TestPlansAreListedAndChecked(t *testing.T) {
 				t.Errorf("%s %s %s lacks %s: %s", c.method, c.path, c.body, has, body)
 			}
 		}
+		server.Close()
 	}
 }

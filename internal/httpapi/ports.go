@@ -70,6 +70,7 @@ type Question struct {
 	Collection uuid.UUID
 	Text       string
 	Plan       string
+	PlanText   string // YAML, instead of a plan's name
 	Filter     schema.Filter
 	K          int
 	Documents  int
@@ -93,9 +94,16 @@ type Found struct {
 	Trace      []schema.StageReport
 }
 
-// Plans are the retrieval plans.
+// Plans are the retrieval plans: those of the server, and those of the tenant's
+// own, whose names are not the server's.
 type Plans interface {
-	Plans() []schema.Plan
+	// Plans lists them by name.
+	Plans(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Plan, string, error)
+	// Plan returns one with its text.
+	Plan(ctx context.Context, p schema.Principal, name string) (schema.Plan, error)
+	// PutPlan stores one of the tenant's own, in the place of the one before.
+	PutPlan(ctx context.Context, p schema.Principal, name, text string) (schema.Plan, error)
+	DeletePlan(ctx context.Context, p schema.Principal, name string) error
 	// CheckPlan reads a plan and says what is wrong with it as a FieldError that
 	// names the plan's field.
 	CheckPlan(text string) (schema.Plan, error)

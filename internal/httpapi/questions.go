@@ -34,11 +34,14 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err := checkChoices(q.Choices); err != nil {
 		return Question{}, err
 	}
+	if q.Plan != "" && q.PlanText != "" {
+		return Question{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
+	}
 	collection, err := s.Collections.ResolveCollection(ctx, *p, q.Collection)
 	if err != nil {
 		return Question{}, err
 	}
-	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
+	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
 		Choices: q.Choices}, nil
 }
 

@@ -104,19 +104,21 @@ type Result struct {
 	Skipped bool
 }
 
-// Plan returns the plan of a name, as Catalogue does.
-func (e *Engine) Plan(name string) (Plan, error) { return e.plans.Plan(name) }
-
-// Check reports what is wrong with a query as a schema.FieldError on "plan",
-// "text", "k", "documents" or "filter", without running it, and returns the
-// plan's name.
-func (e *Engine) Check(q wire.Query) (plan string, err error) {
-	p, err := e.check(q)
-	return p.Name, err
+// Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue does.
+func (e *Engine) Plan(q wire.Query) (Plan, error) {
+	if q.PlanText == "" {
+		return e.plans.Plan(q.Plan)
+	}
+	plan, err := ParsePlan([]byte(q.PlanText))
+	plan.own = true
+	return plan, err
 }
 
-func (e *Engine) check(q wire.Query) (Plan, error) {
-	plan, err := e.plans.Plan(q.Plan)
+// Check reports what is wrong with a query as a schema.FieldError on "plan",
+// "text", "k", "documents", "filter" or a field of its own plan, without
+// running it, and returns the plan.
+func (e *Engine) Check(q wire.Query) (Plan, error) {
+	plan, err := e.Plan(q)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -143,11 +145,11 @@ func (e *Engine) check(q wire.Query) (Plan, error) {
 // The query's K says how many candidates are returned, and bounds the context;
 // it does not change how deep stages look.
 func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
-	plan, err := e.check(q)
+	plan, err := e.Check(q)
 	if err != nil {
 		return Result{}, err
 	}
-	ctx, span := e.tracer.Start(ctx, "plan "+plan.Name, trace.WithAttributes(
+	ctx, span := e.tracer.Start(ctx, "plan "+plan.label(), trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
 	result, err := e.run(ctx, plan, q)
@@ -235,7 +237,7 @@ func (e *Engine) runStage(ctx context.Context, plan Plan, s stage, t *task, in c
 		span.SetStatus(codes.Error, err.Error())
 		return step{}, err
 	}
-	labels := metric.WithAttributes(attribute.String("plan", plan.Name), attribute.String("stage", s.name()))
+	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.name()))
 	e.duration.Record(ctx, took.Seconds(), labels)
 	e.out.Record(ctx, int64(len(out.items)), labels)
 	span.SetAttributes(attribute.Int("sluice.in", len(in.items)), attribute.Int("sluice.out", len(out.items)))

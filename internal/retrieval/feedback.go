@@ -130,7 +130,7 @@ func (p reserve) candidates() candidates {
 // The result's trace has these alone. A *GenerationError says that the
 // collection was rebuilt meanwhile, so that the pool's places are no more.
 func (e *Engine) Select(ctx context.Context, q wire.Query, from []byte, minK int) (Result, error) {
-	plan, err := e.check(q)
+	plan, err := e.Check(q)
 	if err != nil {
 		return Result{}, err
 	}

@@ -22,6 +22,19 @@ type Plan struct {
 	prompt       string              // of the answer; "": the usual one
 	stages       []stage
 	described    []schema.PlanStage
+	text         string
+	own          bool // it came with its query
+}
+
+// Text is the YAML that the plan was read from.
+func (p Plan) Text() string { return p.text }
+
+// label names the plan in metrics and spans, whose names are to be few.
+func (p Plan) label() string {
+	if p.own {
+		return "own"
+	}
+	return p.Name
 }
 
 // Stages describes the plan's stages in order, with all their parameters.
@@ -77,7 +90,7 @@ const maxStages = 32
 //	answer: {prompt: explain}
 //
 // Description, segmentation, feedback and answer may be left out. Every error is a
-// schema.FieldError that names the field ("stages[0].dense.k").
+// schema.FieldError that names the field ("stages[0].dense.k") and says the line.
 func ParsePlan(text []byte) (Plan, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -86,7 +99,16 @@ func ParsePlan(text []byte) (Plan, error) {
 	if len(root.Content) == 0 {
 		return Plan{}, schema.Invalid("plan", "is empty")
 	}
-	top, err := readParameters("", root.Content[0])
+	p, err := readPlan(root.Content[0])
+	if err != nil {
+		return Plan{}, inLine(err, root.Content[0])
+	}
+	p.text = string(text)
+	return p, nil
+}
+
+func readPlan(document *yaml.Node) (Plan, error) {
+	top, err := readParameters("", document)
 	if err != nil {
 		return Plan{}, err
 	}

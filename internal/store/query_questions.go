@@ -25,6 +25,7 @@ type NewQuestion struct {
 	Collection uuid.UUID
 	Text       string
 	Plan       string
+	PlanText   string // YAML, of a plan that is not every worker's
 	Filter     schema.Filter
 	K          int
 	Choices    []string
@@ -45,7 +46,7 @@ const maxChoice = 500
 // asynchronous one is queued in the same transaction. An unknown collection
 // gives schema.ErrNotFound.
 func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
-	if err := errors.Join(checkLength("question", q.Text, 1, maxQuestion), checkLength("plan", q.Plan, 0, 128), q.Filter.Validate()); err != nil {
+	if err := errors.Join(checkLength("question", q.Text, 1, maxQuestion), checkLength("plan", q.Plan, 0, 128), checkLength("plan_text", q.PlanText, 0, maxPlan), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
 	if q.K < 0 {
@@ -66,11 +67,11 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices)).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -112,13 +113,13 @@ func (s *Store) Questions() Questions { return Questions{s} }
 
 var _ answer.Store = Questions{}
 
-const questionSQL = `SELECT id, collection_id, question, plan, filter, k, choices, key_id, groups, async, state, attempt FROM questions
+const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`
 
 func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 	var q answer.Question
 	var filter []byte
-	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &filter, &q.Query.K, &q.Query.Choices,
+	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &q.Query.PlanText, &filter, &q.Query.K, &q.Query.Choices,
 		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Async, &q.State, &q.Attempt)
 	if err != nil {
 		return answer.Question{}, err
@@ -384,7 +385,6 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 	return a, err
 }
 
-// emptyNotNull makes a nil list an empty one, which is [] in JSON.
 // citationColumns are what scanCitation reads after what comes before them.
 const citationColumns = `external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence`
 
@@ -398,6 +398,7 @@ func scanCitation(row pgx.CollectableRow, before ...any) (schema.Citation, error
 	return c, err
 }
 
+// emptyNotNull makes a nil list an empty one, which is [] in JSON.
 func emptyNotNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -112,6 +112,7 @@ type Query struct {
 	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
 	Query      string        `json:"query" minLength:"1" maxLength:"4000"`
 	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
+	PlanText   string        `json:"plan_text,omitempty" maxLength:"65536" doc:"The YAML of a plan to run instead of one that has a name here."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
 	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
 	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`

@@ -15,8 +15,10 @@ type Query struct {
 	Collection uuid.UUID        `json:"collection"`
 	Text       string           `json:"text"`
 	Plan       string           `json:"plan,omitempty"` // empty: the default
-	Filter     schema.Filter    `json:"filter,omitempty"`
-	K          int              `json:"k,omitempty"` // 0: the plan's
+	// PlanText is the YAML of the plan to run when it is none of the worker's own.
+	PlanText string        `json:"plan_text,omitempty"`
+	Filter   schema.Filter `json:"filter,omitempty"`
+	K        int           `json:"k,omitempty"` // 0: the plan's
 	// Choices make it a multiple-choice question: what to choose from, in order.
 	Choices []string `json:"choices,omitempty"`
 	// Documents asks for the ranking of that many documents too.

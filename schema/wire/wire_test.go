@@ -79,7 +79,7 @@ var samples = []any{
 
 func query() wire.Query {
 	return wire.Query{Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
-		Collection: id2, Text: "q", Plan: "naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, Choices: []string{"c", "d"}, K: 5, Documents: 7, Explain: true}
+		Collection: id2, Text: "q", Plan: "naive", PlanText: "name: naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, Choices: []string{"c", "d"}, K: 5, Documents: 7, Explain: true}
 }
 
 func TestFormatIsGolden(t *testing.T) {

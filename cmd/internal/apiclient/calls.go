@@ -233,10 +233,33 @@ func (c *Client) Search(ctx context.Context, q api.Query) (api.SearchResult, err
 
 // Plans lists the retrieval plans.
 func (c *Client) Plans(ctx context.Context) ([]schema.Plan, error) {
-	var out api.Page[schema.Plan]
-	err := c.json(ctx, http.MethodGet, "/v1/plans", nil, nil, &out)
-	return out.Items, err
+	var out []schema.Plan
+	for p, err := range pages[schema.Plan](ctx, c, "/v1/plans", nil) {
+		if err != nil {
+			return out, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
 }
+
+// Plan returns a plan with its text.
+func (c *Client) Plan(ctx context.Context, name string) (schema.Plan, error) {
+	return get[schema.Plan](ctx, c, planPath(name), nil)
+}
+
+// PutPlan stores a plan of the tenant's own.
+func (c *Client) PutPlan(ctx context.Context, name, yaml string) (schema.Plan, error) {
+	var out schema.Plan
+	return out, c.json(ctx, http.MethodPut, planPath(name), nil, api.PlanText{Plan: yaml}, &out)
+}
+
+// DeletePlan deletes a plan of the tenant's own.
+func (c *Client) DeletePlan(ctx context.Context, name string) error {
+	return c.json(ctx, http.MethodDelete, planPath(name), nil, nil, nil)
+}
+
+func planPath(name string) string { return "/v1/plans/" + url.PathEscape(name) }
 
 // CheckPlan has the server read a plan.
 func (c *Client) CheckPlan(ctx context.Context, yaml string) (schema.Plan, error) {

@@ -10,7 +10,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/httpapi"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -49,30 +48,15 @@ func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID
 	return t.auth.RevokeKey(ctx, p, id)
 }
 
-// plans are the plans that the query workers run.
-type plans struct{ *retrieval.Catalogue }
-
-// Plans implements httpapi.Plans.
-func (c plans) Plans() []schema.Plan { return c.Describe() }
-
-// CheckPlan implements httpapi.Plans.
-func (c plans) CheckPlan(text string) (schema.Plan, error) {
-	p, err := retrieval.ParsePlan([]byte(text))
-	if err != nil {
-		return schema.Plan{}, err
-	}
-	return p.Describe(), nil
-}
-
 // questions asks the query workers; the store keeps the jobs.
 type questions struct {
 	*store.Store
 	nats  *nats.Conn
-	plans *retrieval.Catalogue
+	plans plans
 }
 
 func query(p schema.Principal, q httpapi.Question) wire.Query {
-	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, Filter: q.Filter, K: q.K,
+	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K,
 		Documents: q.Documents, Explain: q.Explain, Choices: q.Choices}
 }
 
@@ -83,6 +67,10 @@ func deadline(ctx context.Context) time.Time {
 
 // Search implements httpapi.Questions.
 func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Question) (httpapi.Found, error) {
+	var err error
+	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
+		return httpapi.Found{}, err
+	}
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
 		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)})
 	if err != nil {
@@ -96,11 +84,11 @@ func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Que
 
 // create stores a question; one that names an unknown plan is refused before.
 func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Question, async bool) (schema.Job, error) {
-	plan, err := a.plans.Plan(q.Plan)
+	plan, text, err := a.plans.resolve(ctx, p, q)
 	if err != nil {
 		return schema.Job{}, err
 	}
-	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan.Name, Filter: q.Filter, K: q.K, Choices: q.Choices,
+	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan, PlanText: text, Filter: q.Filter, K: q.K, Choices: q.Choices,
 		Async: async, Trace: bus.Traceparent(ctx)})
 }
 

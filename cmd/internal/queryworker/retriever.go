@@ -19,15 +19,11 @@ type retriever struct {
 
 // Check implements answer.Retriever.
 func (r retriever) Check(q wire.Query) (answer.Plan, error) {
-	name, err := r.engine.Check(q)
+	plan, err := r.engine.Check(q)
 	if err != nil {
 		return answer.Plan{}, err
 	}
-	plan, err := r.engine.Plan(name)
-	if err != nil {
-		return answer.Plan{}, err
-	}
-	out := answer.Plan{Name: name, Prompt: plan.Prompt()}
+	out := answer.Plan{Name: plan.Name, Prompt: plan.Prompt()}
 	if plan.SkipsRetrieval() {
 		out.Sampled = r.sampled
 	}
@@ -48,7 +44,7 @@ func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval
 		return answer.Retrieval{}, err
 	}
 	out := retrieved(found)
-	plan, err := r.engine.Plan(q.Plan)
+	plan, err := r.engine.Plan(q)
 	if f := plan.Feedback(); err == nil && f != nil {
 		out.MinK, out.Pool = f.MinK, found.Pool
 	}

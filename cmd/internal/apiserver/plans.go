@@ -1,0 +1,148 @@
+package apiserver
+
+// The plans that can be asked for: those that every query worker has, and those
+// of the tenant's own, which are stored. A name means the workers' plan first.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/httpapi"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// defaultPage and maxPage are how many plans a list has.
+const (
+	defaultPage = 50
+	maxPage     = 500
+)
+
+// plans are the workers' plans, and the tenants' in the store.
+type plans struct {
+	catalogue *retrieval.Catalogue
+	store     *store.Store
+}
+
+// Plans implements httpapi.Plans. The cursor is the last name of the page before.
+func (c plans) Plans(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Plan, string, error) {
+	limit := min(cmp.Or(max(q.Limit, 0), defaultPage), maxPage)
+	stored, err := c.store.StoredPlans(ctx, p, q.Cursor, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Plan
+	for _, plan := range c.catalogue.Describe() {
+		if plan.Name > q.Cursor {
+			out = append(out, plan)
+		}
+	}
+	for _, s := range stored {
+		plan := c.describe(s)
+		plan.Text = ""
+		out = append(out, plan)
+	}
+	slices.SortStableFunc(out, func(a, b schema.Plan) int { return strings.Compare(a.Name, b.Name) })
+	if len(out) <= limit {
+		return out, "", nil
+	}
+	// Both of a name are on one page.
+	for limit < len(out) && out[limit].Name == out[limit-1].Name {
+		limit++
+	}
+	if limit == len(out) {
+		return out, "", nil
+	}
+	return out[:limit], out[limit-1].Name, nil
+}
+
+// describe describes a stored plan. Another version of the server may have
+// stored it.
+func (c plans) describe(s store.StoredPlan) schema.Plan {
+	out := schema.Plan{Name: s.Name, Stages: []schema.PlanStage{}}
+	if plan, err := retrieval.ParsePlan([]byte(s.Text)); err != nil {
+		out.Problem = err.Error()
+	} else if out = plan.Describe(); c.reserved(s.Name) {
+		out.Problem = "the server has a plan of this name by now, which is the one that runs; store this one under another name"
+	}
+	out.Own, out.UpdatedAt, out.Text = true, &s.UpdatedAt, s.Text
+	return out
+}
+
+func (c plans) reserved(name string) bool { return slices.Contains(c.catalogue.Names(), name) }
+
+// Plan implements httpapi.Plans.
+func (c plans) Plan(ctx context.Context, p schema.Principal, name string) (schema.Plan, error) {
+	for _, out := range c.catalogue.Describe() {
+		if out.Name != name {
+			continue
+		}
+		plan, err := c.catalogue.Plan(name)
+		out.Text = plan.Text()
+		return out, err
+	}
+	s, err := c.store.StoredPlan(ctx, p.Tenant, name)
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	return c.describe(s), nil
+}
+
+// CheckPlan implements httpapi.Plans.
+func (c plans) CheckPlan(text string) (schema.Plan, error) {
+	p, err := retrieval.ParsePlan([]byte(text))
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	return p.Describe(), nil
+}
+
+// PutPlan implements httpapi.Plans.
+func (c plans) PutPlan(ctx context.Context, p schema.Principal, name, text string) (schema.Plan, error) {
+	plan, err := retrieval.ParsePlan([]byte(text))
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	if plan.Name != name {
+		return schema.Plan{}, schema.Invalid("name", "is %q in the plan and %q in the path", plan.Name, name)
+	}
+	if c.reserved(name) {
+		return schema.Plan{}, schema.Invalid("name", "%q is a plan of the server's; give yours another name", name)
+	}
+	s, err := c.store.PutPlan(ctx, p, name, text)
+	if err != nil {
+		return schema.Plan{}, err
+	}
+	return c.describe(s), nil
+}
+
+// DeletePlan implements httpapi.Plans.
+func (c plans) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
+	err := c.store.DeletePlan(ctx, p, name)
+	if errors.Is(err, schema.ErrNotFound) && c.reserved(name) {
+		return schema.Invalid("plan", "%q is a plan of the server's, which stays", name)
+	}
+	return err
+}
+
+// resolve finds the plan of a question and returns its name, and its text unless
+// every query worker has it.
+func (c plans) resolve(ctx context.Context, p schema.Principal, q httpapi.Question) (name, text string, err error) {
+	if q.PlanText != "" {
+		plan, err := retrieval.ParsePlan([]byte(q.PlanText))
+		return plan.Name, q.PlanText, err
+	}
+	plan, unknown := c.catalogue.Plan(q.Plan)
+	if unknown == nil {
+		return plan.Name, "", nil
+	}
+	s, err := c.store.StoredPlan(ctx, p.Tenant, q.Plan)
+	if errors.Is(err, schema.ErrNotFound) {
+		return "", "", unknown
+	}
+	return s.Name, s.Text, err
+}

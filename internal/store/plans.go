@@ -1,0 +1,117 @@
+package store
+
+// This file keeps retrieval plans of tenants' own, as the YAML that they are
+// written in. What it says is package retrieval's to read.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// maxPlans is how many a tenant has at most.
+	maxPlans = 200
+	// maxPlan bounds a plan's YAML, in bytes.
+	maxPlan = 64 << 10
+)
+
+var planName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+
+// StoredPlan is a plan as its tenant wrote it.
+type StoredPlan struct {
+	Name      string
+	Text      string // YAML
+	UpdatedAt time.Time
+}
+
+// PutPlan stores a plan under its name, in the place of one that was there.
+func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text string) (StoredPlan, error) {
+	out := StoredPlan{Name: name, Text: text}
+	if !planName.MatchString(name) {
+		return out, schema.Invalid("name", "%q: 1 to 63 small letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
+	}
+	if err := checkLength("plan", text, 1, maxPlan); err != nil {
+		return out, err
+	}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('plans ' || $1::text, 0))`, p.Tenant); err != nil {
+			return err
+		}
+		var others int
+		if err := tx.QueryRow(ctx, `SELECT count(*) FROM plans WHERE tenant_id = $1 AND name <> $2`, p.Tenant, name).Scan(&others); err != nil {
+			return err
+		}
+		if others >= maxPlans {
+			return fmt.Errorf("a tenant has %d plans of its own at most: %w", maxPlans, schema.ErrQuota)
+		}
+		if err := tx.QueryRow(ctx, `
+			INSERT INTO plans (tenant_id, name, body) VALUES ($1, $2, $3)
+			ON CONFLICT (tenant_id, name) DO UPDATE SET body = excluded.body, updated_at = now()
+			RETURNING updated_at`, p.Tenant, name, text).Scan(&out.UpdatedAt); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "plan.put", name, nil)
+	})
+	return out, wrap(err, "store plan %s", name)
+}
+
+// StoredPlans lists at most limit plans of p's tenant whose names come after a
+// name, in the order of their names' bytes.
+func (s *Store) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
+	if err := checkText("cursor", after); err != nil {
+		return nil, err
+	}
+	var out []StoredPlan
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT name, body, updated_at FROM plans WHERE tenant_id = $1 AND name > $2 ORDER BY name LIMIT $3`, p.Tenant, after, limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StoredPlan])
+		return err
+	})
+	return out, wrap(err, "list plans")
+}
+
+// StoredPlan returns a plan of a tenant's own, or schema.ErrNotFound.
+func (s *Store) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
+	var out StoredPlan
+	if err := checkText("plan", name); err != nil {
+		return out, err
+	}
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT name, body, updated_at FROM plans WHERE tenant_id = $1 AND name = $2`, tenant, name)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[StoredPlan])
+		return named(err, "plan", name)
+	})
+	return out, wrap(err, "read plan")
+}
+
+// DeletePlan removes a plan of the tenant's own. Questions that were asked with
+// it have its text.
+func (s *Store) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
+	if err := checkText("plan", name); err != nil {
+		return err
+	}
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `DELETE FROM plans WHERE tenant_id = $1 AND name = $2`, p.Tenant, name)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("no plan %q of this tenant: %w", name, schema.ErrNotFound)
+		}
+		return audit(ctx, tx, p.Tenant, p, "plan.delete", name, nil)
+	})
+	return wrap(err, "delete plan %s", name)
+}
