@@ -2,8 +2,9 @@ package lexical
 
 // Analysis: text becomes the terms that are indexed and asked for. Words are
 // those of Unicode Standard Annex 29, in lower case, without stop words, and
-// stemmed by Snowball where it knows the language. Scripts that write no
-// spaces are cut into pairs of characters.
+// stemmed by Snowball where it knows the language. A compound such as
+// max_payload or server.conf counts as itself and as its parts. Scripts that
+// write no spaces are cut into pairs of characters.
 
 import (
 	"fmt"
@@ -151,9 +152,10 @@ func (w *termWriter) ascii(chunk string) {
 			i++
 			continue
 		}
-		start := i
+		start, compound := i, last == asciiJoin
 		for i++; i < len(chunk); {
 			if c := asciiClasses[chunk[i]]; c != asciiOther {
+				compound = compound || c == asciiJoin
 				last = c
 				i++
 				continue
@@ -162,9 +164,34 @@ func (w *termWriter) ascii(chunk string) {
 			if i+1 == len(chunk) || last == asciiJoin || asciiClasses[chunk[i+1]] != last || !joins(chunk[i], last) {
 				break
 			}
+			compound = compound || parts(chunk[i])
 			i += 2
 		}
 		w.asciiWord(chunk[start:i])
+		if compound {
+			w.parts(clip(chunk[start:i]), w.asciiWord)
+		}
+	}
+}
+
+// parts reports whether a mark that joins words leaves words apart, too: the
+// annex takes max_payload, server.conf and host:port for a word each.
+func parts(mark byte) bool { return mark == '_' || mark == '.' || mark == ':' }
+
+// parts adds what a compound is made of, behind the compound itself, which is
+// rarer and so counts for more where it is meant. Letters alone (U.S., e.g.) and
+// numbers (3.14) are no words.
+func (w *termWriter) parts(compound string, add func(string)) {
+	for len(compound) > 0 {
+		end := strings.IndexAny(compound, "_.:")
+		if end < 0 {
+			end = len(compound)
+		}
+		part := compound[:end]
+		if utf8.RuneCountInString(part) > 1 && strings.ContainsFunc(part, unicode.IsLetter) {
+			add(part)
+		}
+		compound = compound[min(end+1, len(compound)):]
 	}
 }
 
@@ -225,6 +252,9 @@ func (w *termWriter) unicode(chunk string) {
 		if unicode.IsLetter(first) || unicode.IsNumber(first) || first == '_' {
 			folded := w.a.rules.fold(clip(word))
 			w.add(keyOf(folded), []byte(folded))
+			if strings.ContainsAny(folded, "_.:") {
+				w.parts(folded, func(part string) { w.add(keyOf(part), []byte(part)) })
+			}
 		}
 	}
 	pair.end(w)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/words"
@@ -15,7 +16,9 @@ func TestTerms(t *testing.T) {
 	for _, test := range []struct{ language, text, want string }{
 		{"en", "The running dogs ran, and the cats' owner's dog runs.", "run dog ran cat owner dog run"},
 		{"en", "Beyoncé’s naïve CAFÉ", "beyonc naiv cafe"},
-		{"en-GB", "version 3.14, 1,000 users_table x_1", "version 3.14 1,000 users_table x_1"},
+		{"en-GB", "version 3.14, 1,000 users_table x_1", "version 3.14 1,000 users_table user tabl x_1"},
+		{"en", "host:port in /etc/server.conf, U.S. e.g. v2.10.", "host:port host port etc server.conf server conf u. e.g v2.10 v2"},
+		{"de", "_größe_maß:Straße.", "_größe_maß:straße gross mass strass"},
 		{"en", "ﬁnal ＦＵＬＬ width", "final full width"},
 		{"de", "Die Häuser und Straßen", "die haus und strass"},
 		{"fr", "les chevaux de l’homme étaient rapides aujourd'hui", "le cheval homm rapid aujourd'hui"},
@@ -46,9 +49,9 @@ func TestTerms(t *testing.T) {
 }
 
 // FuzzTerms demands terms that an index can keep, whatever the text, and of
-// ASCII the words of the annex.
+// ASCII the words of the annex, each with its parts behind it.
 func FuzzTerms(f *testing.F) {
-	f.Add("Don't e.g. 3.14 a_b x:y 1;2,3 'quoted' 汶川 \xff" + strings.Repeat("long", 100))
+	f.Add("Don't e.g. 3.14 a_b x:y 1;2,3 max_payload: __init__ server.conf host:port v2.10 'quoted' 汶川 \xff" + strings.Repeat("long", 100))
 	plain, err := NewAnalyzer("und")
 	if err != nil {
 		f.Fatal(err)
@@ -66,7 +69,16 @@ func FuzzTerms(f *testing.F) {
 		var want []string
 		for it := words.FromString(text); it.Next(); {
 			if w := it.Value(); asciiClasses[w[0]] != asciiOther {
-				want = append(want, strings.ToLower(clip(w)))
+				word := strings.ToLower(clip(w))
+				want = append(want, word)
+				if !strings.ContainsAny(word, "_.:") {
+					continue
+				}
+				for _, part := range strings.FieldsFunc(word, func(c rune) bool { return c == '_' || c == '.' || c == ':' }) {
+					if len(part) > 1 && strings.ContainsFunc(part, unicode.IsLetter) {
+						want = append(want, part)
+					}
+				}
 			}
 		}
 		if !slices.Equal(terms, want) {
