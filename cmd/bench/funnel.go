@@ -30,17 +30,61 @@ type funnelCommand struct {
 	Questions int    `default:"150" help:"How many of the dataset's questions are asked."`
 	Split     string `default:"test" help:"Which questions: those of qrels/SPLIT.tsv."`
 	Flat      int    `default:"400" help:"How many passages the flat side's pair model reads."`
-	Clusters  int    `default:"400" help:"How many clusters the funnel keeps."`
-	Sections  int    `default:"200" help:"How many sections it keeps of these."`
-	Read      int    `default:"40" help:"How many passages its pair model reads."`
 	Program   string `placeholder:"FILE" help:"The gpu-segmenter to measure with; the one beside this program when empty."`
 	Pack      string `placeholder:"FOLDER" help:"Model pack; the one that comes with Sluice when empty."`
+	// Settings are measured in one run, over one loaded collection.
+	Settings []string `default:"400/200/40" placeholder:"K/N/READ" help:"Funnels to measure: how many clusters each keeps, how many sections of these, and how many passages its pair model reads; several with commas."`
+}
+
+// funnelSetting is how narrow a funnel is: clusters kept, sections kept of these, passages read.
+type funnelSetting struct{ clusters, sections, read int }
+
+// plan is its name among the plans.
+func (s funnelSetting) plan() string {
+	return fmt.Sprintf("funnel-%d-%d-%d", s.clusters, s.sections, s.read)
+}
+
+func (s funnelSetting) String() string {
+	return fmt.Sprintf("%d/%d/%d", s.clusters, s.sections, s.read)
+}
+
+// parseFunnelSettings reads settings such as 400/200/40.
+func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
+	var out []funnelSetting
+	for _, text := range texts {
+		var numbers []int
+		for part := range strings.SplitSeq(text, "/") {
+			n, err := strconv.Atoi(part)
+			if err != nil || n < 1 {
+				return nil, fmt.Errorf("settings: %q: %q is not a number above 0", text, part)
+			}
+			numbers = append(numbers, n)
+		}
+		if len(numbers) != 3 {
+			return nil, fmt.Errorf("settings: %q has %d numbers: it must be clusters/sections/passages", text, len(numbers))
+		}
+		s := funnelSetting{numbers[0], numbers[1], numbers[2]}
+		if slices.Contains(out, s) {
+			return nil, fmt.Errorf("settings: %q is there twice", text)
+		}
+		out = append(out, s)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("settings: name at least one, such as 400/200/40")
+	}
+	return out, nil
 }
 
 // answered is up to which rank an answer counts.
 const answered = 4
 
+// flatSide is the name of the side that is no plan.
+const flatSide = "flat"
+
 func (c *funnelCommand) Run(ctx context.Context) error {
+	if _, err := parseFunnelSettings(c.Settings); err != nil {
+		return err
+	}
 	if c.Docs == "" {
 		return errors.New("this part asks real questions: --docs FOLDER names a dataset in BEIR's layout, with metadata.answers")
 	}
@@ -48,6 +92,10 @@ func (c *funnelCommand) Run(ctx context.Context) error {
 }
 
 func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *findings) (err error) {
+	settings, err := parseFunnelSettings(c.Settings)
+	if err != nil {
+		return err
+	}
 	dataset, err := evaluate.ReadDataset(c.Docs, c.Split)
 	if err != nil {
 		return err
@@ -72,7 +120,7 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if err := c.load(ctx, b, s, corpus, f); err != nil {
 		return err
 	}
-	engine, err := c.engine(b, models.client)
+	engine, err := c.engine(b, models.client, settings)
 	if err != nil {
 		return err
 	}
@@ -80,17 +128,21 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if err := c.measuring("funnel"); err != nil {
 		return err
 	}
-	for _, warm := range []string{"funnel", "flat"} {
+	plans := []string{flatSide}
+	for _, setting := range settings {
+		plans = append(plans, setting.plan())
+	}
+	for _, warm := range plans {
 		if _, err := sides.Search(ctx, warm, dataset.Queries[0].Text, 10, 0); err != nil {
 			return err
 		}
 	}
 	clear(sides.took)
-	results, err := evaluate.Run(ctx, dataset, sides, evaluate.Options{Plans: []string{"funnel", "flat"}, Limit: c.Questions, Seed: c.Seed, Parallel: 1})
+	results, err := evaluate.Run(ctx, dataset, sides, evaluate.Options{Plans: plans, Limit: c.Questions, Seed: c.Seed, Parallel: 1})
 	if err != nil {
 		return err
 	}
-	return c.conclude(results.Summary(), sides, f)
+	return c.conclude(results.Summary(), settings, sides, f)
 }
 
 // load writes the corpus, has curation's work done, and notes what there is.
@@ -136,9 +188,9 @@ func (c *funnelCommand) load(ctx context.Context, b *workbench, s space, corpus 
 	return b.settle(ctx)
 }
 
-// engine runs the funnel as a query worker does.
-func (c *funnelCommand) engine(b *workbench, models *modelclient.Client) (*retrieval.Engine, error) {
-	plan := fmt.Sprintf(`name: funnel
+// funnelPlan is what a setting does.
+func funnelPlan(s funnelSetting) string {
+	return fmt.Sprintf(`name: %s
 description: clusters, their sections, their passages
 stages:
   - lexical: {unit: cluster, k: %d}
@@ -161,12 +213,21 @@ stages:
         - dense: {unit: passage, weight: 1}
   - score: {by: relevance, depth: %d, weight: 0.5, normalise: max}
   - limit: {k: 10}
-`, c.Clusters, c.Sections, c.Read)
+`, s.plan(), s.clusters, s.sections, s.read)
+}
+
+// engine runs the funnels as a query worker does.
+func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, settings []funnelSetting) (*retrieval.Engine, error) {
 	folder := filepath.Join(b.dir, "plans")
-	if err := errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, "funnel.yaml"), []byte(plan), 0o644)); err != nil {
-		return nil, err
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return nil, fmt.Errorf("write the plans: %w", err)
 	}
-	plans, err := retrieval.LoadCatalogue(os.DirFS(folder), "funnel")
+	for _, s := range settings {
+		if err := os.WriteFile(filepath.Join(folder, s.plan()+".yaml"), []byte(funnelPlan(s)), 0o644); err != nil {
+			return nil, fmt.Errorf("write the plans: %w", err)
+		}
+	}
+	plans, err := retrieval.LoadCatalogue(os.DirFS(folder), settings[0].plan())
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +238,7 @@ stages:
 }
 
 // conclude compares times, in as many groups of questions as there are rounds, and answer recall.
-func (c *funnelCommand) conclude(summary evaluate.Summary, sides *funnelSides, f *findings) error {
+func (c *funnelCommand) conclude(summary evaluate.Summary, settings []funnelSetting, sides *funnelSides, f *findings) error {
 	name := fmt.Sprintf("ar@%d", answered)
 	recall := map[string]float64{}
 	for _, p := range summary.Plans {
@@ -188,13 +249,22 @@ func (c *funnelCommand) conclude(summary evaluate.Summary, sides *funnelSides, f
 		recall[p.Plan] = v
 		f.note(p.Plan, "answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile",
 			answered, p.Metrics["ar@1"], v, p.Metrics["hit@1"], p.Millis.P50, p.Millis.P95)
+		var stages []string
+		for _, s := range p.Stages {
+			stages = append(stages, fmt.Sprintf("%s %.1f", s.Stage, s.P50))
+		}
+		if len(stages) > 0 {
+			f.note(p.Plan+", stages", "ms at the median: %s", strings.Join(stages, ", "))
+		}
 	}
-	f.note("funnel's stages", "%d clusters, %d sections, %d passages read; flat: %d passages read", c.Clusters, c.Sections, c.Read, c.Flat)
+	f.note("a funnel", "clusters/sections/passages read; flat: %d passages read", c.Flat)
 	f.note("of a flat question", "comparing all vectors, exactly, on all cores: %.0f ms", median(sides.scan))
-	ours, other := means(sides.took["funnel"], c.Rounds), means(sides.took["flat"], c.Rounds)
-	f.compare(ratio{What: "time per question", Unit: "ms", Ours: ours, Other: other, Against: "flat", Target: 0.6, AtMost: true})
-	f.compare(ratio{What: fmt.Sprintf("answer recall at %d, of %d questions", answered, summary.Queries), Unit: "share", Ours: []float64{recall["funnel"]},
-		Other: []float64{recall["flat"]}, Against: "flat", Target: 1 - 0.01/max(recall["flat"], 0.01)})
+	other := means(sides.took[flatSide], c.Rounds)
+	for _, s := range settings {
+		f.compare(ratio{What: "time per question, " + s.String(), Unit: "ms", Ours: means(sides.took[s.plan()], c.Rounds), Other: other, Against: flatSide, Target: 0.6, AtMost: true})
+		f.compare(ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, %s", answered, summary.Queries, s), Unit: "share", Ours: []float64{recall[s.plan()]},
+			Other: []float64{recall[flatSide]}, Against: flatSide, Target: 1 - 0.01/max(recall[flatSide], 0.01)})
+	}
 	return nil
 }
 
@@ -227,12 +297,12 @@ type funnelSides struct {
 
 // Search implements evaluate.Searcher. What is made has no text, so that no answer is found in it.
 func (s *funnelSides) Search(ctx context.Context, plan, question string, depth, passages int) (found evaluate.Found, err error) {
-	search := s.searchFunnel
-	if plan == "flat" {
-		search = s.searchFlat
-	}
 	took, err := timed(func() error {
-		found, err = search(ctx, question, depth, passages)
+		if plan == flatSide {
+			found, err = s.searchFlat(ctx, question, passages)
+		} else {
+			found, err = s.searchFunnel(ctx, plan, question, depth, passages)
+		}
 		return err
 	})
 	if err != nil {
@@ -243,8 +313,8 @@ func (s *funnelSides) Search(ctx context.Context, plan, question string, depth, 
 	return found, nil
 }
 
-func (s *funnelSides) searchFunnel(ctx context.Context, question string, depth, passages int) (evaluate.Found, error) {
-	r, err := s.engine.Run(ctx, wire.Query{Principal: s.space.Principal, Collection: s.space.collection, Text: question, K: max(passages, 10), Documents: depth})
+func (s *funnelSides) searchFunnel(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
+	r, err := s.engine.Run(ctx, wire.Query{Principal: s.space.Principal, Collection: s.space.collection, Plan: plan, Text: question, K: max(passages, 10), Documents: depth})
 	if err != nil {
 		return evaluate.Found{}, err
 	}
@@ -270,7 +340,7 @@ func (s *funnelSides) id(document string) string {
 	return s.corpus.ids[n]
 }
 
-func (s *funnelSides) searchFlat(ctx context.Context, question string, _, passages int) (evaluate.Found, error) {
+func (s *funnelSides) searchFlat(ctx context.Context, question string, passages int) (evaluate.Found, error) {
 	vectors, _, err := s.models.Encode(ctx, wire.LaneInteractive, []string{question})
 	if err != nil {
 		return evaluate.Found{}, fmt.Errorf("encode the question: %w", err)

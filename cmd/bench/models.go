@@ -35,12 +35,13 @@ const (
 
 func (c *modelsCommand) Run(ctx context.Context) error {
 	f, err := c.findings(ctx)
-	if err != nil {
-		return err
+	if f != nil {
+		err = errors.Join(report(c.JSON, f), err)
 	}
-	return report(c.JSON, f)
+	return err
 }
 
+// findings are of every row that could be measured; the error names those that could not.
 func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 	if c.Rounds < 1 || c.Window <= 0 {
 		return nil, errors.New("rounds and window must be above 0")
@@ -55,32 +56,36 @@ func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
 	f := &findings{Part: "models", Corpus: fmt.Sprintf("made from seed %d", c.Seed)}
-	if err := c.measure(ctx, b, f); err != nil {
-		return nil, fmt.Errorf("models: %w", err)
-	}
+	c.measure(ctx, b, f)
 	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
-	return f, nil
+	return f, f.failure()
 }
 
-func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) error {
+// measure measures row after row, whatever becomes of one.
+func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 	f.note("model pack", "%s %s on %s", b.info.Pack, b.info.Version, b.info.Provider)
 	t := newModelTexts(c.Seed)
 	say("models: measuring")
-	measures := []func(context.Context, *modelBed, *modelTexts, *findings) error{c.segmentation, c.batching, c.padding}
+	row := func(what string, measure func() error) {
+		f.row(what, func() error {
+			err := context.Cause(ctx)
+			if err == nil {
+				if err = measure(); err != nil {
+					err = errors.Join(context.Cause(ctx), err)
+				}
+			}
+			return err
+		})
+	}
+	row("segmentation", func() error { return c.segmentation(ctx, b, t, f) })
+	row("batching", func() error { return c.batching(ctx, b, t, f, row) })
+	row("padding", func() error { return c.padding(ctx, b, t, f) })
 	if b.can(wire.OpScore) {
-		measures = append(measures, c.lanes)
+		row("lanes", func() error { return c.lanes(ctx, b, t, f) })
 	} else {
 		f.note("score", "not measured: the pack has no graph pair")
 	}
-	for _, measure := range append(measures, c.beside) {
-		if err := measure(ctx, b, t, f); err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = errors.Join(cause, err)
-			}
-			return err
-		}
-	}
-	return nil
+	row("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
 }
 
 // segmentation measures tokens per second from sentences to scores, on the clock and by the server's processor time.
@@ -110,50 +115,6 @@ func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelT
 	f.compare(ratio{What: "segmentation", Unit: "tokens/s", Ours: pace, Other: sage, Against: "SAGE's", Target: 5})
 	f.compare(ratio{What: "segmentation, by the server's CPU time", Unit: "tokens/s", Ours: busy, Other: sage, Against: "SAGE's", Target: 0})
 	f.note("segmentation: share of time spent tokenising", "%.0f %% of tokenising and running graphs", 100*median(share))
-	return nil
-}
-
-// batching compares texts one after another, each a request of its own, with the same from many callers at once.
-func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
-	ops := map[string]func(ctx context.Context, i int) error{"encode": func(ctx context.Context, i int) error {
-		_, _, err := b.client.Encode(ctx, wire.LaneBulk, t.passages[i%len(t.passages):][:1])
-		return err
-	}}
-	names := []string{"encode"}
-	if b.can(wire.OpScore) {
-		names = append(names, "score")
-		ops["score"] = func(ctx context.Context, i int) error {
-			_, _, err := b.client.Score(ctx, wire.LaneBulk, t.questions[i%7], t.passages[i%len(t.passages):][:1], false)
-			return err
-		}
-	}
-	for _, name := range names {
-		seconds := map[int][]float64{} // of the server's processor, per text
-		counted := func(n int) func(context.Context, int) (float64, time.Duration, error) {
-			return func(ctx context.Context, _ int) (float64, time.Duration, error) {
-				before, err := b.look(ctx)
-				if err != nil {
-					return 0, 0, err
-				}
-				var done atomic.Int64
-				begin := time.Now()
-				err = together(ctx, n, c.Window, func(ctx context.Context, i int) error {
-					defer done.Add(1)
-					return ops[name](ctx, i)
-				})
-				took := time.Since(begin)
-				now, lookErr := b.look(ctx)
-				seconds[n] = append(seconds[n], (now.cpu-before.cpu)/float64(done.Load())*1000)
-				return float64(done.Load()), took, errors.Join(err, lookErr)
-			}
-		}
-		rates, err := rounds(ctx, c.Rounds, side{"many callers", counted(callers)}, side{"one caller", counted(1)})
-		if err != nil {
-			return err
-		}
-		f.compare(ratio{What: fmt.Sprintf("%s, %d callers of one text", name, callers), Unit: "texts/s", Ours: rates[0], Other: rates[1], Against: "one caller", Target: 3})
-		f.compare(ratio{What: name + ", the server's CPU time per text", Unit: "ms", Ours: seconds[callers], Other: seconds[1], Against: "one caller"})
-	}
 	return nil
 }
 

@@ -34,8 +34,8 @@ type modelBed struct {
 	info   wire.ModelInfo
 }
 
-// newModelBed starts everything. When it fails nothing is left.
-func newModelBed(ctx context.Context, program, pack string) (_ *modelBed, err error) {
+// newModelBed starts everything, with more arguments for the server. When it fails nothing is left.
+func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *modelBed, err error) {
 	if program, err = beside(program, "gpu-segmenter"); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func newModelBed(ctx context.Context, program, pack string) (_ *modelBed, err er
 	if b.health, err = freeAddress(); err != nil {
 		return nil, err
 	}
-	b.models = exec.Command(program, "--with-parent", "--health-listen="+b.health, "--log-level=error")
+	b.models = exec.Command(program, append(more, "--with-parent", "--health-listen="+b.health, "--log-level=error")...)
 	// One thread a run, as the other runtime has.
 	b.models.Env = append(environment(), "SLUICE_NATS_URL="+url, "SLUICE_MODEL_THREADS=1")
 	if pack != "" {

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -28,13 +29,11 @@ var nodeScript []byte
 // nodePackage is what npm installs: the version whose library `make setup` takes.
 const nodePackage = "onnxruntime-node@1.30.0"
 
-// shapes are the batches that are compared, rows by tokens: they fit one of the server's batches on a CPU, which for
-// pairs has pairTokens at most.
-var shapes = [][2]int{{128, 32}, {32, 128}, {8, 512}}
+// shapes are the batches that are compared, rows by tokens: each fits one of the server's batches on a CPU. Of pairs there are
+// fewer rows: see batch.PairTokens.
+var shapes = [][2]int{{batch.TextTokens / 32, 32}, {batch.TextTokens / 128, 128}, {batch.TextTokens / 512, 512}}
 
-const pairTokens = 2048
-
-func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
+func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) error {
 	pack := c.Pack
 	if pack == "" {
 		var err error
@@ -51,9 +50,9 @@ func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, 
 		graphs = append(graphs, "pair")
 	}
 	for _, graph := range graphs {
-		if err := c.besideGraph(ctx, b, t, f, words, graph, filepath.Join(pack, graph+".onnx")); err != nil {
-			return err
-		}
+		row(graph+" graph beside onnxruntime-node", func() error {
+			return c.besideGraph(ctx, b, t, f, words, graph, filepath.Join(pack, graph+".onnx"))
+		})
 	}
 	return nil
 }
@@ -72,7 +71,7 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 	for _, shape := range shapes {
 		if graph == "pair" {
 			shape[1] = min(shape[1], b.info.Limits[wire.OpScore])
-			shape[0] = max(1, pairTokens/(shape[1]+len(asked)+4))
+			shape[0] = max(1, batch.PairTokens/(shape[1]+len(asked)+4))
 		}
 		rows, ids := t.exactly(words, shape[0], shape[1])
 		texts = append(texts, rows)
@@ -83,8 +82,8 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 	}
 	request.Passes = passes
 	tokens := 0
-	for _, batch := range request.Batches {
-		tokens += len(batch) * len(batch[0])
+	for _, rows := range request.Batches {
+		tokens += len(rows) * len(rows[0])
 	}
 	ours := side{"Sluice", func(ctx context.Context, _ int) (float64, time.Duration, error) {
 		before, err := b.look(ctx)

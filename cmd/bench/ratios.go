@@ -78,12 +78,33 @@ type findings struct {
 	Corpus string  `json:"corpus"`
 	Ratios []ratio `json:"ratios"`
 	Notes  []note  `json:"notes,omitempty"`
+	Failed []note  `json:"failed,omitempty"` // rows that could not be measured, and why
 }
 
 func (f *findings) compare(r ratio) { f.Ratios = append(f.Ratios, r) }
 
 func (f *findings) note(what, format string, args ...any) {
 	f.Notes = append(f.Notes, note{what, fmt.Sprintf(format, args...)})
+}
+
+// row measures one row, or several that belong together. Others are measured although it fails.
+func (f *findings) row(what string, measure func() error) {
+	if err := measure(); err != nil {
+		say("%s: %s: FAILED: %v", f.Part, what, err)
+		f.Failed = append(f.Failed, note{what, err.Error()})
+	}
+}
+
+// failure is the error of a part some of whose rows could not be measured.
+func (f *findings) failure() error {
+	if len(f.Failed) == 0 {
+		return nil
+	}
+	var names []string
+	for _, n := range f.Failed {
+		names = append(names, n.What)
+	}
+	return fmt.Errorf("%s: not measured: %s", f.Part, strings.Join(names, ", "))
 }
 
 // print writes the findings for people.
@@ -93,6 +114,9 @@ func (f *findings) print(out io.Writer) error {
 	line(f.Part, f.Corpus)
 	for _, n := range f.Notes {
 		line("  "+n.What, n.Says)
+	}
+	for _, n := range f.Failed {
+		line("  "+n.What, "FAILED: "+n.Says)
 	}
 	if err := w.Flush(); err != nil {
 		return fmt.Errorf("print: %w", err)

@@ -59,6 +59,45 @@ func TestRatiosAreOfRounds(t *testing.T) {
 	}
 }
 
+func TestARowThatFailsLeavesTheOthers(t *testing.T) {
+	f := findings{Part: "p", Corpus: "c"}
+	f.row("first", func() error { return errors.New("no such graph") })
+	f.row("second", func() error {
+		f.compare(ratio{What: "pace", Unit: "texts/s", Ours: []float64{7}})
+		return nil
+	})
+	var b strings.Builder
+	if err := f.print(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"first", "FAILED: no such graph", "pace", "7.00"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not in\n%s", want, b.String())
+		}
+	}
+	if err := f.failure(); err == nil || !strings.Contains(err.Error(), "first") || strings.Contains(err.Error(), "second") {
+		t.Errorf("failure %v", err)
+	}
+	if data, err := json.Marshal(&f); err != nil || !strings.Contains(string(data), "no such graph") {
+		t.Errorf("%s, %v", data, err)
+	}
+	if err := (&findings{}).failure(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFunnelSettings(t *testing.T) {
+	got, err := parseFunnelSettings([]string{"400/200/40", "80/12/10"})
+	if err != nil || len(got) != 2 || got[0] != (funnelSetting{400, 200, 40}) || got[1].String() != "80/12/10" {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, bad := range [][]string{nil, {"400/200"}, {"400/200/0"}, {"400/x/40"}, {"1/1/1", "1/1/1"}} {
+		if _, err := parseFunnelSettings(bad); err == nil {
+			t.Errorf("%v is taken", bad)
+		}
+	}
+}
+
 func TestSidesTakeTurns(t *testing.T) {
 	var order strings.Builder
 	turn := func(name string, amount float64) side {

@@ -35,6 +35,7 @@ const (
 type settings struct {
 	config.GPUSegmenter
 	WithParent bool             `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
+	Batch      int              `hidden:"" help:"Most texts that share one run of a graph, for measuring what sharing saves; 0 is the usual."`
 	Check      bool             `help:"Load the model pack, try it, print a report in JSON, and end. NATS is not needed."`
 	Version    kong.VersionFlag `help:"Print the version."`
 }
@@ -116,7 +117,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		}),
 	}
 	serving := lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
-		server := inference.NewServer(nc, model, inference.ServerOptions{})
+		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch})
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}

@@ -44,16 +44,13 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	}
 	set(&o.MaxBytes, 64<<20)
 	set(&o.MaxSequences, 32<<10)
-	set(&o.Batch, 512)
+	set(&o.Batch, batch.Items)
 	if model.provider == CUDA {
 		set(&o.BatchTokens, 64<<10)
 		set(&o.PairTokens, 64<<10)
 	}
-	// More would fall out of the caches: the shipped encoder is three times slower on 32,768.
-	set(&o.BatchTokens, 4<<10)
-	// More would be no faster (BenchmarkPairRun: the shipped graph does most per second of a core at 1,000 to 4,000; at 500
-	// it does 6 % less), and whoever comes meanwhile waits for what runs: 12 ms of a core.
-	set(&o.PairTokens, 1<<10)
+	set(&o.BatchTokens, batch.TextTokens)
+	set(&o.PairTokens, batch.PairTokens)
 	set(&o.LinkPassages, 2<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
 	if o.Wait <= 0 {

@@ -1,0 +1,90 @@
+package main
+
+// This file measures what batches over requests save: many callers of one text each, at a server that gathers their texts
+// into batches and at one that runs every text alone. Whatever else a request costs, both sides pay.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// oneText is a request of one text, the i-th.
+type oneText struct {
+	what string
+	do   func(ctx context.Context, b *modelBed, i int) error
+	// target is how many times as many texts per second batches have to do; 0: as it comes.
+	target float64
+}
+
+// oneTexts are the requests whose batches are measured.
+func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
+	score := func(texts []string) func(context.Context, *modelBed, int) error {
+		return func(ctx context.Context, b *modelBed, i int) error {
+			_, _, err := b.client.Score(ctx, wire.LaneBulk, t.questions[i%7], texts[i%len(texts):][:1], false)
+			return err
+		}
+	}
+	all := []oneText{{"encode a passage", func(ctx context.Context, b *modelBed, i int) error {
+		_, _, err := b.client.Encode(ctx, wire.LaneBulk, t.passages[i%len(t.passages):][:1])
+		return err
+	}, 3}}
+	if b.can(wire.OpScore) {
+		all = append(all, oneText{"score a passage", score(t.passages), 3}, oneText{"score a sentence", score(t.sentences), 0})
+	}
+	return all
+}
+
+// batching compares a server that batches with one that doesn't, under the same load.
+func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) (err error) {
+	alone, err := newModelBed(ctx, c.Program, c.Pack, "--batch=1")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, alone.close()) }()
+	for _, one := range c.oneTexts(b, t) {
+		row(one.what, func() error { return c.batchingOne(ctx, b, alone, one, f) })
+	}
+	return nil
+}
+
+func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBed, one oneText, f *findings) error {
+	const (
+		many = iota
+		each
+		single
+	)
+	var seconds [3][]float64 // of the server's processor, per text
+	counted := func(of int, b *modelBed, callers int) func(context.Context, int) (float64, time.Duration, error) {
+		return func(ctx context.Context, _ int) (float64, time.Duration, error) {
+			before, err := b.look(ctx)
+			if err != nil {
+				return 0, 0, err
+			}
+			var done atomic.Int64
+			begin := time.Now()
+			err = together(ctx, callers, c.Window, func(ctx context.Context, i int) error {
+				defer done.Add(1)
+				return one.do(ctx, b, i)
+			})
+			took := time.Since(begin)
+			now, lookErr := b.look(ctx)
+			seconds[of] = append(seconds[of], (now.cpu-before.cpu)/float64(done.Load())*1000)
+			return float64(done.Load()), took, errors.Join(err, lookErr)
+		}
+	}
+	rates, err := rounds(ctx, c.Rounds, side{"batches", counted(many, batched, callers)},
+		side{"a text a run", counted(each, alone, callers)}, side{"one caller", counted(single, batched, 1)})
+	if err != nil {
+		return err
+	}
+	f.compare(ratio{What: fmt.Sprintf("%s, %d callers: batches", one.what, callers), Unit: "texts/s",
+		Ours: rates[many], Other: rates[each], Against: "a text a run", Target: one.target})
+	f.compare(ratio{What: one.what + ", the server's CPU time", Unit: "ms", Ours: seconds[many], Other: seconds[each], Against: "a text a run"})
+	f.note(one.what+", one caller after another", "%.0f texts/s, %.2f ms of the server's CPU each", median(rates[single]), median(seconds[single]))
+	return nil
+}
