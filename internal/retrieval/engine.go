@@ -35,9 +35,9 @@ const scope = "github.com/sluice-rag/sluice/internal/retrieval"
 
 // Bounds of a query.
 const (
-	MaxK         = 100  // candidates asked for
-	MaxDocuments = 1000 // documents asked for
-	MaxQuestion  = 4000 // characters
+	MaxK         = 100    // candidates asked for
+	MaxDocuments = 1000   // documents asked for
+	MaxQuestion  = 20_000 // characters
 	// defaultK is how many candidates are returned, and make the context, when
 	// neither the query nor the plan says.
 	defaultK = 10

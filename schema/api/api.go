@@ -110,7 +110,7 @@ type Retried struct {
 // Query is a search or a question.
 type Query struct {
 	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
-	Query      string        `json:"query" minLength:"1" maxLength:"4000"`
+	Query      string        `json:"query" minLength:"1" maxLength:"20000"`
 	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
 	PlanText   string        `json:"plan_text,omitempty" maxLength:"65536" doc:"The YAML of a plan to run instead of one that has a name here."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
