@@ -19,21 +19,23 @@ type Ratings interface {
 	Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error)
 }
 
+// OfQuestion is the parameter of routes of a question's rating.
+type OfQuestion struct {
+	Question uuid.UUID `path:"question" format:"uuid" doc:"A question that was answered, or a job."`
+}
+
 func (s *server) routeRatings() {
 	tags := []string{"Ratings"}
-	type ofQuestion struct {
-		Question uuid.UUID `path:"question" format:"uuid" doc:"A question that was answered, or a job."`
-	}
 	route(s, huma.Operation{OperationID: "rate-answer", Method: http.MethodPut, Path: "/v1/questions/{question}/rating", Summary: "Rate an answer", Tags: tags,
 		Description: "Each key has one rating of an answer: this one from now on. A rating goes when a document is deleted that the answer was built on."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
-			ofQuestion
+			OfQuestion
 			Body api.NewRating
 		}) (*reply[schema.Rating], error) {
 			return replyTo(s.Ratings.Rate(ctx, p, in.Question, in.Body.Rating, in.Body.Comment))
 		})
 	route(s, huma.Operation{OperationID: "delete-rating", Method: http.MethodDelete, Path: "/v1/questions/{question}/rating", Summary: "Take a rating back", Tags: tags, DefaultStatus: http.StatusNoContent},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *ofQuestion) (*struct{}, error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *OfQuestion) (*struct{}, error) {
 			return nil, s.Ratings.Unrate(ctx, p, in.Question)
 		})
 	route(s, huma.Operation{OperationID: "list-ratings", Method: http.MethodGet, Path: "/v1/ratings", Summary: "List ratings with what they are of, newest first", Tags: tags,
