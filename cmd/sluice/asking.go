@@ -21,6 +21,9 @@ type screen struct {
 	stage bool            // a step is shown
 }
 
+// checkedLine stands between what was told and the answer that counts.
+const checkedLine = "The answer, checked:"
+
 // clearLine takes back what the current line shows.
 const clearLine = "\r\x1b[K"
 
@@ -37,7 +40,11 @@ func (s *screen) tell(p apiclient.Progress) {
 		return
 	}
 	if p.Delta.Restart && s.text.Len() > 0 {
-		fmt.Fprintln(s.out, "\n(the answer begins again)")
+		if p.Delta.Checked {
+			fmt.Fprintln(s.out, "\n\n"+checkedLine)
+		} else {
+			fmt.Fprintln(s.out, "\n(the answer begins again)")
+		}
 		s.text.Reset()
 	}
 	if p.Delta.Text != "" {
@@ -68,7 +75,7 @@ func (s *screen) end(a schema.Answer) {
 		return
 	}
 	if len(shown) > 0 {
-		fmt.Fprintln(s.out, "\nThe answer, checked:")
+		fmt.Fprintln(s.out, "\n"+checkedLine)
 	}
 	indent(s.out, "", a.Answer, 100)
 }

@@ -26,6 +26,8 @@ func TestScreenLeavesTheAnswerThatCounts(t *testing.T) {
 			clearLine + "generate, 3 passages ..." + clearLine + "Five days.\n"},
 		{"another", []apiclient.Progress{delta("Five days.", false)}, schema.NoAnswer, "Five days.\n\nThe answer, checked:\n" + schema.NoAnswer + "\n"},
 		{"nothing told", []apiclient.Progress{stage("generate")}, "Five days.", clearLine + "generate, 3 passages ..." + clearLine + "Five days.\n"},
+		{"taken back", []apiclient.Progress{delta("Five days.", false), {Delta: &api.DeltaEvent{Text: schema.NoAnswer, Restart: true, Checked: true}}}, schema.NoAnswer,
+			"Five days.\n\nThe answer, checked:\n" + schema.NoAnswer + "\n"},
 		{"anew", []apiclient.Progress{delta("Four", false), delta("Five", true)}, "Five", "Four\n(the answer begins again)\nFive\n"},
 		{"what moves the cursor", []apiclient.Progress{delta("a\x1b[2Jb", false)}, "a [2Jb", "a [2Jb\n"},
 	} {

@@ -45,6 +45,7 @@ func (s *server) routeAsk(tags []string) {
 	route(s, huma.Operation{OperationID: "ask", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags,
 		Description: "With `Accept: text/event-stream` the answer comes as server-sent events while it is made: `stage` for every step, `delta` for every piece of text, " +
 			"and last `answer`, the same document as without, or `error`, a problem. Only the last counts: the pieces have not been checked. " +
+			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last takes it back and has the text that is. " +
 			"What goes wrong before the first event is a problem as everywhere.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
@@ -118,9 +119,21 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 	defer out.close()
 	ticker := time.NewTicker(s.Heartbeat)
 	defer ticker.Stop()
+	var said strings.Builder // of the answer, to this client
 	for {
 		for _, told := range waiting {
+			if d := told.Delta; d != nil {
+				if d.Restart {
+					said.Reset()
+				}
+				said.WriteString(d.Text)
+			}
 			if err := sendProgress(out, told); err != nil {
+				return err
+			}
+		}
+		if over {
+			if err := replace(out, said.String(), f); err != nil {
 				return err
 			}
 		}
@@ -140,6 +153,20 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 			waiting = nil
 		}
 	}
+}
+
+// replace tells who was told a text that it is not the answer which counts, and
+// which is: nobody is to keep a sentence that was not checked.
+func replace(out *events, said string, f *feed) error {
+	said = strings.TrimSpace(said)
+	if said == "" || f.err == nil && said == strings.TrimSpace(f.answer.Answer) {
+		return nil
+	}
+	d := api.DeltaEvent{Restart: true, Checked: true}
+	if f.err == nil {
+		d.Text = f.answer.Answer
+	}
+	return out.send(api.EventDelta, d)
 }
 
 func sendProgress(out *events, p Progress) error {

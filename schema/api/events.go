@@ -1,5 +1,13 @@
 package api
 
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
 // Names of the server-sent events of a question that is answered while its
 // asker listens. The last is an answer (schema.Answer), or an error (Problem).
 const (
@@ -13,6 +21,22 @@ const (
 // The stream ends with the job.
 const EventJob = "job"
 
+// EventChange is the event of what happens in a tenant.
+const EventChange = "change"
+
+// ChangeEvent tells of a document's or a job's new state.
+type ChangeEvent struct {
+	At         time.Time      `json:"at"`
+	Kind       string         `json:"kind" doc:"Such as version.ready or question.answered."`
+	Collection uuid.UUID      `json:"collection_id"`
+	Document   uuid.UUID      `json:"document_id,omitzero"`
+	ExternalID string         `json:"external_id,omitempty"`
+	Job        uuid.UUID      `json:"job_id,omitzero"`
+	State      string         `json:"state"`
+	Reason     *schema.Reason `json:"reason,omitempty"`
+	Dropped    int            `json:"dropped,omitempty" doc:"How many before it were dropped, for the client read too slowly."`
+}
+
 // StageEvent tells that a step of answering begins.
 type StageEvent struct {
 	Stage      string `json:"stage" doc:"understand, retrieve, generate, judge or finish."`
@@ -21,8 +45,9 @@ type StageEvent struct {
 }
 
 // DeltaEvent is the next piece of an answer that is being made. It has not been
-// checked; the answer event has the text that counts.
+// checked, unless it says so; the answer event has the text that counts.
 type DeltaEvent struct {
 	Text    string `json:"text"`
 	Restart bool   `json:"restart,omitempty" doc:"What came before is void: the answer begins again."`
+	Checked bool   `json:"checked,omitempty" doc:"The text is the whole answer, checked, in the place of what came before; with an error to follow it is empty."`
 }
