@@ -37,7 +37,10 @@ JOIN documents d ON d.tenant_id = $1 AND d.live_version_id = l.version_id AND d.
     SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = l.version_id)
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0)`
 
-	// The documents before and after one in the order of names.
+	// The documents before and after one in the order of names, of its folder and
+	// of those in it. Both bounds stand on either side, although one would do:
+	// without statistics the planner then still takes the index that has the order,
+	// and does not sort the collection for every name.
 	besideSQL = `
 SELECT n.external_id, b.external_id, s.id
 FROM unnest($3::text[], $4::text[]) AS n(external_id, folder)
@@ -49,6 +52,7 @@ CROSS JOIN LATERAL (
     UNION ALL
     (SELECT d.external_id, d.live_version_id FROM documents d
      WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
+       AND d.external_id COLLATE "C" <= (n.folder || chr(1114111)) COLLATE "C"
      ORDER BY d.external_id COLLATE "C" LIMIT $5)) b
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0`
 
