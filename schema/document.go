@@ -69,6 +69,7 @@ type Collection struct {
 	Bytes        int64           `json:"bytes,omitempty"`
 	Passages     int64           `json:"passages,omitempty"`
 	Uncurated    int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
+	ChangedAt    *time.Time      `json:"changed_at,omitempty" doc:"When a document came, went or changed its state last."`
 }
 
 // GenerationState is how far a generation of a collection is.

@@ -45,10 +45,27 @@ type Comparison struct {
 
 // DocumentQuery asks for one page of a collection's documents.
 type DocumentQuery struct {
-	State  State  // of the newest version; empty: any
-	Prefix string // of the external id
+	State  State        // of the newest version; empty: any
+	Prefix string       // of the external id
+	Part   string       // of the external id, whatever its case
+	Label  string       // of the newest version
+	Sort   DocumentSort // empty: the oldest first
 	PageQuery
 }
+
+// DocumentSort is an order in which documents are listed.
+type DocumentSort string
+
+// Orders of documents: by when they came, by external id (its bytes), by the size
+// or by the state of the newest version.
+const (
+	SortOldest   DocumentSort = "oldest"
+	SortNewest   DocumentSort = "newest"
+	SortName     DocumentSort = "name"
+	SortLargest  DocumentSort = "largest"
+	SortSmallest DocumentSort = "smallest"
+	SortState    DocumentSort = "state"
+)
 
 // DocumentChange changes who may see a document and what filters find it; nil
 // stays.

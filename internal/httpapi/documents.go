@@ -25,9 +25,12 @@ func (s *server) routeDocuments() {
 		"", func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Paging
-			State  schema.State `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
-			Prefix string       `query:"prefix" maxLength:"1024" doc:"Of the external id."`
-			Named  string       `query:"external_id" maxLength:"1024" doc:"This document alone; the other parameters do not count."`
+			State  schema.State        `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
+			Prefix string              `query:"prefix" maxLength:"1024" doc:"Of the external id."`
+			Part   string              `query:"contains" maxLength:"1024" doc:"A part of the external id, whatever its case."`
+			Label  string              `query:"label" maxLength:"256" doc:"Of the newest version."`
+			Sort   schema.DocumentSort `query:"sort" enum:"oldest,newest,name,largest,smallest,state" default:"oldest" doc:"Sizes and states are the newest version's; a cursor is of one order."`
+			Named  string              `query:"external_id" maxLength:"1024" doc:"This document alone; the other parameters do not count."`
 		}) (*reply[api.Page[schema.Document]], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
@@ -40,7 +43,8 @@ func (s *server) routeDocuments() {
 				}
 				return list([]schema.Document{d}, "", err, same[schema.Document])
 			}
-			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, PageQuery: in.query()})
+			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, Part: in.Part, Label: in.Label,
+				Sort: in.Sort, PageQuery: in.query()})
 			return list(items, next, err, same[schema.Document])
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},

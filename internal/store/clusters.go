@@ -165,6 +165,9 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 		if err := s.rebuildAsked(ctx, tenant, collection); err != nil {
 			return 0, 0, err
 		}
+		if err := s.addUpCounts(ctx, tenant, collection); err != nil {
+			return 0, 0, err
+		}
 	}
 	if done > 0 {
 		slog.DebugContext(ctx, "clustered", "tenant", tenant, "collection", collection, "versions", done, "left", left)

@@ -20,24 +20,26 @@ const (
 INSERT INTO collections (tenant_id, id, name, description, language, segmentation) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 
-	// Documents are counted by the state of their newest version; bytes are
-	// that version's, passages the live one's.
+	// Counts are what curation has added up and what changed since (migration 82).
 	collectionSelect = `
 SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.created_at,
-       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0),
-       (SELECT count(*) FROM versions u
-        WHERE u.tenant_id = c.tenant_id AND u.collection_id = c.id AND NOT u.curated AND u.state IN ('ready', 'superseded'))
+       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0), coalesce(t.uncurated, 0), t.changed_at
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
 LEFT JOIN LATERAL (
-    SELECT jsonb_object_agg(state, n) AS counts, sum(bytes)::bigint AS bytes, sum(passages)::bigint AS passages
+    SELECT jsonb_object_agg(state, documents) FILTER (WHERE documents <> 0) AS counts, sum(bytes)::bigint AS bytes,
+           sum(passages)::bigint AS passages, sum(uncurated)::bigint AS uncurated, max(changed_at) AS changed_at
     FROM (
-        SELECT v.state, count(*) AS n, sum(v.bytes) AS bytes, coalesce(sum(live.passage_count), 0) AS passages
-        FROM documents d
-        JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-        LEFT JOIN versions live ON live.tenant_id = d.tenant_id AND live.id = d.live_version_id
-        WHERE d.tenant_id = c.tenant_id AND d.collection_id = c.id AND d.deleted_at IS NULL
-        GROUP BY v.state
+        SELECT state, sum(documents)::bigint AS documents, sum(bytes) AS bytes, sum(passages) AS passages, sum(uncurated) AS uncurated,
+               max(changed_at) AS changed_at
+        FROM (
+            SELECT state, documents, bytes, passages, uncurated, changed_at FROM collection_counts
+            WHERE tenant_id = c.tenant_id AND collection_id = c.id
+            UNION ALL
+            SELECT state, documents, bytes, passages, uncurated, changed_at FROM collection_changes
+            WHERE tenant_id = c.tenant_id AND collection_id = c.id
+        ) AS counted
+        GROUP BY state
     ) AS by_state
 ) AS t ON true
 WHERE c.tenant_id = $1 AND c.deleted_at IS NULL`

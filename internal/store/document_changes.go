@@ -31,6 +31,7 @@ RETURNING v.id, v.document_id, v.collection_id, d.external_id, v.state`
 	dropLeasesSQL    = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`
 	hideDocumentsSQL = `
 UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
+	hideNewestSQL = `UPDATE versions SET newest = false WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest`
 
 	lockFailedSQL = `
 SELECT d.id FROM documents d
@@ -137,6 +138,7 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	batch := &pgx.Batch{}
 	batch.Queue(dropLeasesSQL, tenant, versions)
 	batch.Queue(hideDocumentsSQL, tenant, documents)
+	batch.Queue(hideNewestSQL, tenant, documents)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("hide documents: %w", err)
 	}

@@ -29,9 +29,6 @@ WHERE d.tenant_id = $1 AND d.deleted_at IS NULL
 
 	documentSQL      = documentSelect + ` AND d.id = $4`
 	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
-	documentPageSQL  = documentSelect + ` AND d.collection_id = $4
-  AND ($5 = '' OR v.state = $5) AND starts_with(d.external_id, $6) AND ($7::uuid IS NULL OR d.id > $7)
-ORDER BY d.id LIMIT $8`
 
 	versionsSQL = `
 SELECT id, document_id, collection_id, number, state, reason_code, reason, attempt, media_type, bytes, encode(sha256, 'hex'),
@@ -87,50 +84,6 @@ func (s *Store) oneDocument(ctx context.Context, p schema.Principal, sql string,
 		return err
 	})
 	return out, err
-}
-
-// Documents returns a page of a collection's documents, oldest first, and the
-// next cursor.
-func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error) {
-	pg, err := pageOf(q.PageQuery)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := checkText("prefix", q.Prefix); err != nil {
-		return nil, "", err
-	}
-	if err := checkState(q.State); err != nil {
-		return nil, "", err
-	}
-	var out []schema.Document
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, documentPageSQL, sight(p, collection, string(q.State), q.Prefix, pg.after, pg.limit+1)...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, scanDocument)
-		return err
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("list documents: %w", err)
-	}
-	out, next := cut(pg, out, func(d schema.Document) uuid.UUID { return d.ID })
-	return out, next, nil
-}
-
-func checkState(state schema.State) error {
-	if state == "" {
-		return nil
-	}
-	for _, known := range schema.States {
-		if state == known {
-			return nil
-		}
-	}
-	return schema.Invalid("state", "%q is not one of %v", string(state), schema.States)
 }
 
 func collectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {

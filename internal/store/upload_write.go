@@ -62,6 +62,12 @@ FROM unnest($4::uuid[], $5::uuid[], $6::int[], $7::text[], $8::text[], $9::text[
 UPDATE documents d SET last_version_id = n.version_id, last_number = n.number, updated_at = now(), deleted_at = NULL
 FROM unnest($2::uuid[], $3::uuid[], $4::int[]) AS n (id, version_id, number)
 WHERE d.tenant_id = $1 AND d.id = n.id`
+	// The versions before, of documents that have any.
+	unsetNewestSQL = `
+WITH before AS (
+    SELECT id FROM versions WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest AND NOT id = ANY ($3) ORDER BY id FOR UPDATE
+)
+UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
 
 	lockQuotaSQL      = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
 	countDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
@@ -293,6 +299,9 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 		hashes, sizes, fingerprint, metadata)
 	attributes.queue(batch, tenant)
 	batch.Queue(setNewestSQL, tenant, documents, ids, numbers)
+	if slices.Max(numbers) > 1 {
+		batch.Queue(unsetNewestSQL, tenant, documents, ids)
+	}
 	batch.Queue(outboxSQL, out.args()...)
 	return nil
 }

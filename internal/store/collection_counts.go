@@ -1,0 +1,45 @@
+package store
+
+// This file adds up what changed in a collection. Versions' triggers leave the
+// changes as rows (migration 82), which readers add to what was added up before:
+// the sum is the same at any time, whoever adds up meanwhile.
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// addUpMost bounds what one statement adds up.
+const addUpMost = 20_000
+
+// What another one adds up at the same time is left to it.
+const addUpSQL = `
+WITH next AS (
+    SELECT collection_id, id FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM collection_changes c USING next
+    WHERE c.tenant_id = $1 AND c.collection_id = next.collection_id AND c.id = next.id
+    RETURNING c.state, c.documents, c.bytes, c.passages, c.uncurated, c.changed_at
+), added AS (
+    INSERT INTO collection_counts AS c (tenant_id, collection_id, state, documents, bytes, passages, uncurated, changed_at)
+    SELECT $1, $2, state, sum(documents), sum(bytes), sum(passages), sum(uncurated), max(changed_at) FROM gone GROUP BY state ORDER BY state
+    ON CONFLICT (collection_id, state, tenant_id) DO UPDATE
+    SET documents = c.documents + excluded.documents, bytes = c.bytes + excluded.bytes, passages = c.passages + excluded.passages,
+        uncurated = c.uncurated + excluded.uncurated, changed_at = greatest(c.changed_at, excluded.changed_at)
+)
+SELECT count(*) FROM gone`
+
+// addUpCounts adds up what changed in a collection.
+func (s *Store) addUpCounts(ctx context.Context, tenant, collection uuid.UUID) error {
+	for n := addUpMost; n == addUpMost; {
+		err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, addUpSQL, tenant, collection, addUpMost).Scan(&n)
+		})
+		if err != nil {
+			return wrap(err, "add up what changed in collection %s", collection)
+		}
+	}
+	return nil
+}
