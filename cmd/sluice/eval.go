@@ -37,6 +37,10 @@ type evalCommand struct {
 	PriceIn   float64 `default:"10" placeholder:"DOLLARS" help:"Price of a million input tokens, for answers that do not state their cost."`
 	PriceOut  float64 `default:"30" placeholder:"DOLLARS" help:"Price of a million output tokens, likewise."`
 	Questions string  `placeholder:"FILE" help:"Write the figures of every question under every plan, one line of JSON each."`
+
+	Store bool   `help:"Store the figures with the server (of SLUICE_URL, or the one that runs here), to be shown and compared later."`
+	Name  string `help:"Name of what is stored; datasets and plans when left out."`
+	Notes string `help:"What was tried, to be stored with it."`
 }
 
 // cleaning is how long the end may take after a Ctrl-C.
@@ -67,18 +71,27 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	keeper, err := c.keeper(ctx)
+	if err != nil {
+		return err
+	}
 	client, stop, err := c.server(ctx, own.folder)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
-	return c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
+	begun := time.Now()
+	done, summaries, err := c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
 		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options, segmentation: segmentation}
 		if c.Answers {
 			e.options.Answerer = e
 		}
 		return e.run(ctx)
 	})
+	if keeper != nil && len(done) > 0 && ctx.Err() == nil {
+		err = errors.Join(err, c.store(ctx, keeper, begun, done, summaries))
+	}
+	return err
 }
 
 // segmentation is the one that is named for all plans, with every setting; the zero
@@ -96,9 +109,7 @@ func (c *evalCommand) segmentation() (schema.Segmentation, error) {
 
 // measure evaluates the datasets, each with one. Files have what is done after
 // every dataset; standard output, which is not written twice, at the end.
-func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.Dataset) (*evaluate.Results, error)) (err error) {
-	var done []*evaluate.Results
-	var summaries []evaluate.Summary
+func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.Dataset) (*evaluate.Results, error)) (done []*evaluate.Results, summaries []evaluate.Summary, err error) {
 	screen := os.Stdout
 	if c.JSON == "-" {
 		screen = os.Stderr
@@ -111,18 +122,18 @@ func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.D
 	for _, d := range datasets {
 		results, err := one(d)
 		if err != nil {
-			return fmt.Errorf("%s: %w", d.Name, err)
+			return done, summaries, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		summary := results.Summary()
 		if err := printSummary(screen, summary); err != nil {
-			return err
+			return done, summaries, err
 		}
 		done, summaries = append(done, results), append(summaries, summary)
 		if err := c.report(done, summaries); err != nil {
-			return err
+			return done, summaries, err
 		}
 	}
-	return nil
+	return done, summaries, nil
 }
 
 // writable reports a file that could not be written, before the work is done.

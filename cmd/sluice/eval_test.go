@@ -35,14 +35,14 @@ func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
 		{Name: "second"},
 	}
 	broken := errors.New("the server is gone")
-	err := c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
+	done, summaries, err := c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
 		if d.Name == "second" {
 			return nil, broken
 		}
 		return evaluate.Run(t.Context(), d, emptyHanded{}, evaluate.Options{Plans: []string{"p"}, Parallel: 1})
 	})
-	if !errors.Is(err, broken) {
-		t.Errorf("error is %v", err)
+	if !errors.Is(err, broken) || len(done) != 1 || len(summaries) != 1 {
+		t.Errorf("error is %v, done are %d and %d", err, len(done), len(summaries))
 	}
 	text, err := os.ReadFile(c.JSON)
 	if err != nil {

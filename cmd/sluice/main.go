@@ -34,6 +34,8 @@ type commands struct {
 	MCP    mcpCommand    `cmd:"" name:"mcp" help:"Serve searching, asking and reading to a program over standard input and output (Model Context Protocol)."`
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
+	Evaluations evaluationsCommand `cmd:"" help:"List, show, compare and delete evaluations that were stored (eval --store)."`
+	Ratings     ratingsCommand     `cmd:"" help:"List ratings of answers, give one, and export them as a dataset."`
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
 	Plans       plansCommand       `cmd:"" help:"List retrieval plans, and check and keep your own."`
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`

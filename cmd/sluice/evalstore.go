@@ -1,0 +1,70 @@
+package main
+
+// This file stores what an evaluation measured with the server.
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// keeper is the server that what is measured is stored with: the one that other
+// commands ask, also when another one is started to be measured. nil: nothing is
+// stored. That it cannot be is told before anything is measured.
+func (c *evalCommand) keeper(ctx context.Context) (*apiclient.Client, error) {
+	if !c.Store {
+		return nil, nil
+	}
+	client, err := remote{Client: c.Client}.client()
+	if err != nil {
+		return nil, fmt.Errorf("store the figures (--store): %w", err)
+	}
+	who, err := client.WhoAmI(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("store the figures (--store): %w", err)
+	}
+	if !(schema.Principal{Scopes: who.Scopes}).Has(schema.ScopeIngest) {
+		return nil, schema.Invalid("store", "the key %q has not the ingest scope, which storing an evaluation needs", who.Name)
+	}
+	return client, nil
+}
+
+// store stores the figures.
+func (c *evalCommand) store(ctx context.Context, keeper *apiclient.Client, begun time.Time, done []*evaluate.Results, summaries []evaluate.Summary) error {
+	n := api.NewEvaluation{Name: c.Name, Notes: c.Notes, RanAt: begun}
+	total := 0
+	var named []string
+	for i, s := range summaries {
+		n.Reports = append(n.Reports, schema.EvaluationReport(s))
+		n.Figures = append(n.Figures, done[i].Figures())
+		for _, p := range n.Figures[i].Plans {
+			total += len(p.Metrics) * len(n.Figures[i].Queries)
+		}
+		named = append(named, s.Dataset)
+	}
+	if total > schema.MaxEvaluationFigures {
+		fmt.Fprintf(os.Stderr, "The figures of single questions are not stored: they are %d, of %d at most. Comparing will have no intervals.\n", total, schema.MaxEvaluationFigures)
+		n.Figures = nil
+	}
+	if n.Name == "" {
+		var plans []string
+		for _, p := range summaries[0].Plans {
+			plans = append(plans, p.Plan)
+		}
+		name := []rune(strings.Join(named, ", ") + ": " + strings.Join(plans, ", "))
+		n.Name = string(name[:min(len(name), 200)])
+	}
+	stored, err := keeper.StoreEvaluation(ctx, n)
+	if err != nil {
+		return fmt.Errorf("store the figures (--store): %w", err)
+	}
+	fmt.Fprintf(os.Stderr, "stored  %s  %s\n", stored.ID, printable(stored.Name))
+	return nil
+}
