@@ -111,6 +111,7 @@ type Sentence struct {
 
 // Answer is the result of a question.
 type Answer struct {
+	ID        uuid.UUID     `json:"question_id,omitzero"` // of the question, under which the answer is kept
 	Question  string        `json:"question"`
 	Answer    string        `json:"answer"`
 	Supported bool          `json:"supported"` // false: the documents do not say

@@ -36,6 +36,16 @@ type Job struct {
 	Result     *Answer    `json:"result,omitempty"`
 }
 
+// AskedQuestion is a question as it was asked, whether somebody waited for its
+// answer or not.
+type AskedQuestion struct {
+	Job
+	Async    bool   `json:"async" doc:"It runs as a job, which can be followed and cancelled."`
+	PlanText string `json:"plan_text,omitempty" doc:"The YAML of its plan, unless it is one of the server's."`
+	Filter   Filter `json:"filter,omitempty"`
+	K        int    `json:"k,omitempty"`
+}
+
 // Scope is what an API key may do.
 type Scope string
 

@@ -117,6 +117,10 @@ type Questions interface {
 	// not block. What it told does not count: the answer does.
 	Ask(ctx context.Context, p schema.Principal, q Question, tell func(Progress)) (schema.Answer, error)
 	StartJob(ctx context.Context, p schema.Principal, q Question) (schema.Job, error)
+	// AskedQuestions lists what was asked, as jobs or not, newest first; of one
+	// collection, or of all of them for uuid.Nil.
+	AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error)
+	AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error)
 	ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error)
 	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 	// FollowJob returns a channel that has something after a change of a job that

@@ -71,6 +71,29 @@ func (s *server) routeQuestions() {
 			return &reply[api.SearchResult]{out}, nil
 		})
 	s.routeAsk(tags)
+	route(s, huma.Operation{OperationID: "list-questions", Method: http.MethodGet, Path: "/v1/questions", Summary: "List what was asked, newest first", Tags: tags,
+		Description: "Questions of the key, and with the `admin` scope those of the tenant: jobs, and those whose answer was waited for. Without answers."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			Paging
+			Collection string `query:"collection" maxLength:"128" doc:"Name or id: only questions to this collection."`
+		}) (*reply[api.Page[schema.AskedQuestion]], error) {
+			var collection uuid.UUID
+			if in.Collection != "" {
+				var err error
+				if collection, err = s.Collections.ResolveCollection(ctx, p, in.Collection); err != nil {
+					return nil, err
+				}
+			}
+			items, next, err := s.Questions.AskedQuestions(ctx, p, collection, in.query())
+			return list(items, next, err, same[schema.AskedQuestion])
+		})
+	route(s, huma.Operation{OperationID: "get-question", Method: http.MethodGet, Path: "/v1/questions/{question}", Summary: "Show a question and its answer", Tags: tags,
+		Description: "As long as it is kept: an answer's `question_id` is a link that lasts."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			Question uuid.UUID `path:"question" format:"uuid"`
+		}) (*reply[schema.AskedQuestion], error) {
+			return replyTo(s.Questions.AskedQuestion(ctx, p, in.Question))
+		})
 	route(s, huma.Operation{OperationID: "start-job", Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Description: "The job survives crashes; ask for it by its id."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Job], error) {

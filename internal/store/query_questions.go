@@ -364,7 +364,7 @@ func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.An
 }
 
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
-	var a schema.Answer
+	a := schema.Answer{ID: question}
 	err := tx.QueryRow(ctx, `
 		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice
 		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id

@@ -203,7 +203,7 @@ func TestTheStepsOfAQuestion(t *testing.T) {
 			t.Errorf("%s of another attempt gave %v, want ErrLostLease", name, err)
 		}
 	}
-	want := schema.Answer{Question: "How long?", Answer: "Long.", Supported: true, Plan: "naive", Trace: first.Trace,
+	want := schema.Answer{ID: in.Question, Question: "How long?", Answer: "Long.", Supported: true, Plan: "naive", Trace: first.Trace,
 		Usage: schema.Usage{Provider: "p", InputTokens: 3}, Citations: []schema.Citation{{Document: "d.md", DocumentID: uuid.New(), Title: "T", Location: "A > B",
 			Quote: "Long.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 7}},
 			{Document: "e.md", DocumentID: uuid.New(), Quote: "Zwölf Jahre.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 15},

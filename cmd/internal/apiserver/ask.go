@@ -39,6 +39,7 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	case reply.Answer == nil:
 		return schema.Answer{}, fmt.Errorf("question %s: the reply has no answer", job.ID)
 	}
+	reply.Answer.ID = job.ID
 	return *reply.Answer, nil
 }
 

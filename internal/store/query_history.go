@@ -1,0 +1,80 @@
+package store
+
+// This file shows questions to those who asked them, whether they waited for the
+// answer or not. Another key's question does not exist for a caller, unless the
+// caller is an admin of the tenant.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const askedSQL = `
+SELECT id, collection_id, question, choices, plan, plan_text, filter, k, async, state, stage, reason_code, reason, created_at, finished_at
+FROM questions WHERE tenant_id = $1 AND ($2 OR key_id = $3)`
+
+func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
+	var q schema.AskedQuestion
+	var code, reason *string
+	err := row.Scan(&q.ID, &q.Collection, &q.Question, &q.Choices, &q.Plan, &q.PlanText, &q.Filter, &q.K, &q.Async, &q.State, &q.Stage,
+		&code, &reason, &q.CreatedAt, &q.FinishedAt)
+	q.Reason = reasonOf(code, reason)
+	return q, err
+}
+
+// AskedQuestions returns a page of what p asked, of all that the tenant asked for
+// an admin, newest first and without answers, and the next cursor. A collection
+// that is not nil is the only one.
+func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error) {
+	pg, err := pageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var of *uuid.UUID
+	if collection != uuid.Nil {
+		of = &collection
+	}
+	var out []schema.AskedQuestion
+	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, askedSQL+` AND ($4::uuid IS NULL OR collection_id = $4) AND ($5::uuid IS NULL OR id < $5) ORDER BY id DESC LIMIT $6`,
+			p.Tenant, p.Has(schema.ScopeAdmin), p.Key, of, pg.after, pg.limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanAsked)
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list questions: %w", err)
+	}
+	out, next := cut(pg, out, func(q schema.AskedQuestion) uuid.UUID { return q.ID })
+	return out, next, nil
+}
+
+// AskedQuestion returns one of p's questions with its answer, or any of the
+// tenant's for an admin.
+func (s *Store) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error) {
+	var q schema.AskedQuestion
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, askedSQL+` AND id = $4`, p.Tenant, p.Has(schema.ScopeAdmin), p.Key, id)
+		if err != nil {
+			return err
+		}
+		if q, err = pgx.CollectExactlyOneRow(rows, scanAsked); err != nil || q.State != schema.JobAnswered {
+			return named(err, "question", id)
+		}
+		result, err := loadAnswer(ctx, tx, p.Tenant, id)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		q.Result = &result
+		return err
+	})
+	return q, wrap(err, "read question")
+}
