@@ -1,6 +1,7 @@
 import { Fragment } from "react";
 import { Link } from "wouter";
 import { Funnel } from "./funnel";
+import { Rating } from "./rating";
 import { Bytes, count, millis, plural, spanPath } from "./text";
 import type { Answer, Citation, Sentence } from "./types";
 
@@ -22,6 +23,7 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
         </p>
         {a.uncited && <p className="quiet">From the model's own knowledge, without a source.</p>}
       </div>
+      {a.question_id && <Rating key={a.question_id} question={a.question_id} />}
       {citations.length > 0 && (
         <section aria-label="Sources">
           <h2>Sources</h2>

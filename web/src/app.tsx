@@ -6,7 +6,8 @@ import { AskPage } from "./ask";
 import { CollectionsPage } from "./collections";
 import { DocumentPage } from "./document";
 import { DocumentsPage } from "./documents";
-import { EvaluationsPage } from "./evaluations";
+import { ComparisonPage } from "./comparison";
+import { EvaluationPage, EvaluationsPage } from "./evaluations";
 import { JobPage, JobsPage } from "./jobs";
 import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
@@ -38,6 +39,10 @@ export function App() {
             <Route path="/search">{queries(<SearchPage />)}</Route>
             <Route path="/plans">{queries(<PlansPage />)}</Route>
             <Route path="/evaluations">{queries(<EvaluationsPage />)}</Route>
+            <Route path="/evaluations/:id">{(p) => queries(<EvaluationPage key={p.id} id={p.id} />)}</Route>
+            <Route path="/evaluations/:id/compare/:against">
+              {(p) => queries(<ComparisonPage key={`${p.id}.${p.against}`} id={p.id} against={p.against} />)}
+            </Route>
             <Route path="/running">{admins(<OperationsPage />)}</Route>
             <Route path="/tenants">{operators(<TenantsPage />)}</Route>
             <Route path="/keys">{admins(<KeysPage />)}</Route>

@@ -184,6 +184,7 @@ export interface Sentence {
 }
 
 export interface Answer {
+  question_id?: string;
   question: string;
   answer: string;
   supported: boolean;
