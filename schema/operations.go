@@ -164,7 +164,7 @@ type Installation struct {
 	Queues   []QueueState     `json:"queues"`
 	Tasks    []TaskQueue      `json:"tasks"`
 	Services []ServiceState   `json:"services"`
-	Slow     []SlowQuery      `json:"slow" doc:"The slowest of the last 24 hours, without their text."`
+	Slow     []SlowQuery      `json:"slow" doc:"The slowest 10 of each kind of the last 24 hours, without their text."`
 	// Problems are what could not be asked, and why.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -185,7 +185,7 @@ type TenantQueue struct {
 type Operations struct {
 	Activity Activity      `json:"activity"`
 	Queues   []TenantQueue `json:"queues"`
-	Slow     []SlowQuery   `json:"slow" doc:"The slowest of the last 24 hours."`
+	Slow     []SlowQuery   `json:"slow" doc:"The slowest 10 of each kind of the last 24 hours."`
 }
 
 // UsageDay is what language models were paid for on a day.

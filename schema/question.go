@@ -31,6 +31,7 @@ type Job struct {
 	State      JobState   `json:"state"`
 	Stage      string     `json:"stage,omitempty"` // understand, retrieve, generate, judge, finish
 	Reason     *Reason    `json:"reason,omitempty"`
+	Trace      string     `json:"trace,omitempty"` // id of its trace
 	CreatedAt  time.Time  `json:"created_at"`
 	FinishedAt *time.Time `json:"finished_at,omitempty"`
 	Result     *Answer    `json:"result,omitempty"`

@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
@@ -35,6 +36,7 @@ func logging(c config.Log) (*slog.Logger, error) {
 type serveCommand struct {
 	config.Database
 	config.NATS
+	config.Temporal
 	config.HTTP
 	config.Plans
 	config.Log
@@ -70,7 +72,15 @@ func (c *serveCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	server, err := apiserver.New(starting, c.HTTP, apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans})
+	deps := apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
+	if c.TemporalAddress != "" { // it serves without
+		deps.Temporal, err = durable.Later(durable.Options{Address: c.TemporalAddress, Namespace: c.TemporalNamespace, Name: "sluice serve"})
+		if err != nil {
+			return err
+		}
+		defer deps.Temporal.Close()
+	}
+	server, err := apiserver.New(starting, c.HTTP, deps)
 	if err != nil {
 		return err
 	}

@@ -227,7 +227,8 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version, Plans: s.Plans})
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
+		Temporal: u.temporal, Namespace: s.TemporalNamespace})
 	if err != nil {
 		return nil, err
 	}

@@ -27,17 +27,9 @@ type Options struct {
 // Dial connects, trying again until ctx ends. Workers made from the client
 // continue the traces that its callers began.
 func Dial(ctx context.Context, o Options) (client.Client, error) {
-	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{Tracer: otel.Tracer(scope)})
+	options, err := o.client()
 	if err != nil {
-		return nil, fmt.Errorf("trace temporal: %w", err)
-	}
-	options := client.Options{
-		HostPort:       o.Address,
-		Namespace:      o.Namespace,
-		Identity:       o.Name,
-		Logger:         tlog.NewStructuredLogger(slog.New(quiet{slog.Default().Handler()})),
-		MetricsHandler: opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter(scope)}),
-		Interceptors:   []interceptor.ClientInterceptor{tracing},
+		return nil, err
 	}
 	for {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -52,6 +44,35 @@ func Dial(ctx context.Context, o Options) (client.Client, error) {
 		case <-time.After(250 * time.Millisecond):
 		}
 	}
+}
+
+// Later returns a client that connects when it is first used, for what can do
+// without Temporal.
+func Later(o Options) (client.Client, error) {
+	options, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.NewLazyClient(options)
+	if err != nil {
+		return nil, fmt.Errorf("use temporal at %s (SLUICE_TEMPORAL_ADDRESS): %w", o.Address, err)
+	}
+	return c, nil
+}
+
+func (o Options) client() (client.Options, error) {
+	tracing, err := opentelemetry.NewTracingInterceptor(opentelemetry.TracerOptions{Tracer: otel.Tracer(scope)})
+	if err != nil {
+		return client.Options{}, fmt.Errorf("trace temporal: %w", err)
+	}
+	return client.Options{
+		HostPort:       o.Address,
+		Namespace:      o.Namespace,
+		Identity:       o.Name,
+		Logger:         tlog.NewStructuredLogger(slog.New(quiet{slog.Default().Handler()})),
+		MetricsHandler: opentelemetry.NewMetricsHandler(opentelemetry.MetricsHandlerOptions{Meter: otel.Meter(scope)}),
+		Interceptors:   []interceptor.ClientInterceptor{tracing},
+	}, nil
 }
 
 // Check reports whether the server that c is connected to serves.

@@ -43,7 +43,11 @@ type Options struct {
 	Evaluations   Evaluations
 	Ratings       Ratings
 	Tenants       Tenants
+	Operations    Operations
+	Events        Events
 	Idempotency   Idempotency
+	// TraceURL is where a trace is shown, with {trace} for its id; empty: nowhere.
+	TraceURL string
 	// Ready says why the server cannot serve now, or nil.
 	Ready func(context.Context) error
 	// Metrics serves /metrics; nil: nothing does.
@@ -58,7 +62,7 @@ type server struct {
 	Options
 	api  huma.API
 	open *admission // searches and questions
-	held *admission // streams of jobs
+	held *admission // streams of jobs, and of what happens
 }
 
 // New returns the handler of the whole API.
@@ -83,7 +87,7 @@ func New(o Options) http.Handler {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
-		held: newAdmission(o.TenantOpen, "streams of jobs of this tenant are open, as many as may be; try again when one has ended")}
+		held: newAdmission(o.TenantOpen, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
 	s.api.UseMiddleware(s.authenticate, s.idempotent)
 
 	s.routeCollections()
@@ -96,6 +100,7 @@ func New(o Options) http.Handler {
 	s.routeRatings()
 	s.routeWebhooks()
 	s.routeTenants()
+	s.routeOperations()
 	s.routeSessions()
 
 	mux.HandleFunc("GET /docs", docsPage)

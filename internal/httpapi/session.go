@@ -137,7 +137,7 @@ func (s *server) routeSessions() {
 			}
 			sealed, ends := s.Sessions.Seal(key)
 			return &sessionReply{SetCookie: cookie(in.r, sealed, int(time.Until(ends)/time.Second)), CacheControl: "no-store",
-				Body: api.Session{Identity: identity(p), EndsAt: ends}}, nil
+				Body: api.Session{Identity: s.identity(p), EndsAt: ends}}, nil
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "end-session", Method: http.MethodDelete, Path: "/v1/session", Summary: "End a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs, DefaultStatus: http.StatusNoContent},
@@ -164,8 +164,8 @@ func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")}
 }
 
-func identity(p schema.Principal) api.Identity {
-	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.Groups}
+func (s *server) identity(p schema.Principal) api.Identity {
+	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.Groups, TraceURL: s.TraceURL}
 }
 
 // addressOf is the address that a request comes from, without the port.

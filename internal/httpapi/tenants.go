@@ -16,7 +16,7 @@ func (s *server) routeTenants() {
 	s.routeUsage()
 	route(s, huma.Operation{OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Show whose key this is", Tags: []string{"Keys"}},
 		"", func(_ context.Context, p schema.Principal, _ *struct{}) (*reply[api.Identity], error) {
-			return &reply[api.Identity]{identity(p)}, nil
+			return &reply[api.Identity]{s.identity(p)}, nil
 		})
 	tenants := []string{"Tenants"}
 	route(s, huma.Operation{OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Summary: "List tenants", Tags: tenants},

@@ -9,13 +9,32 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
 )
 
 // LLMAccounts keeps what language models cost tenants.
 type LLMAccounts interface {
 	LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error)
+	// LLMDays is by day (UTC): so many, today's last.
+	LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error)
 	// SetLLMLimits replaces all limits; nil is no limit.
 	SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error)
+}
+
+// InDays is how far a list by day goes back.
+type InDays struct {
+	Days int `query:"days" minimum:"1" maximum:"400" default:"30" doc:"How many."`
+}
+
+// maySeeUsage lets admins see their own tenant's usage, and operators any.
+func maySeeUsage(p schema.Principal, tenant uuid.UUID) error {
+	switch {
+	case p.Has(schema.ScopeOperator), tenant == p.Tenant && p.Has(schema.ScopeAdmin):
+		return nil
+	case tenant == p.Tenant:
+		return fmt.Errorf("a tenant's usage is shown with the admin scope: %w", schema.ErrForbidden)
+	}
+	return schema.ErrNotFound
 }
 
 func (s *server) routeUsage() {
@@ -31,15 +50,29 @@ func (s *server) routeUsage() {
 		"", func(ctx context.Context, p schema.Principal, in *struct {
 			Tenant uuid.UUID `path:"tenant" format:"uuid"`
 		}) (*reply[schema.LLMUsage], error) {
-			switch {
-			case p.Has(schema.ScopeOperator), in.Tenant == p.Tenant && p.Has(schema.ScopeAdmin):
-			case in.Tenant == p.Tenant:
-				return nil, fmt.Errorf("a tenant's usage is shown with the admin scope: %w", schema.ErrForbidden)
-			default:
-				return nil, schema.ErrNotFound
+			if err := maySeeUsage(p, in.Tenant); err != nil {
+				return nil, err
 			}
 			u, err := s.Tenants.LLMUsage(ctx, in.Tenant)
 			return replyTo(u, err)
+		})
+	route(s, huma.Operation{OperationID: "get-usage-days", Method: http.MethodGet, Path: "/v1/usage/days", Summary: "Show the use of language models by day", Tags: tags,
+		Description: "Of the key's tenant: every one of the last days (UTC), today last."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InDays) (*reply[api.UsageDays], error) {
+			days, err := s.Tenants.LLMDays(ctx, p.Tenant, in.Days)
+			return replyTo(api.UsageDays{Days: days}, err)
+		})
+	route(s, huma.Operation{OperationID: "get-tenant-usage-days", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/usage/days", Summary: "Show a tenant's use of language models by day", Tags: tags,
+		Description: "Needs the `admin` scope for the key's own tenant, and `operator` for another."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+			InDays
+		}) (*reply[api.UsageDays], error) {
+			if err := maySeeUsage(p, in.Tenant); err != nil {
+				return nil, err
+			}
+			days, err := s.Tenants.LLMDays(ctx, in.Tenant, in.Days)
+			return replyTo(api.UsageDays{Days: days}, err)
 		})
 	route(s, huma.Operation{OperationID: "set-limits", Method: http.MethodPut, Path: "/v1/tenants/{tenant}/limits", Summary: "Set a tenant's limits of language models", Tags: tags,
 		Description: "All at once; an absent one is no limit. A budget under what the tenant has used keeps it from using more. Needs the `operator` scope."},

@@ -134,7 +134,9 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 }
 
 // each queues a query whose rows go to fn.
-func each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) { b.Queue(sql, args...).Query(fn) }
+func each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) {
+	b.Queue(sql, args...).Query(fn)
+}
 
 // countStates reads states with their numbers, and since when the oldest of all
 // waits.

@@ -138,18 +138,23 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 func TestSlowQueriesAreBoundedAndForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
 	run(t, f, f.a, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
-SELECT $1, gen_random_uuid(), 'search', $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 700) n`, f.a.Tenant, f.collection)
+SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 300) n, unnest('{search,ask}'::text[]) kind`,
+		f.a.Tenant, f.collection)
 	count := func() int { return one[int](t, f, f.a, `SELECT count(*) FROM slow_queries`) }
 	err := f.KeepSlowSearch(t.Context(), store.SlowSearch{Query: wire.Query{Principal: f.a, Text: "one more"}, Took: time.Second})
-	if err != nil || count() != 500 {
-		t.Errorf("%d are kept, want 500 (%v)", count(), err)
+	if err != nil || count() != 400 {
+		t.Errorf("%d are kept, want 200 of each kind (%v)", count(), err)
 	}
 	if one[int](t, f, f.a, `SELECT count(*) FROM slow_queries WHERE question = 'one more'`) != 1 {
 		t.Error("the newest is not kept")
 	}
+	shown, err := f.SlowQueries(t.Context(), f.a)
+	if err != nil || len(shown) != 20 {
+		t.Errorf("%d are shown, want 10 of each kind (%v)", len(shown), err)
+	}
 	run(t, f, f.b, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
 VALUES ($1, gen_random_uuid(), 'search', $2, 'q', 'p', 1, '[]', now() - interval '8 days')`, f.b.Tenant, f.foreign)
-	if err := f.DropSlowQueries(t.Context()); err != nil || count() != 500 || one[int](t, f, f.b, `SELECT count(*) FROM slow_queries`) != 0 {
-		t.Errorf("%d are left beside 500 newer ones, want none (%v)", count()-500, err)
+	if err := f.DropSlowQueries(t.Context()); err != nil || count() != 400 || one[int](t, f, f.b, `SELECT count(*) FROM slow_queries`) != 0 {
+		t.Errorf("%d are left beside 400 newer ones, want none (%v)", count()-400, err)
 	}
 }

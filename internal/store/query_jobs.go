@@ -17,13 +17,13 @@ import (
 )
 
 const jobSQL = `
-SELECT id, collection_id, question, choices, plan, state, stage, reason_code, reason, created_at, finished_at
+SELECT id, collection_id, question, choices, plan, state, stage, reason_code, reason, split_part(coalesce(trace, ''), '-', 2), created_at, finished_at
 FROM questions WHERE tenant_id = $1 AND async AND ($2 OR key_id = $3)`
 
 func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 	var j schema.Job
 	var code, reason *string
-	err := row.Scan(&j.ID, &j.Collection, &j.Question, &j.Choices, &j.Plan, &j.State, &j.Stage, &code, &reason, &j.CreatedAt, &j.FinishedAt)
+	err := row.Scan(&j.ID, &j.Collection, &j.Question, &j.Choices, &j.Plan, &j.State, &j.Stage, &code, &reason, &j.Trace, &j.CreatedAt, &j.FinishedAt)
 	if code != nil {
 		j.Reason = &schema.Reason{Code: *code}
 		if reason != nil {

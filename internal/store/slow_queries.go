@@ -35,25 +35,31 @@ FROM questions q
 WHERE q.tenant_id = $1 AND q.id = $2 AND q.state IN ('answered', 'failed') AND q.finished_at - q.created_at >= $3
 ON CONFLICT DO NOTHING`
 
-	// The newest of a tenant stay.
+	// The newest of a tenant stay, of each kind: questions take longer than
+	// searches, and must not drive these out.
 	boundSlowSQL = `
-DELETE FROM slow_queries WHERE tenant_id = $1
-   AND at < (SELECT at FROM slow_queries WHERE tenant_id = $1 ORDER BY at DESC OFFSET $2 LIMIT 1)`
+DELETE FROM slow_queries WHERE tenant_id = $1 AND id IN (
+    SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY kind ORDER BY at DESC, id DESC) AS n FROM slow_queries WHERE tenant_id = $1) AS ranked
+    WHERE n > $2)`
 
 	dropSlowSQL = `DELETE FROM slow_queries WHERE at < now() - $1::interval`
 
 	slowestSQL = `
-SELECT id, tenant_id, kind, collection_id, question, plan, millis, stages, code, trace, at FROM slow_queries
-WHERE tenant_id = $1 AND at >= now() - interval '24 hours' ORDER BY millis DESC, id LIMIT $2`
+SELECT id, tenant_id, kind, collection_id, question, plan, millis, stages, code, trace, at
+FROM (SELECT *, row_number() OVER (PARTITION BY kind ORDER BY millis DESC, id) AS n FROM slow_queries
+      WHERE tenant_id = $1 AND at >= now() - interval '24 hours') AS ranked
+WHERE n <= $2 ORDER BY millis DESC, id`
 	slowestOfAllSQL = `
-SELECT id, tenant_id, kind, plan, millis, stages, code, trace, at FROM slow_queries
-WHERE at >= now() - interval '24 hours' ORDER BY millis DESC, id LIMIT $1`
+SELECT id, tenant_id, kind, plan, millis, stages, code, trace, at
+FROM (SELECT tenant_id, id, kind, plan, millis, stages, code, trace, at, row_number() OVER (PARTITION BY kind ORDER BY millis DESC, id) AS n
+      FROM slow_queries WHERE at >= now() - interval '24 hours') AS ranked
+WHERE n <= $1 ORDER BY millis DESC, id`
 )
 
 const (
-	keepSlow    = 500                // of a tenant
+	keepSlow    = 200                // of a tenant and a kind
 	keepSlowFor = 7 * 24 * time.Hour // days
-	slowShown   = 20
+	slowShown   = 10                 // of a kind
 )
 
 // SlowSearch is a search that took long.
@@ -103,7 +109,7 @@ func (s *Store) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID
 }
 
 func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
-	_, err := tx.Exec(ctx, boundSlowSQL, tenant, keepSlow-1)
+	_, err := tx.Exec(ctx, boundSlowSQL, tenant, keepSlow)
 	return err
 }
 

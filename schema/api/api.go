@@ -192,6 +192,11 @@ type KeyCreated struct {
 	APIKey string `json:"api_key"`
 }
 
+// UsageDays is what language models were paid for, by day.
+type UsageDays struct {
+	Days []schema.UsageDay `json:"days"`
+}
+
 // AuditEntry is one line of the audit log.
 type AuditEntry struct {
 	ID     uuid.UUID      `json:"id"`
@@ -209,6 +214,8 @@ type Identity struct {
 	Name   string         `json:"name"`
 	Scopes []schema.Scope `json:"scopes"`
 	Groups []string       `json:"groups,omitempty"`
+	// TraceURL is where a trace is shown, with {trace} in place of its id.
+	TraceURL string `json:"trace_url,omitempty"`
 }
 
 // Problem is an error, as RFC 9457 has it (application/problem+json).

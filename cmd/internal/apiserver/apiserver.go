@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
 
 	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
@@ -31,6 +34,9 @@ type Deps struct {
 	Metrics http.Handler
 	Version string
 	Plans   config.Plans // those of the query workers
+
+	Temporal  client.Client // whose task queues are shown; nil: none
+	Namespace string        // of theirs
 }
 
 // Server is the API as a service.
@@ -46,6 +52,9 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkTraceURL(c.TraceURL); err != nil {
+		return nil, err
+	}
 	sessions, err := auth.NewSessions(c.SessionSecret)
 	if err != nil {
 		return nil, err
@@ -55,7 +64,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	keys := auth.New(d.Store)
+	keys, running := auth.New(d.Store), operations{store: d.Store, nats: d.NATS, temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
@@ -72,7 +81,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Evaluations:   evaluations{d.Store},
 		Ratings:       d.Store,
 		Tenants:       tenants{Store: d.Store, auth: keys},
+		Operations:    running,
+		Events:        running,
 		Idempotency:   d.Store,
+		TraceURL:      c.TraceURL,
 		Metrics:       d.Metrics,
 		Stopping:      stopping,
 		Ready: func(ctx context.Context) error {
@@ -86,6 +98,18 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	s := &Server{listener: listener}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping) })
 	return s, nil
+}
+
+// checkTraceURL reports a template that leads nowhere.
+func checkTraceURL(template string) error {
+	if template == "" {
+		return nil
+	}
+	u, err := url.Parse(strings.ReplaceAll(template, "{trace}", "0"))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.Contains(template, "{trace}") {
+		return schema.Invalid("trace-url", "%q: needs to be an http or https address with {trace} in it, as https://jaeger.example/trace/{trace}", template)
+	}
+	return nil
 }
 
 // URL is where this machine reaches the API.

@@ -100,7 +100,10 @@ func (w *worker) register(r temporalworker.Registry) {
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionJudge})
 	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
 		wire.ActivityQuestionRetrieve: w.answerer.Retrieve,
-		wire.ActivityQuestionFinish:   w.answerer.Finish,
+		wire.ActivityQuestionFinish: func(ctx context.Context, in wire.QuestionInput) error {
+			defer w.keepSlowQuestion(ctx, in)
+			return w.answerer.Finish(ctx, in)
+		},
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
 			return unlessEnded(w.deps.Store.Questions().Cancel(ctx, in))
 		},
@@ -111,6 +114,7 @@ func (w *worker) register(r temporalworker.Registry) {
 	}
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionFailure) error {
 		return w.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
+			defer w.keepSlowQuestion(ctx, q)
 			return unlessEnded(w.answerer.Fail(ctx, q, in.Reason))
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})

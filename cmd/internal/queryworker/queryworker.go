@@ -52,6 +52,7 @@ type worker struct {
 	answerer *answer.Answerer
 	// searching is told of every search and question that somebody waits for.
 	searching *searching
+	keeping   chan struct{} // a place for each slow query that is being kept
 	holder    string        // of leases
 	every     time.Duration // how often the reconciler looks
 }
@@ -106,6 +107,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		settings: settings, deps: deps, engine: engine, index: index,
 		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS}),
 		searching: &searching{nc: deps.NATS},
+		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
 	}, nil
@@ -144,6 +146,7 @@ func (w *worker) service() lifecycle.Service {
 		w.canceller(),
 		w.reconciler(),
 		w.shadows(),
+		w.forgetSlow(),
 		w.intake(),
 		w.tellWebhooks(),
 	)

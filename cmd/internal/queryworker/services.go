@@ -25,11 +25,13 @@ const (
 func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchReply {
 	w.searching.tell()
 	defer w.searching.tell()
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, w.settings.QueryTimeout)
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
 	found, err := w.engine.Run(forTenant(ctx, r.Principal.Tenant), r.Query)
+	w.keepSlowSearch(ctx, r.Query, found, time.Since(began), err)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
 		return searchFailure(remote(err))
@@ -64,7 +66,11 @@ func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
 	if err != nil {
 		return askFailure(remote(err))
 	}
-	result, err := w.answerer.Ask(ctx, wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1})
+	began, in := time.Now(), wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1}
+	result, err := w.answerer.Ask(ctx, in)
+	if time.Since(began) >= w.settings.SlowQuestion {
+		w.keepSlowQuestion(ctx, in)
+	}
 	if err != nil {
 		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "question", r.Question, "error", err)
 		return askFailure(remote(err))

@@ -1,0 +1,137 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/client"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// operations ask the store, NATS and Temporal what runs.
+type operations struct {
+	store     *store.Store
+	nats      *nats.Conn
+	temporal  client.Client // nil: it was not said where Temporal is
+	namespace string
+}
+
+// askTime bounds how long one of the parts is waited for: a page shows the others.
+const askTime = 5 * time.Second
+
+// TenantOperations implements httpapi.Operations.
+func (o operations) TenantOperations(ctx context.Context, p schema.Principal) (out schema.Operations, err error) {
+	if out.Activity, err = o.store.Activity(ctx, p); err != nil {
+		return out, err
+	}
+	if out.Slow, err = o.store.SlowQueries(ctx, p); err != nil {
+		return out, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	out.Queues, err = bus.TenantQueues(ctx, o.nats, p.Tenant)
+	if err != nil { // what is stored says enough
+		slog.WarnContext(ctx, "cannot tell what of a tenant waits", "tenant", p.Tenant, "error", err)
+		out.Queues = []schema.TenantQueue{}
+	}
+	return out, nil
+}
+
+// Installation implements httpapi.Operations. It asks all parts at once.
+func (o operations) Installation(ctx context.Context) (schema.Installation, error) {
+	out := schema.Installation{Queues: []schema.QueueState{}, Tasks: []schema.TaskQueue{}, Services: []schema.ServiceState{}}
+	var mu sync.Mutex
+	var asking sync.WaitGroup
+	asked, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	part := func(what string, ask func(context.Context) error) {
+		asking.Go(func() {
+			if err := ask(asked); err != nil {
+				slog.WarnContext(ctx, "cannot tell what runs", "error", err)
+				mu.Lock()
+				defer mu.Unlock()
+				out.Problems = append(out.Problems, fmt.Sprintf("%s: %v", what, err))
+			}
+		})
+	}
+	part("queues", func(ctx context.Context) error { return keep(&mu, &out.Queues)(bus.Queues(ctx, o.nats)) })
+	part("services", func(ctx context.Context) error { return keep(&mu, &out.Services)(bus.Services(ctx, o.nats)) })
+	if o.temporal != nil {
+		part("task queues", func(ctx context.Context) error {
+			return keep(&mu, &out.Tasks)(durable.TaskQueues(ctx, o.temporal, o.namespace))
+		})
+	}
+	var err error
+	out.Activity, out.Tenants, out.Outbox, err = o.store.SystemActivity(ctx)
+	if err == nil {
+		out.Slow, err = o.store.SystemSlowQueries(ctx)
+	}
+	asking.Wait()
+	return out, err
+}
+
+// keep sets what could be asked, also when something of it could not.
+func keep[T any](mu *sync.Mutex, to *[]T) func([]T, error) error {
+	return func(list []T, err error) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if list != nil {
+			*to = list
+		}
+		return err
+	}
+}
+
+// changesHeld is how many changes wait for a client that reads slowly.
+const changesHeld = 256
+
+// FollowEvents implements httpapi.Events.
+func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-chan api.ChangeEvent, error) {
+	changes := make(chan api.ChangeEvent, changesHeld)
+	dropped := 0
+	sub, err := o.nats.Subscribe(wire.TenantEvents(p.Tenant), func(m *nats.Msg) {
+		c, err := changeOf(m)
+		if err != nil { // of a newer build
+			slog.DebugContext(ctx, "cannot read an event", "subject", m.Subject, "error", err)
+			return
+		}
+		if len(changes) == cap(changes) {
+			select {
+			case old := <-changes:
+				dropped += 1 + old.Dropped
+			default: // it was read in that moment
+			}
+		}
+		c.Dropped, dropped = dropped, 0
+		changes <- c // there is room, and nobody else writes
+	})
+	if err != nil {
+		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
+	}
+	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection's end ends it too
+	if err := o.nats.FlushWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
+	}
+	return changes, nil
+}
+
+func changeOf(m *nats.Msg) (api.ChangeEvent, error) {
+	_, kind, _ := strings.Cut(strings.TrimPrefix(m.Subject, "sluice.events."), ".")
+	if strings.HasPrefix(kind, "question.") {
+		e, err := wire.Decode[wire.QuestionEvent](m.Data)
+		return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Job: e.Question, State: string(e.State), Reason: e.Reason}, err
+	}
+	e, err := wire.Decode[wire.Event](m.Data)
+	return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Document: e.Document, ExternalID: e.ExternalID, State: string(e.State), Reason: e.Reason}, err
+}

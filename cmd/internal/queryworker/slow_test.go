@@ -1,0 +1,64 @@
+package queryworker
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/plans"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// TestWhatWasSlowIsKept: a search that was found and one that failed, a question
+// that somebody waited for, and a job; each with its trace, and nothing of what
+// was quick.
+func TestWhatWasSlowIsKept(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.settings.SlowSearch, w.settings.SlowQuestion = time.Nanosecond, time.Nanosecond
+	w.everything()
+	if reply := w.search(wire.Query{Text: carryOver}); reply.Error != nil {
+		t.Fatal(reply.Error)
+	}
+	if reply := w.search(wire.Query{Text: carryOver, Plan: "no-such-plan"}); reply.Error == nil {
+		t.Fatal("an unknown plan was run")
+	}
+	if _, failure := w.askNow(w.context(), carryOver); failure != nil {
+		t.Fatal(failure)
+	}
+	in := w.ask(w.context(), carryOver, true)
+	w.await(in.Question, schema.JobAnswered)
+	// It is kept after its end, before its workflow's.
+	w.ok(w.client.GetWorkflow(w.context(), wire.QuestionWorkflowID(in.Question, in.Attempt), "").Get(w.context(), nil))
+
+	kept, err := w.store.SlowQueries(w.context(), w.principal)
+	w.ok(err)
+	found := map[schema.SlowKind][]schema.SlowQuery{}
+	for _, q := range kept {
+		found[q.Kind] = append(found[q.Kind], q)
+		if q.Question != carryOver || q.Collection != w.collection || q.Millis <= 0 {
+			t.Errorf("kept %+v", q)
+		}
+	}
+	if len(found[schema.SlowSearch]) != 2 || len(found[schema.SlowAsk]) != 1 || len(found[schema.SlowJob]) != 1 {
+		t.Fatalf("kept %+v", kept)
+	}
+	for _, q := range found[schema.SlowSearch] {
+		if len(q.Trace) != 32 || (q.Code == "") != (q.Plan == plans.Default) || (q.Code == "") != (len(q.Stages) > 1) {
+			t.Errorf("the search is %+v", q)
+		}
+	}
+	if q := found[schema.SlowJob][0]; q.ID != in.Question || !slices.ContainsFunc(q.Stages, func(s schema.StageTime) bool { return s.Stage == "generate" }) {
+		t.Errorf("the job is %+v", q)
+	}
+
+	w.settings.SlowSearch, w.settings.SlowQuestion = time.Hour, time.Hour
+	quick := w.worker(nil)
+	quick.keepSlowSearch(w.context(), wire.Query{Principal: w.principal, Text: "quick"}, retrieval.Result{}, time.Second, nil)
+	quick.keepSlowQuestion(w.context(), in)
+	if after, err := w.store.SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
+		t.Errorf("of what was quick is kept %+v (%v)", after, err)
+	}
+}
