@@ -1,14 +1,15 @@
 // Whose keys there are, and what language models cost: for admins.
 
-import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Checkbox, CheckboxGroup, Form, Label } from "react-aria-components";
 import { del, get, post, withQuery } from "./api";
 import { Confirm } from "./documents";
 import { useSession } from "./session";
-import { count, when } from "./text";
-import type { Key, KeyCreated, Page, Scope, Spent, Usage } from "./types";
+import { when } from "./text";
+import type { Key, KeyCreated, Page, Scope } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
+import { UsageOf } from "./usage";
 
 export function KeysPage() {
   const list = useInfiniteQuery({
@@ -178,84 +179,10 @@ function NewKey({ close }: { close: () => void }) {
 }
 
 export function UsagePage() {
-  const usage = useQuery({
-    queryKey: ["usage"],
-    queryFn: ({ signal }) => get<Usage>("/v1/usage", signal),
-    refetchInterval: 10_000,
-  });
-  const u = usage.data;
   return (
     <>
       <PageHead title="Use of language models" />
-      <ErrorBox error={usage.error} retry={() => void usage.refetch()} />
-      {usage.isPending && <Loading />}
-      {u && (
-        <>
-          <div className="cards">
-            <Time title="Today" spent={u.day} tokens={u.limits.tokens_per_day} dollars={u.limits.dollars_per_day} />
-            <Time
-              title="This month"
-              spent={u.month}
-              tokens={u.limits.tokens_per_month}
-              dollars={u.limits.dollars_per_month}
-            />
-          </div>
-          <p className="quiet">
-            {count(u.in_progress)} calls in progress, which may add {count(u.reserved_tokens)} tokens and{" "}
-            {money(u.reserved_dollars)}. {rates(u)}
-          </p>
-        </>
-      )}
+      <UsageOf path="/v1/usage" />
     </>
-  );
-}
-
-function rates(u: Usage): string {
-  const out = [];
-  if (u.limits.calls_per_minute !== undefined) out.push(`at most ${count(u.limits.calls_per_minute)} calls a minute`);
-  if (u.limits.calls_at_once !== undefined) out.push(`at most ${count(u.limits.calls_at_once)} at once`);
-  return out.length > 0 ? `Allowed: ${out.join(", ")}.` : "";
-}
-
-function Time({ title, spent: s, tokens, dollars }: { title: string; spent: Spent; tokens?: number; dollars?: number }) {
-  return (
-    <section className="card" aria-label={title}>
-      <h2>{title}</h2>
-      <Budget name="Tokens" used={s.input_tokens + s.output_tokens} limit={tokens} show={count} />
-      <Budget name="Money" used={s.dollars} limit={dollars} show={money} />
-      <p className="quiet">
-        {count(s.calls)} calls, {count(s.cached)} from the cache; {count(s.input_tokens)} tokens in, {count(s.output_tokens)}{" "}
-        out. Begins anew {when(s.resets)}.
-      </p>
-    </section>
-  );
-}
-
-const money = (n: number) => `$${n.toFixed(n > 0 && n < 1 ? 4 : 2)}`;
-
-/** What is used of a budget, in words and as a bar. */
-function Budget({
-  name,
-  used,
-  limit,
-  show,
-}: {
-  name: string;
-  used: number;
-  limit?: number;
-  show: (n: number) => string;
-}) {
-  const share = limit === undefined ? 0 : limit > 0 ? Math.min(1, used / limit) : 1;
-  return (
-    <div>
-      <p>
-        {name}: {show(used)} {limit === undefined ? <span className="quiet">without a limit</span> : `of ${show(limit)}`}
-      </p>
-      {limit !== undefined && (
-        <div className="bar budget" aria-hidden="true">
-          <span className={share >= 1 ? "share failed" : share > 0.8 ? "share processing" : "share ready"} style={{ width: `${100 * share}%` }} />
-        </div>
-      )}
-    </div>
   );
 }

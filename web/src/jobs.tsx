@@ -3,6 +3,7 @@ import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { AnswerView } from "./answer";
 import { APIError, get, post, stream, withQuery } from "./api";
+import { TraceLink } from "./charts";
 import { StageLine } from "./ask";
 import { when } from "./text";
 import type { Job, Page } from "./types";
@@ -127,7 +128,7 @@ export function JobPage({ id }: { id: string }) {
       <p>
         <StateBadge state={job.state} />{" "}
         <span className="quiet">
-          asked {when(job.created_at)}, plan {job.plan}
+          asked {when(job.created_at)}, plan {job.plan} <TraceLink trace={job.trace} />
         </span>
       </p>
       <ErrorBox error={refused ?? error} />

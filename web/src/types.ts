@@ -8,6 +8,8 @@ export interface Identity {
   name: string;
   scopes: Scope[];
   groups?: string[];
+  /** Where a trace is shown, with {trace} for its id. */
+  trace_url?: string;
 }
 
 export interface Page<T> {
@@ -217,6 +219,7 @@ export interface Job {
   state: JobState;
   stage?: string;
   reason?: Reason;
+  trace?: string;
   created_at: string;
   finished_at?: string;
   result?: Answer;
