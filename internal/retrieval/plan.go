@@ -72,6 +72,7 @@ var kinds = map[string]func(*parameters) stage{
 	"rewrite":        readRewrite,
 	"score":          readScore,
 	"skip-retrieval": readSkipRetrieval,
+	"spell":          readSpell,
 	"threshold":      readThreshold,
 	"zoom":           readZoom,
 }

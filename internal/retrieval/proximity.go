@@ -98,15 +98,17 @@ func (s proximity) run(ctx context.Context, t *task, in candidates) (outcome, er
 
 // idf are the weights of the question's terms in sections, as BM25 has them.
 func (t *task) idf(ctx context.Context) (map[string]float64, error) {
-	r, err := t.searchIndex(ctx, lexical.Query{Unit: schema.UnitSection, Terms: t.terms, K: 1,
-		Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions})
-	if err != nil {
-		return nil, fmt.Errorf("read the statistics of the question's terms: %w", err)
+	if t.statistics == nil {
+		r, err := t.searchIndex(ctx, t.statisticsOf(t.terms))
+		if err != nil {
+			return nil, fmt.Errorf("read the statistics of the question's terms: %w", err)
+		}
+		t.statistics = &r.Statistics
 	}
-	n := float64(r.Statistics.Units)
+	n := float64(t.statistics.Units)
 	out := make(map[string]float64, len(t.terms))
 	for _, term := range t.terms {
-		df := float64(r.Statistics.DF[term])
+		df := float64(t.statistics.DF[term])
 		out[term] = math.Log(1 + (n-df+0.5)/(df+0.5))
 	}
 	return out, nil

@@ -40,6 +40,7 @@ func (rewrite) run(ctx context.Context, t *task, in candidates) (outcome, error)
 		return outcome{unit: in.unit, why: "the question stays as it is" + by(reply.Usage.Model)}, nil
 	}
 	t.query.Text = reply.Text
+	t.analysed, t.index, t.statistics = false, nil, nil // of the question as it was asked, after spell
 	return outcome{unit: in.unit, why: fmt.Sprintf("%q%s", reply.Text, by(reply.Usage.Model))}, nil
 }
 

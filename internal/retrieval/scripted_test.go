@@ -36,6 +36,7 @@ type scriptedCorpus struct {
 	clusters  map[lexical.Ref]uuid.UUID // sections in a cluster of several
 	lexical   map[lexical.Ref]float64
 	byCluster map[uuid.UUID]float64
+	df        map[string]int // sections that hold a term
 	dense     map[lexical.Ref]float64 // of passages
 	vectors   map[lexical.Ref][]float32
 	unindexed int
@@ -189,7 +190,7 @@ func (c *scriptedCorpus) Search(q lexical.Query) (lexical.Result, error) {
 	slices.SortStableFunc(hits, func(a, b lexical.Hit) int {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), bytes.Compare(a.Cluster[:], b.Cluster[:]))
 	})
-	return lexical.Result{Hits: hits[:min(q.K, len(hits))], Statistics: lexical.Statistics{Units: 7}}, nil
+	return lexical.Result{Hits: hits[:min(q.K, len(hits))], Statistics: lexical.Statistics{Units: 7, DF: c.df}}, nil
 }
 
 // Nearest implements retrieval.Vectors.

@@ -26,16 +26,17 @@ type task struct {
 	skipped bool       // it is answered without what was found
 	place   Place
 
-	analyzer *lexical.Analyzer // of the collection's language; made with terms
-	terms    []string          // of the question; made by prepare
-	analysed bool
-	index    lexical.Searcher   // opened by the first search
-	clusters bool               // index was opened with clusters
-	versions map[uuid.UUID]bool // that the filter leaves; nil: all
-	narrowed bool
-	vector   []float32 // nil: the model knows no word of it
-	space    string
-	encoded  bool
+	analyzer   *lexical.Analyzer // of the collection's language; made with terms
+	terms      []string          // of the question; made by prepare
+	analysed   bool
+	index      lexical.Searcher    // opened by the first search
+	clusters   bool                // index was opened with clusters
+	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
+	versions   map[uuid.UUID]bool  // that the filter leaves; nil: all
+	narrowed   bool
+	vector     []float32 // nil: the model knows no word of it
+	space      string
+	encoded    bool
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
 	members   map[uuid.UUID][]lexical.Ref
