@@ -51,14 +51,31 @@ try {
   await page.locator(".facts .badge.failed").waitFor({ timeout: 120_000 });
   await page.goto(`${url}/collections/${name}`);
 
-  step("documents are found by state and by prefix");
+  step("documents are found by state and by name, and put in order");
   await page.getByRole("button", { name: /State/ }).click();
   await page.getByRole("option", { name: "cancelled" }).click();
   await page.getByText("No document is like that.").waitFor();
   assert.equal(new URL(page.url()).searchParams.get("state"), "cancelled");
   await page.goto(`${url}/collections/${name}`);
-  await page.getByLabel("Name begins with").fill("no-such-thing");
+  await page.getByLabel("Name contains").fill("no-such-thing");
   await page.getByText("No document is like that.").waitFor();
+  await page.goto(`${url}/collections/${name}?name=BROKEN`);
+  await page.locator("table.documents").getByRole("link", { name: "broken.pdf" }).waitFor();
+  assert.equal(await page.locator("table.documents tbody tr").count(), 1);
+  await page.goto(`${url}/collections/${name}`);
+  await page.getByRole("button", { name: /Order/ }).click();
+  await page.getByRole("option", { name: "by name" }).click();
+  await page.waitForURL(/sort=name/);
+  await lastReady.waitFor();
+  const shown = await page.locator("table.documents td.wide a").allTextContents();
+  const byName = await page.waitForFunction(
+    () => {
+      const names = [...document.querySelectorAll("table.documents td.wide a")].map((a) => a.textContent);
+      return names.every((n, i) => i === 0 || names[i - 1] < n) && names.length;
+    },
+    { timeout: 30_000 },
+  );
+  assert.equal(await byName.jsonValue(), shown.length);
 
   step("a question is asked, and its citation opens with the quote highlighted");
   await page.goto(`${url}/ask?collection=${name}`);
@@ -77,6 +94,26 @@ try {
   const cited = page.url().slice(url.length);
   const marked = (await page.locator("article mark").allTextContents()).join("");
   assert.equal(marked, quote, "what is marked is not what was quoted");
+
+  step("an answer that was waited for has a link that lasts, too");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByRole("region", { name: "Asked before" }).getByRole("link", { name: question }).first().click();
+  await page.waitForURL(/\/questions\/./);
+  const asked = page.url();
+  await page.locator(".answer").waitFor();
+  await page.reload();
+  await page.locator(".sources li").first().waitFor();
+  await page.getByRole("link", { name: "Ask it again" }).click();
+  await page.waitForURL(/\/ask\?/);
+  assert.equal(await page.getByLabel("Question").inputValue(), question);
+
+  step("a filter leaves out what is not so");
+  await page.getByRole("button", { name: "Add a filter" }).click();
+  await page.getByLabel("Metadata").fill("year");
+  await page.getByLabel("this").fill("1066");
+  await page.getByRole("button", { name: "Ask", exact: true }).click();
+  await page.locator(".answer.unsupported").waitFor({ timeout: 120_000 });
+  assert.match(new URL(page.url()).searchParams.get("filter") ?? "", /1066/);
 
   step("a job has a link that lasts");
   await page.goto(`${url}/ask?collection=${name}`);
@@ -104,6 +141,35 @@ try {
   await page.getByRole("button", { name: "Search", exact: true }).click();
   await page.locator(".beside .funnel").nth(1).waitFor();
   await page.getByText(/by the plan bm25/).waitFor();
+
+  step("a plan is changed, told what is wrong with it, tried, kept, named by a search, and deleted");
+  await page.goto(`${url}/plans?plan=naive&collection=${name}`);
+  const yaml = page.getByLabel("YAML");
+  const text = await yaml.inputValue();
+  assert.match(text, /^name: naive$/m);
+  await yaml.fill(text.replace(/^name: naive$/m, "name: tried\ncolour: red"));
+  await page.locator(".code-field .reason").getByText("colour").waitFor();
+  const wrongLine = await page.locator(".code-editor .numbers .wrong").textContent();
+  assert.equal(text.split("\n").indexOf("name: naive") + 2, Number(wrongLine));
+  assert.ok(await page.getByRole("button", { name: /^Save/ }).isDisabled());
+  await yaml.fill(text.replace(/^name: naive$/m, "name: tried"));
+  await page.getByText("It can be run.").waitFor();
+  await page.getByLabel("Question").fill(question);
+  await page.getByRole("button", { name: "Run it" }).click();
+  await page.locator(".funnel .stage").first().waitFor();
+  await page.getByText(/by the plan tried/).waitFor();
+  await page.getByRole("button", { name: "Save as tried" }).click();
+  await page.waitForURL(/plan=tried/);
+  await page.goto(`${url}/search?collection=${name}&plan=tried`);
+  await page.getByLabel("Question").fill(question);
+  await page.getByRole("button", { name: "Search", exact: true }).click();
+  await page.getByText(/by the plan tried/).waitFor();
+  await page.goto(`${url}/plans`);
+  const card = page.locator(".card").filter({ has: page.getByRole("link", { name: "tried" }) });
+  await card.getByText("your own").waitFor();
+  await card.getByRole("button", { name: "Delete" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
+  await card.waitFor({ state: "detached" });
 
   step("a key is made, and revoked");
   await page.goto(`${url}/keys`);
@@ -134,7 +200,7 @@ try {
   await page.getByText("1 document selected").waitFor({ state: "detached" });
 
   step("no page is wider than its window, be it a phone's or a wall's");
-  const all = [...pages(name), job.slice(url.length), cited];
+  const all = [...pages(name), job.slice(url.length), asked.slice(url.length), cited];
   for (const size of windows) {
     await page.setViewportSize(size);
     for (const path of all) {
@@ -206,7 +272,8 @@ try {
   assert.equal(await page.evaluate(() => fetch("/v1/whoami").then((r) => r.status)), 401);
   assert.equal(await page.evaluate(() => sessionStorage.getItem("uploads") ?? "[]"), "[]");
 
-  const serious = wrong.filter((w) => !/status of 403/.test(w));
+  // A plan that is wrong is refused by 422: the browser tells of it, as of the cookie's 403.
+  const serious = wrong.filter((w) => !/status of (403|422)/.test(w));
   assert.deepEqual(serious, []);
   console.log("all of it works");
 } finally {

@@ -12,6 +12,7 @@ export const pages = (collection) => [
   `/search?collection=${collection}`,
   "/jobs",
   "/plans",
+  "/plans?plan=sluice",
   "/evaluations",
   "/running",
   "/usage",

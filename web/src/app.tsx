@@ -8,7 +8,7 @@ import { DocumentPage } from "./document";
 import { DocumentsPage } from "./documents";
 import { ComparisonPage } from "./comparison";
 import { EvaluationPage, EvaluationsPage } from "./evaluations";
-import { JobPage, JobsPage } from "./jobs";
+import { JobPage, JobsPage, QuestionPage } from "./jobs";
 import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
 import { SearchPage } from "./search";
@@ -49,6 +49,9 @@ export function App() {
             <Route path="/usage">{admins(<UsagePage />)}</Route>
             <Route path="/jobs">{queries(<JobsPage />)}</Route>
             <Route path="/jobs/:job">{(p) => queries(<JobPage key={p.job} id={p.job} />)}</Route>
+            <Route path="/questions/:question">
+              {(p) => queries(<QuestionPage key={p.question} id={p.question} />)}
+            </Route>
             <Route>
               <PageHead title="There is no such page" />
               <Empty>

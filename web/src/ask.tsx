@@ -1,11 +1,12 @@
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
-import { useLocation } from "wouter";
+import { Link, useLocation } from "wouter";
 import { AnswerView } from "./answer";
-import { post, stream } from "./api";
+import { get, post, stream, withQuery } from "./api";
 import { type Asked, QuestionForm } from "./question";
-import { count } from "./text";
-import type { Answer, DeltaEvent, Job, StageEvent } from "./types";
-import { Action, ErrorBox, PageHead } from "./ui";
+import { count, when } from "./text";
+import type { Answer, AskedQuestion, DeltaEvent, Job, Page, StageEvent } from "./types";
+import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 interface Going {
   question: string;
@@ -29,6 +30,7 @@ export function AskPage() {
   const [going, setGoing] = useState<Going | null>(null);
   const [asJob, setAsJob] = useState(false);
   const [, go] = useLocation();
+  const cache = useQueryClient();
   const leave = useRef<AbortController>(null);
   useEffect(() => () => leave.current?.abort(), []);
 
@@ -62,6 +64,7 @@ export function AskPage() {
       const stopped = controller.signal.aborted;
       change((g) => ({ ...g, over: true, error: stopped ? new Error("you stopped it") : (e as Error) }));
     }
+    void cache.invalidateQueries({ queryKey: ["questions"] });
   };
   const busy = going !== null && !going.over;
   return (
@@ -83,13 +86,73 @@ export function AskPage() {
           )}
           <ErrorBox error={going.error} />
           {going.answer ? (
-            <AnswerView answer={going.answer} />
+            <>
+              {going.answer.question_id && (
+                <p className="quiet">
+                  <Link href={`/questions/${going.answer.question_id}`}>A link to this answer that lasts</Link>
+                </p>
+              )}
+              <AnswerView answer={going.answer} />
+            </>
           ) : (
             going.text && <p className="answer answer-text">{going.text}</p>
           )}
         </section>
       )}
+      <History />
     </>
+  );
+}
+
+/** What was asked before, newest first. */
+function History() {
+  const list = useInfiniteQuery({
+    queryKey: ["questions"],
+    queryFn: ({ pageParam, signal }) =>
+      get<Page<AskedQuestion>>(withQuery("/v1/questions", { limit: 20, cursor: pageParam }), signal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+  });
+  const asked = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <section aria-label="Asked before">
+      <h2>Asked before</h2>
+      <ErrorBox error={list.error} retry={() => void list.refetch()} />
+      {list.isPending && <Loading />}
+      {list.isSuccess && asked.length === 0 && <Empty>Nothing was asked yet.</Empty>}
+      {asked.length > 0 && (
+        <table className="documents">
+          <thead>
+            <tr>
+              <th>Question</th>
+              <th>State</th>
+              <th>Plan</th>
+              <th>Asked</th>
+            </tr>
+          </thead>
+          <tbody>
+            {asked.map((q) => (
+              <tr key={q.id}>
+                <td className="wide">
+                  <Link href={`/questions/${q.id}`}>{q.question}</Link>
+                  {q.reason && <div className="reason">{q.reason.message}</div>}
+                </td>
+                <td>
+                  <StateBadge state={q.state} />
+                </td>
+                <td data-label="Plan">{q.plan}</td>
+                <td data-label="Asked">{when(q.created_at)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+      {list.hasNextPage && (
+        <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
+          More questions
+        </Action>
+      )}
+    </section>
   );
 }
 

@@ -1,4 +1,4 @@
-import { useInfiniteQuery, useQueries, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Form } from "react-aria-components";
 import { Link, useLocation } from "wouter";
@@ -18,14 +18,6 @@ export function CollectionsPage() {
     getNextPageParam: (page) => page.next,
   });
   const items = list.data?.pages.flatMap((p) => p.items) ?? [];
-  // The list is without counts; each collection tells its own.
-  const details = useQueries({
-    queries: items.map((c) => ({
-      queryKey: ["collection", c.name],
-      queryFn: () => get<Collection>(`/v1/collections/${encodeURIComponent(c.name)}`),
-      staleTime: 10_000,
-    })),
-  });
   return (
     <>
       <PageHead title="Collections">{may("ingest") && <NewCollection />}</PageHead>
@@ -37,8 +29,8 @@ export function CollectionsPage() {
         </Empty>
       )}
       <ul className="cards">
-        {items.map((c, i) => (
-          <CollectionCard key={c.id} collection={details[i]?.data ?? c} />
+        {items.map((c) => (
+          <CollectionCard key={c.id} collection={c} />
         ))}
       </ul>
       {list.hasNextPage && (
@@ -72,8 +64,12 @@ function CollectionCard({ collection: c }: { collection: Collection }) {
           <dd>{c.language}</dd>
         </div>
         <div>
-          <dt>Made</dt>
-          <dd>{when(c.created_at)}</dd>
+          <dt>Encoder</dt>
+          <dd>{c.space || "none yet"}</dd>
+        </div>
+        <div>
+          <dt>{c.changed_at ? "Changed" : "Made"}</dt>
+          <dd>{when(c.changed_at ?? c.created_at)}</dd>
         </div>
       </dl>
     </li>

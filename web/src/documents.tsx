@@ -99,12 +99,24 @@ export function DocumentsPage({ name }: { name: string }) {
 
 const pageSize = 50;
 
+const orders = [
+  ["oldest", "oldest first"],
+  ["newest", "newest first"],
+  ["name", "by name"],
+  ["largest", "largest first"],
+  ["smallest", "smallest first"],
+  ["state", "by state"],
+] as const;
+
 function DocumentList({ collection }: { collection: string }) {
   const { may } = useSession();
   const [params, setParams] = useSearchParams();
   const state = params.get("state") ?? "";
-  const prefix = params.get("prefix") ?? "";
-  const [typed, setTyped] = useState(prefix);
+  const part = params.get("name") ?? "";
+  const label = params.get("label") ?? "";
+  const sort = params.get("sort") ?? "oldest";
+  const [typed, setTyped] = useState(part);
+  const [labelTyped, setLabelTyped] = useState(label);
   const [selected, setSelected] = useState<ReadonlyMap<string, Doc>>(new Map());
 
   const filter = (name: string, value: string) =>
@@ -117,17 +129,22 @@ function DocumentList({ collection }: { collection: string }) {
       { replace: true },
     );
   useEffect(() => {
-    const wait = setTimeout(() => typed !== prefix && filter("prefix", typed), 300);
+    const wait = setTimeout(() => {
+      if (typed !== part) filter("name", typed);
+      if (labelTyped !== label) filter("label", labelTyped);
+    }, 300);
     return () => clearTimeout(wait);
-  }, [typed, prefix]);
+  }, [typed, part, labelTyped, label]);
 
   const list = useInfiniteQuery({
-    queryKey: ["documents", collection, state, prefix],
+    queryKey: ["documents", collection, state, part, label, sort],
     queryFn: ({ pageParam, signal }) =>
       get<Page<Doc>>(
         withQuery(`/v1/collections/${encodeURIComponent(collection)}/documents`, {
           state,
-          prefix,
+          contains: part,
+          label,
+          sort,
           cursor: pageParam,
           limit: pageSize,
         }),
@@ -154,7 +171,14 @@ function DocumentList({ collection }: { collection: string }) {
           onChange={(v) => filter("state", v === "any" ? "" : v)}
           options={["any", ...states].map((s) => ({ id: s, text: s }))}
         />
-        <Field label="Name begins with" value={typed} onChange={setTyped} />
+        <Field label="Name contains" value={typed} onChange={setTyped} />
+        <Field label="Label" value={labelTyped} onChange={setLabelTyped} />
+        <Choice
+          label="Order"
+          value={sort}
+          onChange={(v) => filter("sort", v === "oldest" ? "" : v)}
+          options={orders.map(([id, text]) => ({ id, text }))}
+        />
       </div>
       {may("ingest") && selected.size > 0 && (
         <Bulk collection={collection} documents={[...selected.values()]} done={() => setSelected(new Map())} />
@@ -162,7 +186,7 @@ function DocumentList({ collection }: { collection: string }) {
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && documents.length === 0 && (
-        <Empty>{state || prefix ? "No document is like that." : "There are no documents yet."}</Empty>
+        <Empty>{state || part || label ? "No document is like that." : "There are no documents yet."}</Empty>
       )}
       {documents.length > 0 && (
         <table className="documents">
@@ -227,6 +251,7 @@ function Row({
       <td className="wide">
         <Link href={`/documents/${d.id}`}>{d.external_id}</Link>
         {d.title && d.title !== d.external_id && <div className="quiet">{d.title}</div>}
+        <Attributes document={d} />
         {d.reason && <div className="reason">{d.reason.message}</div>}
       </td>
       <td>
@@ -242,6 +267,22 @@ function Row({
       <td data-label="Changed">{when(d.updated_at)}</td>
     </tr>
   );
+}
+
+/** How many metadata a row shows. */
+const fewMetadata = 4;
+
+/** What is beside a document's text: its version, if it is not the first, its labels and metadata. */
+function Attributes({ document: d }: { document: Doc }) {
+  const metadata = Object.entries(d.metadata ?? {});
+  const parts = [
+    d.version > 1 && `version ${d.version}`,
+    d.labels?.length && `for ${d.labels.join(", ")}`,
+    ...metadata.slice(0, fewMetadata).map(([k, v]) => `${k}: ${Array.isArray(v) ? v.join(", ") : String(v)}`),
+    metadata.length > fewMetadata && `${metadata.length - fewMetadata} more`,
+  ].filter((p) => p);
+  if (parts.length === 0) return null;
+  return <div className="quiet">{parts.join(" · ")}</div>;
 }
 
 const bulkAtOnce = 4;

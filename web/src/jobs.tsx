@@ -1,12 +1,14 @@
-import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { AnswerView } from "./answer";
 import { APIError, get, post, stream, withQuery } from "./api";
 import { TraceLink } from "./charts";
 import { StageLine } from "./ask";
+import { inWords } from "./filters";
+import { useCollections } from "./question";
 import { when } from "./text";
-import type { Job, Page } from "./types";
+import type { AskedQuestion, Job, Page } from "./types";
 import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 const ended = (j: Job) => ["answered", "failed", "cancelled"].includes(j.state);
@@ -147,5 +149,83 @@ export function JobPage({ id }: { id: string }) {
       )}
       {job.result && <AnswerView answer={job.result} choices={job.choices} />}
     </>
+  );
+}
+
+/** A question by its link, whether it was a job or somebody waited for its answer. */
+export function QuestionPage({ id }: { id: string }) {
+  const asked = useQuery({
+    queryKey: ["question", id],
+    queryFn: ({ signal }) => get<AskedQuestion>(`/v1/questions/${id}`, signal),
+    refetchInterval: (q) => (q.state.data && !q.state.data.async && !ended(q.state.data) ? 2000 : false),
+  });
+  const q = asked.data;
+  const above = <Link href="/ask">Ask</Link>;
+  if (!q) {
+    return (
+      <>
+        <PageHead title="Question" above={above} />
+        <ErrorBox error={asked.error} retry={() => void asked.refetch()} />
+        {asked.isPending && <Loading />}
+      </>
+    );
+  }
+  if (q.async) {
+    return (
+      <>
+        <JobPage id={id} />
+        <AskedAs question={q} />
+      </>
+    );
+  }
+  return (
+    <>
+      <PageHead title={q.question} above={above} />
+      <p>
+        <StateBadge state={q.state} />{" "}
+        <span className="quiet">
+          asked {when(q.created_at)}, plan {q.plan}
+        </span>
+      </p>
+      {q.reason && (
+        <p className="reason">
+          <b>{q.reason.code}</b>: {q.reason.message}
+        </p>
+      )}
+      {q.result && <AnswerView answer={q.result} choices={q.choices} />}
+      <AskedAs question={q} />
+    </>
+  );
+}
+
+/** What of a question is not its text, and a way to ask it again. */
+function AskedAs({ question: q }: { question: AskedQuestion }) {
+  const collections = useCollections();
+  const collection = collections.data?.find((c) => c.id === q.collection_id)?.name;
+  const again = withQuery("/ask", {
+    collection: q.collection_id,
+    q: q.question,
+    // The text of a plan that was tried has no name that one could ask for.
+    plan: q.plan_text ? "" : q.plan,
+    filter: q.filter?.length ? JSON.stringify(q.filter) : "",
+  });
+  return (
+    <section aria-label="How it was asked">
+      <p className="quiet">
+        {collection && (
+          <>
+            Of <Link href={`/collections/${encodeURIComponent(collection)}`}>{collection}</Link>
+            {q.filter?.length ? `, where ${q.filter.map(inWords).join(" and ")}` : ""}.{" "}
+          </>
+        )}
+        <Link href={again}>Ask it again</Link>
+      </p>
+      {q.plan_text && (
+        <details>
+          <summary>The plan as it was then</summary>
+          <pre className="code">{q.plan_text}</pre>
+        </details>
+      )}
+    </section>
   );
 }

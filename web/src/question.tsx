@@ -4,14 +4,16 @@ import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Form, Label, TextArea, TextField } from "react-aria-components";
 import { useSearchParams } from "wouter";
-import { all, get } from "./api";
-import type { Collection, Page, Plan } from "./types";
+import { all } from "./api";
+import { conditionsOf, FilterRows } from "./filters";
+import type { Collection, Condition, Plan } from "./types";
 import { Action, Choice, Empty, ErrorBox, Loading } from "./ui";
 
 export interface Asked {
   collection: string;
   query: string;
   plan?: string;
+  filter?: Condition[];
 }
 
 const noPlan = "default";
@@ -19,8 +21,15 @@ const noPlan = "default";
 export function usePlans() {
   return useQuery({
     queryKey: ["plans"],
-    queryFn: async ({ signal }) => (await get<Page<Plan>>("/v1/plans", signal)).items,
+    queryFn: ({ signal }) => all<Plan>("/v1/plans", 2000, signal),
     staleTime: 300_000,
+  });
+}
+
+export function useCollections() {
+  return useQuery({
+    queryKey: ["collections", "all"],
+    queryFn: ({ signal }) => all<Collection>("/v1/collections", 2000, signal),
   });
 }
 
@@ -37,15 +46,13 @@ export function QuestionForm({
 }) {
   const [params, setParams] = useSearchParams();
   const [text, setText] = useState(params.get("q") ?? "");
-  const collections = useQuery({
-    queryKey: ["collections", "all"],
-    queryFn: ({ signal }) => all<Collection>("/v1/collections", 2000, signal),
-  });
+  const collections = useCollections();
   const plans = usePlans();
   const put = (name: string, value: string) =>
     setParams(
       (old) => {
-        old.set(name, value);
+        if (value) old.set(name, value);
+        else old.delete(name);
         return old;
       },
       { replace: true },
@@ -62,7 +69,10 @@ export function QuestionForm({
       />
     );
   }
-  const collection = params.get("collection") ?? collections.data[0]?.name ?? "";
+  // A link may have the collection's id.
+  const wanted = params.get("collection");
+  const collection = (wanted && collections.data.find((c) => c.id === wanted)?.name) ?? wanted ?? collections.data[0]?.name ?? "";
+  const filter = conditionsOf(params.get("filter"));
   const plan = params.get("plan") ?? noPlan;
   if (collections.data.length === 0) return <Empty>There is no collection to ask about yet.</Empty>;
 
@@ -70,7 +80,12 @@ export function QuestionForm({
   const send = () => {
     if (!ready) return;
     put("q", text.trim());
-    submit({ collection, query: text.trim(), plan: plan === noPlan ? undefined : plan });
+    submit({
+      collection,
+      query: text.trim(),
+      plan: plan === noPlan ? undefined : plan,
+      filter: filter.length > 0 ? filter.map((c) => ({ ...c, key: c.key.trim() })) : undefined,
+    });
   };
   const usual = plans.data.find((p) => p.default)?.name;
   return (
@@ -115,6 +130,7 @@ export function QuestionForm({
           {label}
         </Action>
       </div>
+      <FilterRows conditions={filter} change={(f) => put("filter", f.length > 0 ? JSON.stringify(f) : "")} />
     </Form>
   );
 }

@@ -78,7 +78,7 @@ export function SearchPage() {
   );
 }
 
-function Found({ found }: { found: SearchResult }) {
+export function Found({ found }: { found: SearchResult }) {
   return (
     <>
       <p role="status">

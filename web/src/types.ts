@@ -45,6 +45,7 @@ export interface Collection {
   bytes?: number;
   passages?: number;
   uncurated?: number;
+  changed_at?: string;
 }
 
 export interface Doc {
@@ -225,10 +226,32 @@ export interface Job {
   result?: Answer;
 }
 
+/** A question as it was asked; one that is async runs as the job of the same id. */
+export interface AskedQuestion extends Job {
+  async: boolean;
+  plan_text?: string;
+  filter?: Condition[];
+  k?: number;
+}
+
+export const operators = ["=", "<", "<=", ">", ">=", "in"] as const;
+
+/** What a document's metadata must satisfy. */
+export interface Condition {
+  key: string;
+  op: (typeof operators)[number];
+  values: string[];
+}
+
 export interface Plan {
   name: string;
   description?: string;
   default?: boolean;
+  own?: boolean;
+  problem?: string;
+  updated_at?: string;
+  /** Its YAML; lists are without. */
+  text?: string;
   stages: { stage: string; unit: string; parameters?: Record<string, unknown> }[];
 }
 
@@ -236,6 +259,8 @@ export interface Query {
   collection: string;
   query: string;
   plan?: string;
+  plan_text?: string;
+  filter?: Condition[];
   k?: number;
   explain?: boolean;
 }
@@ -249,6 +274,7 @@ export interface StageEvent {
 export interface DeltaEvent {
   text: string;
   restart?: boolean;
+  checked?: boolean;
 }
 
 export interface Key {

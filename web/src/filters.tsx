@@ -1,0 +1,57 @@
+// Conditions on the metadata of documents: all of them must hold.
+
+import { type Condition, operators } from "./types";
+import { Action, Choice, Field } from "./ui";
+
+/** The conditions in an address; what is none is none. */
+export function conditionsOf(text: string | null): Condition[] {
+  try {
+    const all: unknown = JSON.parse(text ?? "[]");
+    return Array.isArray(all) ? all.filter(isCondition) : [];
+  } catch {
+    return [];
+  }
+}
+
+const isCondition = (c: Condition) =>
+  typeof c?.key === "string" &&
+  operators.includes(c.op) &&
+  Array.isArray(c.values) &&
+  c.values.every((v) => typeof v === "string");
+
+/** A condition in words. */
+export const inWords = (c: Condition) =>
+  c.op === "in" ? `${c.key} in (${c.values.join(", ")})` : `${c.key} ${c.op} ${c.values.join(", ")}`;
+
+export function FilterRows({ conditions, change }: { conditions: Condition[]; change: (c: Condition[]) => void }) {
+  const put = (i: number, c: Condition) => change(conditions.map((old, n) => (n === i ? c : old)));
+  return (
+    <fieldset className="conditions">
+      <legend className="hidden">Only documents whose metadata is so</legend>
+      {conditions.map((c, i) => (
+        // A condition is its place: its key changes as it is typed.
+        <div className="filters" key={i}>
+          <Field label="Metadata" placeholder="year" value={c.key} onChange={(key) => put(i, { ...c, key })} />
+          <Choice
+            label="is"
+            value={c.op}
+            onChange={(op) => put(i, { ...c, op: op as Condition["op"], values: valuesOf(op, c.values.join(", ")) })}
+            options={operators.map((o) => ({ id: o, text: o }))}
+          />
+          <Field
+            label={c.op === "in" ? "one of these, with commas between" : "this"}
+            placeholder={c.op === "in" ? "2023, 2024" : "2024"}
+            value={c.values.join(",")}
+            onChange={(text) => put(i, { ...c, values: valuesOf(c.op, text) })}
+          />
+          <Action onPress={() => change(conditions.filter((_, n) => n !== i))}>Leave out</Action>
+        </div>
+      ))}
+      <div>
+        <Action onPress={() => change([...conditions, { key: "", op: "=", values: [""] }])}>Add a filter</Action>
+      </div>
+    </fieldset>
+  );
+}
+
+const valuesOf = (op: string, text: string) => (op === "in" ? text.split(",") : [text]);
