@@ -15,16 +15,23 @@ import (
 	"github.com/sluice-rag/sluice/internal/cluster"
 )
 
+// The statements look up row by row, in the order in which they are written: a
+// subquery with a limit or an offset is not joined the other way round. Under row level
+// security the planner else began with all of a tenant's sections or documents,
+// with statistics or without, and went through the keys for each of them.
 const (
 	externalIDsSQL = `
-SELECT v.id, d.external_id FROM versions v JOIN documents d ON d.tenant_id = v.tenant_id AND d.id = v.document_id
-WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
+SELECT k.id, d.external_id FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = k.id LIMIT 1) v
+CROSS JOIN LATERAL (SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id LIMIT 1) d`
 	linksOutSQL = `SELECT version_id, section, target FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	// The documents that links may mean, with their first sections.
 	linkedSQL = `
-SELECT d.external_id, s.id FROM documents d
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3) AND d.deleted_at IS NULL`
+SELECT d.external_id, s.id FROM (
+    SELECT d.external_id, d.live_version_id FROM documents d
+    WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3) AND d.deleted_at IS NULL OFFSET 0) d
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s`
 	// The links that may mean one of some documents, with the sections that they
 	// are in; those of a whole document are in its first.
 	linksInSQL = `
@@ -33,14 +40,16 @@ FROM unnest($3::bigint[]) AS k(key)
 CROSS JOIN LATERAL (
     SELECT l.version_id, l.section, l.target FROM links l
     WHERE l.tenant_id = $1 AND l.key = k.key AND l.collection_id = $2 LIMIT $4) l
-JOIN documents d ON d.tenant_id = $1 AND d.live_version_id = l.version_id AND d.id = (
-    SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = l.version_id)
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0)`
+CROSS JOIN LATERAL (SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = l.version_id LIMIT 1) v
+CROSS JOIN LATERAL (
+    SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = l.version_id LIMIT 1) d
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s
+    WHERE s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0) LIMIT 1) s`
 
 	// The documents before and after one in the order of names, of its folder and
-	// of those in it. Both bounds stand on either side, although one would do:
-	// without statistics the planner then still takes the index that has the order,
-	// and does not sort the collection for every name.
+	// of those in it. It is run without sorts: what is left is the index that has
+	// the order.
 	besideSQL = `
 SELECT n.external_id, b.external_id, s.id
 FROM unnest($3::text[], $4::text[]) AS n(external_id, folder)
@@ -54,7 +63,9 @@ CROSS JOIN LATERAL (
      WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
        AND d.external_id COLLATE "C" <= (n.folder || chr(1114111)) COLLATE "C"
      ORDER BY d.external_id COLLATE "C" LIMIT $5)) b
-JOIN sections s ON s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0`
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
+	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
 
 	maxLinksIn = 256 // to a document
 	maxBeside  = 8   // documents looked at on either side for one in the same folder
@@ -264,6 +275,9 @@ func (c clustering) beside(ctx context.Context, sections []sectionRow, names map
 	if len(list) == 0 {
 		return nil, nil
 	}
+	if _, err := c.tx.Exec(ctx, sortsSQL, "off"); err != nil {
+		return nil, fmt.Errorf("find documents of a folder: %w", err)
+	}
 	rows, err := c.tx.Query(ctx, besideSQL, c.tenant, c.collection, list, folders, maxBeside)
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
@@ -287,6 +301,9 @@ func (c clustering) beside(ctx context.Context, sections []sectionRow, names map
 		at[other] = id
 		return nil
 	})
+	if err == nil {
+		_, err = c.tx.Exec(ctx, sortsSQL, "on")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}
