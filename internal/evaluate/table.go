@@ -4,6 +4,7 @@ package evaluate
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -76,7 +77,7 @@ func (s Summary) Table() Table { return s.table(columns) }
 // Answers makes the table of what they lead to; without columns when no answers
 // were asked for.
 func (s Summary) Answers() Table {
-	if len(s.Plans) == 0 || s.Plans[0].Answering == nil {
+	if slices.ContainsFunc(s.Plans, func(p PlanSummary) bool { return p.Answering == nil }) {
 		return Table{}
 	}
 	return s.table(answerColumns)

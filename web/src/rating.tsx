@@ -60,8 +60,8 @@ export function Rating({ question }: { question: string }) {
     <ToggleButton
       className="action"
       isSelected={rated?.rating === opinion}
-      isDisabled={busy}
-      onChange={(on) => void send(on ? opinion : null, text)}
+      // Not disabled meanwhile: it would lose the focus.
+      onChange={(on) => void (busy || send(on ? opinion : null, text))}
     >
       <span aria-hidden="true">{sign}</span> {label}
     </ToggleButton>
