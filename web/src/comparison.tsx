@@ -118,11 +118,19 @@ function PlanTable({ plan: p, name, whole }: { plan: Comparison["datasets"][numb
               return (
                 <tr key={m.metric}>
                   <th scope="row">{m.metric}</th>
-                  <td className="number">{figure(m.value)}</td>
-                  <td className="number">{figure(m.against)}</td>
-                  <td className={`number ${look}`}>{figure(m.difference, true)}</td>
-                  <td>{m.interval && <IntervalPlot of={m.interval} difference={m.difference} />}</td>
-                  <td className="number">{m.p === undefined ? "" : m.p < 0.001 ? "< 0.001" : m.p.toFixed(3)}</td>
+                  <td className="number" data-label="Value">
+                    {figure(m.value)}
+                  </td>
+                  <td className="number" data-label="Against">
+                    {figure(m.against)}
+                  </td>
+                  <td className={`number ${look}`} data-label="Difference">
+                    {figure(m.difference, true)}
+                  </td>
+                  <td data-label="95 %">{m.interval && <IntervalPlot of={m.interval} difference={m.difference} />}</td>
+                  <td className="number" data-label="p">
+                    {m.p === undefined ? "" : m.p < 0.001 ? "< 0.001" : m.p.toFixed(3)}
+                  </td>
                   <td className={look}>
                     <span aria-hidden="true">{m.difference > 0 ? "▲ " : m.difference < 0 ? "▼ " : ""}</span>
                     {said}

@@ -198,9 +198,15 @@ function ReportView({ report: r }: { report: Report }) {
                   <tr key={`${p.plan}.${i}`}>
                     <td>{p.plan}</td>
                     <td>{s.stage}</td>
-                    <td className="number">{millis(s.p50)}</td>
-                    <td className="number">{millis(s.p95)}</td>
-                    <td className="number">{millis(s.mean)}</td>
+                    <td className="number" data-label="p50">
+                      {millis(s.p50)}
+                    </td>
+                    <td className="number" data-label="p95">
+                      {millis(s.p95)}
+                    </td>
+                    <td className="number" data-label="mean">
+                      {millis(s.mean)}
+                    </td>
                   </tr>
                 )),
               )}
@@ -240,7 +246,7 @@ function FigureTable({ report: r, figures, title }: { report: Report; figures: F
                 const v = valueOf(p, f);
                 const mark = marked[c]?.[i] ?? "";
                 return (
-                  <td key={f.metric} className={`number ${mark}`}>
+                  <td key={f.metric} className={`number ${mark}`} data-label={f.title}>
                     {v === undefined ? "–" : v.toFixed(f.digits)}
                     {mark && (
                       <span title={words[mark]}>

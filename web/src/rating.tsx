@@ -56,21 +56,21 @@ export function Rating({ question }: { question: string }) {
   };
   if (own.isPending) return null;
   const text = comment ?? rated?.comment ?? "";
-  const thumb = (opinion: Opinion, sign: string, label: string) => (
+  const thumb = (opinion: Opinion, label: string) => (
     <ToggleButton
       className="action"
       isSelected={rated?.rating === opinion}
       // Not disabled meanwhile: it would lose the focus.
       onChange={(on) => void (busy || send(on ? opinion : null, text))}
     >
-      <span aria-hidden="true">{sign}</span> {label}
+      <Thumb down={opinion === "down"} /> {label}
     </ToggleButton>
   );
   return (
     <section className="rating" aria-label="Your rating">
       <div className="actions" role="group" aria-label="Rate this answer">
-        {thumb("up", "👍", "Good answer")}
-        {thumb("down", "👎", "Bad answer")}
+        {thumb("up", "Good answer")}
+        {thumb("down", "Bad answer")}
       </div>
       {rated && (
         <Form
@@ -95,5 +95,16 @@ export function Rating({ question }: { question: string }) {
       </p>
       <ErrorBox error={error ?? own.error} />
     </section>
+  );
+}
+
+function Thumb({ down }: { down: boolean }) {
+  return (
+    <svg className="thumb" viewBox="0 0 22 22" width="18" height="18" aria-hidden="true">
+      <path
+        transform={down ? "rotate(180 11 11)" : undefined}
+        d="M1.5 9.5h4v10h-4zM7.5 10 11.6 2a2 2 0 0 1 2.2 2.3L13 8.5h5.4a2 2 0 0 1 2 2.4l-1.4 7a2 2 0 0 1-2 1.6H7.5z"
+      />
+    </svg>
   );
 }
