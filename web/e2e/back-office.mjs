@@ -2,6 +2,7 @@
 // Usage: node back-office.mjs FOLDER QUESTION
 
 import assert from "node:assert/strict";
+import { evaluations, rate } from "./evaluations.mjs";
 import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
 import { key, overflow, pages, settled, url, windows } from "./server.mjs";
 
@@ -107,6 +108,14 @@ try {
   await page.waitForURL(/\/ask\?/);
   assert.equal(await page.getByLabel("Question").inputValue(), question);
 
+  step("an answer is rated with a comment, and the rating taken back, by keyboard");
+  await page.goto(asked);
+  await page.locator(".answer").waitFor();
+  await rate(page, asked.split("/").at(-1));
+
+  step("evaluations are shown, compared, and deleted");
+  const measured = await evaluations(page, name);
+
   step("a filter leaves out what is not so");
   await page.getByRole("button", { name: "Add a filter" }).click();
   await page.getByLabel("Metadata").fill("year");
@@ -200,7 +209,7 @@ try {
   await page.getByText("1 document selected").waitFor({ state: "detached" });
 
   step("no page is wider than its window, be it a phone's or a wall's");
-  const all = [...pages(name), job.slice(url.length), asked.slice(url.length), cited];
+  const all = [...pages(name), ...measured, job.slice(url.length), asked.slice(url.length), cited];
   for (const size of windows) {
     await page.setViewportSize(size);
     for (const path of all) {
