@@ -66,6 +66,7 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 		return err
 	}
 	var analysing []time.Duration // of a round's texts
+	var ours, others cost
 	next := 0
 	// The other side copies what the round before has stored: the first is stored here.
 	store := func(ctx context.Context) (passages int, took time.Duration, err error) {
@@ -87,11 +88,13 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 			// Words that are met for the first time are stemmed: that is not to count once and be taken off never.
 			texts := textsOf(ready)
 			analyzer.TermsOfAll(texts)
-			one, err := timed(func() error { return l.write(ctx, ready) })
-			if err != nil {
+			if err := b.spent(ctx, &ours, func() error {
+				one, err := timed(func() error { return l.write(ctx, ready) })
+				took += one
+				return err
+			}); err != nil {
 				return 0, 0, err
 			}
-			took += one
 			analysed, _ := timed(func() error { analyzer.TermsOfAll(texts); return nil })
 			apart += analysed
 			img, err := copier.take(ctx, ready)
@@ -119,6 +122,7 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	if err := c.measuring("store"); err != nil {
 		return err
 	}
+	ours = cost{}
 	var amounts []float64
 	rates, err := rounds(ctx, c.Rounds,
 		side{"storing", func(ctx context.Context, _ int) (float64, time.Duration, error) {
@@ -127,7 +131,12 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 			return float64(n), took, err
 		}},
 		side{"COPY", func(ctx context.Context, _ int) (float64, time.Duration, error) {
-			n, took, err := copier.put(ctx)
+			var n int
+			var took time.Duration
+			err := b.spent(ctx, &others, func() (err error) {
+				n, took, err = copier.put(ctx)
+				return err
+			})
 			return float64(n), took, err
 		}})
 	if err != nil {
@@ -144,6 +153,13 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	f.compare(ratio{What: "storing passages, vectors and postings", Unit: "passages/s", Ours: alone, Other: rates[1], Against: "COPY", Target: 0.5})
 	f.compare(ratio{What: "the same, and analysing text of known words", Unit: "passages/s", Ours: rates[0], Other: rates[1], Against: "COPY"})
 	f.note("per round", "%d batches, %d passages each, %.1f MB of rows each", c.Batches, copier.passages/copier.images, float64(copier.bytes)/float64(copier.images)/1e6)
+	for _, side := range []struct {
+		name string
+		cost
+	}{{"Sluice", ours}, {"COPY", others}} {
+		n := float64(c.Batches * c.Rounds)
+		f.note("a batch costs "+side.name, "%.1f ms of processor time in PostgreSQL, %.1f ms in this process, %.2f MB of write-ahead log", side.postgres/n*1e3, side.self/n*1e3, side.log/n/1e6)
+	}
 	for i, table := range copied {
 		f.note("rows of "+table.table, "%.0f bytes per passage", float64(copier.byTable[i])/float64(copier.passages))
 	}

@@ -71,11 +71,12 @@ type scratch struct {
 	all           growing
 }
 
-// builtTerm is a term with its last posting and how many it has.
+// builtTerm is a term with its last posting, the slot of that, and how many it has.
 type builtTerm struct {
 	text  string
 	last  uint32
 	count uint32
+	slot  uint32
 }
 
 type builtPosting struct{ term, slot, frequency uint32 }
@@ -170,11 +171,11 @@ func (b *builder) addTerms(terms []string) error {
 func (b *builder) post(term string, slot uint32) {
 	number := b.number(term)
 	t := &b.terms[number]
-	if t.count > 0 && b.postings[t.last].slot == slot {
+	if t.count > 0 && t.slot == slot {
 		b.postings[t.last].frequency++
 		return
 	}
-	t.last = uint32(len(b.postings))
+	t.last, t.slot = uint32(len(b.postings)), slot
 	t.count++
 	b.postings = append(b.postings, builtPosting{number, slot, 1})
 }

@@ -21,9 +21,9 @@ const (
 	// Arrays of a row's own come as literals: an array of arrays cannot have
 	// elements of different lengths.
 	insertSectionsSQL = `
-INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, body, tokens, page_starts, page_numbers)
-SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[], unnest($8::text[]),
-       unnest($9::int[]), unnest($10::text[])::int[], unnest($11::text[])::int[]`
+INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, tokens, page_starts, page_numbers, body)
+SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[],
+       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::text[])` // what is longest last
 	insertPassagesSQL = `
 INSERT INTO passages (tenant_id, collection_id, generation, id, section_id, version_id, ordinal, start_byte, end_byte, tokens)
 SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::int[]), unnest($8::int[]), unnest($9::int[]), unnest($10::int[])`
@@ -64,23 +64,34 @@ type passageRows struct {
 	vectors                        []halfRow
 }
 
-// fill sends sections, passages and vectors but for the last of them, whose
-// statements it adds to b.
-func (w *writer) fill(ctx context.Context, b *pgx.Batch, targets []*target) error {
-	f := filling{w: w, dimension: targets[0].doc.Vectors.Dimension}
+// statements are those that the rows are written with.
+func (f *filling) statements() []string {
+	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, vectorTable(f.dimension))}
+}
+
+// send sends sections, passages and vectors of versions.
+func (f *filling) send(s *stream, targets []*target) error {
 	for _, t := range targets {
 		row := 0
 		for i := range t.doc.Text.Sections {
 			sec := &t.doc.Text.Sections[i]
 			f.addSection(t.doc.Version, t.document, sec)
 			f.addPassages(t.doc.Version, sec, t.doc.Vectors, &row)
-			if err := f.flush(ctx, maxFillBytes); err != nil {
-				return err
+			if f.bytes > maxFillBytes {
+				if err := f.sendRows(s); err != nil {
+					return err
+				}
 			}
 		}
 	}
+	return f.sendRows(s)
+}
+
+// sendRows sends the rows there are, which it takes.
+func (f *filling) sendRows(s *stream) error {
+	b := &pgx.Batch{}
 	f.queue(b)
-	return nil
+	return s.send(b)
 }
 
 // addSection adds a section's row.
@@ -133,7 +144,7 @@ func (f *filling) flush(ctx context.Context, above int) error {
 func (f *filling) queue(b *pgx.Batch) {
 	w := f.w
 	if r := &f.sections; len(r.ids) > 0 {
-		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.bodies, r.tokens, r.starts, r.pages)
+		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.tokens, r.starts, r.pages, r.bodies)
 	}
 	if r := &f.passages; len(r.ids) > 0 {
 		b.Queue(insertPassagesSQL, w.tenant, w.collection, w.generation, r.ids, r.sections, r.versions, r.ordinals, r.starts, r.ends, r.tokens)

@@ -76,11 +76,11 @@ func (w *writer) checkRecipe(docs []batch.Document, r sharedRecipe, space int) (
 }
 
 // giveSpace gives the collection its space on the first write, and returns the
-// space of the vectors; or why they cannot be kept.
+// space of the vectors; or why they cannot be kept. Once a collection has one,
+// analyse tells of it (analysed.space).
 func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
 	var have *int
 	b := &pgx.Batch{}
-	b.Queue(bulkSQL) // for all that this transaction does
 	b.Queue(collectionSpaceSQL, w.collection).QueryRow(func(row pgx.Row) error {
 		return wrap(row.Scan(&have), "read the space of collection %s", w.collection)
 	})

@@ -130,13 +130,17 @@ type writer struct {
 }
 
 func (w *writer) write(ctx context.Context, docs []batch.Document) error {
-	space, why, err := w.giveSpace(ctx, docs[0].Vectors)
-	if err != nil {
-		return err
-	}
-	if why != "" {
-		_, err = w.refuse(docs, why)
-		return err
+	space := w.words.space
+	if space == 0 {
+		var why string
+		var err error
+		if space, why, err = w.giveSpace(ctx, docs[0].Vectors); err != nil {
+			return err
+		}
+		if why != "" {
+			_, err = w.refuse(docs, why)
+			return err
+		}
 	}
 	ids := make([]uuid.UUID, len(docs))
 	for i := range docs {
@@ -147,6 +151,7 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 	var under sharedRecipe
 	var found held
 	b := &pgx.Batch{}
+	b.Queue(bulkSQL) // for all that this transaction does
 	w.queueRecipe(b, &under)
 	found.queue(b, ids)
 	w.queueTitles(b, ids)
@@ -173,8 +178,8 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 }
 
 // writeReady writes all of the versions and makes them ready, and ends the work
-// on these and on superseded ones. Their segment is built while their text is
-// sent and Postgres writes it.
+// on these and on superseded ones. Postgres writes their text while the rest is
+// encoded and their segment is built.
 func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) error {
 	docs, err := w.documents(ready)
 	if err != nil {
@@ -183,9 +188,6 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	segment := buildAside(docs)
 	defer segment() //nolint:errcheck // read below; here it only waits when something else failed
 	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
-	if err := w.fill(ctx, b, ready); err != nil {
-		return err
-	}
 	w.queueLinks(b, ready)
 	queueEntries(b, at, docs)
 	var links passageLinkRows
@@ -199,17 +201,32 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	if err := w.queueEnd(b, ready, superseded); err != nil {
 		return err
 	}
-	sent := w.tx.SendBatch(ctx, b)
+	f := filling{w: w, dimension: ready[0].doc.Vectors.Dimension}
+	statements := append(f.statements(), segmentStatements...)
+	for _, q := range b.QueuedQueries {
+		statements = append(statements, q.SQL)
+	}
+	sending, err := openStream(ctx, w.tx, statements...)
+	if err != nil {
+		return fmt.Errorf("prepare to write %d versions: %w", len(ready), err)
+	}
+	err = f.send(sending, ready)
+	if err == nil {
+		err = sending.send(b)
+	}
 	built, problem := segment()
-	if err := sent.Close(); err != nil {
-		return fmt.Errorf("write %d versions and make them ready: %w", len(ready), err)
+	if err == nil {
+		err = problem
 	}
-	if problem != nil {
-		return problem
+	if err == nil {
+		b = &pgx.Batch{}
+		queueSegment(b, at, built)
+		err = sending.send(b)
 	}
-	b = &pgx.Batch{}
-	queueSegment(b, at, built)
-	return wrap(w.tx.SendBatch(ctx, b).Close(), "write the postings of %d versions", len(ready))
+	if problem := sending.close(); err == nil {
+		err = problem
+	}
+	return wrap(err, "write %d versions and make them ready", len(ready))
 }
 
 const (

@@ -19,7 +19,10 @@ import (
 )
 
 const (
-	languageSQL     = `SELECT language FROM collections WHERE tenant_id = $1 AND id = $2`
+	// With the space of a name, where the collection's vectors may be of it.
+	languageSQL = `
+SELECT c.language, CASE WHEN c.space_id IS NOT NULL AND s.dimension = $4 AND to_regclass('vectors_' || s.dimension) IS NOT NULL THEN s.id ELSE 0 END
+FROM collections c LEFT JOIN spaces s ON s.name = $3 WHERE c.tenant_id = $1 AND c.id = $2`
 	shareRecipeSQL  = `SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
 	titlesLabelsSQL = `
 SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label)
@@ -41,6 +44,7 @@ SELECT $1, $2, $3, * FROM unnest($4::uuid[], $5::uuid[])`
 // analysed are the terms of versions by section and passage, in a language.
 type analysed struct {
 	language string
+	space    int // of the vectors; 0: it is not known that they can be kept
 	sections map[uuid.UUID][][][]string
 }
 
@@ -48,14 +52,20 @@ type analysed struct {
 // for that.
 func (s *Store) analyse(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (analysed, error) {
 	var language string
-	err := s.askTenant(ctx, tenant, languageSQL, []any{tenant, collection}, func(rows pgx.Rows) (err error) {
-		language, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	var space int
+	vectors := docs[0].Vectors
+	err := s.askTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, row.Scan(&language, &space)
+		})
 		return named(err, "collection", collection)
 	})
 	if err != nil {
 		return analysed{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
 	}
-	return analyseIn(language, docs)
+	out, err := analyseIn(language, docs)
+	out.space = space
+	return out, err
 }
 
 func analyseIn(language string, docs []batch.Document) (analysed, error) {
@@ -181,6 +191,10 @@ func queueEntries(b *pgx.Batch, at place, docs []lexical.Document) {
 	b.Queue(insertEntriesSQL, at.tenant, at.collection, at.generation, entries, versions)
 }
 
+// segmentStatements are those of queueSegment.
+var segmentStatements = []string{insertSegmentSQL, insertPagesSQL}
+
+// queueSegment writes a segment with its pages.
 func queueSegment(b *pgx.Batch, at place, s lexical.Built) {
 	b.Queue(insertSegmentSQL, at.tenant, s.ID, at.collection, at.generation, s.Header, s.Documents, s.Passages, s.Bytes)
 	var numbers []int

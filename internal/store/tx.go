@@ -126,15 +126,22 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 }
 
 func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	// Beginning and entering are one round trip. Neither value is anyone's text:
+	// a role is one of three, a tenant a UUID's form or nothing.
+	o.BeginQuery = fmt.Sprintf(`%s; SELECT set_config('role', '%s', true), set_config('sluice.tenant', '%s', true)`, beginSQL(o), r, tenant)
 	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
-		return &notBegun{fmt.Errorf("begin: %w", err)}
-	}
-	if _, err := tx.Exec(ctx, enterSQL, string(r), tenant); err != nil {
-		_ = tx.Rollback(context.WithoutCancel(ctx)) // nothing was done
-		return &notBegun{fmt.Errorf("enter as %s: %w", r, err)}
+		return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}
 	}
 	return finish(ctx, tx, fn)
+}
+
+// beginSQL begins a transaction of the kinds that there are here.
+func beginSQL(o pgx.TxOptions) string {
+	if o.IsoLevel == "" && o.AccessMode == "" {
+		return "BEGIN"
+	}
+	return fmt.Sprintf("BEGIN ISOLATION LEVEL %s %s", o.IsoLevel, o.AccessMode)
 }
 
 // finish runs fn and commits, or rolls back when it fails or panics.

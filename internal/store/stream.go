@@ -1,0 +1,135 @@
+package store
+
+// This file sends statements of a transaction one by one, without waiting for
+// what came of them: Postgres runs the first while the next ones are encoded or
+// have yet to be made. A pgx.Batch is encoded as a whole before any of it is
+// sent.
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// stream is such a series of statements, which return no rows. It must be closed.
+type stream struct {
+	conn       *pgx.Conn
+	pipeline   *pgconn.Pipeline
+	statements map[string]*pgconn.StatementDescription
+
+	// Of the statement that is being sent.
+	memory  *[]byte
+	values  [][]byte
+	formats []int16
+}
+
+// openStream begins a series of statements that are among those named. Until it
+// is closed the transaction does nothing else.
+func openStream(ctx context.Context, tx pgx.Tx, statements ...string) (*stream, error) {
+	s := &stream{conn: tx.Conn(), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
+	for _, sql := range statements {
+		known, err := s.conn.Prepare(ctx, sql, sql) // the connection's, prepared when it is first needed
+		if err != nil {
+			return nil, err
+		}
+		s.statements[sql] = known
+	}
+	s.pipeline = s.conn.PgConn().StartPipeline(ctx)
+	return s, nil
+}
+
+// send sends what is in b. Errors of Postgres come when the stream is closed:
+// after one, it runs nothing more.
+func (s *stream) send(b *pgx.Batch) error {
+	for _, q := range b.QueuedQueries {
+		known := s.statements[q.SQL]
+		if known == nil {
+			return fmt.Errorf("a statement that was not prepared: %s", q.SQL)
+		}
+		if err := s.encode(known, q.Arguments); err != nil {
+			return fmt.Errorf("encode the arguments of %s: %w", q.SQL, err)
+		}
+		s.pipeline.SendQueryStatement(known, s.values, s.formats, nil)
+		if err := s.pipeline.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode writes arguments as Postgres reads them. Arrays of many elements are
+// written here: pgx finds out for each element how to write it, and enlarges the
+// room for them again and again.
+func (s *stream) encode(known *pgconn.StatementDescription, args []any) error {
+	if len(args) != len(known.ParamOIDs) {
+		return fmt.Errorf("%d arguments for %d parameters", len(args), len(known.ParamOIDs))
+	}
+	types := s.conn.TypeMap()
+	data, ends := (*s.memory)[:0], make([]int, len(args))
+	s.formats = s.formats[:0]
+	for i, arg := range args {
+		after, format, err := appendArray(data, known.ParamOIDs[i], arg), int16(pgx.BinaryFormatCode), error(nil)
+		if after == nil {
+			format = types.FormatCodeForOID(known.ParamOIDs[i])
+			if _, text := arg.(string); text {
+				format = pgx.TextFormatCode // whatever the type is
+			}
+			after, err = types.Encode(known.ParamOIDs[i], format, arg, data)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("argument %d: %w", i+1, err)
+		case after == nil: // null
+			ends[i] = -1
+		default:
+			data, ends[i] = after, len(after)
+		}
+		s.formats = append(s.formats, format)
+	}
+	*s.memory = data
+	s.values = s.values[:0]
+	at := 0
+	for _, end := range ends {
+		if end < 0 {
+			s.values = append(s.values, nil)
+			continue
+		}
+		s.values = append(s.values, data[at:end:end])
+		at = end
+	}
+	return nil
+}
+
+// encoded is the memory of streams that are closed.
+var encoded = sync.Pool{New: func() any {
+	memory := make([]byte, 0, 1<<20)
+	return &memory
+}}
+
+// close waits for the statements and returns the first error of them.
+func (s *stream) close() error {
+	encoded.Put(s.memory)
+	if err := s.pipeline.Sync(); err != nil {
+		return err
+	}
+	var first error
+	for {
+		results, err := s.pipeline.GetResults()
+		if rows, ok := results.(*pgconn.ResultReader); ok {
+			_, err = rows.Close()
+		}
+		if first == nil {
+			first = err
+		}
+		if _, ok := results.(*pgconn.PipelineSync); ok || err != nil {
+			break
+		}
+	}
+	if err := s.pipeline.Close(); first == nil {
+		first = err
+	}
+	return first
+}
