@@ -11,6 +11,7 @@ import corpora
 import export
 import goldens
 import pack
+import pair_graph
 import pair_labels
 import wordpiece
 from pair_data import QUESTION_TOKENS, TEXT_TOKENS, pad
@@ -34,16 +35,18 @@ def ready(work):
 
 
 def write_graph(path, model):
+    """Writes the model as pair_graph runs it."""
     question, text = torch.randint(2, len(model.table), (3, 6)), torch.randint(2, len(model.table), (3, 17))
     rows = {"question_ids": "q", "question_mask": "q", "text_ids": "t", "text_mask": "t", "start": "t", "end": "t"}
     torch.onnx.export(
-        model,
+        pair_graph.Graph(model).eval(),
         (question, torch.ones_like(question), text, torch.ones_like(text)),
         path,
         input_names=["question_ids", "question_mask", "text_ids", "text_mask"],
         output_names=["scores", "start", "end"],
         dynamic_axes={"scores": {0: "n"}, **{name: {0: "n", 1: width} for name, width in rows.items()}},
         opset_version=export.OPSET,
+        do_constant_folding=False,  # the tables would be in the file instead of what they are made from
     )
 
 

@@ -81,6 +81,8 @@ func sessionOptions(provider Provider, threads int) (_ *ort.SessionOptions, err 
 	for key, value := range map[string]string{
 		"session.intra_op.allow_spinning": "0",
 		"session.set_denormal_as_zero":    "1",
+		// Weights apart from what runs share, which grows by doubling.
+		"session.use_device_allocator_for_initializers": "1",
 	} {
 		if err := options.AddSessionConfigEntry(key, value); err != nil {
 			return nil, fmt.Errorf("set %s: %w", key, err)
