@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { evaluations, rate } from "./evaluations.mjs";
 import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
+import { running } from "./running.mjs";
 import { key, overflow, pages, settled, url, windows } from "./server.mjs";
 
 const [folder, question] = process.argv.slice(2);
@@ -235,6 +236,8 @@ try {
     }
   }
   assert.deepEqual(found, []);
+
+  await running(page, name, step);
 
   step("what a key may not do is not shown");
   const made = await fetch(`${url}/v1/keys`, {

@@ -250,10 +250,14 @@ function What({ query: q }: { query: SlowQuery }) {
   return <Link href={`/${q.kind === "job" ? "jobs" : "questions"}/${q.id}`}>{q.question}</Link>;
 }
 
-/** The three stages that took most, with their share of the whole. */
+/** The three stages that took most, with their share of the whole, and what no stage took, such as a job's time in the queue. */
 function shares(q: SlowQuery): string {
+  const share = (ms: number) => `${Math.round((100 * ms) / Math.max(q.ms, 1))} %`;
   const longest = [...q.stages].sort((a, b) => b.ms - a.ms).slice(0, 3);
-  return longest.map((s) => `${s.stage} ${Math.round((100 * s.ms) / Math.max(q.ms, 1))} %`).join(", ");
+  const outside = q.ms - q.stages.reduce((sum, s) => sum + s.ms, 0);
+  const out = longest.map((s) => `${s.stage} ${share(s.ms)}`);
+  if (q.stages.length > 0 && outside > 0.1 * q.ms) out.push(`outside of stages ${share(outside)}`);
+  return out.join(", ");
 }
 
 /** How many events are shown. */

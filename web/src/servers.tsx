@@ -139,7 +139,8 @@ export function Services({
             <tbody>
               {sorted.map((s) => {
                 const [old, over] = since(s);
-                const served = s.served - (old?.served ?? 0);
+                // Of the last requests; when none came meanwhile, of all.
+                const last = old && s.served > old.served ? { served: s.served - old.served, ms: s.ms - old.ms } : s;
                 return (
                   <tr key={s.id}>
                     <td className="wide">{s.service}</td>
@@ -149,7 +150,7 @@ export function Services({
                     <td className="number" data-label="Running">{`${count(s.running)} of ${count(s.places)}`}</td>
                     <td className="number" data-label="Waiting">{count(s.waiting)}</td>
                     <td className="number" data-label="Rate">{rate(perSecond(s.served, old?.served ?? 0, over))}</td>
-                    <td className="number" data-label="Mean time">{served > 0 ? millis((s.ms - (old?.ms ?? 0)) / served) : ""}</td>
+                    <td className="number" data-label="Mean time">{last.served > 0 ? millis(last.ms / last.served) : ""}</td>
                     <td className="number" data-label="Refused">{count(s.refused)}</td>
                     <td data-label="Since">{when(s.since)}</td>
                   </tr>
@@ -202,17 +203,17 @@ function ModelServer({ server: s, before, seconds }: { server: Service; before?:
         <tbody>
           {graphs.map((g) => {
             const b = old(g);
-            const batches = g.batches - (b?.batches ?? 0);
-            const items = g.items - (b?.items ?? 0);
             const ms = g.ms - (b?.ms ?? 0);
+            // Of the last batches; when none ran meanwhile, of all.
+            const last = b && g.batches > b.batches ? { batches: g.batches - b.batches, items: g.items - b.items, ms } : g;
             const cells = g.tokens + g.padding;
             return (
               <tr key={g.graph}>
                 <td className="wide">{g.graph}</td>
                 <td className="number" data-label="Waiting">{count(g.interactive + g.bulk)}</td>
                 <td className="number" data-label="Items">{rate(perSecond(g.items, b?.items ?? 0, seconds))}</td>
-                <td className="number" data-label="Items of a batch">{batches > 0 ? (items / batches).toFixed(1) : ""}</td>
-                <td className="number" data-label="Time of a batch">{batches > 0 ? millis(ms / batches) : ""}</td>
+                <td className="number" data-label="Items of a batch">{last.batches > 0 ? (last.items / last.batches).toFixed(1) : ""}</td>
+                <td className="number" data-label="Time of a batch">{last.batches > 0 ? millis(last.ms / last.batches) : ""}</td>
                 <td className="number" data-label="Tokens">{rate(perSecond(g.tokens, b?.tokens ?? 0, seconds))}</td>
                 <td className="number" data-label="Padding">{cells > 0 ? `${((100 * g.padding) / cells).toFixed(1)} %` : ""}</td>
                 <td className="number" data-label="Busy">{`${Math.round(ms / 10 / seconds)} %`}</td>
