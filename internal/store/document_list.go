@@ -24,13 +24,19 @@ import (
 )
 
 const (
-	// $4 collection. A condition that is not asked for is left out, so that the planner need not guess.
-	documentListSQL = documentSelect + ` AND d.collection_id = $4 AND v.collection_id = $4 AND v.document_id = d.id AND v.newest`
+	// $4 collection. A condition that is not asked for is left out, so that the
+	// planner need not guess. Two conditions that join would have it take every
+	// join for one of few rows, and sort all of a collection for a page.
+	documentListSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.newest` + documentVisible + `
+  AND d.collection_id = $4 AND v.collection_id = $4`
 
 	inStateSQL = ` AND v.state = %[1]s`
 	// The range is what the index by name knows; in bytes nothing that is text comes behind U+10FFFF.
-	prefixSQL   = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
-	partSQL     = ` AND position(lower(%[1]s) IN lower(d.external_id)) > 0`
+	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
+	partSQL   = ` AND position(lower(%[1]s) IN lower(d.external_id)) > 0`
+	// How many names have a part the planner can't know: walking in the list's order
+	// until enough are found, it may look up every version one by one.
+	partPlanSQL = `SELECT set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)`
 	labelledSQL = ` AND EXISTS (SELECT 1 FROM version_labels f WHERE f.tenant_id = v.tenant_id AND f.version_id = v.id AND f.label = %[1]s)`
 )
 
@@ -93,6 +99,11 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
+		}
+		if q.Part != "" {
+			if _, err := tx.Exec(ctx, partPlanSQL); err != nil {
+				return err
+			}
 		}
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {

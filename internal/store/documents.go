@@ -15,18 +15,19 @@ import (
 )
 
 const (
-	// $1 tenant, $2 sees all, $3 groups.
-	documentSelect = `
+	documentColumns = `
 SELECT d.id, d.collection_id, d.external_id, v.title, v.state, v.reason_code, v.reason, d.live_version_id IS NOT NULL,
        v.media_type, v.bytes, encode(v.sha256, 'hex'), v.number, v.attempt, v.section_count, v.passage_count,
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label),
        v.metadata, d.created_at, d.updated_at
-FROM documents d
-JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+FROM documents d`
+	// $1 tenant, $2 sees all, $3 groups.
+	documentVisible = `
 WHERE d.tenant_id = $1 AND d.deleted_at IS NULL
   AND ($2 OR NOT EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id)
        OR EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id AND l.label = ANY ($3::text[])))`
 
+	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
 	documentSQL      = documentSelect + ` AND d.id = $4`
 	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
 
