@@ -147,35 +147,26 @@ func (r *reading) features(found Text, unit schema.Unit) features {
 		if s.ranges[i].Start >= end || s.ranges[i].End <= start {
 			continue
 		}
-		counts := map[string]float64{}
-		for _, w := range words {
-			if _, asked := r.idf[w]; asked {
-				counts[w]++
-			}
-		}
-		sum := 0.0
-		for _, term := range r.distinctTerms() {
-			if counts[term] > 0 {
-				sum += saturated(r.idf[term], counts[term], float64(len(words)), r.line)
-			}
-		}
-		out.sentence = math.Max(out.sentence, sum/r.mass)
+		out.sentence = math.Max(out.sentence, r.sentence(words)/r.mass)
 	}
 	return out
 }
 
-// distinctTerms are the question's terms, each once, in order: sums do not
-// hang on the order of a map.
-func (r *reading) distinctTerms() []string {
-	var out []string
-	for i, t := range r.terms {
-		first := true
-		for _, before := range r.terms[:i] {
-			first = first && before != t
-		}
-		if first {
-			out = append(out, t)
+// sentence is BM25 of a sentence. It adds up in the order of the sentence: a
+// question may be much longer, and sums do not hang on the order of a map.
+func (r *reading) sentence(words []string) float64 {
+	counts := map[string]float64{}
+	for _, w := range words {
+		if _, asked := r.idf[w]; asked {
+			counts[w]++
 		}
 	}
-	return out
+	sum := 0.0
+	for _, w := range words {
+		if n := counts[w]; n > 0 {
+			sum += saturated(r.idf[w], n, float64(len(words)), r.line)
+			delete(counts, w)
+		}
+	}
+	return sum
 }

@@ -36,7 +36,7 @@ type scriptedCorpus struct {
 	clusters  map[lexical.Ref]uuid.UUID // sections in a cluster of several
 	lexical   map[lexical.Ref]float64
 	byCluster map[uuid.UUID]float64
-	df        map[string]int // sections that hold a term
+	df        map[string]int          // sections that hold a term
 	dense     map[lexical.Ref]float64 // of passages
 	vectors   map[lexical.Ref][]float32
 	unindexed int
