@@ -47,10 +47,10 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	if stored[best.Spans[0].Start:best.Spans[0].End] != best.Text {
 		t.Error("the text is not its span's")
 	}
-	if first := reply.Trace[0]; first.Stage != "hybrid" || first.Out == 0 || first.Unit != schema.UnitPassage || !strings.Contains(first.Why, "hybrid") || first.Kept != nil {
+	if first := reply.Trace[1]; first.Stage != "hybrid" || first.Out == 0 || first.Unit != schema.UnitPassage || !strings.Contains(first.Why, "hybrid") || first.Kept != nil {
 		t.Errorf("the trace is %+v", reply.Trace)
 	}
-	if explained := w.search(wire.Query{Text: carryOver, K: 3, Explain: true}); explained.Trace[0].Kept[0].Document != "leave.md" || explained.Trace[0].Statistics != nil {
+	if explained := w.search(wire.Query{Text: carryOver, K: 3, Explain: true}); explained.Trace[1].Kept[0].Document != "leave.md" || explained.Trace[1].Statistics != nil {
 		t.Errorf("the explanation is %+v", explained.Trace)
 	}
 	if all := w.search(wire.Query{Text: "What is the chair of the board paid?"}); strings.Contains(all.Candidates[0].Text, "240,000") {
@@ -143,7 +143,7 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 		if support := a.Trace[len(a.Trace)-1]; support.Stage != answer.StageSupport || support.Out != len(a.Sentences) {
 			t.Errorf("%s: the last stage is %+v", question, support)
 		}
-		if last := a.Trace[len(a.Trace)-2]; last.Stage != "generate" || last.Out != len(a.Citations) || a.Trace[0].Kept[0].Document != want[0] {
+		if last := a.Trace[len(a.Trace)-2]; last.Stage != "generate" || last.Out != len(a.Citations) || a.Trace[1].Kept[0].Document != want[0] {
 			t.Errorf("%s: trace is %+v", question, a.Trace)
 		}
 	}
