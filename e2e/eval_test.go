@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -107,12 +109,78 @@ func testEvaluation(t *testing.T, s *server) {
 		t.Errorf("without --keep, %v are left", left)
 	}
 
+	storedEvaluations(t, s, tiny)
+
 	// What is wrong is told before anything is ingested.
 	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "it has: ")
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
 	put(t, base, "tiny/qrels/test.tsv", "1\tnobody\t1\n")
 	s.sluice(t, "eval", tiny, "--plan", "naive").fails(t, "test.tsv line 1", "nobody")
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
+}
+
+// storedEvaluations stores what runs measure, and compares two.
+func storedEvaluations(t *testing.T, s *server, dataset string) {
+	t.Helper()
+	if first := s.sluice(t, "eval", dataset, "--plan", "naive", "--store", "--name", "before", "--notes", "as it was").ok(t); !strings.Contains(first.err, "stored") {
+		t.Errorf("what was stored is not told: %v", first)
+	}
+	s.sluice(t, "eval", dataset, "--plan", "naive,bm25", "--store", "--answers").ok(t)
+	list := into[[]schema.Evaluation](t, s.sluice(t, "evaluations", "list", "--dataset", "tiny", "--json").ok(t))
+	if len(list) != 2 || list[1].Name != "before" || list[1].Notes != "as it was" || list[0].Name != "tiny: naive, bm25" || !list[0].Figures || list[0].Datasets[0].Queries != 2 {
+		t.Fatalf("stored are %+v", list)
+	}
+	after, before := list[0].ID.String(), list[1].ID.String()
+	s.sluice(t, "evaluations", "show", after).ok(t).has(t, "tiny: 4 documents, 2 questions", "nDCG@10", "bm25", "Answers")
+	compared := into[schema.EvaluationComparison](t, s.sluice(t, "evaluations", "compare", after, before, "--json").ok(t))
+	if len(compared.Datasets) != 1 || len(compared.Datasets[0].Plans) != 1 || compared.Datasets[0].Plans[0].Plan != "naive" {
+		t.Fatalf("compared are %+v", compared)
+	}
+	for _, m := range compared.Datasets[0].Plans[0].Metrics {
+		if m.Metric == "hit@1" && (m.Value != 1 || m.Difference != 0 || m.Questions != 2 || m.P == nil || *m.P != 1) {
+			t.Errorf("hit@1 was compared as %+v", m)
+		}
+	}
+	s.sluice(t, "evaluations", "compare", after, before).ok(t).has(t, "plan naive", "hit@1", "+0.0000")
+	s.sluice(t, "evaluations", "delete", before).ok(t)
+	s.sluice(t, "evaluations", "show", before).fails(t, "no evaluation")
+	s.sluice(t, "evaluations", "delete", after).ok(t)
+}
+
+// testRatings rates answers, and evaluates on what was found good.
+func testRatings(t *testing.T, s *server) {
+	base := write(t, map[string]string{"rated/corpus.jsonl": `{"_id":"bees.md","title":"Bees","text":"# A hive\n\nBees store honey in wax combs. The queen lays eggs."}
+{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres."}
+{"_id":"tea","title":"Tea","text":"Leaves are withered, rolled and dried before they are brewed."}
+`})
+	s.sluice(t, "ingest", filepath.Join(base, "rated"), "--collection", "rated", "--wait").ok(t)
+	ask := func(question string) string {
+		t.Helper()
+		a := into[schema.Answer](t, s.sluice(t, "ask", question, "--collection", "rated", "--json").ok(t))
+		if a.ID == uuid.Nil {
+			t.Fatalf("an answer without its question's id: %+v", a)
+		}
+		return a.ID.String()
+	}
+	bees, rails := ask("Where do bees store honey?"), ask("How wide is the gauge of steel rails?")
+	s.sluice(t, "ratings", "set", bees, "up", "--comment", "in wax combs").ok(t)
+	s.sluice(t, "ratings", "set", rails, "down").ok(t)
+	s.sluice(t, "ratings", "list", "--collection", "rated").ok(t).has(t, bees, "in wax combs", rails, "down")
+	out := filepath.Join(t.TempDir(), "good")
+	s.sluice(t, "ratings", "export", out, "--collection", "rated").ok(t).has(t, "2 ratings: 1 questions", "1 undecided")
+	for file, want := range map[string]string{
+		"corpus.jsonl": "Bees store honey in wax combs.", "queries.jsonl": bees, "ratings.jsonl": "in wax combs", "qrels/test.tsv": bees + "\tbees.md\t1"} {
+		if text, err := os.ReadFile(filepath.Join(out, filepath.FromSlash(file))); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s is %s, %v", file, text, err)
+		}
+	}
+	got := into[evaluated](t, s.sluice(t, "eval", out, "--plan", "naive", "--json", "-").ok(t))
+	if got.Documents != 3 || got.Queries != 1 || got.Plans[0].Metrics["hit@1"] != 1 || got.Plans[0].Metrics["evidence_recall"] != 1 {
+		t.Errorf("evaluated on what was found good: %+v", got)
+	}
+	s.sluice(t, "ratings", "remove", rails).ok(t)
+	s.sluice(t, "ratings", "set", uuid.NewString(), "up").fails(t, "no question")
+	s.sluice(t, "collections", "delete", "rated", "--yes").ok(t)
 }
 
 // testInterruptedEvaluation has Ctrl-C end evaluations: they remove what they made,
