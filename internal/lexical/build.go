@@ -7,7 +7,6 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 )
@@ -88,14 +87,17 @@ type termPlace struct{ hash, number uint32 }
 var (
 	errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
 
-	scratches = sync.Pool{New: func() any { return &scratch{places: make([]termPlace, fewestPlaces)} }}
+	// scratches are those that no builder uses: a few, and not a pool's, which loses
+	// them when memory is collected, as between any two batches of ingestion.
+	scratches = make(chan *scratch, keptScratches)
 	hashSeed  = maphash.MakeSeed()
 )
 
 const (
 	fewestPlaces = 1 << 12
-	// keptPostings bounds what is kept for the next builder.
-	keptPostings = 1 << 21
+	// keptPostings bounds what is kept for the next builder, 20 MB or so at most.
+	keptPostings  = 1 << 20
+	keptScratches = 2
 )
 
 func newBuilder(docs []Document) *builder {
@@ -107,7 +109,12 @@ func newBuilder(docs []Document) *builder {
 			}
 		}
 	}
-	b := &builder{scratch: scratches.Get().(*scratch)}
+	b := &builder{}
+	select {
+	case b.scratch = <-scratches:
+	default:
+		b.scratch = &scratch{places: make([]termPlace, fewestPlaces)}
+	}
 	b.postings = slices.Grow(b.postings, terms)
 	return b
 }
@@ -122,7 +129,10 @@ func (b *builder) close() {
 	clear(s.places)
 	clear(s.terms)
 	s.terms, s.postings = s.terms[:0], s.postings[:0]
-	scratches.Put(s)
+	select {
+	case scratches <- s:
+	default: // there are enough
+	}
 }
 
 func (b *builder) add(doc *Document) error {
