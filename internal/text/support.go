@@ -72,7 +72,7 @@ func Supported(sentence, question, quote, context string) Support {
 		case near:
 		case w.number != "" && !w.loose && !given:
 			out.Number = true
-		case w.number != "" && given && (w.year() && has.otherYear(said) || said.otherCount(i, has)):
+		case w.number != "" && given && (has.otherAlike(w, said) || said.otherCount(i, has)), given && has.otherModel(w, said):
 			out.Number = true
 		case w.name && cased && !given:
 			out.Name = true
@@ -89,7 +89,7 @@ func Supported(sentence, question, quote, context string) Support {
 	}
 	out.Negation = said.denies(has) || has.denies(said) ||
 		len(said.negations) > 0 && len(has.negations)+len(has.soft) == 0 ||
-		len(said.negations)+len(said.soft) == 0 && said.mostlyDenied(has)
+		len(said.negations)+len(said.soft) == 0 && (said.mostlyDenied(has) || said.clauseDenied(asked, has))
 	return out
 }
 
@@ -145,7 +145,11 @@ func read(s string) *reading {
 		if lower == "but" || lower == "although" || lower == "though" || lower == "whereas" || lower == "while" {
 			clause++
 		}
-		w := word{at: at, clause: clause}
+		if last := len(r.negations) - 1; notOnly[lower] && last >= 0 && r.negations[last].at == at-1 {
+			r.negations = r.negations[:last] // it says more, and denies nothing
+			continue
+		}
+		w := word{stem: lower, at: at, clause: clause}
 		if negations[lower] || strings.HasSuffix(lower, "n't") {
 			r.negations = append(r.negations, w)
 			continue
@@ -231,16 +235,6 @@ func alike(a, b string) bool {
 		n++
 	}
 	return n >= alikeAt && 3*n >= 2*max(len(a), len(b))
-}
-
-// otherYear reports whether r names a year that other does not.
-func (r *reading) otherYear(other *reading) bool {
-	for value, i := range r.numbers {
-		if _, ok := other.numbers[value]; !ok && r.content[i].year() {
-			return true
-		}
-	}
-	return false
 }
 
 // otherCount reports whether other has, beside a word that stands beside number i of

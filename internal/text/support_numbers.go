@@ -1,0 +1,103 @@
+package text
+
+// This file says when numbers and words of a question do not fit a quote. What a
+// question says need not be in the quote, which often does not repeat it; where the
+// quote has another one of the same shape in its place, it speaks of something else.
+
+import "strings"
+
+// otherAlike reports whether r has, in the place of number w of a sentence, another
+// of the same shape that the sentence does not have: a year for a year, a number
+// of as many digits beside another ("90 and 120" for "95 and 120").
+func (r *reading) otherAlike(w word, said *reading) bool {
+	for value, i := range r.numbers {
+		if _, both := said.numbers[value]; both || r.content[i].loose {
+			continue
+		}
+		if r.content[i].year() && len(w.number) == 4 || digitsAlike(value, w.number) {
+			return true
+		}
+	}
+	return false
+}
+
+// digitsAlike reports whether two numbers of two digits and more are as long and
+// differ in one digit, as where one was mistyped or misremembered.
+func digitsAlike(a, b string) bool {
+	if len(a) != len(b) || len(a) < 2 {
+		return false
+	}
+	differ := 0
+	for i := range len(a) {
+		if a[i] != b[i] {
+			differ++
+		}
+	}
+	return differ == 1
+}
+
+// otherModel reports whether r has, in the place of word w, one of the same letters
+// and other digits that the sentence does not have: "MP3" for "MP5".
+func (r *reading) otherModel(w word, said *reading) bool {
+	letters := withoutDigits(w.stem)
+	if w.number != "" || letters == w.stem || letters == "" {
+		return false
+	}
+	for stem := range r.byStem {
+		if _, both := said.byStem[stem]; !both && stem != w.stem && len(withoutDigits(stem)) < len(stem) && withoutDigits(stem) == letters {
+			return true
+		}
+	}
+	return false
+}
+
+func withoutDigits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// clauseDenied reports whether a quote denies, by a "not" in it, the clause that has
+// what a sentence adds to its question, or half of what the two share.
+func (r *reading) clauseDenied(asked, quote *reading) bool {
+	for _, n := range quote.negations {
+		if !denies(n.stem) {
+			continue
+		}
+		shared, inside := 0, 0
+		for i := range r.content {
+			w := quote.holds(r.content[i])
+			if w == nil {
+				continue
+			}
+			shared++
+			if w.clause != n.clause {
+				continue
+			}
+			inside++
+			if asked.holds(r.content[i]) == nil && w.at > n.at {
+				return true
+			}
+		}
+		if inside > 1 && 2*inside >= shared {
+			return true
+		}
+	}
+	return false
+}
+
+// notOnly are words that make an addition of a "not" before them.
+var notOnly = set("only just merely solely simply")
+
+// denies reports whether a negation is a verb's: "without" and "nobody" are part of
+// what is said.
+func denies(negation string) bool {
+	switch negation {
+	case "not", "never", "cannot", "nicht", "nie", "niemals", "pas", "jamais", "nunca":
+		return true
+	}
+	return strings.HasSuffix(negation, "n't")
+}
