@@ -1,6 +1,10 @@
 package schema
 
-import "github.com/google/uuid"
+import (
+	"math"
+
+	"github.com/google/uuid"
+)
 
 // Unit is a size of text that a plan ranks.
 type Unit string
@@ -99,6 +103,24 @@ type Usage struct {
 	// for a reply that was not paid for (Cached).
 	Cost   float64 `json:"cost,omitempty"`
 	Cached bool    `json:"cached,omitempty"`
+	// Own is the part of these that Sluice's own models counted (extractive).
+	Own OwnUsage `json:"own,omitzero"`
+}
+
+// OwnUsage are tokens of Sluice's own models. Nobody is paid for them: their cost
+// is nominal, and counts in no budget.
+type OwnUsage struct {
+	InputTokens  int     `json:"input_tokens"`
+	OutputTokens int     `json:"output_tokens"`
+	Cost         float64 `json:"cost,omitempty"` // nominal, in US dollars
+}
+
+// Paid is what of a usage somebody is paid for.
+func (u Usage) Paid() Usage {
+	u.InputTokens, u.OutputTokens = u.InputTokens-u.Own.InputTokens, u.OutputTokens-u.Own.OutputTokens
+	u.Cost = math.Round((u.Cost-u.Own.Cost)*1e9) / 1e9 // of whole billionths
+	u.Own = OwnUsage{}
+	return u
 }
 
 // Sentence is one sentence of an answer and what proves it.

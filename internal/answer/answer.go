@@ -108,6 +108,8 @@ type Store interface {
 	Sample(ctx context.Context, q wire.QuestionInput) error
 	// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
 	Reply(ctx context.Context, tenant uuid.UUID, s wire.Step) (wire.LLMReply, error)
+	// Spent adds up what all calls to models cost that were made for the question.
+	Spent(ctx context.Context, q wire.QuestionInput) (schema.Usage, error)
 	// Sections returns, of these sections, those that the principal may see
 	// and whose document is not deleted.
 	Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error)
@@ -352,7 +354,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	}
 	out = schema.Answer{
 		Question: q.Query.Text, Answer: reply.Text, Supported: reply.Supported && len(citations) > 0,
-		Citations: citations, Plan: plan.Name, Rounds: len(rounds), Usage: spent(kept, rounds), Trace: traceOf(rounds, kept, len(citations)),
+		Citations: citations, Plan: plan.Name, Rounds: len(rounds), Trace: traceOf(rounds, kept, len(citations)),
 	}
 	out.Uncited = found.Skipped
 	prove(&out, q, sent(found.Candidates), reply, at, a.opinionOf(ctx, in, q, kept))
@@ -360,6 +362,9 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	case found.Skipped:
 	case !out.Supported:
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
+	}
+	if out.Usage, err = a.spent(ctx, in, kept); err != nil {
+		return schema.Answer{}, err
 	}
 	if out.Supported && plan.sample(in.Question, reply.Usage.Provider) {
 		if err := a.store.Sample(ctx, in); err != nil {

@@ -244,20 +244,19 @@ func best(rounds []made) made {
 	return out
 }
 
-// spent is what all rounds cost, by the provider that made the kept one.
-func spent(kept made, rounds []made) schema.Usage {
-	out := kept.reply.Usage
-	out.InputTokens, out.OutputTokens, out.Millis, out.Cost = 0, 0, 0, 0
-	add := func(u schema.Usage) {
-		out.InputTokens, out.OutputTokens = out.InputTokens+u.InputTokens, out.OutputTokens+u.OutputTokens
-		out.Millis, out.Cost = out.Millis+u.Millis, out.Cost+u.Cost
-		out.Cached = out.Cached && u.Cached
+// spent is what all that was asked of models for the question cost: by the plan's
+// stages, of all rounds, and by the check of the answer. The provider is the one that
+// made the kept answer. Where a language model was paid, what Sluice's own models did
+// beside it is left out: it costs nobody anything. Where none was, theirs is all there
+// is, and the cost is nominal.
+func (a *Answerer) spent(ctx context.Context, in wire.QuestionInput, kept made) (schema.Usage, error) {
+	out, err := a.store.Spent(ctx, in)
+	if err != nil {
+		return schema.Usage{}, err
 	}
-	for _, m := range rounds {
-		add(m.reply.Usage)
-		if m.found.Verdict != nil {
-			add(m.found.Verdict.Usage)
-		}
+	if paid := out.Paid(); paid.InputTokens > 0 || paid.OutputTokens > 0 {
+		out = paid
 	}
-	return out
+	out.Provider, out.Model = kept.reply.Usage.Provider, kept.reply.Usage.Model
+	return out, nil
 }

@@ -156,6 +156,15 @@ func (w *world) Reply(_ context.Context, _ uuid.UUID, s wire.Step) (wire.LLMRepl
 	return r, nil
 }
 
+// Spent is of all calls; own models' are those that filter.
+func (w *world) Spent(context.Context, wire.QuestionInput) (u schema.Usage, err error) {
+	for _, r := range w.replies {
+		u.InputTokens, u.OutputTokens, u.Cost = u.InputTokens+r.Usage.InputTokens, u.OutputTokens+r.Usage.OutputTokens, u.Cost+r.Usage.Cost
+		u.Own.InputTokens += r.Usage.Own.InputTokens
+	}
+	return u, nil
+}
+
 func (w *world) Sections(context.Context, schema.Principal, []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
 	return map[uuid.UUID]schema.Section{sectionID: {ID: sectionID, Text: w.text()}}, nil
 }

@@ -118,7 +118,7 @@ type LLM struct {
 	AnthropicVersion string   `name:"llm-anthropic-version" env:"SLUICE_LLM_ANTHROPIC_VERSION" default:"2023-06-01" help:"Its API's version."`
 	AnthropicPrice   LLMPrice `name:"llm-anthropic-price" env:"SLUICE_LLM_ANTHROPIC_PRICE" default:"1.00/5.00" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model."`
 
-	ExtractivePrice LLMPrice `name:"llm-extractive-price" env:"SLUICE_LLM_EXTRACTIVE_PRICE" default:"0.10/0.40" placeholder:"IN/OUT" help:"What extractive's tokens count as, though nobody is paid for them: so plans can be compared, and budgets tried, without a language model."`
+	ExtractivePrice LLMPrice `name:"llm-extractive-price" env:"SLUICE_LLM_EXTRACTIVE_PRICE" default:"0.10/0.40" placeholder:"IN/OUT" help:"What extractive's tokens are stated to cost, though nobody is paid for them and no budget counts them: so plans can be compared without a language model."`
 }
 
 // LLMPrice is what a provider's tokens cost, in US dollars per million.

@@ -23,14 +23,39 @@ import (
 
 // spent is what calls for one reply used so far, whoever made them.
 type spent struct {
+	all, own sum // own are all's of Sluice's own models
+}
+
+type sum struct {
 	input, output int
 	nanos         int64
 }
 
-func (s *spent) add(price Price, c Completion) {
+func (s *sum) add(price Price, c Completion) {
 	s.input += c.InputTokens
 	s.output += c.OutputTokens
 	s.nanos += price.Nanos(c.InputTokens, c.OutputTokens)
+}
+
+func (s *spent) add(p *member, c Completion) {
+	s.all.add(p.price, c)
+	if isOwn(p.Provider) {
+		s.own.add(p.price, c)
+	}
+}
+
+// in is a usage with what was spent.
+func (s *spent) in(u schema.Usage) schema.Usage {
+	u.InputTokens, u.OutputTokens, u.Cost = s.all.input, s.all.output, Dollars(s.all.nanos)
+	u.Own = schema.OwnUsage{InputTokens: s.own.input, OutputTokens: s.own.output, Cost: Dollars(s.own.nanos)}
+	return u
+}
+
+// isOwn reports whether a provider's models are Sluice's own, for which nobody is
+// paid.
+func isOwn(p Provider) bool {
+	_, own := p.(*Extractive)
+	return own
 }
 
 // ask has the providers of a chain answer, the next one when one cannot. The
@@ -47,7 +72,7 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 		}
 		reply, err := g.askOne(ctx, m, r, out, pays, used)
 		if err == nil {
-			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Cost = used.input, used.output, Dollars(used.nanos)
+			reply.Usage = used.in(reply.Usage)
 			return reply, nil
 		}
 		if failed == nil {
@@ -86,10 +111,10 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 		return fail(err)
 	}
 	start := time.Now()
-	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price}), p.Provider, r, out)
+	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
 	p.leave(ctx, err, took)
-	used.add(p.price, c)
+	used.add(p, c)
 	of := attribute.String("provider", p.Name())
 	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of, attribute.Bool("failed", err != nil)))
 	g.tokens.Add(ctx, int64(c.InputTokens), metric.WithAttributes(of, attribute.String("direction", "in")))

@@ -37,6 +37,9 @@ type Reservation struct {
 	Tokens     int64 // input and output
 	Nanos      int64 // billionths of a US dollar
 	Until      time.Time
+	// Own says that the call is to Sluice's own models. It costs nothing, and the
+	// limits of calls hold for such calls apart from all others.
+	Own bool
 	// More adds to the reservation of that id, for another call to a model on the
 	// way to one reply. It is not held up.
 	More bool
@@ -70,6 +73,7 @@ type purseKey struct{}
 type paying struct {
 	*purse
 	price Price
+	own   bool
 }
 
 // reserve sets aside what a call of the provider at work may cost. It is called
@@ -79,12 +83,18 @@ func reserve(ctx context.Context, input, output int) error {
 	if !ok || p.g.accounts == nil {
 		return nil
 	}
+	if p.own {
+		if p.reserved { // it stands in for another one, which holds a place
+			return nil
+		}
+		input, output = 0, 0
+	}
 	until := time.Now().Add(longestCall)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
 		until = deadline
 	}
 	r := Reservation{Tenant: p.tenant, ID: p.id, Tokens: int64(input) + int64(output), Nanos: p.price.Nanos(input, output),
-		Until: until.Add(settleIn), More: p.reserved}
+		Until: until.Add(settleIn), Own: p.own, More: p.reserved}
 	if err := p.g.admit(ctx, r); err != nil {
 		return &refusal{err}
 	}
@@ -197,8 +207,7 @@ func (p *purse) settle(ctx context.Context, used spent) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
 	defer cancel()
-	u := schema.Usage{InputTokens: used.input, OutputTokens: used.output, Cost: Dollars(used.nanos)}
-	if err := p.g.accounts.Settle(ctx, p.tenant, p.id, u); err != nil {
+	if err := p.g.accounts.Settle(ctx, p.tenant, p.id, used.in(schema.Usage{})); err != nil {
 		p.g.warn(ctx, "a call was not settled", p.tenant, err)
 	}
 }

@@ -43,7 +43,7 @@ SELECT at, ` + limitColumns + `,
     d.calls, d.cached, d.input, d.output, d.nanos, m.calls, m.cached, m.input, m.output, m.nanos,
     r.open, r.tokens, r.nanos, r.began,
     (SELECT began_at FROM llm_reservations WHERE tenant_id = $1 AND began_at > at - interval '1 minute'
-     ORDER BY began_at DESC OFFSET greatest(t.llm_per_minute - 1, 0) LIMIT 1)
+     AND own = $2 ORDER BY began_at DESC OFFSET greatest(t.llm_per_minute - 1, 0) LIMIT 1)
 FROM today, tenants t,
 LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 0)::bigint AS cached, coalesce(sum(input_tokens), 0)::bigint AS input,
                 coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(nanos), 0)::bigint AS nanos
@@ -51,13 +51,13 @@ LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 
 LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 0)::bigint AS cached, coalesce(sum(input_tokens), 0)::bigint AS input,
                 coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(nanos), 0)::bigint AS nanos
          FROM llm_days WHERE tenant_id = $1 AND day BETWEEN date_trunc('month', today.day)::date AND today.day) AS m,
-LATERAL (SELECT count(*) FILTER (WHERE until > at) AS open, coalesce(sum(tokens) FILTER (WHERE until > at), 0)::bigint AS tokens,
-                coalesce(sum(nanos) FILTER (WHERE until > at), 0)::bigint AS nanos, count(*) FILTER (WHERE began_at > at - interval '1 minute') AS began
+LATERAL (SELECT count(*) FILTER (WHERE until > at AND own = $2) AS open, coalesce(sum(tokens) FILTER (WHERE until > at), 0)::bigint AS tokens,
+                coalesce(sum(nanos) FILTER (WHERE until > at), 0)::bigint AS nanos, count(*) FILTER (WHERE began_at > at - interval '1 minute' AND own = $2) AS began
          FROM llm_reservations WHERE tenant_id = $1) AS r
 WHERE t.id = $1`
 
 	reserveSQL = `
-INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos) VALUES ($1, $2, clock_timestamp(), $3, $4, $5)
+INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos, own) VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6)
 ON CONFLICT (tenant_id, id) DO UPDATE SET until = excluded.until, tokens = llm_reservations.tokens + excluded.tokens,
     nanos = llm_reservations.nanos + excluded.nanos`
 
@@ -93,8 +93,10 @@ type sums struct{ calls, cached, input, output, nanos int64 }
 
 func (s sums) tokens() int64 { return s.input + s.output }
 
-func loadAccount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (a account, err error) {
-	err = tx.QueryRow(ctx, accountSQL, tenant).Scan(&a.at, &a.dayTokens, &a.monthTokens, &a.dayNanos, &a.monthNanos, &a.perMinute, &a.atOnce,
+// loadAccount reads a tenant's account; its calls are those to Sluice's own models,
+// or all others.
+func loadAccount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, own bool) (a account, err error) {
+	err = tx.QueryRow(ctx, accountSQL, tenant, own).Scan(&a.at, &a.dayTokens, &a.monthTokens, &a.dayNanos, &a.monthNanos, &a.perMinute, &a.atOnce,
 		&a.day.calls, &a.day.cached, &a.day.input, &a.day.output, &a.day.nanos,
 		&a.month.calls, &a.month.cached, &a.month.input, &a.month.output, &a.month.nanos,
 		&a.open, &a.reservedTokens, &a.reservedNanos, &a.began, &a.first)
@@ -113,7 +115,7 @@ func (l Accounts) Reserve(ctx context.Context, r llm.Reservation) (again time.Du
 				return fmt.Errorf("drop old reservations: %w", err)
 			}
 		}
-		a, err := loadAccount(ctx, tx, r.Tenant)
+		a, err := loadAccount(ctx, tx, r.Tenant, r.Own)
 		if err != nil {
 			return fmt.Errorf("read the account: %w", err)
 		}
@@ -122,10 +124,12 @@ func (l Accounts) Reserve(ctx context.Context, r llm.Reservation) (again time.Du
 				return err
 			}
 		}
-		if again, err = a.fit(r); err != nil {
-			return err
+		if !r.Own { // it costs nothing
+			if again, err = a.fit(r); err != nil {
+				return err
+			}
 		}
-		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Until, r.Tokens, r.Nanos)
+		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Until, r.Tokens, r.Nanos, r.Own)
 		return err
 	})
 	if err != nil && again == 0 && !isLimit(err) {
@@ -217,9 +221,10 @@ func (l Accounts) Record(ctx context.Context, call llm.Call, reply wire.LLMReply
 	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		u := reply.Usage
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO llm_search_calls (tenant_id, id, step, task, provider, model, input_tokens, output_tokens, nanos, cached, millis)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			call.Tenant, call.ID, call.Step.Step, call.Task, u.Provider, u.Model, u.InputTokens, u.OutputTokens, llm.NanosOf(u.Cost), u.Cached, u.Millis); err != nil {
+			INSERT INTO llm_search_calls (tenant_id, id, step, task, provider, model, input_tokens, output_tokens, nanos, own_input_tokens, own_output_tokens, own_nanos, cached, millis)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
+			call.Tenant, call.ID, call.Step.Step, call.Task, u.Provider, u.Model, u.InputTokens, u.OutputTokens, llm.NanosOf(u.Cost),
+			u.Own.InputTokens, u.Own.OutputTokens, llm.NanosOf(u.Own.Cost), u.Cached, u.Millis); err != nil {
 			return err
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, u)
@@ -227,9 +232,10 @@ func (l Accounts) Record(ctx context.Context, call llm.Call, reply wire.LLMReply
 	return wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
 }
 
-// settle ends a reservation, if there is one, and counts what was paid.
+// settle ends a reservation, if there is one, and counts the call and what was paid.
 func settle(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, u schema.Usage) error {
 	cached := 0
+	u = u.Paid()
 	if u.Cached {
 		cached, u.InputTokens, u.OutputTokens, u.Cost = 1, 0, 0, 0
 	}
@@ -243,7 +249,7 @@ func settle(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, u schema.Usage
 func (s *Store) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error) {
 	var a account
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		a, err = loadAccount(ctx, tx, tenant)
+		a, err = loadAccount(ctx, tx, tenant, false)
 		return err
 	})
 	if err != nil {

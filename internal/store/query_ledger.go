@@ -120,11 +120,13 @@ func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.L
 			return fmt.Errorf("encode a reply: %w", err)
 		}
 		_, err = tx.Exec(ctx, `
-			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached,
+			                       own_input_tokens, own_output_tokens, own_nanos)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 			call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, reply.Usage.Provider, reply.Usage.Model,
 			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Millis, call.RequestHash[:], encoded,
-			llm.NanosOf(reply.Usage.Cost), reply.Usage.Cached)
+			llm.NanosOf(reply.Usage.Cost), reply.Usage.Cached,
+			reply.Usage.Own.InputTokens, reply.Usage.Own.OutputTokens, llm.NanosOf(reply.Usage.Own.Cost))
 		if err != nil {
 			return err
 		}
@@ -150,4 +152,24 @@ func (s Questions) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) 
 		return err
 	})
 	return reply, wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
+}
+
+// Spent implements answer.Store. A reply from the cache has the tokens that were once
+// paid for, and no cost.
+func (s Questions) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usage, error) {
+	var u schema.Usage
+	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var nanos, own int64
+		if err := tx.QueryRow(ctx, `
+			SELECT coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(nanos), 0)::bigint, coalesce(sum(millis), 0),
+			       coalesce(sum(own_input_tokens), 0)::bigint, coalesce(sum(own_output_tokens), 0)::bigint, coalesce(sum(own_nanos), 0)::bigint,
+			       coalesce(bool_and(cached) FILTER (WHERE cached OR input_tokens > own_input_tokens), false)
+			FROM llm_calls WHERE tenant_id = $1 AND question_id = $2`, in.Tenant, in.Question).
+			Scan(&u.InputTokens, &u.OutputTokens, &nanos, &u.Millis, &u.Own.InputTokens, &u.Own.OutputTokens, &own, &u.Cached); err != nil {
+			return err
+		}
+		u.Cost, u.Own.Cost = llm.Dollars(nanos), llm.Dollars(own)
+		return nil
+	})
+	return u, wrap(err, "add up the calls of question %s", in.Question)
 }
