@@ -3,6 +3,7 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"math"
 )
 
 type gradient struct {
@@ -10,19 +11,26 @@ type gradient struct {
 	minK  int
 	g     float64
 	score string
+	// chance has the scores, as logits, compared as probabilities.
+	chance bool
 }
 
 // readGradient reads the stage "gradient":
 //
-//	gradient: {min_k: 7, g: 0.3, score: hybrid}
+//	gradient: {min_k: 7, g: 0.3, score: hybrid, scale: raw}
 //
 // SAGE's selection (Algorithm 2): the first min_k candidates by score, and then
 // as long as a score has not fallen below g times the one before it. A score of
 // zero or less ends the list. (The paper prints S[i] > score/g with a score that
 // never changes; its prose and figures mean this.) score names the scorer whose
 // scores count; by default those of the stage before.
+//
+// With scale: probability scores are logits, and what falls is the chance that they
+// say: from one text that surely answers to one that may, at once; among texts that
+// hardly do, slowly. So few are kept where one stands out, and many where none does.
 func readGradient(p *parameters) stage {
-	return gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false)}
+	return gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false),
+		chance: p.choice("scale", "raw", "probability") == "probability"}
 }
 
 func (gradient) name() string { return "gradient" }
@@ -31,6 +39,9 @@ func (s gradient) reads() string { return s.score }
 
 func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
 	items, value := byScore(in.items, s.score)
+	if logit := value; s.chance {
+		value = func(c item) float64 { return 1 / (1 + math.Exp(-logit(c))) }
+	}
 	n := selected(items, value, s.minK, s.g)
 	why := fmt.Sprintf("no score falls below %g of the one before", s.g)
 	if n < len(items) {

@@ -52,6 +52,10 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 8, the noise begins", "{min_k: 10}", figure8, 15},
 		// As probabilities they hardly fall, and the wrong answer's chunks come along.
 		{"figure 8, as probabilities", "{}", probabilities(figure8), 15},
+		{"figure 8, by their chances", "{scale: probability}", figure8, 15},
+		// One that stands out is enough, and where none does many are kept.
+		{"one stands out", "{min_k: 1, g: 0.6, scale: probability}", []float64{5, -0.5, -0.6, -3}, 1},
+		{"none stands out", "{min_k: 1, g: 0.6, scale: probability}", []float64{-2, -2.1, -2.3, -2.5, -4}, 4},
 		// More than six are needed, and the scores are smooth.
 		{"figure 9", "{}", figure9, 9},
 		{"figure 9, at once", "{min_k: 1}", figure9, 9},
