@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Checkbox, CheckboxGroup, Form, Label } from "react-aria-components";
 import { del, get, post, withQuery } from "./api";
-import { Confirm } from "./documents";
+import { Confirm } from "./confirm";
 import { useSession } from "./session";
 import { when } from "./text";
 import type { Key, KeyCreated, Page, Scope } from "./types";

@@ -2,7 +2,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { del, get, post, withQuery } from "./api";
-import { Confirm } from "./documents";
+import { Confirm } from "./confirm";
 import { useSession } from "./session";
 import { Bytes, bytesOf, count, plural, when } from "./text";
 import type { Collection, DocDetail, Page, Section, Span } from "./types";

@@ -2,9 +2,11 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useEffect, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { del, get, post, withQuery } from "./api";
+import { Bulk } from "./bulk";
 import { Counts } from "./collections";
+import { Confirm } from "./confirm";
 import { useSession } from "./session";
-import { bytesOf, count, plural, when } from "./text";
+import { bytesOf, count, when } from "./text";
 import { type Collection, type Doc, type Page, states } from "./types";
 import { Action, Choice, Dialogue, Empty, ErrorBox, Field, Loading, PageHead, StateBadge } from "./ui";
 import { Upload } from "./upload";
@@ -283,122 +285,6 @@ function Attributes({ document: d }: { document: Doc }) {
   ].filter((p) => p);
   if (parts.length === 0) return null;
   return <div className="quiet">{parts.join(" · ")}</div>;
-}
-
-const bulkAtOnce = 4;
-
-function Bulk({ collection, documents, done }: { collection: string; documents: Doc[]; done: () => void }) {
-  const cache = useQueryClient();
-  const [progress, setProgress] = useState<number | null>(null);
-  const [errors, setErrors] = useState<string[]>([]);
-  const failed = documents.filter((d) => d.state === "failed");
-
-  const each = async (these: Doc[], act: (d: Doc) => Promise<unknown>) => {
-    const left = [...these];
-    const wrong: string[] = [];
-    let ended = 0;
-    setErrors([]);
-    setProgress(0);
-    const work = async () => {
-      for (let d = left.shift(); d; d = left.shift()) {
-        try {
-          await act(d);
-        } catch (e) {
-          wrong.push(`${d.external_id}: ${(e as Error).message}`);
-        }
-        setProgress(++ended);
-      }
-    };
-    await Promise.all(Array.from({ length: bulkAtOnce }, work));
-    await cache.invalidateQueries({ queryKey: ["collection", collection] });
-    await cache.invalidateQueries({ queryKey: ["documents", collection] });
-    setProgress(null);
-    setErrors(wrong);
-    if (wrong.length === 0) done();
-  };
-  return (
-    <div className="bulk">
-      <div className="row">
-        <p role="status">
-          {progress === null
-            ? `${plural(documents.length, "document")} selected`
-            : `${progress} of ${documents.length} done`}
-        </p>
-        <div className="actions">
-          {failed.length > 0 && (
-            <Action
-              isDisabled={progress !== null}
-              onPress={() => void each(failed, (d) => post(`/v1/documents/${d.id}/retry`))}
-            >
-              Retry {count(failed.length)} failed
-            </Action>
-          )}
-          <Dialogue
-            button="Delete"
-            look="danger"
-            title={`Delete ${plural(documents.length, "document")}?`}
-            isDisabled={progress !== null}
-          >
-            {(close) => (
-              <Confirm
-                text="They are hidden at once and purged soon after."
-                action="Delete"
-                cancel={close}
-                confirm={async () => {
-                  close();
-                  await each(documents, (d) => del(`/v1/documents/${d.id}`));
-                }}
-              />
-            )}
-          </Dialogue>
-          <Action onPress={done} isDisabled={progress !== null}>
-            Select none
-          </Action>
-        </div>
-      </div>
-      {errors.length > 0 && <ErrorBox error={new Error(errors.slice(0, 5).join("; "))} />}
-    </div>
-  );
-}
-
-/** What a dialog asks before something is gone. */
-export function Confirm({
-  text,
-  action,
-  cancel,
-  confirm,
-}: {
-  text: string;
-  action: string;
-  cancel: () => void;
-  confirm: () => Promise<void>;
-}) {
-  const [error, setError] = useState<Error | null>(null);
-  const [busy, setBusy] = useState(false);
-  return (
-    <>
-      <p>{text}</p>
-      <ErrorBox error={error} />
-      <div className="actions">
-        <Action onPress={cancel} autoFocus>
-          Cancel
-        </Action>
-        <Action
-          look="danger"
-          isPending={busy}
-          onPress={() => {
-            setBusy(true);
-            confirm().catch((e) => {
-              setError(e as Error);
-              setBusy(false);
-            });
-          }}
-        >
-          {action}
-        </Action>
-      </div>
-    </>
-  );
 }
 
 function DeleteCollection({ collection: c }: { collection: Collection }) {

@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { del, get, withQuery } from "./api";
-import { Confirm } from "./documents";
+import { Confirm } from "./confirm";
 import { answerFigures, type Evaluation, type Figure, figure, marks, type Report, searchFigures, valueOf } from "./evaluation";
 import { useSession } from "./session";
 import { count, millis, plural, when } from "./text";

@@ -5,7 +5,7 @@ import { type ReactNode, type UIEvent, useEffect, useId, useRef, useState } from
 import { Form, Label, TextArea, TextField } from "react-aria-components";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { call, del, get, post } from "./api";
-import { Confirm } from "./documents";
+import { Confirm } from "./confirm";
 import { useCollections, usePlans } from "./question";
 import { Found } from "./search";
 import { useSession } from "./session";
