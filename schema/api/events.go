@@ -8,14 +8,6 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-import (
-	"time"
-
-	"github.com/google/uuid"
-
-	"github.com/sluice-rag/sluice/schema"
-)
-
 // Names of the server-sent events of a question that is answered while its
 // asker listens. The last is an answer (schema.Answer), or an error (Problem).
 const (
@@ -28,22 +20,6 @@ const (
 // EventJob is the event of a job's stream: the job (schema.Job) as it is then.
 // The stream ends with the job.
 const EventJob = "job"
-
-// EventChange is the event of what happens in a tenant.
-const EventChange = "change"
-
-// ChangeEvent tells of a document's or a job's new state.
-type ChangeEvent struct {
-	At         time.Time      `json:"at"`
-	Kind       string         `json:"kind" doc:"Such as version.ready or question.answered."`
-	Collection uuid.UUID      `json:"collection_id"`
-	Document   uuid.UUID      `json:"document_id,omitzero"`
-	ExternalID string         `json:"external_id,omitempty"`
-	Job        uuid.UUID      `json:"job_id,omitzero"`
-	State      string         `json:"state"`
-	Reason     *schema.Reason `json:"reason,omitempty"`
-	Dropped    int            `json:"dropped,omitempty" doc:"How many before it were dropped, for the client read too slowly."`
-}
 
 // EventChange is the event of what happens in a tenant.
 const EventChange = "change"
