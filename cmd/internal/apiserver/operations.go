@@ -99,22 +99,13 @@ const changesHeld = 256
 // FollowEvents implements httpapi.Events.
 func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-chan api.ChangeEvent, error) {
 	changes := make(chan api.ChangeEvent, changesHeld)
-	dropped := 0
 	sub, err := o.nats.Subscribe(wire.TenantEvents(p.Tenant), func(m *nats.Msg) {
 		c, err := changeOf(m)
 		if err != nil { // of a newer build
 			slog.DebugContext(ctx, "cannot read an event", "subject", m.Subject, "error", err)
 			return
 		}
-		if len(changes) == cap(changes) {
-			select {
-			case old := <-changes:
-				dropped += 1 + old.Dropped
-			default: // it was read in that moment
-			}
-		}
-		c.Dropped, dropped = dropped, 0
-		changes <- c // there is room, and nobody else writes
+		put(changes, c)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
@@ -124,6 +115,19 @@ func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-cha
 		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
 	}
 	return changes, nil
+}
+
+// put adds a change for whoever reads; when too many wait, the oldest goes, and
+// this one tells of it. Nobody else writes.
+func put(changes chan api.ChangeEvent, c api.ChangeEvent) {
+	if len(changes) == cap(changes) {
+		select {
+		case old := <-changes:
+			c.Dropped = 1 + old.Dropped
+		default: // it was read in that moment
+		}
+	}
+	changes <- c
 }
 
 func changeOf(m *nats.Msg) (api.ChangeEvent, error) {
