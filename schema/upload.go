@@ -47,7 +47,7 @@ type Comparison struct {
 type DocumentQuery struct {
 	State  State        // of the newest version; empty: any
 	Prefix string       // of the external id
-	Part   string       // of the external id, whatever its case
+	Part   string       // of the external id, whatever the case of A to Z
 	Label  string       // of the newest version
 	Sort   DocumentSort // empty: the oldest first
 	PageQuery

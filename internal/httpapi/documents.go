@@ -27,7 +27,7 @@ func (s *server) routeDocuments() {
 			Paging
 			State  schema.State        `query:"state" enum:"received,queued,processing,ready,failed,superseded,cancelled" doc:"Of the newest version."`
 			Prefix string              `query:"prefix" maxLength:"1024" doc:"Of the external id."`
-			Part   string              `query:"contains" maxLength:"1024" doc:"A part of the external id, whatever its case."`
+			Part   string              `query:"contains" maxLength:"1024" doc:"A part of the external id, whatever the case of A to Z."`
 			Label  string              `query:"label" maxLength:"256" doc:"Of the newest version."`
 			Sort   schema.DocumentSort `query:"sort" enum:"oldest,newest,name,largest,smallest,state" default:"oldest" doc:"Sizes and states are the newest version's; a cursor is of one order."`
 			Named  string              `query:"external_id" maxLength:"1024" doc:"This document alone; the other parameters do not count."`

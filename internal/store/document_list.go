@@ -33,10 +33,11 @@ const (
 	inStateSQL = ` AND v.state = %[1]s`
 	// The range is what the index by name knows; in bytes nothing that is text comes behind U+10FFFF.
 	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
-	partSQL   = ` AND position(lower(%[1]s) IN lower(d.external_id)) > 0`
+	// By the rules of "C", which know the case of A to Z alone: half the time of all languages' rules.
+	partSQL = ` AND position(lower(%[1]s COLLATE "C") IN lower(d.external_id COLLATE "C")) > 0`
 	// How many names have a part the planner can't know: walking in the list's order
 	// until enough are found, it may look up every version one by one.
-	partPlanSQL = `SELECT set_config('enable_nestloop', 'off', true), set_config('enable_mergejoin', 'off', true)`
+	partPlanSQL = `SELECT set_config('enable_nestloop', 'off', true)`
 	labelledSQL = ` AND EXISTS (SELECT 1 FROM version_labels f WHERE f.tenant_id = v.tenant_id AND f.version_id = v.id AND f.label = %[1]s)`
 )
 
