@@ -100,7 +100,7 @@ export function QuestionForm({
         <Label>Question</Label>
         <TextArea
           rows={3}
-          maxLength={4000}
+          maxLength={20000}
           onKeyDown={(e) => {
             if (e.key === "Enter" && !e.shiftKey) {
               e.preventDefault();
