@@ -128,7 +128,7 @@ func checkAnswerFields(t *testing.T, answer []byte) {
 	if err := json.Unmarshal(answer, &top); err != nil {
 		t.Fatal(err)
 	}
-	keys(t, "the answer", top, []string{"question", "answer", "citations", "plan", "trace", "usage"}, []string{"supported", "sentences", "rounds", "choice", "uncited"})
+	keys(t, "the answer", top, []string{"question", "answer", "citations", "plan", "trace", "usage"}, []string{"question_id", "supported", "sentences", "rounds", "choice", "uncited"})
 	var citations, trace []map[string]json.RawMessage
 	if err := json.Unmarshal(top["citations"], &citations); err != nil || citations == nil {
 		t.Errorf("citations is no list: %s", top["citations"])

@@ -58,11 +58,14 @@ func TestAnAnswerIsStreamedThroughTheAPI(t *testing.T) {
 		if p.Stage != nil {
 			told += p.Stage.Stage + ": "
 		}
+		if p.Delta != nil && p.Delta.Restart {
+			told += ", no: "
+		}
 		if p.Delta != nil {
 			told += p.Delta.Text
 		}
 	})
-	if err != nil || a.Answer != "Five." || a.Choice != 2 || told != "generate: Five" {
+	if err != nil || a.Answer != "Five." || a.Choice != 2 || told != "generate: Five, no: Five." {
 		t.Errorf("told %q, got %+v, %v", told, a, err)
 	}
 	if stored := scalar[[]string](w, `SELECT choices FROM questions`); !slices.Equal(stored, choices) {
