@@ -47,7 +47,7 @@ try {
   await page.getByLabel("Question").fill(question);
   await page.keyboard.press("Enter");
   await page.locator(".sources li").first().waitFor({ timeout: 120_000 });
-  await page.locator(".funnel .stage").first().click();
+  await page.locator(".funnel .stage").nth(1).click();
   await shoot("ask");
   await page.locator(".sources li a").first().click();
   await page.locator("article mark").first().waitFor();
