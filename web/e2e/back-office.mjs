@@ -118,6 +118,8 @@ try {
   const measured = await evaluations(page, name);
 
   step("a filter leaves out what is not so");
+  await page.goto(`${url}/ask?collection=${name}`);
+  await page.getByLabel("Question").fill(question);
   await page.getByRole("button", { name: "Add a filter" }).click();
   await page.getByLabel("Metadata").fill("year");
   await page.getByLabel("this").fill("1066");
@@ -195,6 +197,8 @@ try {
   await page.goto(`${url}/usage`);
   await page.getByRole("heading", { name: "Today" }).waitFor();
 
+  await running(page, name, step);
+
   step("selected documents are deleted, by keyboard");
   await page.goto(`${url}/collections/${name}`);
   const box = page.locator("table.documents tbody input[type=checkbox]").last();
@@ -236,8 +240,6 @@ try {
     }
   }
   assert.deepEqual(found, []);
-
-  await running(page, name, step);
 
   step("what a key may not do is not shown");
   const made = await fetch(`${url}/v1/keys`, {
