@@ -27,6 +27,7 @@ var notTenants = []string{"goose_db_version", "spaces"}
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.
 var systemColumns = map[string]string{
+	"collection_changes": "", // triggers of what it changes write there
 	"artifacts":          "attempt created_at stage tenant_id version_id",
 	"generations":        "collection_id created_at finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",
