@@ -4,9 +4,10 @@ import { Link, useLocation } from "wouter";
 import { AnswerView } from "./answer";
 import { get, post, stream, withQuery } from "./api";
 import { type Asked, QuestionForm } from "./question";
-import { count, when } from "./text";
+import { QuestionTable } from "./questiontable";
+import { count } from "./text";
 import type { Answer, AskedQuestion, DeltaEvent, Job, Page, StageEvent } from "./types";
-import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
+import { Action, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 interface Going {
   question: string;
@@ -120,33 +121,7 @@ function History() {
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && asked.length === 0 && <Empty>Nothing was asked yet.</Empty>}
-      {asked.length > 0 && (
-        <table className="documents">
-          <thead>
-            <tr>
-              <th>Question</th>
-              <th>State</th>
-              <th>Plan</th>
-              <th>Asked</th>
-            </tr>
-          </thead>
-          <tbody>
-            {asked.map((q) => (
-              <tr key={q.id}>
-                <td className="wide">
-                  <Link href={`/questions/${q.id}`}>{q.question}</Link>
-                  {q.reason && <div className="reason">{q.reason.message}</div>}
-                </td>
-                <td>
-                  <StateBadge state={q.state} />
-                </td>
-                <td data-label="Plan">{q.plan}</td>
-                <td data-label="Asked">{when(q.created_at)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      {asked.length > 0 && <QuestionTable of={asked} at="/questions" />}
       {list.hasNextPage && (
         <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
           More questions

@@ -7,6 +7,7 @@ import { TraceLink } from "./charts";
 import { StageLine } from "./ask";
 import { inWords } from "./filters";
 import { useCollections } from "./question";
+import { QuestionTable } from "./questiontable";
 import { when } from "./text";
 import type { AskedQuestion, Job, Page } from "./types";
 import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
@@ -32,33 +33,7 @@ export function JobsPage() {
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && jobs.length === 0 && <Empty>No question was asked as a job yet.</Empty>}
-      {jobs.length > 0 && (
-        <table className="documents">
-          <thead>
-            <tr>
-              <th>Question</th>
-              <th>State</th>
-              <th>Plan</th>
-              <th>Asked</th>
-            </tr>
-          </thead>
-          <tbody>
-            {jobs.map((j) => (
-              <tr key={j.id}>
-                <td className="wide">
-                  <Link href={`/jobs/${j.id}`}>{j.question}</Link>
-                  {j.reason && <div className="reason">{j.reason.message}</div>}
-                </td>
-                <td>
-                  <StateBadge state={j.state} />
-                </td>
-                <td data-label="Plan">{j.plan}</td>
-                <td data-label="Asked">{when(j.created_at)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+      {jobs.length > 0 && <QuestionTable of={jobs} at="/jobs" />}
       {list.hasNextPage && (
         <Action isPending={list.isFetchingNextPage} onPress={() => void list.fetchNextPage()}>
           More jobs
