@@ -347,8 +347,19 @@ type scriptedopenai struct {
 
 func (w *world) scriptedOpenAI(quote string) *scriptedopenai {
 	w.t.Helper()
+	return w.scriptedReply("Five days.", quote)
+}
+
+// scriptedReply has the server say an answer and quote a sentence for it; without both
+// it says that the passages do not answer.
+func (w *world) scriptedReply(says, quote string) *scriptedopenai {
+	w.t.Helper()
 	s := &scriptedopenai{}
-	reply, err := json.Marshal(map[string]any{"answer": "Five days.", "citations": []any{map[string]any{"passage": 1, "quote": quote}}})
+	citations := []any{}
+	if quote != "" {
+		citations = append(citations, map[string]any{"passage": 1, "quote": quote})
+	}
+	reply, err := json.Marshal(map[string]any{"answer": says, "citations": citations})
 	w.ok(err)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		s.paid.Add(1)
