@@ -182,9 +182,9 @@ def main():
     ids = torch.randint(2, 1000, (2, 5))
     text, mask = {0: "n", 1: "t"}, torch.ones_like(ids)
     pair, linker, fuser, detector = Pair().eval(), Linker().eval(), Fuser().eval(), Detector().eval()
-    export("pair", pair,
-           {"question_ids": (ids, {0: "n", 1: "q"}), "question_mask": (mask, {0: "n", 1: "q"}), "text_ids": (ids, text), "text_mask": (mask, text)},
-           {"scores": {0: "n"}, "start": text, "end": text})
+    scores = ({"question_ids": (ids, {0: "n", 1: "q"}), "question_mask": (mask, {0: "n", 1: "q"}), "text_ids": (ids, text), "text_mask": (mask, text)},
+              {"scores": {0: "n"}, "start": text, "end": text})
+    export("pair", pair, *scores)
     export("linker", linker, {"vectors": (torch.randn(2, 3, DIMENSION), {0: "n", 1: "p"}), "mask": (torch.ones(2, 3, dtype=torch.int64), {0: "n", 1: "p"})},
            {"attention": {0: "n", 1: "p", 2: "p"}})
     axes = {0: "n", 1: "l"}
@@ -192,6 +192,10 @@ def main():
     export("detector", detector, {"scores": (torch.randn(2, 20), {0: "n"})}, {"enough": {0: "n"}})
     with torch.no_grad():
         document = {"pair": pair_goldens(pair, tokenizer), "linker": linker_goldens(linker), "fuser": fuser_goldens(fuser, tokenizer), "detector": detector_goldens(detector)}
+        torch.manual_seed(21)
+        reranker = Pair().eval()  # of the same form, and another function
+        document["reranker"] = pair_goldens(reranker, tokenizer)
+    export("reranker", reranker, *scores)
     (OUT / "goldens.json").write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     for path in sorted(OUT.iterdir()):
         print(f"{path.stat().st_size:>10} {path.name}")

@@ -21,7 +21,11 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	ctx = batch.ForTenant(ctx, tenantOf(msg), msg.Header.Get(wire.HeaderYields) != "")
 	var reply any
-	err := s.model.serves(op)
+	var err error
+	did := op
+	if op != wire.OpScore { // which says in the request by which graph
+		err = s.model.serves(op)
+	}
 	switch {
 	case err != nil:
 	case op == wire.OpEncode:
@@ -29,7 +33,11 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	case op == wire.OpSegment:
 		reply, err = s.segment(ctx, lane, msg.Data)
 	case op == wire.OpScore:
-		reply, err = s.score(ctx, lane, msg.Data)
+		var scored wire.ScoreReply
+		if scored, err = s.score(ctx, lane, msg.Data); scored.Graph == wire.GraphReranker {
+			did = wire.OpRerank
+		}
+		reply = scored
 	case op == wire.OpLink:
 		reply, err = s.link(ctx, lane, msg.Data)
 	case op == wire.OpFuse:
@@ -39,7 +47,7 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	case op == wire.OpInfo:
 		reply = s.model.Info()
 	}
-	finish(err)
+	finish(did, err)
 	s.respond(ctx, op, msg, reply, err)
 }
 
@@ -55,7 +63,7 @@ func tenantOf(msg *nats.Msg) uuid.UUID {
 // refuse replies to a message that was not taken in.
 func (s *service) refuse(op wire.ModelOp, lane wire.Lane, msg *nats.Msg, err error) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
-	finish(err)
+	finish(op, err)
 	s.respond(ctx, op, msg, nil, err)
 }
 

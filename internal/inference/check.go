@@ -36,13 +36,9 @@ type packGoldens struct {
 		Left, Right []float32
 		Score       float32
 	}
-	Pair []struct {
-		Question, Text string
-		IDs            []int32   // of both, framed; of cross-encoders
-		Relevance      *float32  // of cross-encoders
-		Scores         []float32 // of the others
-	}
-	Linker []struct {
+	Pair     []scoreGolden
+	Reranker []scoreGolden
+	Linker   []struct {
 		Passages  []string
 		Attention [][]float32
 	}
@@ -61,6 +57,14 @@ type packGoldens struct {
 	}
 }
 
+// scoreGolden is what a graph says of a question and a text.
+type scoreGolden struct {
+	Question, Text string
+	IDs            []int32   // of both, framed; of cross-encoders
+	Relevance      *float32  // of cross-encoders
+	Scores         []float32 // of the others
+}
+
 // Check opens a pack and tries it. What keeps the pack from opening is the error.
 func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	m, err := Open(o)
@@ -73,7 +77,7 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	if err != nil {
 		return modelpack.Report{}, err
 	}
-	for _, section := range []string{"encoder", "segmenter.encoder", "segmenter", "pair", "linker", "fuser", "detector"} {
+	for _, section := range []string{"encoder", "segmenter.encoder", "segmenter", "pair", "reranker", "linker", "fuser", "detector"} {
 		spec, has := m.manifest.graphs()[section]
 		if !has {
 			continue
@@ -142,7 +146,9 @@ func (c *checker) graph(ctx context.Context, g *modelpack.GraphReport, all packG
 	case "segmenter":
 		return c.segmenter(ctx, g, all)
 	case "pair":
-		return c.pair(ctx, g, all)
+		return c.pair(ctx, g, m.pair, m.manifest.Pair, all.Pair)
+	case "reranker":
+		return c.pair(ctx, g, m.reranker, m.manifest.Reranker, all.Reranker)
 	case "linker":
 		return c.linker(ctx, g, all)
 	case "fuser":
@@ -213,49 +219,6 @@ func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all p
 		return err
 	}
 	c.compare(g, len(want), "the scores of sentences", scores, want)
-	return nil
-}
-
-func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
-	section, model := c.model.manifest.Pair, c.model.pair
-	if section.Goldens != nil || section.Format != "" {
-		var err error
-		if all, err = c.goldens(g.Section, section.Goldens); err != nil {
-			return err
-		}
-	}
-	questionRoom, textRoom := model.limits()
-	encode := func(question, text string) textPair {
-		q, _ := model.vocabulary().Encode(nil, question, questionRoom)
-		t, _ := model.vocabulary().Encode(nil, text, textRoom)
-		return textPair{question: q, text: t, result: &pairResult{}}
-	}
-	for _, golden := range all.Pair {
-		p := encode(golden.Question, golden.Text)
-		if len(p.question) == 0 || len(p.text) == 0 {
-			continue
-		}
-		if err := model.score(ctx, []textPair{p}); err != nil {
-			return err
-		}
-		got, want := []float32{p.result.relevance, p.result.hasAnswer, p.result.llmPrefer}, golden.Scores
-		if golden.Relevance != nil {
-			got, want = got[:1], []float32{*golden.Relevance}
-		}
-		c.compare(g, 1, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
-	}
-	p, beside := encode(trial[0], trial[0]), encode(trial[0], trial[1])
-	if len(p.question) == 0 {
-		return nil
-	}
-	if err := model.score(ctx, []textPair{p}); err != nil {
-		return err
-	}
-	alone := p.result.relevance
-	if err := model.score(ctx, []textPair{p, beside}); err != nil {
-		return err
-	}
-	c.padding(g, []float32{alone}, []float32{p.result.relevance})
 	return nil
 }
 

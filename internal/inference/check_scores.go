@@ -1,7 +1,7 @@
 package inference
 
-// This file checks the graphs that look at more than one text: the linker and the fuser read a run of them together, the
-// detector their scores.
+// This file checks the graphs that read a question, or look at more than one text: the pair model and the reranker, the
+// linker and the fuser, which read a run of texts together, and the detector, which sees their scores.
 
 import (
 	"context"
@@ -11,6 +11,50 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+// pair checks the pair model or the reranker. An added graph's own goldens are those of a pair, whatever its role.
+func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pairModel, section *ManifestPair, goldens []scoreGolden) error {
+	if section.Goldens != nil || section.Format != "" {
+		own, err := c.goldens(g.Section, section.Goldens)
+		if err != nil {
+			return err
+		}
+		goldens = own.Pair
+	}
+	questionRoom, textRoom := model.limits()
+	encode := func(question, text string) textPair {
+		q, _ := model.vocabulary().Encode(nil, question, questionRoom)
+		t, _ := model.vocabulary().Encode(nil, text, textRoom)
+		return textPair{question: q, text: t, result: &pairResult{}}
+	}
+	for _, golden := range goldens {
+		p := encode(golden.Question, golden.Text)
+		if len(p.question) == 0 || len(p.text) == 0 {
+			continue
+		}
+		if err := model.score(ctx, []textPair{p}); err != nil {
+			return err
+		}
+		got, want := []float32{p.result.relevance, p.result.hasAnswer, p.result.llmPrefer}, golden.Scores
+		if golden.Relevance != nil {
+			got, want = got[:1], []float32{*golden.Relevance}
+		}
+		c.compare(g, 1, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
+	}
+	p, beside := encode(trial[0], trial[0]), encode(trial[0], trial[1])
+	if len(p.question) == 0 {
+		return nil
+	}
+	if err := model.score(ctx, []textPair{p}); err != nil {
+		return err
+	}
+	alone := p.result.relevance
+	if err := model.score(ctx, []textPair{p, beside}); err != nil {
+		return err
+	}
+	c.padding(g, []float32{alone}, []float32{p.result.relevance})
+	return nil
+}
 
 func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
 	m := c.model

@@ -30,6 +30,7 @@ type goldens struct {
 		Score       float32
 	}
 	Pair     []goldenPair
+	Reranker []goldenPair
 	Linker   []goldenDocument
 	Detector []struct {
 		Pairs  [][2]float32
@@ -136,14 +137,19 @@ func TestGoldenGraphs(t *testing.T) {
 // TestGoldenPairs: alone and with all others in a batch, so that neither side's padding counts.
 func TestGoldenPairs(t *testing.T) {
 	m, g := open(t), readGoldens(t)
-	if (m.pair != nil) != (len(g.Pair) > 0) {
-		t.Fatalf("the pack has a graph pair: %v, but %d goldens of it", m.pair != nil, len(g.Pair))
+	t.Run("pair", func(t *testing.T) { goldenPairs(t, m.pair, g.Pair) })
+	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, g.Reranker) })
+}
+
+func goldenPairs(t *testing.T, model pairModel, goldens []goldenPair) {
+	if (model != nil) != (len(goldens) > 0) {
+		t.Fatalf("the pack has the graph: %v, but %d goldens of it", model != nil, len(goldens))
 	}
 	var together []textPair
-	for _, p := range g.Pair {
-		questionRoom, textRoom := m.pair.limits()
-		question, _ := m.pair.vocabulary().Encode(nil, p.Question, questionRoom)
-		text, _ := m.pair.vocabulary().Encode(nil, p.Text, textRoom)
+	for _, p := range goldens {
+		questionRoom, textRoom := model.limits()
+		question, _ := model.vocabulary().Encode(nil, p.Question, questionRoom)
+		text, _ := model.vocabulary().Encode(nil, p.Text, textRoom)
 		if !slices.Equal(question, p.QuestionIDs) || !slices.Equal(text, p.TextIDs) {
 			t.Errorf("%.40q, %.40q: got %v and %v, want %v and %v", p.Question, p.Text, question, text, p.QuestionIDs, p.TextIDs)
 		}
@@ -151,7 +157,7 @@ func TestGoldenPairs(t *testing.T) {
 			continue
 		}
 		alone := textPair{question: p.QuestionIDs, text: p.TextIDs, spans: true, result: &pairResult{}}
-		if err := m.pair.score(t.Context(), []textPair{alone}); err != nil {
+		if err := model.score(t.Context(), []textPair{alone}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "scores alone", []float32{alone.result.relevance, alone.result.hasAnswer, alone.result.llmPrefer}, p.Scores)
@@ -159,11 +165,11 @@ func TestGoldenPairs(t *testing.T) {
 		together = append(together, alone)
 	}
 	if len(together) > 0 {
-		if err := m.pair.score(t.Context(), together); err != nil {
+		if err := model.score(t.Context(), together); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, p := range slices.DeleteFunc(g.Pair, func(p goldenPair) bool { return len(p.TextIDs) == 0 }) {
+	for i, p := range slices.DeleteFunc(goldens, func(p goldenPair) bool { return len(p.TextIDs) == 0 }) {
 		r := together[i].result
 		near(t, "scores of "+p.Text[:min(40, len(p.Text))], []float32{r.relevance, r.hasAnswer, r.llmPrefer}, p.Scores)
 		_, _, span := bestSpan(p.Start, p.End, maxAnswerTokens)

@@ -94,7 +94,7 @@ func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) 
 	return connect(t, url), server
 }
 
-// openFull opens a pack of all six graphs.
+// openFull opens a pack of all seven graphs.
 func openFull(t testing.TB, change ...func(manifest string) string) *Model {
 	t.Helper()
 	m, err := Open(Options{Pack: inferencetest.Pack(t, change...), Library: libraryPath(t), Threads: 1})

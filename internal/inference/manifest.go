@@ -36,11 +36,16 @@ type Manifest struct {
 	Encoder   *ManifestEncoder   `yaml:"encoder" need:"maybe"`
 	Segmenter *ManifestSegmenter `yaml:"segmenter" need:"maybe"`
 	Pair      *ManifestPair      `yaml:"pair" need:"maybe"`
-	Linker    *ManifestLinker    `yaml:"linker" need:"maybe"`
-	Fuser     *ManifestFuser     `yaml:"fuser" need:"maybe"`
-	Detector  *ManifestDetector  `yaml:"detector" need:"maybe"`
+	// Reranker is what the pair model is to a search, to the few best of what that leaves: better and about ten times dearer. Its
+	// graph has the same inputs and outputs, its logits a scale of their own.
+	Reranker *ManifestPair     `yaml:"reranker" need:"maybe"`
+	Linker   *ManifestLinker   `yaml:"linker" need:"maybe"`
+	Fuser    *ManifestFuser    `yaml:"fuser" need:"maybe"`
+	Detector *ManifestDetector `yaml:"detector" need:"maybe"`
 
-	// Calibrated are this pack's equivalents of published thresholds that no graph's section has, by name.
+	// Calibrated are this pack's equivalents of published thresholds that no graph's section has, by name. Those of scores are of
+	// the pair model's. What is asked of the reranker has names of its own, with _reranker behind: answerable is for what the pair
+	// model judges, answerable_reranker for answers that the reranker reads. A pack with both graphs needs both.
 	Calibrated map[string]float64 `yaml:"calibrated" need:"maybe"`
 }
 
@@ -89,7 +94,7 @@ type ManifestSegmenter struct {
 	Encoder *ManifestEncoder `yaml:"encoder" need:"maybe"`
 }
 
-// ManifestPair is the graph from a question and a text to scores and an answer span.
+// ManifestPair is a graph from a question and a text to scores and an answer span: the pair model or the reranker.
 type ManifestPair struct {
 	ManifestGraph     `yaml:",inline"`
 	ManifestBERT      `yaml:",inline"`
@@ -140,6 +145,9 @@ func (m *Manifest) graphs() map[string]ManifestGraph {
 	}
 	if m.Pair != nil {
 		all["pair"] = m.Pair.ManifestGraph
+	}
+	if m.Reranker != nil {
+		all["reranker"] = m.Reranker.ManifestGraph
 	}
 	if m.Linker != nil {
 		all["linker"] = m.Linker.ManifestGraph
@@ -209,7 +217,7 @@ func (m *Manifest) check() error {
 		}
 	}
 	switch {
-	case m.Encoder == nil && m.Pair == nil && m.Fuser == nil && m.Detector == nil:
+	case m.Encoder == nil && m.Pair == nil && m.Reranker == nil && m.Fuser == nil && m.Detector == nil:
 		return schema.Invalid("encoder", "is missing, and so is every other graph: a pack needs one")
 	case m.Encoder == nil && m.Segmenter != nil && m.Segmenter.Encoder == nil:
 		return schema.Invalid("encoder", "is missing, the segmenter works on its vectors")
@@ -223,10 +231,6 @@ func (m *Manifest) check() error {
 		return schema.Invalid("segmenter.window", "%d is not from 1 to %d", m.Segmenter.Window, wire.SegmentContext)
 	case m.Segmenter != nil && (m.Segmenter.Decay < 0 || m.Segmenter.Decay > 1):
 		return schema.Invalid("segmenter.decay", "%v is not between 0 and 1", m.Segmenter.Decay)
-	case m.Pair != nil && m.Pair.MaxQuestionTokens < 1:
-		return schema.Invalid("pair.max_question_tokens", "%d is not positive", m.Pair.MaxQuestionTokens)
-	case m.Pair != nil && m.Pair.MaxTextTokens < 1:
-		return schema.Invalid("pair.max_text_tokens", "%d is not positive", m.Pair.MaxTextTokens)
 	case m.Linker != nil && m.Linker.MaxPassages < 2:
 		return schema.Invalid("linker.max_passages", "%d is less than the two that a link takes", m.Linker.MaxPassages)
 	case m.Fuser != nil && m.Fuser.MaxPassages < 1:

@@ -37,7 +37,7 @@ func (t ManifestTokenizer) specials() tokenizer.Specials {
 	return tokenizer.Specials{Before: t.Before, Between: t.Between, After: t.After}
 }
 
-// checkBERT checks encoders of both forms, and pair models of BERT's.
+// checkBERT checks encoders, pair models and rerankers, of both forms.
 func (m *Manifest) checkBERT() error {
 	if m.Encoder != nil {
 		if err := m.checkEncoder("encoder", *m.Encoder); err != nil {
@@ -49,23 +49,35 @@ func (m *Manifest) checkBERT() error {
 			return err
 		}
 	}
-	p := m.Pair
-	if p == nil {
-		return nil
+	if m.Pair != nil {
+		if err := m.checkPair("pair", *m.Pair); err != nil {
+			return err
+		}
 	}
+	if m.Reranker != nil {
+		return m.checkPair("reranker", *m.Reranker)
+	}
+	return nil
+}
+
+func (m *Manifest) checkPair(section string, p ManifestPair) error {
 	special := len(m.wordsOf(p.ManifestBERT).Before) + len(m.wordsOf(p.ManifestBERT).Between) + len(m.wordsOf(p.ManifestBERT).After)
 	switch {
+	case p.MaxQuestionTokens < 1:
+		return schema.Invalid(section+".max_question_tokens", "%d is not positive", p.MaxQuestionTokens)
+	case p.MaxTextTokens < 1:
+		return schema.Invalid(section+".max_text_tokens", "%d is not positive", p.MaxTextTokens)
 	case p.Format == "":
 	case p.Format != formatBERT:
-		return schema.Invalid("pair.format", "%q is unknown; leave it out or say %s", p.Format, formatBERT)
+		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s", p.Format, formatBERT)
 	case p.Output == "":
-		return schema.Invalid("pair.output", "is missing")
+		return schema.Invalid(section+".output", "is missing")
 	case p.Labels != 1 && p.Labels != 2:
-		return schema.Invalid("pair.labels", "%d is neither 1 nor 2", p.Labels)
+		return schema.Invalid(section+".labels", "%d is neither 1 nor 2", p.Labels)
 	case p.MaxTokens < special+2:
-		return schema.Invalid("pair.max_tokens", "%d leaves no room for question and text", p.MaxTokens)
+		return schema.Invalid(section+".max_tokens", "%d leaves no room for question and text", p.MaxTokens)
 	case p.Truncation != string(tokenizer.LongestFirst) && p.Truncation != string(tokenizer.OnlySecond):
-		return schema.Invalid("pair.truncation", "%q is neither %s nor %s", p.Truncation, tokenizer.LongestFirst, tokenizer.OnlySecond)
+		return schema.Invalid(section+".truncation", "%q is neither %s nor %s", p.Truncation, tokenizer.LongestFirst, tokenizer.OnlySecond)
 	}
 	return nil
 }

@@ -37,6 +37,7 @@ type Model struct {
 	sentences *embedder // of the segmenter: encoder, unless it has its own
 	segmenter *segmenter
 	pair      pairModel
+	reranker  pairModel
 	linker    *linker
 	fuser     *fuser
 	detector  *detector
@@ -109,8 +110,13 @@ func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.Ses
 			return g, err
 		}},
 		{"pair", func(path string) (closer, error) {
-			g, err := m.openPair(dir, path, options)
+			g, err := m.openPair(dir, "pair", path, m.manifest.Pair, options)
 			m.pair = g
+			return g, err
+		}},
+		{"reranker", func(path string) (closer, error) {
+			g, err := m.openPair(dir, "reranker", path, m.manifest.Reranker, options)
+			m.reranker = g
 			return g, err
 		}},
 		{"linker", func(path string) (closer, error) {
@@ -150,7 +156,7 @@ func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Versio
 
 // graphOf names the section of the manifest that an operation needs.
 var graphOf = map[wire.ModelOp]string{
-	wire.OpEncode: "encoder", wire.OpSegment: "segmenter", wire.OpScore: "pair",
+	wire.OpEncode: "encoder", wire.OpSegment: "segmenter", wire.OpScore: "pair", wire.OpRerank: "reranker",
 	wire.OpLink: "linker", wire.OpFuse: "fuser", wire.OpDetect: "detector",
 }
 
@@ -172,16 +178,30 @@ func (m *Model) piecesOf(dir, section string, b ManifestBERT) (*pieces, error) {
 	return openPieces(dir, section+".tokenizer", *b.Tokenizer)
 }
 
-func (m *Model) openPair(dir, path string, options *ort.SessionOptions) (pairModel, error) {
-	section := m.manifest.Pair
-	words, err := m.piecesOf(dir, "pair", section.ManifestBERT)
+func (m *Model) openPair(dir, name, path string, section *ManifestPair, options *ort.SessionOptions) (pairModel, error) {
+	words, err := m.piecesOf(dir, name, section.ManifestBERT)
 	switch {
 	case err != nil:
 		return nil, err
 	case section.Format == formatBERT:
 		return openBERTPair(path, *section, words, options)
 	}
-	return openPair(path, section, words.Tokenizer, words.pad, options)
+	return openPair(path, name, section, words.Tokenizer, words.pad, options)
+}
+
+// describe says in info what a graph that scores can do: its names of thresholds end with suffix. spanless: it finds no answers.
+func (p *ManifestPair) describe(info *wire.ModelInfo, op wire.ModelOp, suffix string) (spanless bool) {
+	if p == nil {
+		return false
+	}
+	info.Limits[op] = p.MaxTextTokens
+	if p.HasAnswerThreshold != nil {
+		info.Calibrated["has_answer"+suffix] = *p.HasAnswerThreshold
+	}
+	if p.Format == formatBERT {
+		info.Notes = append(info.Notes, string(op)+": has_answer and llm_prefer are the relevance; there are no answer spans")
+	}
+	return p.Format == formatBERT
 }
 
 // Close frees the graphs. Nothing may run any more.
@@ -204,7 +224,7 @@ func (m *Model) Info() wire.ModelInfo {
 		Calibrated: map[string]float64{},
 		Limits:     map[wire.ModelOp]int{},
 	}
-	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect} {
+	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpRerank, wire.OpLink, wire.OpFuse, wire.OpDetect} {
 		if m.serves(op) == nil {
 			info.Operations = append(info.Operations, op)
 		}
@@ -220,16 +240,8 @@ func (m *Model) Info() wire.ModelInfo {
 	if s := m.manifest.Segmenter; s != nil {
 		info.Calibrated["segment"] = s.Threshold
 	}
-	if p := m.manifest.Pair; p != nil {
-		info.Limits[wire.OpScore] = p.MaxTextTokens
-		if p.Format == formatBERT {
-			info.NoSpans = true
-			info.Notes = append(info.Notes, "score: has_answer and llm_prefer are the relevance; there are no answer spans")
-		}
-		if p.HasAnswerThreshold != nil {
-			info.Calibrated["has_answer"] = *p.HasAnswerThreshold
-		}
-	}
+	info.NoSpans = m.manifest.Pair.describe(&info, wire.OpScore, "")
+	info.NoRerankSpans = m.manifest.Reranker.describe(&info, wire.OpRerank, wire.RerankerSuffix)
 	if l := m.manifest.Linker; l != nil {
 		info.Limits[wire.OpLink] = l.MaxPassages
 		if l.Threshold != nil {

@@ -1,6 +1,7 @@
 package inference
 
-// This file is the pair model: a question and a text to three scores and an answer span, in one pass.
+// This file is the pair model and the reranker, graphs of one form: a question and a text to three scores and an answer
+// span, in one pass.
 
 import (
 	"context"
@@ -13,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
-// textPair is a question and a text for the pair model. Ids have no special tokens; neither is empty.
+// textPair is a question and a text for one of them. Ids have no special tokens; neither is empty.
 type textPair struct {
 	question, text []int32
 	spans          bool        // whether the answer span is wanted
@@ -28,7 +29,7 @@ func (p textPair) size() batch.Size {
 	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
-// pairResult is what the pair model says of a pair, as logits. The best answer span is in tokens of the text, both
+// pairResult is what a graph says of a pair, as logits. The best answer span is in tokens of the text, both
 // ends included; without one last < first.
 type pairResult struct {
 	relevance, hasAnswer, llmPrefer float32
@@ -47,9 +48,10 @@ type pairModel interface {
 	close() error
 }
 
-// headedPair is the pair graph that training/ exports: questions and texts apart, three scores, start and end.
+// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and end.
 type headedPair struct {
 	*graph
+	section   string // of the manifest
 	manifest  *ManifestPair
 	tokenizer *tokenizer.Tokenizer
 	pad       int64
@@ -61,7 +63,7 @@ type pairBuffers struct {
 	scores, start, end                           []float32
 }
 
-func openPair(path string, manifest *ManifestPair, vocabulary *tokenizer.Tokenizer, pad int32, options *ort.SessionOptions) (*headedPair, error) {
+func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenizer.Tokenizer, pad int32, options *ort.SessionOptions) (*headedPair, error) {
 	g, err := openGraph(path, []port{
 		{"question_ids", ort.TensorElementDataTypeInt64, 2},
 		{"question_mask", ort.TensorElementDataTypeInt64, 2},
@@ -75,7 +77,7 @@ func openPair(path string, manifest *ManifestPair, vocabulary *tokenizer.Tokeniz
 	if err != nil {
 		return nil, err
 	}
-	return &headedPair{graph: g, manifest: manifest, tokenizer: vocabulary, pad: int64(pad),
+	return &headedPair{graph: g, section: section, manifest: manifest, tokenizer: vocabulary, pad: int64(pad),
 		buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
 }
 
@@ -110,14 +112,14 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 		return t.err
 	}
 	if err := p.run(ctx, inputs, outputs); err != nil {
-		return fmt.Errorf("run the pair model on %d pairs of up to %d and %d tokens: %w", n, q, l, err)
+		return fmt.Errorf("run the graph %s on %d pairs of up to %d and %d tokens: %w", p.section, n, q, l, err)
 	}
 	for row, pair := range pairs {
 		scores := b.scores[row*heads : (row+1)*heads]
 		start, end := b.start[row*texts:][:len(pair.text)], b.end[row*texts:][:len(pair.text)]
 		for _, values := range [][]float32{scores, start, end} {
 			if err := finite(values); err != nil {
-				return fmt.Errorf("the pair model's output: %w", err)
+				return fmt.Errorf("the output of the graph %s: %w", p.section, err)
 			}
 		}
 		r := pair.result

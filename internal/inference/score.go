@@ -5,6 +5,7 @@ package inference
 import (
 	"context"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -17,7 +18,30 @@ const lowestScore = -100
 // scoreBytes is what a text's scores take in a reply at most.
 const scoreBytes = 224
 
-// score answers wire.ScoreRequest.
+// rerankWeight is how many of what a server holds a text for the reranker counts as: it takes so much longer.
+const rerankWeight = 10
+
+// scorer is a graph that scores texts, its queue, and how many of what a server holds a text of it counts as.
+type scorer struct {
+	op     wire.ModelOp
+	model  pairModel
+	queue  *batch.Queue[textPair]
+	weight int
+}
+
+// scorerOf finds the graph that a request names.
+func (s *service) scorerOf(request wire.ScoreRequest) (scorer, error) {
+	op, err := wire.ScoreOp(request.Graph)
+	if err == nil {
+		err = s.model.serves(op)
+	}
+	if err != nil || op == wire.OpScore {
+		return scorer{op, s.model.pair, s.scoring, 1}, err
+	}
+	return scorer{op, s.model.reranker, s.reranking, rerankWeight}, nil
+}
+
+// score answers wire.ScoreRequest. The reply's graph is right also when there is an error.
 func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.ScoreReply, error) {
 	var reply wire.ScoreReply
 	request, ctx, cancel, err := begin[wire.ScoreRequest](ctx, s, lane, data)
@@ -25,21 +49,28 @@ func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.
 		return reply, err
 	}
 	defer cancel()
-	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
-		return reply, err
-	}
-	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
-		return reply, err
-	}
-	defer s.load.remove(0, len(request.Texts))
-	work, err := s.pairUp(ctx, request)
+	by, err := s.scorerOf(request)
 	if err != nil {
 		return reply, err
 	}
-	if err := s.scoring.Do(ctx, request.Lane, work.pairs); err != nil {
+	if by.op == wire.OpRerank {
+		reply.Graph = wire.GraphReranker
+	}
+	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
 		return reply, err
 	}
-	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated}
+	if err := s.load.add(request.Lane, 0, by.weight*len(request.Texts)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, by.weight*len(request.Texts))
+	work, err := s.pairUp(ctx, request, by)
+	if err != nil {
+		return reply, err
+	}
+	if err := by.queue.Do(ctx, request.Lane, work.pairs); err != nil {
+		return reply, err
+	}
+	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated, Graph: reply.Graph}
 	for i, text := range request.Texts {
 		r := work.results[i]
 		reply.Scores[i] = wire.PairScore{Relevance: r.relevance, HasAnswer: r.hasAnswer, LLMPrefer: r.llmPrefer}
@@ -60,14 +91,14 @@ type paired struct {
 }
 
 // pairUp tokenises the question once and each text once, in the request's turn.
-func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest) (*paired, error) {
+func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scorer) (*paired, error) {
 	if err := s.turns.take(ctx, request.Lane); err != nil {
 		return nil, err
 	}
 	defer s.turns.give(request.Lane)
-	defer s.metrics.tokenising(wire.OpScore)()
-	vocabulary := s.model.pair.vocabulary()
-	questionRoom, textRoom := s.model.pair.limits()
+	defer s.metrics.tokenising(by.op)()
+	vocabulary := by.model.vocabulary()
+	questionRoom, textRoom := by.model.limits()
 	question, _ := vocabulary.Encode(nil, request.Question, questionRoom)
 	if len(question) == 0 {
 		return nil, schema.Invalid("question", "%.40q has no word to score texts for", request.Question)

@@ -3,6 +3,7 @@ package inference
 // This file tests score: against the goldens of the tiny pair graph, over NATS, with spans in bytes of the texts.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +22,15 @@ import (
 func TestGoldenScores(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})
-	client, g := modelclient.New(nc, modelclient.Options{}), inferencetest.ReadGoldens(t).Pair
+	client, g := modelclient.New(nc, modelclient.Options{}), inferencetest.ReadGoldens(t)
+	t.Run("pair", func(t *testing.T) { goldenScores(t, model, client.Score, g.Pair) })
+	t.Run("reranker", func(t *testing.T) { goldenScores(t, model, client.Rerank, g.Reranker) })
+}
+
+// scoring is one of a client's two ways to have texts scored.
+type scoring func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
+
+func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Scores) {
 	var texts []string
 	for _, c := range g.Texts {
 		texts = append(texts, c.Text)
@@ -48,7 +57,7 @@ func TestGoldenScores(t *testing.T) {
 			t.Errorf("%s: answer %q of %q isn't its tokens %d to %d", what, want.Text[got.Answer.Start:got.Answer.End], want.Text, want.First, want.Last)
 		}
 	}
-	all, name, err := client.Score(t.Context(), wire.LaneInteractive, g.Question, texts, true)
+	all, name, err := score(t.Context(), wire.LaneInteractive, g.Question, texts, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,13 +66,13 @@ func TestGoldenScores(t *testing.T) {
 	}
 	for i := range texts {
 		check("together", i, all[i])
-		alone, _, err := client.Score(t.Context(), wire.LaneBulk, g.Question, texts[i:i+1], true)
+		alone, _, err := score(t.Context(), wire.LaneBulk, g.Question, texts[i:i+1], true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		check("alone", i, alone[0])
 	}
-	plain, _, err := client.Score(t.Context(), wire.LaneInteractive, g.Question, texts, false)
+	plain, _, err := score(t.Context(), wire.LaneInteractive, g.Question, texts, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,6 +144,7 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 		{"no JSON", `{"v":1,`, "", schema.CodeInvalid},
 		{"unknown version", `{"v":99,"lane":"bulk","question":"q","texts":["a"]}`, "v", schema.CodeInvalid},
 		{"unknown lane", `{"v":1,"lane":"express","question":"q","texts":["a"]}`, "lane", schema.CodeInvalid},
+		{"unknown graph", `{"v":1,"lane":"bulk","question":"q","texts":["a"],"graph":"encoder"}`, "graph", schema.CodeInvalid},
 		{"no question", `{"v":1,"lane":"bulk","texts":["a"]}`, "question", schema.CodeInvalid},
 		{"a question without words", `{"v":1,"lane":"bulk","question":"\u0000 ","texts":["a"]}`, "question", schema.CodeInvalid},
 		{"too many texts", `{"v":1,"lane":"bulk","question":"q","texts":["a"` + strings.Repeat(`,"a"`, 6000) + `]}`, "", schema.CodeTooLarge},
@@ -151,7 +161,7 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 }
 
 func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
-	model := openFull(t, inferencetest.Without("pair", "linker", "fuser", "detector"))
+	model := openFull(t, inferencetest.Without("pair", "reranker", "linker", "fuser", "detector"))
 	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
 	info, err := client.Info(t.Context())
@@ -164,6 +174,10 @@ func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
 	for section, call := range map[string]func() error{
 		"pair": func() error {
 			_, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, false)
+			return err
+		},
+		"reranker": func() error {
+			_, _, err := client.Rerank(t.Context(), wire.LaneInteractive, "what?", []string{"a"}, false)
 			return err
 		},
 		"linker": func() error {
@@ -197,15 +211,15 @@ func TestInfoSaysWhatAPackCan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect}) {
+	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpRerank, wire.OpLink, wire.OpFuse, wire.OpDetect}) {
 		t.Errorf("operations %v", info.Operations)
 	}
-	for name, want := range map[string]float64{"has_answer": -1.5, "link": 0.25, "detect": 0.6, "gradient": 0.4} {
+	for name, want := range map[string]float64{"has_answer": -1.5, "has_answer_reranker": 0.25, "link": 0.25, "detect": 0.6, "gradient": 0.4} {
 		if info.Calibrated[name] != want {
 			t.Errorf("calibrated %s is %v, want %v", name, info.Calibrated[name], want)
 		}
 	}
-	for op, want := range map[wire.ModelOp]int{wire.OpEncode: info.MaxTokens, wire.OpScore: 384, wire.OpLink: 8, wire.OpFuse: 10, wire.OpDetect: 10} {
+	for op, want := range map[wire.ModelOp]int{wire.OpEncode: info.MaxTokens, wire.OpScore: 384, wire.OpRerank: 192, wire.OpLink: 8, wire.OpFuse: 10, wire.OpDetect: 10} {
 		if info.Limits[op] != want {
 			t.Errorf("%s takes %d, want %d", op, info.Limits[op], want)
 		}

@@ -26,10 +26,11 @@ import (
 // ServerOptions bound a Server. Zero values take the defaults.
 type ServerOptions struct {
 	MaxBytes     int           // of requests held at once; default 64 MiB
-	MaxSequences int           // texts and sentences held at once; default 32,768
+	MaxSequences int           // texts and sentences held at once, one for the reranker counted as ten; default 32,768
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA
 	PairTokens   int           // most tokens of a batch of pairs; default 1,024 on a CPU, 65,536 with CUDA
+	RerankTokens int           // most tokens of a batch of pairs for the reranker; default 256 on a CPU, 65,536 with CUDA
 	LinkPassages int           // most passages of a batch of the linker, over all its windows; default 2,048
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
@@ -48,9 +49,11 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	if model.provider == CUDA {
 		set(&o.BatchTokens, 64<<10)
 		set(&o.PairTokens, 64<<10)
+		set(&o.RerankTokens, 64<<10)
 	}
 	set(&o.BatchTokens, batch.TextTokens)
 	set(&o.PairTokens, batch.PairTokens)
+	set(&o.RerankTokens, batch.RerankTokens)
 	set(&o.LinkPassages, 2<<10)
 	set(&o.Workers, max(1, runtime.GOMAXPROCS(0)/model.threads))
 	if o.Wait <= 0 {
@@ -100,6 +103,7 @@ type service struct {
 	sentences  *batch.Queue[sequence] // for the segmenter: encoding, unless that has its own encoder
 	segmenting *batch.Queue[neighbours]
 	scoring    *batch.Queue[textPair]
+	reranking  *batch.Queue[textPair]
 	linking    *batch.Queue[window]
 	fusing     *batch.Queue[fusion]
 	detecting  *batch.Queue[soFar]
@@ -165,6 +169,9 @@ func (s *service) openQueues(o ServerOptions) {
 	}
 	if m := s.model.pair; m != nil {
 		s.scoring = batch.New(s.pool, options("pair", o.PairTokens), textPair.size, m.score)
+	}
+	if m := s.model.reranker; m != nil {
+		s.reranking = batch.New(s.pool, options("reranker", o.RerankTokens), textPair.size, m.score)
 	}
 	if m := s.model.linker; m != nil {
 		s.linking = batch.New(s.pool, options("linker", o.LinkPassages), window.size, m.attend)

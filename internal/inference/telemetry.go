@@ -56,16 +56,19 @@ func (m requestMetrics) tokenising(op wire.ModelOp) (finish func()) {
 	}
 }
 
-// begin continues the trace in header; finish ends the span and counts the request.
-func (m requestMetrics) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, header nats.Header) (_ context.Context, finish func(error)) {
+// begin continues the trace in header; finish ends the span and counts the request, as an operation that may be known only
+// when the request has been read.
+func (m requestMetrics) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, header nats.Header) (_ context.Context, finish func(did wire.ModelOp, err error)) {
 	started := time.Now()
 	if header == nil {
 		header = nats.Header{}
 	}
 	ctx = otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
-	labels := []attribute.KeyValue{attribute.String("op", string(op)), attribute.String("lane", string(lane))}
-	ctx, span := otel.Tracer(scope).Start(ctx, "model."+string(op), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(labels...))
-	return ctx, func(err error) {
+	ofLane := attribute.String("lane", string(lane))
+	ctx, span := otel.Tracer(scope).Start(ctx, "model."+string(op), trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(ofLane))
+	return ctx, func(did wire.ModelOp, err error) {
+		doing := attribute.String("op", string(did))
+		span.SetAttributes(doing)
 		outcome := "ok"
 		if err != nil {
 			outcome = string(toRemote(err).Code)
@@ -73,6 +76,6 @@ func (m requestMetrics) begin(ctx context.Context, op wire.ModelOp, lane wire.La
 			span.SetStatus(codes.Error, err.Error())
 		}
 		span.End()
-		m.duration.Record(ctx, time.Since(started).Seconds(), metric.WithAttributes(append(labels, attribute.String("outcome", outcome))...))
+		m.duration.Record(ctx, time.Since(started).Seconds(), metric.WithAttributes(doing, ofLane, attribute.String("outcome", outcome)))
 	}
 }

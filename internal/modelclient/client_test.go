@@ -3,6 +3,7 @@ package modelclient_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -52,7 +53,7 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 	})
 	serve(wire.OpScore, func(data []byte) (any, error) {
 		request, err := wire.Decode[wire.ScoreRequest](data)
-		return wire.ScoreReply{Envelope: wire.Header(), Model: model(), Scores: make([]wire.PairScore, len(request.Texts))}, err
+		return wire.ScoreReply{Envelope: wire.Header(), Model: model(), Scores: make([]wire.PairScore, len(request.Texts)), Graph: request.Graph}, err
 	})
 	serve(wire.OpDetect, func(data []byte) (any, error) {
 		request, err := wire.Decode[wire.DetectRequest](data)
@@ -72,6 +73,10 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 			_, _, err := client.Score(t.Context(), wire.LaneBulk, "what?", make([]string, 2001), false)
 			return err
 		},
+		"rerank": func() error {
+			_, _, err := client.Rerank(t.Context(), wire.LaneBulk, "what?", make([]string, 33), false)
+			return err
+		},
 		"detect": func() error {
 			_, _, _, err := client.Detect(t.Context(), wire.LaneBulk, make([][][2]float32, 1001))
 			return err
@@ -86,6 +91,62 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 		if err := call(); !errors.Is(err, modelclient.ErrDisagree) || served.Load() < 2 {
 			t.Errorf("%s: got %v after %d requests", name, err, served.Load())
 		}
+	}
+}
+
+// TestTheRerankerGetsFewTextsAtATime: in order, and every part names it.
+func TestTheRerankerGetsFewTextsAtATime(t *testing.T) {
+	nc, err := nats.Connect(localtest.NATS(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var parts, most atomic.Int64
+	serveModel(t, nc, wire.OpScore, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.ScoreRequest](data)
+		if request.Graph != wire.GraphReranker || request.Lane != wire.LaneInteractive || request.Deadline.IsZero() || !request.Answers || request.Question != "what?" {
+			t.Errorf("asked %+v", request)
+		}
+		parts.Add(1)
+		most.Store(max(most.Load(), int64(len(request.Texts))))
+		reply := wire.ScoreReply{Envelope: wire.Header(), Model: "one/1", Graph: request.Graph}
+		for _, text := range request.Texts {
+			reply.Scores = append(reply.Scores, wire.PairScore{Relevance: float32(len(text))})
+		}
+		return reply, err
+	})
+	texts := make([]string, 100)
+	for i := range texts {
+		texts[i] = strings.Repeat("a", i)
+	}
+	scores, model, err := modelclient.New(nc, modelclient.Options{}).Rerank(t.Context(), wire.LaneInteractive, "what?", texts, true)
+	if err != nil || model != "one/1" || len(scores) != len(texts) || parts.Load() != 4 || most.Load() != 32 {
+		t.Fatalf("%d scores in %d parts of up to %d texts by %q, %v", len(scores), parts.Load(), most.Load(), model, err)
+	}
+	for i, s := range scores {
+		if s.Relevance != float32(i) {
+			t.Errorf("text %d has the score %g", i, s.Relevance)
+		}
+	}
+}
+
+// TestAServerThatKnowsNoRerankerIsFoundOut: it would answer by its pair model, on another scale.
+func TestAServerThatKnowsNoRerankerIsFoundOut(t *testing.T) {
+	nc, err := nats.Connect(localtest.NATS(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	serveModel(t, nc, wire.OpScore, func(data []byte) (any, error) {
+		request, err := wire.Decode[wire.ScoreRequest](data)
+		return wire.ScoreReply{Envelope: wire.Header(), Model: "old/1", Scores: make([]wire.PairScore, len(request.Texts))}, err
+	})
+	client := modelclient.New(nc, modelclient.Options{})
+	if _, _, err := client.Rerank(t.Context(), wire.LaneBulk, "what?", []string{"a"}, false); !errors.Is(err, modelclient.ErrDisagree) || !strings.Contains(err.Error(), `"pair" where "reranker"`) {
+		t.Errorf("got %v", err)
+	}
+	if _, _, err := client.Score(t.Context(), wire.LaneBulk, "what?", []string{"a"}, false); err != nil {
+		t.Errorf("its pair model: %v", err)
 	}
 }
 

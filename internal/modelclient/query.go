@@ -3,6 +3,7 @@ package modelclient
 // This file is what queries ask for: how well texts answer a question.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,8 +18,13 @@ import (
 // questionBytes is what a question takes of a request at most; of a longer one the beginning is sent.
 const questionBytes = 32 << 10
 
-// scoresPerPart is how many texts a part has at most: their scores fit a reply.
-const scoresPerPart = 2000
+const (
+	// scoresPerPart is how many texts a part has at most: their scores fit a reply.
+	scoresPerPart = 2000
+	// rerankPerPart is how many of them the reranker gets, which is ten times as long about a text: they are read within one
+	// try, also when it is for somebody who waits and other parts run beside this one.
+	rerankPerPart = 32
+)
 
 // Score returns the pair model's logits of each text for a question, in order, and with answers the span of each text
 // that answers best, in bytes of that text. A text without a word has -100 for every score and no span. Of a text only
@@ -26,23 +32,38 @@ const scoresPerPart = 2000
 //
 // Errors are as Encode's; when the servers' pack has no pair graph the error wraps schema.ErrInvalid.
 func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
+	return c.score(ctx, "", lane, question, texts, answers)
+}
+
+// Rerank is Score by the pack's reranker: better, and about ten times as long. Its logits are on a scale of their own. When
+// the servers' pack has no graph reranker the error wraps schema.ErrInvalid; when a server is too old to know of one, ErrDisagree.
+func (c *Client) Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
+	return c.score(ctx, wire.GraphReranker, lane, question, texts, answers)
+}
+
+// score is Score by a graph; empty: the pair model.
+func (c *Client) score(ctx context.Context, graph string, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
 	if len(texts) == 0 {
 		return nil, "", nil
 	}
-	ctx, finish := c.begin(ctx, wire.OpScore, lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", answers))
+	op, most := wire.OpScore, scoresPerPart
+	if graph == wire.GraphReranker {
+		op, most = wire.OpRerank, rerankPerPart
+	}
+	ctx, finish := c.begin(ctx, op, lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", answers))
 	defer func() { finish(err) }()
 
 	question = shortenOne(question, questionBytes)
 	texts, cut := shorten(texts, textBytes)
 	asked, _ := size(question, 0)
-	parts := splitTexts(texts, scoresPerPart, partBytes-asked)
+	parts := splitTexts(texts, most, partBytes-asked)
 	replies := make([][]wire.ScoreReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
-		replies[i], err = c.scorePart(ctx, lane, question, parts[i], answers)
+		replies[i], err = c.scorePart(ctx, graph, lane, question, parts[i], answers)
 		return err
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("score %d texts: %w", len(texts), err)
+		return nil, "", fmt.Errorf("%s %d texts: %w", op, len(texts), err)
 	}
 	scores = make([]wire.PairScore, 0, len(texts))
 	for _, some := range replies {
@@ -51,7 +72,7 @@ func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, tex
 				model = r.Model
 			}
 			if r.Model != model {
-				return nil, "", fmt.Errorf("score %d texts: %w", len(texts), disagree(model, r.Model))
+				return nil, "", fmt.Errorf("%s %d texts: %w", op, len(texts), disagree(model, r.Model))
 			}
 			cut += r.Truncated
 		}
@@ -63,16 +84,16 @@ func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, tex
 }
 
 // scorePart scores one part; when its reply would be too large for a message, its halves.
-func (c *Client) scorePart(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.ScoreReply, error) {
+func (c *Client) scorePart(ctx context.Context, graph string, lane wire.Lane, question string, texts []string, answers bool) ([]wire.ScoreReply, error) {
 	reply, err := call(ctx, c, wire.OpScore, lane, func(deadline time.Time) any {
-		return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: question, Texts: texts, Answers: answers}
+		return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: question, Texts: texts, Answers: answers, Graph: graph}
 	}, func(r wire.ScoreReply) *schema.RemoteError { return r.Error })
 	if tooLarge(err) && len(texts) > 1 {
-		first, err := c.scorePart(ctx, lane, question, texts[:len(texts)/2], answers)
+		first, err := c.scorePart(ctx, graph, lane, question, texts[:len(texts)/2], answers)
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.scorePart(ctx, lane, question, texts[len(texts)/2:], answers)
+		second, err := c.scorePart(ctx, graph, lane, question, texts[len(texts)/2:], answers)
 		return append(first, second...), err
 	}
 	if err != nil {
@@ -80,6 +101,10 @@ func (c *Client) scorePart(ctx context.Context, lane wire.Lane, question string,
 	}
 	if len(reply.Scores) != len(texts) {
 		return nil, fmt.Errorf("the model server gave scores of %d texts for %d", len(reply.Scores), len(texts))
+	}
+	if reply.Graph != graph {
+		return nil, fmt.Errorf("a model server with the pack %s read by %q where %q was asked for: give all servers the same build: %w",
+			reply.Model, cmp.Or(reply.Graph, wire.GraphPair), cmp.Or(graph, wire.GraphPair), ErrDisagree)
 	}
 	return []wire.ScoreReply{reply}, nil
 }

@@ -155,6 +155,10 @@ type ModelInfoRequest struct {
 // apart, in the scale of the pack's encoder.
 const CalibratedSimilarity = "similarity"
 
+// RerankerSuffix makes of the name of a threshold of the pair model's scores that
+// of the reranker's: the two have scales of their own.
+const RerankerSuffix = "_reranker"
+
 // ModelInfo describes the model pack that a server has loaded.
 type ModelInfo struct {
 	Envelope
@@ -169,15 +173,18 @@ type ModelInfo struct {
 	Operations []ModelOp `json:"operations,omitempty"`
 	// Calibrated are the pack's equivalents of published thresholds, which are
 	// in the scale of the papers' own models: "has_answer" for FIT-RAG's delta,
-	// "detect" for its detector, CalibratedSimilarity for ChunkRAG's theta.
+	// "detect" for its detector, CalibratedSimilarity for ChunkRAG's theta. Those
+	// whose names end with RerankerSuffix are in the scale of the reranker.
 	Calibrated map[string]float64 `json:"calibrated,omitempty"`
-	// Limits are how much each operation takes at once: encode and score tokens of
-	// a text (of a longer one the beginning is read), link passages of a window,
+	// Limits are how much each operation takes at once: encode, score and rerank
+	// tokens of a text (of a longer one the beginning is read), link passages of a window,
 	// fuse passages of a question, detect texts of a context.
 	Limits map[ModelOp]int `json:"limits,omitempty"`
 	// NoSpans says that score finds no answers in texts: the pair model of the
 	// pack is a cross-encoder, which knows relevance alone.
 	NoSpans bool `json:"no_spans,omitempty"`
+	// NoRerankSpans says the same of the reranker.
+	NoRerankSpans bool `json:"no_rerank_spans,omitempty"`
 	// Notes are what people should know of the pack, such as which scores a
 	// cross-encoder does not make.
 	Notes []string `json:"notes,omitempty"`

@@ -9,7 +9,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ScoreRequest asks how well texts answer a question (graph pair).
+// Graphs of a pack that score answers by.
+const (
+	GraphPair     = "pair"
+	GraphReranker = "reranker"
+)
+
+// ScoreOp is the operation of a score by a graph: the pair model where none is
+// named. Another name gives a schema.FieldError of the field graph.
+func ScoreOp(graph string) (ModelOp, error) {
+	switch graph {
+	case "", GraphPair:
+		return OpScore, nil
+	case GraphReranker:
+		return OpRerank, nil
+	}
+	return "", schema.Invalid("graph", "%.40q is neither %s nor %s", graph, GraphPair, GraphReranker)
+}
+
+// ScoreRequest asks how well texts answer a question.
 type ScoreRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
@@ -18,6 +36,8 @@ type ScoreRequest struct {
 	Texts    []string  `json:"texts"`
 	// Answers asks for the span of each text that answers best.
 	Answers bool `json:"answers,omitempty"`
+	// Graph is who reads: GraphPair, which empty means too, or GraphReranker.
+	Graph string `json:"graph,omitempty"`
 }
 
 // Terms are the request's lane and deadline.
@@ -30,9 +50,12 @@ type ScoreReply struct {
 	Model     string              `json:"model,omitempty"`
 	Scores    []PairScore         `json:"scores"`
 	Truncated int                 `json:"truncated,omitempty"` // texts longer than the model reads
+	// Graph is who read: empty is the pair model. A server that knows of no other
+	// leaves it empty whatever was asked.
+	Graph string `json:"graph,omitempty"`
 }
 
-// PairScore is what the pair model says of a question and a text; all logits.
+// PairScore is what a graph says of a question and a text; all logits.
 type PairScore struct {
 	Relevance float32     `json:"relevance"`
 	HasAnswer float32     `json:"has_answer"`

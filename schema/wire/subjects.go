@@ -60,6 +60,9 @@ const (
 	OpFuse    ModelOp = "fuse"
 	OpDetect  ModelOp = "detect"
 	OpInfo    ModelOp = "info"
+	// OpRerank is score by the graph reranker. It has a name in ModelInfo and in
+	// metrics and no subject: its requests are score's, with GraphReranker.
+	OpRerank ModelOp = "rerank"
 )
 
 // ModelSubject is where the model server answers op.

@@ -39,14 +39,14 @@ var samples = []any{
 	wire.SegmentReply{Envelope: wire.Header(), Model: "m", Threshold: 0.5, Scores: [][]float32{{0.25}}},
 	wire.ModelInfoRequest{Envelope: wire.Header()},
 	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu",
-		Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}, Calibrated: map[string]float64{"has_answer": 1.5}, Limits: map[wire.ModelOp]int{wire.OpLink: 256}},
+		Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}, Calibrated: map[string]float64{"has_answer": 1.5}, Limits: map[wire.ModelOp]int{wire.OpLink: 256}, NoRerankSpans: true},
 	wire.StatusRequest{Envelope: wire.Header()},
 	wire.StatusReply{Envelope: wire.Header(), ServiceState: schema.ServiceState{ID: id1, Service: wire.ModelService, Program: "gpu-segmenter", Host: "h", PID: 7, Since: at,
 		Places: 2, Running: 1, Waiting: 3, Served: 9, Refused: 1, Millis: 12.5, Model: &schema.ModelState{Pack: "p", Provider: "cpu", HeldBytes: 10, HeldSequences: 2, MaxSequences: 32,
 			Graphs: []schema.GraphState{{Graph: "encoder", Interactive: 1, Bulk: 2, Batches: 3, Items: 40, Tokens: 500, Padding: 5, Millis: 9.5}}}}},
-	wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Deadline: at, Question: "q", Texts: []string{"a b"}, Answers: true},
+	wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Deadline: at, Question: "q", Texts: []string{"a b"}, Answers: true, Graph: wire.GraphReranker},
 	wire.ScoreReply{Envelope: wire.Header(), Model: "m", Scores: []wire.PairScore{{Relevance: 1, HasAnswer: 0.5, LLMPrefer: -0.5,
-		Answer: &wire.AnswerSpan{Start: 2, End: 3, Score: 4}}}, Truncated: 1},
+		Answer: &wire.AnswerSpan{Start: 2, End: 3, Score: 4}}}, Truncated: 1, Graph: wire.GraphReranker},
 	wire.LinkRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Deadline: at, Space: "s", Windows: []wire.Vectors{{Dimension: 2, Data: []float32{1, 0, 0, 1}}}, Keep: 1},
 	wire.LinkReply{Envelope: wire.Header(), Model: "m", Links: [][][]wire.PassageLink{{{{To: 1, Weight: 0.5}}, {}}}},
 	wire.FuseRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Deadline: at, Question: "q", Texts: []string{"a"}, Tokens: 4, WithQuestion: true},
@@ -180,5 +180,17 @@ func TestSubjectsRefuseWildcards(t *testing.T) {
 			}()
 			bad()
 		}()
+	}
+}
+
+func TestGraphsThatScore(t *testing.T) {
+	for graph, want := range map[string]wire.ModelOp{"": wire.OpScore, wire.GraphPair: wire.OpScore, wire.GraphReranker: wire.OpRerank} {
+		if op, err := wire.ScoreOp(graph); op != want || err != nil {
+			t.Errorf("%q: %s, %v", graph, op, err)
+		}
+	}
+	var field *schema.FieldError
+	if op, err := wire.ScoreOp("encoder"); op != "" || !errors.As(err, &field) || field.Field != "graph" || !strings.Contains(field.Problem, "encoder") {
+		t.Errorf("another graph gave %q, %v", op, err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package inferencetest makes a model pack with all six graphs for tests: the shipped encoder and segmenter, and tiny
+// Package inferencetest makes a model pack with all seven graphs for tests: the shipped encoder and segmenter, and tiny
 // random graphs that training/testgraphs.py writes with their goldens. They say nothing true about any text, but run in
 // no time and give the same numbers every time.
 package inferencetest
@@ -23,6 +23,7 @@ var testdata embed.FS
 // sections are what the tiny graphs need in the manifest beside their files.
 var sections = []struct{ name, fields string }{
 	{"pair", "max_question_tokens: 64, max_text_tokens: 384, has_answer_threshold: -1.5"},
+	{"reranker", "max_question_tokens: 32, max_text_tokens: 192, has_answer_threshold: 0.25"},
 	{"linker", "max_passages: 8, threshold: 0.25"},
 	{"fuser", "max_tokens: 12, max_question_tokens: 6, max_passages: 10"},
 	{"detector", "threshold: 0.6"},
@@ -74,7 +75,7 @@ func shippedPack(t testing.TB) string {
 }
 
 // own are the sections of a manifest that the tiny graphs take the place of.
-var own = []string{"pair", "linker", "fuser", "detector", "calibrated"}
+var own = []string{"pair", "reranker", "linker", "fuser", "detector", "calibrated"}
 
 // firstSections is the shipped manifest without the sections that tests bring.
 func firstSections(manifest string) string {
@@ -107,18 +108,9 @@ func Without(names ...string) func(manifest string) string {
 
 // Goldens are the outputs that the tiny graphs give.
 type Goldens struct {
-	Pair struct {
-		Question    string
-		QuestionIDs []int32 `json:"question_ids"`
-		Texts       []struct {
-			Text        string
-			IDs         []int32
-			Scores      []float32 // relevance, has_answer, llm_prefer
-			First, Last int       // tokens of the best answer
-			Span        float32
-		}
-	}
-	Linker []struct {
+	Pair     Scores
+	Reranker Scores // of the same question and texts
+	Linker   []struct {
 		Vectors   [][]float32 // the first components; the others are 0
 		Attention [][]float32
 	}
@@ -137,6 +129,19 @@ type Goldens struct {
 	}
 }
 
+// Scores are what a graph says of a question and some texts.
+type Scores struct {
+	Question    string
+	QuestionIDs []int32 `json:"question_ids"`
+	Texts       []struct {
+		Text        string
+		IDs         []int32
+		Scores      []float32 // relevance, has_answer, llm_prefer
+		First, Last int       // tokens of the best answer
+		Span        float32
+	}
+}
+
 // ReadGoldens reads them.
 func ReadGoldens(t testing.TB) (g Goldens) {
 	t.Helper()
@@ -147,7 +152,7 @@ func ReadGoldens(t testing.TB) (g Goldens) {
 	if err := json.Unmarshal(data, &g); err != nil {
 		t.Fatal(err)
 	}
-	if len(g.Pair.Texts) == 0 || len(g.Linker) == 0 || len(g.Fuser.Settings) == 0 || len(g.Detector) == 0 {
+	if len(g.Pair.Texts) == 0 || len(g.Reranker.Texts) == 0 || len(g.Linker) == 0 || len(g.Fuser.Settings) == 0 || len(g.Detector) == 0 {
 		t.Fatal("goldens.json lacks a part")
 	}
 	return g

@@ -37,7 +37,7 @@ const shippedName = "default"
 const inUse = "in-use"
 
 // sections are the graphs that a manifest may have, in the order in which they are shown.
-var sections = []string{"encoder", "segmenter", "pair", "linker", "fuser", "detector"}
+var sections = []string{"encoder", "segmenter", "pair", "reranker", "linker", "fuser", "detector"}
 
 // read describes the pack in dir. A manifest that can't be read is the pack's problem.
 func read(dir string) Pack {
@@ -54,13 +54,13 @@ func read(dir string) Pack {
 			MaxTokens int `yaml:"max_tokens"`
 			Source    string
 		}
-		Pair struct{ Source string }
+		Pair, Reranker struct{ Source string }
 	}
 	if err := d.root.Decode(&fields); err != nil {
 		p.Problem = fmt.Sprintf("%s: %v", ManifestName, err)
 	}
 	p.Version, p.Licence, p.Space = fields.Version, fields.Licence, fields.Space
-	for _, s := range []string{fields.Encoder.Source, fields.Pair.Source} {
+	for _, s := range []string{fields.Encoder.Source, fields.Pair.Source, fields.Reranker.Source} {
 		if s != "" {
 			p.Sources = append(p.Sources, s)
 		}
