@@ -56,7 +56,7 @@ func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) 
 		return out, err
 	}
 	depth := s.depth
-	inputs, err := t.inputs(ctx, in.items[:min(depth, len(in.items))], in.unit, pieces{most: s.pieces, cut: packed, joined: true})
+	inputs, err := t.inputs(ctx, in.items[:min(depth, len(in.items))], in.unit, pieces{most: s.pieces, cut: packed(0), joined: true})
 	if err != nil {
 		return outcome{}, err
 	}

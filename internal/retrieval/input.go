@@ -18,8 +18,10 @@ import (
 // Bounds of what one candidate gives a model to read.
 const (
 	// pieceTokens are what a piece has at most, in tokens of internal/text:
-	// with its title and heading it stays under the 384 of the pair model.
+	// with its title and heading it stays under the modelTokens of the shipped
+	// models. One that reads less gets less, in proportion.
 	pieceTokens = 280
+	modelTokens = 384
 	maxPieces   = 64
 )
 
@@ -135,22 +137,29 @@ func (t *task) bestSections(ctx context.Context, items []item, unit schema.Unit)
 }
 
 // packed cuts a text at the ends of sentences into pieces that a model reads
-// whole; a longer sentence is a piece of its own.
-func packed(s string) []text.Range {
-	if text.CountTokens(s) <= pieceTokens {
-		return []text.Range{{End: len(s)}}
+// whole; a longer sentence is a piece of its own. room is how many of its tokens
+// the model reads; 0: it does not say.
+func packed(room int) func(s string) []text.Range {
+	most := pieceTokens
+	if room > 0 {
+		most = min(most, max(1, room*pieceTokens/modelTokens))
 	}
-	var out []text.Range
-	tokens := 0
-	for _, r := range text.Sentences(s) {
-		n := text.CountTokens(r.Of(s))
-		if len(out) == 0 || tokens+n > pieceTokens {
-			out, tokens = append(out, text.Range{Start: r.Start}), 0
+	return func(s string) []text.Range {
+		if text.CountTokens(s) <= most {
+			return []text.Range{{End: len(s)}}
 		}
-		out[len(out)-1].End = r.End
-		tokens += n
+		var out []text.Range
+		tokens := 0
+		for _, r := range text.Sentences(s) {
+			n := text.CountTokens(r.Of(s))
+			if len(out) == 0 || tokens+n > most {
+				out, tokens = append(out, text.Range{Start: r.Start}), 0
+			}
+			out[len(out)-1].End = r.End
+			tokens += n
+		}
+		return out
 	}
-	return out
 }
 
 // windows cuts a text into runs of so many sentences, each beginning stride

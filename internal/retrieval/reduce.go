@@ -62,7 +62,7 @@ func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error
 		return out, err
 	}
 	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride)}, score{by: byPreferSum}.of)
+	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride)}, score{by: byPreferSum}.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil
@@ -82,7 +82,7 @@ func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(read.best[b].value, read.best[a].value) })
 	for _, i := range order {
 		best := read.best[i]
-		c := best.score.onto(head[i]).scored(byPreferSum, best.value)
+		c := best.score.onto(head[i], wire.GraphPair).scored(byPreferSum, best.value)
 		c.shows = []place{best.at}
 		out.items = append(out.items, c)
 	}

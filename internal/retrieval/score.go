@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What score ranks by; each but prefer_sum is a head of the pair model, and its
-// logit a score of the candidates.
+// What score ranks by; each but prefer_sum is a head of the model that reads, and
+// its logit a score of the candidates.
 const (
 	byRelevance = "relevance"
 	byHasAnswer = "has_answer"
@@ -22,6 +22,7 @@ const (
 )
 
 type score struct {
+	model       string // the graph that reads
 	by          string
 	depth, keep int
 	weight      float64
@@ -33,9 +34,12 @@ type score struct {
 
 // readScore reads the stage "score":
 //
-//	score: {by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
+//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
 //
-// The pair model reads the first depth candidates with the question. A candidate
+// A model reads the first depth candidates with the question: the pair model, or
+// the reranker, which is better and about ten times as long about each, so it comes
+// after the pair model and reads the best few. A plan may have a stage of each; the
+// reranker's scores have names of their own. A candidate
 // longer than the model reads is read in pieces, at most so many, and counts as
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
@@ -50,13 +54,17 @@ type score struct {
 // below that rank, least what the model scores below it, and what it did not
 // read: a number, or calibrated.
 //
-// An optional stage is skipped when the model pack has no pair model.
+// An optional stage is skipped when the model pack has no such model.
 func readScore(p *parameters) stage {
-	s := score{by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", 50, 1, 500),
+	s := score{model: p.choice("model", wire.GraphPair, wire.GraphReranker), by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", 50, 1, 500),
 		keep: p.whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.choice("normalise", "max", "minmax", "standard", "none"),
 		pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
 	if p.values["least"] != nil {
-		least := p.threshold("least", s.by, threshold{}, -1e6, 1e6)
+		calibrated := s.by
+		if s.model == wire.GraphReranker {
+			calibrated += wire.RerankerSuffix
+		}
+		least := p.threshold("least", calibrated, threshold{}, -1e6, 1e6)
 		s.least = &least
 	}
 	return s
@@ -64,7 +72,25 @@ func readScore(p *parameters) stage {
 
 func (score) name() string { return "score" }
 
-func (score) scores() []string { return []string{byRelevance, byHasAnswer, byLLMPrefer, "score"} }
+func (s score) scores() []string {
+	return []string{labelOf(s.model, byRelevance), labelOf(s.model, byHasAnswer), labelOf(s.model, byLLMPrefer), s.label()}
+}
+
+// label is the name of what the stage ranks by in the end.
+func (s score) label() string {
+	if s.model == wire.GraphReranker {
+		return s.model
+	}
+	return "score"
+}
+
+// labelOf is the name of a graph's logit among the scores of candidates.
+func labelOf(graph, head string) string {
+	if graph == wire.GraphReranker {
+		return graph + "." + head
+	}
+	return head
+}
 
 func (score) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
 
@@ -94,13 +120,21 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	if len(in.items) == 0 {
 		return out, nil
 	}
-	skip, err := t.needs(ctx, s.optional, wire.OpScore)
+	op, err := wire.ScoreOp(s.model)
+	if err != nil {
+		return outcome{}, err
+	}
+	skip, err := t.needs(ctx, s.optional, op)
 	if skip != "" || err != nil {
 		out.why = skip
 		return out, err
 	}
+	room, err := t.pack.limit(ctx, op)
+	if err != nil {
+		return outcome{}, err
+	}
 	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, head, in.unit, pieces{most: s.pieces, cut: packed, joined: true}, s.of)
+	read, err := t.scored(ctx, s.model, head, in.unit, pieces{most: s.pieces, cut: packed(room), joined: true}, s.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil
@@ -118,7 +152,7 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 			continue
 		}
 		before, values = append(before, c.score), append(values, best.value)
-		c = best.score.onto(c)
+		c = best.score.onto(c, s.model)
 		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
 			c.shows = []place{best.at}
 		}
@@ -141,7 +175,7 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 		return outcome{}, err
 	}
 	for i, c := range items {
-		c = c.scored("score", final[i])
+		c = c.scored(s.label(), final[i])
 		if values[i] < least {
 			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("%s %.3f is below %.3f", s.by, values[i], least)})
 			continue
@@ -149,9 +183,9 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 		out.items = append(out.items, c)
 	}
 	rank(out.items)
-	out.why = join(fmt.Sprintf("%s of %s", s.by, read), spread(out.items, "score"))
+	out.why = join(fmt.Sprintf("%s of %s", s.by, read), spread(out.items, s.label()))
 	if s.least == nil {
-		out.items = append(out.items, behind(out.items, head, tail, "score")...)
+		out.items = append(out.items, behind(out.items, head, tail, s.label())...)
 	} else {
 		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not read: below rank %d", s.depth))...)
 	}
@@ -194,8 +228,9 @@ func behind(read, head, tail []item, name string) []item {
 	return out
 }
 
-// pairRead is what the pair model says of candidates.
+// pairRead is what a model that scores says of candidates.
 type pairRead struct {
+	graph string
 	best  map[int]pairBest // by candidate; none for one without text
 	model string
 	texts int
@@ -214,32 +249,40 @@ func (r pairRead) String() string {
 	if r.long > 0 {
 		out += fmt.Sprintf(", %d of them in pieces", r.long)
 	}
-	return out + by(r.model)
+	if r.model == "" {
+		return out
+	}
+	return out + by(r.model) + ", graph " + r.graph
 }
 
 // pairScore are the model's logits.
 type pairScore wire.PairScore
 
-// onto gives a candidate the logits as scores.
-func (x pairScore) onto(c item) item {
+// onto gives a candidate a graph's logits as scores.
+func (x pairScore) onto(c item, graph string) item {
 	own := c.score
-	c = c.scored(byRelevance, float64(x.Relevance)).scored(byHasAnswer, float64(x.HasAnswer)).scored(byLLMPrefer, float64(x.LLMPrefer))
+	c = c.scored(labelOf(graph, byRelevance), float64(x.Relevance)).scored(labelOf(graph, byHasAnswer), float64(x.HasAnswer)).
+		scored(labelOf(graph, byLLMPrefer), float64(x.LLMPrefer))
 	c.score = own
 	return c
 }
 
-// scored has the pair model read candidates, in one request, and finds the best
+// scored has a graph read candidates, in one request, and finds the best
 // piece of each by value; of equal ones the first.
-func (t *task) scored(ctx context.Context, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
+func (t *task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
 	inputs, err := t.inputs(ctx, items, unit, how)
 	if err != nil {
 		return pairRead{}, err
 	}
-	read := pairRead{best: map[int]pairBest{}, texts: len(inputs)}
+	read := pairRead{graph: graph, best: map[int]pairBest{}, texts: len(inputs)}
 	if len(inputs) == 0 {
 		return read, nil
 	}
-	scores, model, err := t.Readers.Score(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), false)
+	ask := t.Readers.Score
+	if graph == wire.GraphReranker {
+		ask = t.Readers.Rerank
+	}
+	scores, model, err := ask(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), false)
 	if err != nil {
 		return pairRead{}, fmt.Errorf("score %d texts: %w", len(inputs), err)
 	}

@@ -57,7 +57,7 @@ func TestScoreRanksTheBestByTheModel(t *testing.T) {
 			t.Errorf("rank %d scores %g and the next one %g", i, a.Score, b.Score)
 		}
 	}
-	if r := got.Trace[1]; r.In != 5 || r.Out != 5 || !strings.Contains(r.Why, "relevance of 3 candidates in 3 texts by scripted/1; score 3.000 to -2.000") {
+	if r := got.Trace[1]; r.In != 5 || r.Out != 5 || !strings.Contains(r.Why, "relevance of 3 candidates in 3 texts by scripted/1, graph pair; score 3.000 to -2.000") {
 		t.Errorf("it says %+v", r)
 	}
 	want(t, "in the order of places when equal", places(read(1, 1, 1).run(t, "- lexical\n- score")), []string{"a/0/0", "a/0/1", "a/0/2"})
@@ -168,7 +168,7 @@ func TestALongCandidateCountsAsItsBestPiece(t *testing.T) {
 }
 
 func TestModelsThatFailFailTheStage(t *testing.T) {
-	for _, stages := range []string{"- lexical\n- score", "- lexical\n- fuse", "- lexical\n- reduce"} {
+	for _, stages := range []string{"- lexical\n- score", "- lexical\n- score: {model: reranker}", "- lexical\n- fuse", "- lexical\n- reduce"} {
 		for name, spoil := range map[string]func(*scriptedReaders){
 			"nothing is a number": func(r *scriptedReaders) {
 				nan := float32(math.NaN())
@@ -185,7 +185,7 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 			c := read(1, 2, 3)
 			spoil(c.readers)
 			_, err := c.try(t, stages)
-			stage := strings.Fields(stages)[3]
+			stage := strings.TrimSuffix(strings.Fields(stages)[3], ":")
 			if err == nil || !strings.Contains(err.Error(), "stage "+stage) || !strings.Contains(err.Error(), "no number") && !strings.Contains(err.Error(), "2 scores for 3 texts") {
 				t.Errorf("%s, %s: got %v", stage, name, err)
 			}

@@ -18,6 +18,7 @@ import (
 type scriptedReaders struct {
 	info   wire.ModelInfo
 	score  func(text string) wire.PairScore
+	rerank func(text string) wire.PairScore // nil: as score
 	fuse   func(text string) float32
 	enough func(pairs [][2]float32) float32
 	fail   error
@@ -27,6 +28,7 @@ type scriptedReaders struct {
 
 	infos     int
 	scored    [][]string // texts of each request
+	reranked  [][]string
 	fused     [][]string
 	questions []string
 	tokens    int
@@ -37,7 +39,7 @@ type scriptedReaders struct {
 // everyOp are readers that score a text as f does, whatever is asked.
 func everyOp(f func(text string) float32) *scriptedReaders {
 	return &scriptedReaders{
-		info: wire.ModelInfo{Pack: "scripted", Version: "1", Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore, wire.OpFuse, wire.OpDetect}},
+		info: wire.ModelInfo{Pack: "scripted", Version: "1", Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore, wire.OpRerank, wire.OpFuse, wire.OpDetect}},
 		score: func(text string) wire.PairScore {
 			return wire.PairScore{Relevance: f(text), HasAnswer: f(text), LLMPrefer: f(text)}
 		},
@@ -59,6 +61,22 @@ func (r *scriptedReaders) Score(_ context.Context, _ wire.Lane, question string,
 	out := make([]wire.PairScore, len(texts))
 	for i, text := range texts {
 		out[i] = r.score(text)
+	}
+	if r.fewer {
+		out = out[1:]
+	}
+	return out, "scripted/1", r.fail
+}
+
+func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, _ bool) ([]wire.PairScore, string, error) {
+	r.reranked, r.questions = append(r.reranked, texts), append(r.questions, question)
+	f := r.rerank
+	if f == nil {
+		f = r.score
+	}
+	out := make([]wire.PairScore, len(texts))
+	for i, text := range texts {
+		out[i] = f(text)
 	}
 	if r.fewer {
 		out = out[1:]

@@ -31,6 +31,8 @@ type Readers interface {
 	// Score says of each text how well it answers the question; answers asks
 	// for the spans that do.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
+	// Rerank is Score by the pack's reranker.
+	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 	// Fuse says of each text how much an answer would draw on it when all are
 	// read together; tokens of a text represent it, and of the question too if
 	// withQuestion.
