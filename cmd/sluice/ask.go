@@ -109,8 +109,8 @@ func (a *askCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait follows a job, on a terminal step by step, and prints its end. One that
-// has no answer ends the program with 1.
+// wait follows a job, on a terminal step by step and with the answer's text as it is
+// made, and prints its end. One that has no answer ends the program with 1.
 func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.Job) error {
 	s := &screen{out: os.Stderr}
 	shown := !a.JSON && terminal(os.Stderr)
@@ -122,8 +122,15 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 			}
 			s.tell(apiclient.Progress{Stage: &api.StageEvent{Stage: step}})
 		}
+	}, func(d api.DeltaEvent) {
+		if shown && !d.Checked { // the end is printed anyway
+			s.tell(apiclient.Progress{Delta: &d})
+		}
 	})
 	s.wipe()
+	if s.text.Len() > 0 {
+		fmt.Fprint(s.out, "\n\n")
+	}
 	if err != nil {
 		return fmt.Errorf("job %s: %w", job.ID, err)
 	}

@@ -133,7 +133,11 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 			}
 		}
 		if over {
-			if err := replace(out, said.String(), f); err != nil {
+			answer := f.answer.Answer
+			if f.err != nil {
+				answer = ""
+			}
+			if err := replace(out, said.String(), answer); err != nil {
 				return err
 			}
 		}
@@ -156,17 +160,14 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 }
 
 // replace tells who was told a text that it is not the answer which counts, and
-// which is: nobody is to keep a sentence that was not checked.
-func replace(out *events, said string, f *feed) error {
+// which is, empty where there is none: nobody is to keep a sentence that was not
+// checked.
+func replace(out *events, said, answer string) error {
 	said = strings.TrimSpace(said)
-	if said == "" || f.err == nil && said == strings.TrimSpace(f.answer.Answer) {
+	if said == "" || said == strings.TrimSpace(answer) {
 		return nil
 	}
-	d := api.DeltaEvent{Restart: true, Checked: true}
-	if f.err == nil {
-		d.Text = f.answer.Answer
-	}
-	return out.send(api.EventDelta, d)
+	return out.send(api.EventDelta, api.DeltaEvent{Text: answer, Restart: true, Checked: true})
 }
 
 func sendProgress(out *events, p Progress) error {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,10 +28,12 @@ const (
 func (s *server) routeFollowJob(tags []string) {
 	route(s, huma.Operation{OperationID: "follow-job", Method: http.MethodGet, Path: "/v1/jobs/{job}/events", Summary: "Follow a job until it ends", Tags: tags,
 		Description: "Server-sent events: `job` has the job as it is, at first and after every change of its state or stage; changes that follow each other at once may be one. " +
-			"The last one has its end and the result. `error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again.",
+			"The last one has its end and the result. `delta` is a piece of the answer's text while it is made, which has not been checked; the first one of a stream has all there is so far, and `restart`. " +
+			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last `job` takes it back and has the text that is. " +
+			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
-			eventsType: s.eventsContent(map[string]any{api.EventJob: schema.Job{}, api.EventError: huma.ErrorModel{}}),
+			eventsType: s.eventsContent(map[string]any{api.EventJob: schema.Job{}, api.EventDelta: api.DeltaEvent{}, api.EventError: huma.ErrorModel{}}),
 		}}},
 	}, schema.ScopeQuery, s.followJob)
 }
@@ -42,7 +46,8 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	done := func() { cancel(); leave() }
 	// First listen, then look: a change between the two is heard.
-	hints, err := s.Questions.FollowJob(ctx, p, in.Job)
+	made := &growing{wake: make(chan struct{}, 1)}
+	hints, err := s.Questions.FollowJob(ctx, p, in.Job, made.tell)
 	var job schema.Job
 	if err == nil {
 		job, err = s.Questions.Job(ctx, p, in.Job)
@@ -54,14 +59,54 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	return &written{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
-		if err := s.tellJob(ctx, newEvents(w), p, job, hints); err != nil {
+		if err := s.tellJob(ctx, newEvents(w), p, job, hints, made); err != nil {
 			slog.DebugContext(ctx, "a client left before its job ended", "tenant", p.Tenant, "job", in.Job, "error", err)
 		}
 	}}, nil
 }
 
-// tellJob writes a job as it is now and as it changes, until it ends.
-func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}) error {
+// growing is the text of an answer that is being made, of which its reader has said.
+type growing struct {
+	wake chan struct{} // there is another text
+
+	mu   sync.Mutex
+	text string
+
+	said string
+	told bool // something was said
+}
+
+// tell does not block: a text that nobody has looked at is as good as the next one.
+func (g *growing) tell(text string) {
+	g.mu.Lock()
+	g.text = text
+	g.mu.Unlock()
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next is what the reader has to be told to have the text; nil: nothing. The first
+// piece makes void what another stream told it.
+func (g *growing) next() *api.DeltaEvent {
+	g.mu.Lock()
+	text := g.text
+	g.mu.Unlock()
+	if text == g.said {
+		return nil
+	}
+	d := api.DeltaEvent{Text: text, Restart: true}
+	if rest, goesOn := strings.CutPrefix(text, g.said); goesOn && g.told {
+		d = api.DeltaEvent{Text: rest}
+	}
+	g.said, g.told = text, true
+	return &d
+}
+
+// tellJob writes a job as it is now and as it changes, and its answer's text as it
+// grows, until it ends.
+func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
 	defer out.close()
 	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(followLook)
 	defer beat.Stop()
@@ -80,12 +125,24 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 				return err
 			}
 			continue
+		case <-made.wake:
+			if d := made.next(); d != nil {
+				if err := out.send(api.EventDelta, d); err != nil {
+					return err
+				}
+			}
+			continue
 		case <-hints:
 		case <-look.C:
 		}
 		now, err := s.Questions.Job(ctx, p, job.ID)
 		if err != nil {
 			return out.send(api.EventError, problemModel(problem(ctx, err)))
+		}
+		if now.State.Final() {
+			if err := replace(out, made.said, answerOf(now)); err != nil {
+				return err
+			}
 		}
 		if now.State != job.State || now.Stage != job.Stage {
 			if err := out.send(api.EventJob, now); err != nil {
@@ -95,4 +152,12 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 		job = now
 	}
 	return nil
+}
+
+// answerOf is the text of a job's result; empty without one.
+func answerOf(j schema.Job) string {
+	if j.Result == nil {
+		return ""
+	}
+	return j.Result.Answer
 }

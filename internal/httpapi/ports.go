@@ -125,8 +125,9 @@ type Questions interface {
 	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 	// FollowJob returns a channel that has something after a change of a job that
 	// may exist, until ctx ends. It may miss one and may tell of none: Job says
-	// what is.
-	FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID) (<-chan struct{}, error)
+	// what is. tell gets what there is so far of the answer while it is made; it
+	// does not block.
+	FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error)
 	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 }
 

@@ -112,7 +112,7 @@ func (p *OpenAI) speak(ctx context.Context, messages []message, piece func(strin
 // speakInPieces makes a call whose reply comes as server-sent events.
 func (p *OpenAI) speakInPieces(ctx context.Context, params openai.ChatCompletionNewParams, piece func(string)) (spoken, error) {
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	stream := p.chat.NewStreaming(ctx, params)
+	stream := p.chat.NewStreaming(ctx, params, option.WithMiddleware(wholeAsPiece))
 	defer stream.Close() //nolint:errcheck // all that counts has been read
 	var out spoken
 	var content []byte

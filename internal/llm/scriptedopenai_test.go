@@ -28,6 +28,7 @@ type turn struct {
 	hang    bool     // until the client gives up
 	silent  bool     // about tokens
 	broken  bool     // the reply ends before it is whole
+	whole   bool     // the reply comes in one, though pieces were asked for
 }
 
 // parts are a reply as it is streamed.
@@ -97,7 +98,7 @@ func (s *scriptedopenai) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		w.WriteHeader(now.status)
 		_, _ = w.Write([]byte(`{"error":{"message":"scripted failure","type":"x","code":"y","param":""}}`))
-	case c.Stream:
+	case c.Stream && !now.whole:
 		w.Header().Set("Content-Type", "text/event-stream")
 		chunk := func(choices []any, usage any) {
 			event(w, "", map[string]any{"id": "1", "object": "chat.completion.chunk", "model": c.Model, "choices": choices, "usage": usage})

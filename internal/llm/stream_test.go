@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"pgregory.net/rapid"
@@ -79,6 +80,26 @@ func TestAnswersAreStreamed(t *testing.T) {
 		}
 		if got, restarts := e.text(); got != want || restarts != 0 || len(e.heard) < 10 {
 			t.Errorf("%s: heard %q in %d pieces, %d restarts", name, got, len(e.heard), restarts)
+		}
+	}
+}
+
+// TestAServerThatDoesNotStream: it gives whole completions whatever it is asked.
+func TestAServerThatDoesNotStream(t *testing.T) {
+	good := turn{content: `{"answer": "Soup is free.\nOn Fridays.", "citations": [{"passage": 2, "quote": "Soup is “free” on Fridays."}]}`, whole: true}
+	s := newScriptedOpenAI(t, turn{broken: true, whole: true}, turn{status: http.StatusServiceUnavailable}, good)
+	reply, e := streamed(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{Pause: time.Millisecond})}}, request(leave))
+	if reply.Error != nil || reply.Text != "Soup is free.\nOn Fridays." || reply.Usage.OutputTokens != 20 || !reply.Supported {
+		t.Errorf("got %+v", reply)
+	}
+	if got, _ := e.text(); got != reply.Text || len(s.seen()) != 3 || !s.seen()[2].Stream {
+		t.Errorf("told %q, after %d requests", got, len(s.seen()))
+	}
+	for content, want := range map[string]string{`no json`: "asked for", `{"answer": 5}`: "asked for"} {
+		s := newScriptedOpenAI(t, turn{content: content, whole: true})
+		reply, _ := streamed(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}}, request(leave))
+		if reply.Error == nil || !strings.Contains(reply.Error.Message, want) {
+			t.Errorf("%s gave %+v", content, reply)
 		}
 	}
 }

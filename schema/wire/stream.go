@@ -19,6 +19,16 @@ type QuestionStage struct {
 	Candidates int `json:"candidates,omitempty"`
 }
 
+// QuestionText tells what there is so far of the answer to an asynchronous question
+// that is being made. It is the whole text, so that who has missed some has it with
+// the next one; one that does not go on where the one before ended begins again. It
+// has not been checked: what counts is the job's result.
+type QuestionText struct {
+	Envelope
+	Question uuid.UUID `json:"question"`
+	Text     string    `json:"text"`
+}
+
 // Parts of a stream, as they end its subjects.
 const (
 	PartStage = "stage" // QuestionStage
@@ -38,4 +48,10 @@ func StreamSubject(stream, part string) string {
 // StageSubject is where the steps of an asynchronous question are told.
 func StageSubject(tenant, question uuid.UUID) string {
 	return "sluice.query.stage." + checkTenant(tenant) + "." + question.String()
+}
+
+// TextSubject is where the text of an asynchronous question's answer is told while it
+// is made, as QuestionText.
+func TextSubject(tenant, question uuid.UUID) string {
+	return "sluice.query.text." + checkTenant(tenant) + "." + question.String()
 }

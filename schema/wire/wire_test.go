@@ -68,6 +68,7 @@ var samples = []any{
 			Answer: schema.ShortAnswer{Text: "ex", Start: 1, End: 3, Confidence: 0.5}}},
 		Trace: []schema.StageReport{}, Usage: schema.Usage{Provider: "extractive", InputTokens: 5, OutputTokens: 1, Millis: 2}}},
 	wire.QuestionStage{Envelope: wire.Header(), Question: id2, Stage: "generate", Round: 1, Candidates: 8},
+	wire.QuestionText{Envelope: wire.Header(), Question: id2, Text: "a"},
 	wire.QuestionMessage{Envelope: wire.Header(), Tenant: id1, Question: id2, Attempt: 1, Trace: "00-a-b-01"},
 	wire.LLMRequest{Envelope: wire.Header(), Tenant: id1, Step: wire.Step{Question: id2, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, Question: "q",
 		Passages: []wire.LLMPassage{{Title: "A", Location: "page 2", Headings: []string{"H"}, Text: "text"}}, Provider: "openai", Versions: []uuid.UUID{id1}, Deadline: at, Choices: []string{"c", "d"}, Answer: "a", Prompt: "explain", Stream: "_INBOX.a"},

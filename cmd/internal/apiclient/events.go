@@ -108,9 +108,10 @@ func problemOf(data []byte) error {
 	return &p
 }
 
-// FollowJob tells of a job as it is now and as it changes, and returns it when
-// it has ended.
-func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.Job)) (schema.Job, error) {
+// FollowJob tells of a job as it is now and as it changes, and of its answer's text
+// as it is made, and returns the job when it has ended. A stream that was asked for
+// again has all of the text anew.
+func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.Job), told func(api.DeltaEvent)) (schema.Job, error) {
 	for {
 		heard := false
 		var job schema.Job
@@ -130,6 +131,11 @@ func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.J
 					heard = true
 					tell(job)
 					return job.State.Final(), nil
+				case api.EventDelta:
+					var d api.DeltaEvent
+					err := json.Unmarshal(data, &d)
+					told(d)
+					return false, err
 				case api.EventError:
 					return true, problemOf(data)
 				}

@@ -5,6 +5,7 @@ package apiserver_test
 import (
 	"context"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
@@ -38,7 +39,11 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 	event := func(kind string) {
 		w.hint(wire.EventSubject(in.Tenant, kind), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
 	}
+	text := func(text string) {
+		w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Header(), Question: job.ID, Text: text})
+	}
 	var told []string
+	var said []api.DeltaEvent
 	ended, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) {
 		told = append(told, string(j.State)+" "+j.Stage)
 		var failure error
@@ -50,6 +55,21 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 			failure = questions.SetStage(t.Context(), in, "generate")
 			w.hint(wire.StageSubject(in.Tenant, job.ID), wire.QuestionStage{Envelope: wire.Header(), Question: job.ID, Stage: "generate"})
 		case "running generate":
+			text("Half")
+		}
+		if failure != nil {
+			t.Error(failure)
+		}
+	}, func(d api.DeltaEvent) {
+		said = append(said, d)
+		var failure error
+		switch len(said) { // each is told once the one before was heard
+		case 1:
+			w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Envelope{V: 99}, Question: job.ID, Text: "a newer worker's"})
+			text("Half of")
+		case 2:
+			text("Anew")
+		case 3:
 			failure = questions.SaveAnswer(t.Context(), in, schema.Answer{Answer: "a", Supported: true})
 			event(wire.EventQuestionAnswered)
 		}
@@ -57,12 +77,15 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 			t.Error(failure)
 		}
 	})
+	if want := []api.DeltaEvent{{Text: "Half", Restart: true}, {Text: " of"}, {Text: "Anew", Restart: true}, {Text: "a", Restart: true, Checked: true}}; !slices.Equal(said, want) {
+		t.Errorf("of the answer it was told %+v", said)
+	}
 	if err != nil || ended.State != schema.JobAnswered || ended.Result == nil || ended.Result.Answer != "a" || len(told) != 4 {
 		t.Errorf("told %q, ended %+v, %v", told, ended, err)
 	}
 	// Who comes after the end is told it at once.
 	told = nil
-	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { told = append(told, string(j.State)) }); err != nil || again.Result == nil || len(told) != 1 {
+	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { told = append(told, string(j.State)) }, func(d api.DeltaEvent) { t.Errorf("told %+v of what is over", d) }); err != nil || again.Result == nil || len(told) != 1 {
 		t.Errorf("followed again: told %q, %+v, %v", told, again, err)
 	}
 }
@@ -101,7 +124,7 @@ func TestStoppingEndsWhatFollows(t *testing.T) {
 				close(following)
 				first = false
 			}
-		})
+		}, func(api.DeltaEvent) {})
 		over <- err
 	}()
 	<-following

@@ -88,7 +88,7 @@ func (w *worker) register(r temporalworker.Registry) {
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) error {
 		return w.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
-			return w.answerer.Generate(ctx, in)
+			return w.answerer.Generate(withJob(ctx, in.QuestionInput), in)
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) (out wire.QuestionVerdict, err error) {

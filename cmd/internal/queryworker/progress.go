@@ -1,8 +1,8 @@
 package queryworker
 
 // This file tells of the steps of answering as they begin: to the stream of who
-// waits for the answer, or to whoever follows a job. Nothing depends on it, and
-// what is lost on the way stays lost.
+// waits for the answer, or to whoever follows a job (whose text is told in
+// jobtext.go). Nothing depends on it, and what is lost on the way stays lost.
 
 import (
 	"context"

@@ -156,8 +156,14 @@ func (w *worker) service() lifecycle.Service {
 type gateway struct{ nc *nats.Conn }
 
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
-	g.streamed(ctx, &r)
-	reply, err := bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r)
+	var reply wire.LLMReply
+	var err error
+	if job, ok := ctx.Value(jobKey{}).(wire.QuestionInput); ok && r.Task == wire.TaskAnswer {
+		reply, err = g.told(ctx, job, r)
+	} else {
+		g.streamed(ctx, &r)
+		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r)
+	}
 	if err == nil && reply.Error != nil {
 		err = reply.Error
 	}

@@ -1,0 +1,207 @@
+package queryworker
+
+// The text of a job's answer while it is made, on real parts but for the language
+// model, which is scripted to stop in the middle of a sentence.
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/plans"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	firstHalf  = "You may carry over up to "
+	secondHalf = "five days of unused annual leave."
+)
+
+// haltingOpenAI is a server that speaks the chat completions API in pieces: of every
+// answer the first half, and the rest when it is let go on.
+type haltingOpenAI struct {
+	goOn chan struct{}
+	paid atomic.Int32
+}
+
+func (w *world) halting() *haltingOpenAI {
+	w.t.Helper()
+	h := &haltingOpenAI{goOn: make(chan struct{})}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		h.paid.Add(1)
+		rw.Header().Set("Content-Type", "text/event-stream")
+		say := func(content, finish string) {
+			choice := map[string]any{"index": 0, "delta": map[string]any{"content": content}}
+			if finish != "" {
+				choice["finish_reason"] = finish
+			}
+			data, _ := json.Marshal(map[string]any{"id": "1", "object": "chat.completion.chunk", "model": "m", "choices": []any{choice}})
+			_, _ = fmt.Fprintf(rw, "data: %s\n\n", data)
+			rw.(http.Flusher).Flush()
+		}
+		say(`{"answer": "`+firstHalf, "")
+		select {
+		case <-h.goOn:
+		case <-r.Context().Done():
+			return
+		}
+		for word := range strings.SplitAfterSeq(secondHalf, " ") {
+			say(word, "")
+		}
+		citations, _ := json.Marshal([]any{map[string]any{"passage": 1, "quote": fiveDays}})
+		say(fmt.Sprintf(`", "citations": %s}`, citations), "stop")
+	}))
+	w.t.Cleanup(s.Close)
+	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: patience}
+	return h
+}
+
+// hears is what is told of the answer to a job, from now on.
+func (w *world) hears(job uuid.UUID) <-chan *nats.Msg {
+	w.t.Helper()
+	told := make(chan *nats.Msg, 1000)
+	sub, err := w.nats.ChanSubscribe(wire.TextSubject(w.principal.Tenant, job), told)
+	w.ok(err)
+	w.ok(w.nats.Flush())
+	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return told
+}
+
+// until reads what is told up to a text, and returns the texts.
+func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts []string) {
+	w.t.Helper()
+	ctx := w.context()
+	for {
+		select {
+		case m := <-told:
+			got, err := wire.Decode[wire.QuestionText](m.Data)
+			w.ok(err)
+			if got.Question != job {
+				w.t.Errorf("told of %s", got.Question)
+			}
+			if texts = append(texts, got.Text); got.Text == text {
+				return texts
+			}
+		case <-ctx.Done():
+			w.t.Fatalf("told %q, not %q", texts, text)
+		}
+	}
+}
+
+// askLater stores a question that waits until the relay runs.
+func (w *world) askLater(choices ...string) uuid.UUID {
+	w.t.Helper()
+	j, err := w.store.CreateQuestion(w.context(), w.principal, store.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Async: true, Choices: choices})
+	w.ok(err)
+	return j.ID
+}
+
+func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	h := w.halting()
+	job := w.askLater()
+	told := w.hears(job)
+	w.everything()
+	w.until(told, job, firstHalf)
+	if j, err := w.store.Job(w.context(), w.principal, job); err != nil || j.State != schema.JobRunning || j.Result != nil {
+		t.Errorf("half of its answer was told, and the job is %+v, %v", j, err)
+	}
+	late := w.hears(job)
+	close(h.goOn)
+	// Each is all there is so far, so who comes late misses nothing.
+	if first := w.until(late, job, firstHalf+secondHalf)[0]; !strings.HasPrefix(first, firstHalf) {
+		t.Errorf("who came late was told %q", first)
+	}
+	j := w.await(job, schema.JobAnswered)
+	if j.Result.Answer != firstHalf+secondHalf || !j.Result.Supported {
+		t.Errorf("answered %+v", j.Result)
+	}
+}
+
+// TestAJobsTextOutlivesItsWorker: the worker is killed while half of the answer is
+// there. The gateway goes on, and the next worker tells the whole.
+func TestAJobsTextOutlivesItsWorker(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	h := w.halting()
+	job := w.askLater()
+	told := w.hears(job)
+	w.gateway()
+	w.relay()
+	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings, "nothing"})
+	w.ok(err)
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
+	child.Stderr = os.Stderr
+	w.ok(child.Start())
+	w.until(told, job, firstHalf)
+	w.ok(child.Process.Kill())
+	_ = child.Wait()
+	close(h.goOn)
+	w.run(w.worker(nil).service())
+	w.until(told, job, firstHalf+secondHalf)
+	j := w.await(job, schema.JobAnswered)
+	w.checkCitations(*j.Result)
+	if n := h.paid.Load(); n != 1 || j.Result.Answer != firstHalf+secondHalf {
+		t.Errorf("paid %d times for %q", n, j.Result.Answer)
+	}
+}
+
+// TestAJobChooses: the choices are kept with the question, and its answer is one of
+// them, told as one piece.
+func TestAJobChooses(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	choices := []string{"None at all", "Up to five days", "Thirty days"}
+	job := w.askLater(choices...)
+	told := w.hears(job)
+	w.everything()
+	j := w.await(job, schema.JobAnswered)
+	w.checkCitations(*j.Result)
+	if j.Result.Choice != 2 || j.Result.Answer != choices[1] || !j.Result.Supported || len(j.Choices) != len(choices) {
+		t.Errorf("chose %+v of %q", j.Result, j.Choices)
+	}
+	if texts := w.until(told, job, choices[1]); len(texts) != 1 {
+		t.Errorf("told %q", texts)
+	}
+}
+
+// TestWhatIsToldOfLongAnswers: all of it, at a cost in proportion, and nothing of
+// more than is bounded.
+func TestWhatIsToldOfLongAnswers(t *testing.T) {
+	w := newWorld(t)
+	id := uuid.New()
+	told := w.hears(id)
+	text := jobText{nc: w.nats, subject: wire.TextSubject(w.principal.Tenant, id), question: id}
+	whole := strings.Repeat("word ", 4000)
+	for piece := range strings.SplitAfterSeq(whole, " ") {
+		text.add(wire.LLMDelta{Text: piece})
+	}
+	text.end()
+	sum := 0
+	texts := w.until(told, id, whole)
+	for _, s := range texts {
+		sum += len(s)
+	}
+	if sum > 20*len(whole) || len(texts) < 50 {
+		t.Errorf("%d messages of %d bytes for %d", len(texts), sum, len(whole))
+	}
+	text.add(wire.LLMDelta{Text: strings.Repeat("x", maxJobText)})
+	text.add(wire.LLMDelta{Text: "anew, and shorter", Restart: true})
+	if texts := w.until(told, id, "anew, and shorter"); len(texts) != 1 {
+		t.Errorf("told %d texts", len(texts))
+	}
+}

@@ -1,0 +1,60 @@
+package llm
+
+// This file is for servers that give a whole completion though pieces were asked
+// for: it comes as one piece.
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/openai/openai-go/v3/option"
+)
+
+// maxWhole bounds such a completion, in bytes.
+const maxWhole = 8 << 20
+
+// wholeAsPiece turns a reply that is a completion in JSON into the events that it
+// would have come as. Anything else is left as it is.
+func wholeAsPiece(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+	reply, err := next(r)
+	if err != nil || reply.StatusCode != http.StatusOK {
+		return reply, err
+	}
+	if kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type")); kind != "application/json" {
+		return reply, nil
+	}
+	body, err := io.ReadAll(io.LimitReader(reply.Body, maxWhole))
+	_ = reply.Body.Close() // all that counts has been read
+	if err != nil {
+		return nil, fmt.Errorf("read a completion: %w", err)
+	}
+	reply.Header.Set("Content-Type", "text/event-stream")
+	reply.ContentLength = -1
+	reply.Body = io.NopCloser(strings.NewReader(asEvents(body)))
+	return reply, nil
+}
+
+// asEvents is a completion as server-sent events; what is none becomes one that
+// cannot be read.
+func asEvents(body []byte) string {
+	var whole map[string]any
+	if json.Unmarshal(body, &whole) == nil {
+		choices, _ := whole["choices"].([]any)
+		for _, c := range choices {
+			if choice, ok := c.(map[string]any); ok {
+				choice["delta"] = choice["message"]
+				delete(choice, "message")
+			}
+		}
+		if len(choices) > 0 {
+			whole["object"] = "chat.completion.chunk"
+			body, _ = json.Marshal(whole) // what came of JSON goes into it
+		}
+	}
+	return "data: " + string(bytes.ReplaceAll(body, []byte("\n"), []byte(" "))) + "\n\ndata: [DONE]\n\n"
+}
