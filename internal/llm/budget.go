@@ -232,7 +232,7 @@ func extractiveTokens(r wire.LLMRequest) (input, output int) {
 		all += passages[i]
 	}
 	read := 0
-	for _, s := range stretchesOf(r.Passages) {
+	for _, s := range stretchesOf(r.Passages, 0) {
 		read += text.CountTokens(s.input)
 	}
 	input = (text.CountTokens(r.Question) + max(read, all)) * (1 + len(r.Choices))

@@ -90,12 +90,12 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
 		}
 	}
-	reads := slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
+	graph := readsBy(info)
 	switch {
-	case len(r.Choices) > 0:
-		return p.pickChoice(ctx, r, info, reads)
-	case reads:
-		return p.read(ctx, r, info)
+	case len(r.Choices) > 0: // weighed by what was measured with the pair model
+		return p.pickChoice(ctx, r, info, pairReads(info))
+	case graph != "":
+		return p.read(ctx, r, info, graph)
 	}
 	return p.quote(ctx, r)
 }

@@ -40,7 +40,7 @@ type choiceText struct {
 // pickChoice answers by one of the request's choices, with the sentence that
 // speaks for it most.
 func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, reads bool) (Completion, error) {
-	stretches := stretchesOf(r.Passages)
+	stretches := stretchesOf(r.Passages, info.Limits[wire.OpScore])
 	out := Completion{Model: "choices/" + info.Pack}
 	if len(stretches) == 0 {
 		return out, nil

@@ -38,7 +38,7 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 	if err != nil {
 		return Completion{}, err
 	}
-	stretches := stretchesOf(r.Passages)
+	stretches := stretchesOf(r.Passages, info.Limits[wire.OpScore])
 	out := Completion{Model: "reader/" + info.Pack, Scores: make([]float64, len(r.Passages))}
 	if len(stretches) == 0 {
 		return out, nil
@@ -53,7 +53,7 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 	}
 	out.Model = "reader/" + model
 	for i, s := range stretches {
-		out.Scores[s.passage] = max(out.Scores[s.passage], judgement(r.Task, scores[i], answerable(info)))
+		out.Scores[s.passage] = max(out.Scores[s.passage], judgement(r.Task, scores[i], answerable(info, wire.GraphPair)))
 	}
 	return out, nil
 }

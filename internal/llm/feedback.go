@@ -98,7 +98,7 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	if !refused {
 		read = append(read, wire.LLMPassage{Text: r.Answer})
 	}
-	stretches := stretchesOf(read)
+	stretches := stretchesOf(read, info.Limits[wire.OpScore])
 	out := Completion{}
 	texts := inputs(r.Question, stretches, &out)
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
@@ -125,7 +125,7 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	best = best[:len(r.Passages)]
 	holding := 0
 	for _, x := range best {
-		if x >= answerable(info) {
+		if x >= answerable(info, wire.GraphPair) {
 			holding++
 		}
 	}

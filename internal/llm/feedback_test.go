@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -151,7 +152,7 @@ func TestAnAnswerIsExplainedWhereItIsAskedFor(t *testing.T) {
 type holds map[string]float32
 
 func (holds) Info(context.Context) (wire.ModelInfo, error) {
-	return wire.ModelInfo{Operations: []wire.ModelOp{wire.OpScore}}, nil
+	return wire.ModelInfo{Operations: []wire.ModelOp{wire.OpScore, wire.OpRerank}}, nil
 }
 
 func (h holds) Score(_ context.Context, _ wire.Lane, _ string, texts []string, _ bool) ([]wire.PairScore, string, error) {
@@ -165,6 +166,10 @@ func (h holds) Score(_ context.Context, _ wire.Lane, _ string, texts []string, _
 		}
 	}
 	return out, "scripted", nil
+}
+
+func (holds) Rerank(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error) {
+	return nil, "", errors.New("the reranker judges no answers")
 }
 
 func TestExtractiveJudgesByItsOwnModels(t *testing.T) {

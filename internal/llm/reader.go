@@ -1,8 +1,8 @@
 package llm
 
-// The reader inside the provider "extractive": with a model pack that has a pair
-// model, answers are spans of the passages. The sentence that holds the best one
-// is quoted, and the span is the short answer in it.
+// The reader inside the provider "extractive": with a model pack that has a
+// reranker or a pair model, answers are spans of the passages. The sentence that
+// holds the best one is quoted, and the span is the short answer in it.
 
 import (
 	"cmp"
@@ -23,8 +23,11 @@ type Reader interface {
 	// thresholds.
 	Info(ctx context.Context) (wire.ModelInfo, error)
 	// Score says of each text how well it answers the question and, with
-	// answers, which part of it does.
+	// answers, which part of it does. The pack's pair model reads.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
+	// Rerank is Score by the pack's reranker, whose logits have a scale of their
+	// own. It takes about ten times as long.
+	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 }
 
 // How spans are chosen, on the scale of logits. Measured with the shipped pack on
@@ -52,11 +55,32 @@ const (
 	// allowed is how much of that a passage may lose and answer still.
 	allowed = 0.5
 	// readTokens are what a piece of a passage has at most, in tokens of
-	// internal/text: with its title it stays under the 384 that the model reads.
-	readTokens = 280
-	// maxRead bounds the pieces that are read for an answer.
-	maxRead = 256
+	// internal/text: with its title it stays under the modelTokens that the shipped
+	// models read. One that reads less gets less, in proportion.
+	readTokens  = 280
+	modelTokens = 384
+	// maxRead bounds the pieces that are read for an answer, maxReranked those that
+	// the reranker reads: of more, the pair model finds the best for it.
+	maxRead     = 256
+	maxReranked = 32
 )
+
+// pairReads says whether the pack's pair model finds answers in texts.
+func pairReads(info wire.ModelInfo) bool {
+	return slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
+}
+
+// readsBy is the graph that finds answers in texts: the reranker, or else the pair
+// model; "": the pack has none that does.
+func readsBy(info wire.ModelInfo) string {
+	switch {
+	case slices.Contains(info.Operations, wire.OpRerank) && !info.NoRerankSpans:
+		return wire.GraphReranker
+	case pairReads(info):
+		return wire.GraphPair
+	}
+	return ""
+}
 
 // stretch is a piece of a passage as the reader gets it.
 type stretch struct {
@@ -72,15 +96,27 @@ type span struct {
 	value float64
 }
 
-// read answers by the pair model.
-func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo) (Completion, error) {
-	stretches := stretchesOf(r.Passages)
-	out := Completion{Model: "reader/" + info.Pack}
+// read answers by a graph.
+func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, graph string) (Completion, error) {
+	by, read, op := "reader/", p.reader.Score, wire.OpScore
+	if graph == wire.GraphReranker {
+		by, read, op = "reranker/", p.reader.Rerank, wire.OpRerank
+	}
+	stretches := stretchesOf(r.Passages, info.Limits[op])
+	out := Completion{Model: by + info.Pack}
 	if len(stretches) == 0 {
 		return out, nil
 	}
+	var err error
+	if graph == wire.GraphReranker {
+		stretches, err = p.foremost(ctx, r, info, stretches)
+	}
+	var scores []wire.PairScore
+	var model string
 	texts := inputs(r.Question, stretches, &out)
-	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
+	if err == nil {
+		scores, model, err = read(ctx, wire.LaneInteractive, r.Question, texts, true)
+	}
 	var remote *schema.RemoteError
 	if errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question" {
 		return out, nil // it has no word to read texts for
@@ -91,8 +127,8 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	if len(scores) != len(texts) {
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
-	out.Model = "reader/" + model
-	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info))
+	out.Model = by + model
+	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
 	bodies := make([]string, len(spans))
 	for i, s := range spans {
 		out.Quotes = append(out.Quotes, s.quote)
@@ -103,15 +139,59 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	return out, nil
 }
 
-// answerable is the logit of has_answer from which a passage answers: what the
-// pack was calibrated to for that, else even odds. (Its threshold of has_answer is
+// foremost are the stretches that the reranker reads: where there are many, those of
+// which the pair model thinks most, in the order that they have; without a pair
+// model the first.
+func (p *Extractive) foremost(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, all []stretch) ([]stretch, error) {
+	if len(all) <= maxReranked {
+		return all, nil
+	}
+	if !slices.Contains(info.Operations, wire.OpScore) {
+		return all[:maxReranked], nil
+	}
+	texts := make([]string, len(all))
+	order := make([]int, len(all))
+	for i, s := range all {
+		texts[i], order[i] = s.input, i
+	}
+	scores, _, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, false)
+	if err != nil {
+		return nil, err
+	}
+	if len(scores) != len(all) {
+		return nil, fmt.Errorf("the model server gave %d scores for %d texts", len(scores), len(all))
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(finite(float64(scores[b].HasAnswer)), finite(float64(scores[a].HasAnswer)))
+	})
+	order = order[:maxReranked]
+	slices.Sort(order)
+	best := make([]stretch, len(order))
+	for i, j := range order {
+		best[i] = all[j]
+	}
+	return best, nil
+}
+
+// answerable is a graph's logit of has_answer from which a passage answers: what the
+// pack was calibrated to for that graph, else even odds. (Its threshold of has_answer is
 // of one text among a search's fifty; with the shipped pack it would refuse two of
 // three questions that the ten best answer.)
-func answerable(info wire.ModelInfo) float64 { return info.Calibrated["answerable"] }
+func answerable(info wire.ModelInfo, graph string) float64 {
+	if graph == wire.GraphReranker {
+		return info.Calibrated["answerable"+wire.RerankerSuffix]
+	}
+	return info.Calibrated["answerable"]
+}
 
 // stretchesOf cuts passages at the ends of sentences into pieces that the model
-// reads whole, each text once.
-func stretchesOf(passages []wire.LLMPassage) []stretch {
+// reads whole, each text once. room is how many of its tokens the model reads; 0: it
+// does not say.
+func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
+	most := readTokens
+	if room > 0 {
+		most = min(most, max(1, room*readTokens/modelTokens))
+	}
 	var out []stretch
 	seen := map[string]bool{}
 	for i, p := range passages {
@@ -119,7 +199,7 @@ func stretchesOf(passages []wire.LLMPassage) []stretch {
 		tokens := 0
 		for _, s := range text.Sentences(p.Text) {
 			n := text.CountTokens(s.Of(p.Text))
-			if len(pieces) == 0 || tokens+n > readTokens {
+			if len(pieces) == 0 || tokens+n > most {
 				pieces, tokens = append(pieces, text.Range{Start: s.Start}), 0
 			}
 			pieces[len(pieces)-1].End = s.End

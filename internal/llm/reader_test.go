@@ -22,6 +22,9 @@ type scriptedReader struct {
 	fail    error
 	fewer   bool
 	texts   []string
+	// Of its reranker.
+	better   map[string]wire.PairScore
+	reranked []string
 }
 
 func (r *scriptedReader) Info(context.Context) (wire.ModelInfo, error) { return r.info, nil }
@@ -31,10 +34,22 @@ func (r *scriptedReader) Score(_ context.Context, lane wire.Lane, _ string, text
 		return nil, "", errors.New("not asked for answers now")
 	}
 	r.texts = append(r.texts, texts...)
+	return r.find(texts, r.answers)
+}
+
+func (r *scriptedReader) Rerank(_ context.Context, lane wire.Lane, _ string, texts []string, answers bool) ([]wire.PairScore, string, error) {
+	if lane != wire.LaneInteractive || !answers {
+		return nil, "", errors.New("not asked for answers now")
+	}
+	r.reranked = append(r.reranked, texts...)
+	return r.find(texts, r.better)
+}
+
+func (r *scriptedReader) find(texts []string, answers map[string]wire.PairScore) ([]wire.PairScore, string, error) {
 	out := make([]wire.PairScore, len(texts))
 	for i, text := range texts {
 		out[i] = wire.PairScore{HasAnswer: -5, Answer: &wire.AnswerSpan{Start: 0, End: 1, Score: -9}}
-		for answer, x := range r.answers {
+		for answer, x := range answers {
 			if at := strings.Index(text, answer); at >= 0 && (answer != "" || x.Answer == nil) {
 				out[i] = x
 				if x.Answer != nil {

@@ -2,6 +2,7 @@ package llm_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -152,8 +153,12 @@ func (judging) Score(_ context.Context, _ wire.Lane, _ string, texts []string, _
 	return out, "scripted/1", nil
 }
 
+func (judging) Rerank(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error) {
+	return nil, "", errors.New("the reranker judges nothing")
+}
+
 func TestExtractiveJudgesByThePairModel(t *testing.T) {
-	reads := wire.ModelInfo{Operations: []wire.ModelOp{wire.OpScore}, Calibrated: map[string]float64{"answerable": 0.4}}
+	reads := wire.ModelInfo{Operations: []wire.ModelOp{wire.OpScore, wire.OpRerank}, Calibrated: map[string]float64{"answerable": 0.4, "answerable_reranker": 9}}
 	strict := wire.ModelInfo{Operations: reads.Operations, Calibrated: map[string]float64{"answerable": 0.6}}
 	logistic := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	for _, x := range []struct {
