@@ -1,10 +1,17 @@
 package e2e
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
 )
 
 func startJob(t *testing.T, s *server, collection, question string) schema.Job {
@@ -54,6 +61,8 @@ func testJobs(t *testing.T, s *server) {
 	s.sluice(t, "jobs", "cancel", job.ID.String()).fails(t, "answered")
 	s.sluice(t, "jobs", "show", "nonsense").fails(t, "job", "UUID")
 
+	testFollowing(t, s)
+
 	// A job that can't get on, because the model server stands still, can be cancelled.
 	model := s.child(t, "gpu-segmenter")
 	freeze(t, model)
@@ -70,4 +79,69 @@ func testJobs(t *testing.T, s *server) {
 	if after := showJob(t, s, stuck.ID.String()); after.State != schema.JobCancelled || after.Result != nil {
 		t.Errorf("the cancelled job became %+v", after)
 	}
+}
+
+// testFollowing follows a multiple-choice job: the text of its answer is told before its end.
+func testFollowing(t *testing.T, s *server) {
+	choices := []string{"in green", "in orange and white stripes", "not at all"}
+	model := s.child(t, "gpu-segmenter")
+	freeze(t, model) // nothing is told before somebody listens
+	args := []string{"ask", "How is the water tower of Hobbleton painted?", "-c", "jobs", "--async", "--json"}
+	for _, c := range choices {
+		args = append(args, "--choice", c)
+	}
+	job := into[schema.Job](t, s.sluice(t, args...).ok(t))
+	follow := func(first func()) (texts []api.DeltaEvent, last schema.Job) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+"/v1/jobs/"+job.ID.String()+"/events", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+s.key)
+		client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+		got, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer got.Body.Close()
+		lines, name := bufio.NewScanner(got.Body), ""
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			key, value, _ := strings.Cut(lines.Text(), ": ")
+			var out any
+			switch {
+			case key == "event":
+				name = value
+			case key == "data" && name == api.EventDelta:
+				texts = append(texts, api.DeltaEvent{})
+				out = &texts[len(texts)-1]
+			case key == "data" && name == api.EventJob:
+				last, out = schema.Job{}, &last
+			}
+			if out == nil {
+				continue
+			}
+			if err := json.Unmarshal([]byte(value), out); err != nil {
+				t.Fatalf("%s: %v", lines.Text(), err)
+			}
+			if name == api.EventJob {
+				first()
+			}
+		}
+		if err := lines.Err(); err != nil {
+			t.Error(err)
+		}
+		return texts, last
+	}
+	texts, last := follow(sync.OnceFunc(func() { thaw(t, model) }))
+	if last.State != schema.JobAnswered || last.Result == nil || last.Result.Choice != 2 || last.Result.Answer != choices[1] || !slices.Equal(last.Choices, choices) {
+		t.Errorf("the job ended as %+v", last)
+	}
+	if len(texts) == 0 || !texts[0].Restart || texts[len(texts)-1].Text != choices[1] {
+		t.Errorf("of its answer was told %+v", texts)
+	}
+	if texts, again := follow(func() {}); len(texts) != 0 || again.Result == nil || again.Result.Choice != 2 {
+		t.Errorf("who came late was told %+v and %+v", texts, again)
+	}
+	s.sluice(t, "jobs", "show", job.ID.String()).ok(t).has(t, "answered", "B) "+choices[1])
+	s.sluice(t, "ask", "What now?", "-c", "jobs", "--async", "--choice", "only one").fails(t, "choices", "2")
 }

@@ -34,12 +34,14 @@ try {
   await ask(question);
   await page.locator(".answer-text").getByText(/up to five days/).waitFor({ timeout: 120_000 });
 
-  step("a job that takes long is cancelled");
+  step("a job that takes long shows what there is of its answer, and is cancelled");
   await ask(`${question} While I am on hold`, true);
   await page.waitForURL(/\/jobs\/./);
   await page.locator(".badge.running").waitFor({ timeout: 120_000 });
+  await page.locator(".answer-text").getByText("One moment, while").waitFor({ timeout: 120_000 });
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator(".badge.cancelled").waitFor({ timeout: 120_000 });
+  assert.equal(await page.locator(".answer-text").count(), 0);
   assert.equal(await page.getByRole("button", { name: "Cancel" }).count(), 0);
   await page.reload();
   await page.locator(".badge.cancelled").waitFor();

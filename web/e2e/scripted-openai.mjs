@@ -1,6 +1,6 @@
 // A scripted stand-in for an OpenAI-compatible server, which cannot be had here. It answers with the first passage's
-// first line that has the words up to, but leaves requests that speak of holding unanswered until their caller goes. It
-// prints its base URL, and ends with its input.
+// first line that has the words up to, but of requests that speak of holding it says the first words, if they are
+// streamed, and no more until their caller goes. It prints its base URL, and ends with its input.
 
 import { createServer } from "node:http";
 
@@ -34,9 +34,13 @@ const server = createServer((request, response) => {
     body += part;
   });
   request.on("end", () => {
-    if (/on hold/.test(body)) return;
     const asked = JSON.parse(body);
     const whole = reply(asked);
+    if (/on hold/.test(body)) {
+      const begun = { ...whole, choices: [{ index: 0, delta: { content: '{"answer": "One moment, while ' } }] };
+      if (asked.stream) response.writeHead(200, { "Content-Type": "text/event-stream" }).write(`data: ${JSON.stringify(begun)}\n\n`);
+      return;
+    }
     if (!asked.stream) {
       response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(whole));
       return;

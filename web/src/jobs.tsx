@@ -9,7 +9,7 @@ import { inWords } from "./filters";
 import { useCollections } from "./question";
 import { QuestionTable } from "./questiontable";
 import { when } from "./text";
-import type { AskedQuestion, Job, Page } from "./types";
+import type { AskedQuestion, DeltaEvent, Job, Page } from "./types";
 import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 const ended = (j: Job) => ["answered", "failed", "cancelled"].includes(j.state);
@@ -45,9 +45,10 @@ export function JobsPage() {
 
 const againAfter = 1000;
 
-/** Follows a job until it ends; a stream that ends before is asked for again. */
-function useJob(id: string): { job: Job | null; error: Error | null } {
+/** Follows a job, and the text of its answer, until it ends; a stream that ends before is asked for again. */
+function useJob(id: string): { job: Job | null; text: string; error: Error | null } {
   const [job, setJob] = useState<Job | null>(null);
+  const [text, setText] = useState("");
   const [error, setError] = useState<Error | null>(null);
   useEffect(() => {
     const leave = new AbortController();
@@ -56,6 +57,10 @@ function useJob(id: string): { job: Job | null; error: Error | null } {
       while (!over && !leave.signal.aborted) {
         try {
           await stream("GET", `/v1/jobs/${id}/events`, undefined, leave.signal, ({ event, data }) => {
+            if (event === "delta") {
+              const d = data as DeltaEvent;
+              setText((before) => (d.restart ? "" : before) + d.text);
+            }
             if (event !== "job") return;
             setError(null);
             setJob(data as Job);
@@ -72,12 +77,12 @@ function useJob(id: string): { job: Job | null; error: Error | null } {
     void follow();
     return () => leave.abort();
   }, [id]);
-  return { job, error };
+  return { job, text, error };
 }
 
 export function JobPage({ id }: { id: string }) {
   const cache = useQueryClient();
-  const { job, error } = useJob(id);
+  const { job, text, error } = useJob(id);
   const [refused, setRefused] = useState<Error | null>(null);
   const above = <Link href="/jobs">Jobs</Link>;
   if (!job) {
@@ -110,6 +115,7 @@ export function JobPage({ id }: { id: string }) {
       </p>
       <ErrorBox error={refused ?? error} />
       {!ended(job) && <StageLine stage={job.stage ? { stage: job.stage } : null} />}
+      {!ended(job) && text && <p className="answer answer-text">{text}</p>}
       {job.reason && (
         <p className="reason">
           <b>{job.reason.code}</b>: {job.reason.message}
