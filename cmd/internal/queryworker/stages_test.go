@@ -172,9 +172,7 @@ func TestCalibratedIsWhatThePackHas(t *testing.T) {
 
 // TestAPackWithoutAPairModel: the shipped one may have it, so a section less.
 func TestAPackWithoutAPairModel(t *testing.T) {
-	w := reading(t, func(manifest string) string {
-		return strings.Join(slices.DeleteFunc(strings.Split(manifest, "\n"), func(line string) bool { return strings.HasPrefix(line, "pair:") }), "\n")
-	})
+	w := reading(t, inferencetest.Without("pair", "reranker"))
 	_, err := w.plan("- lexical\n- score")
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "plan" || !strings.Contains(field.Problem, "has no graph for score") {
@@ -194,7 +192,7 @@ func TestAPackWithoutAPairModel(t *testing.T) {
 // TestAnswersAreReadOutOfPassages: with a threshold that lets everything pass, the
 // random reader names some span; it must be where it is said to be.
 func TestAnswersAreReadOutOfPassages(t *testing.T) {
-	w := reading(t, func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
+	w := reading(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
 	w.everything()
 	a, failure := w.askNow(w.context(), carryOver)
 	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reader/sluice-default/") {
@@ -214,7 +212,7 @@ func TestAnswersAreReadOutOfPassages(t *testing.T) {
 }
 
 func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
-	w := reading(t, func(manifest string) string { return manifest + "calibrated: {answerable: 1000}\n" })
+	w := reading(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: 1000}\n" })
 	w.everything()
 	if a, failure := w.askNow(w.context(), carryOver); failure != nil || a.Supported || a.Answer != schema.NoAnswer {
 		t.Errorf("got %+v, %v", a, failure)
