@@ -16,9 +16,12 @@ import (
 
 func TestAnInteractiveScoreGoesBeforeABacklogOfBulk(t *testing.T) {
 	const backlog = 60 // requests of each kind
-	for name, workers := range map[string]int{"one worker": 1, "two workers": 2} {
+	for name, c := range map[string]struct {
+		workers int
+		graph   string // of half of the backlog and of the interactive request
+	}{"one worker": {1, ""}, "two workers": {2, ""}, "one worker, reranker": {1, wire.GraphReranker}, "two workers, reranker": {2, wire.GraphReranker}} {
 		t.Run(name, func(t *testing.T) {
-			nc, _ := serving(t, openFull(t), ServerOptions{Workers: workers, MaxSequences: 1 << 20, MaxBytes: 1 << 30})
+			nc, _ := serving(t, openFull(t), ServerOptions{Workers: c.workers, MaxSequences: 1 << 20, MaxBytes: 1 << 30})
 			inbox := nc.NewInbox()
 			replies, err := nc.SubscribeSync(inbox + ".>")
 			if err != nil {
@@ -39,10 +42,10 @@ func TestAnInteractiveScoreGoesBeforeABacklogOfBulk(t *testing.T) {
 			}
 			for i := range backlog {
 				ask(fmt.Sprint("encode.", i), wire.OpEncode, wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Texts: texts})
-				ask(fmt.Sprint("score.", i), wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Question: "What says nothing?", Texts: texts})
+				ask(fmt.Sprint("score.", i), wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Question: "What says nothing?", Texts: texts, Graph: c.graph})
 			}
 			// The last to be sent; all was sent on one connection.
-			ask("urgent", wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: "What says nothing?", Texts: texts[:50], Answers: true})
+			ask("urgent", wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: "What says nothing?", Texts: texts[:50], Answers: true, Graph: c.graph})
 			before := -1
 			for got := range 2*backlog + 1 {
 				msg, err := replies.NextMsg(time.Minute)
