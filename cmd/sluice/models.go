@@ -85,6 +85,7 @@ type modelsAdd struct {
 	Onto      string  `placeholder:"PACK" help:"Pack whose other graphs the new one has too; the one in use when empty."`
 	Alone     bool    `help:"Only the added graph; what needs others fails with this pack."`
 	Pooling   string  `enum:"mean,cls,none," default:"" help:"How token vectors become one: mean, cls, or none when the graph does it; as the model says when empty."`
+	Reranker  bool    `help:"Make a cross-encoder the pack's reranker, which reads the best few, instead of its pair model."`
 	Tolerance float64 `help:"How far the graph may be from its fp32 original, for fp16 and int8; by its precision when 0."`
 	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`
 	Unchecked bool    `help:"Do not run the pack before it is added."`
@@ -94,7 +95,8 @@ type modelsAdd struct {
 func (a *modelsAdd) Help() string {
 	return "Models of the BERT family with a WordPiece tokenizer can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
-		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model; the other graphs stay. " +
+		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model, or with --reranker of its reranker; " +
+		"the other graphs stay. " +
 		"docs/model-packs.md has the details."
 }
 
@@ -103,7 +105,7 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Tolerance: a.Tolerance}
+	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Reranker: a.Reranker, Tolerance: a.Tolerance}
 	switch {
 	case a.Alone && a.Onto != "":
 		return schema.Invalid("alone", "contradicts --onto")
@@ -148,6 +150,8 @@ func (a *modelsAdd) say(added modelpack.Added) error {
 		what = fmt.Sprintf("encoder, %s, vectors of dimension %d, texts of up to %d tokens", added.Precision, p.Dimension, p.MaxTokens)
 	case modelpack.RolePair:
 		what = fmt.Sprintf("cross-encoder, %s", added.Precision)
+	case modelpack.RoleReranker:
+		what = fmt.Sprintf("cross-encoder as the reranker, %s", added.Precision)
 	}
 	fmt.Printf("added %s: %s; %s in %s\n", p.Name, what, bytesText(p.Bytes), p.Path)
 	fmt.Printf("graphs: %s\n", strings.Join(p.Graphs, ", "))

@@ -103,10 +103,19 @@ func perSecond(b *testing.B, texts int) {
 
 // BenchmarkPairRun runs the pair graph alone on texts of 128 tokens, so many at once: how large batches should be.
 // It needs a pack that has the graph.
-func BenchmarkPairRun(b *testing.B) {
+func BenchmarkPairRun(b *testing.B) { pairRun(b, wire.OpScore, 256) }
+
+// BenchmarkRerankRun does the same with the reranker.
+func BenchmarkRerankRun(b *testing.B) { pairRun(b, wire.OpRerank, 32) }
+
+func pairRun(b *testing.B, op wire.ModelOp, most int) {
 	model := open(b)
-	if err := model.serves(wire.OpScore); err != nil {
+	if err := model.serves(op); err != nil {
 		b.Fatal(err)
+	}
+	graph := model.pair
+	if op == wire.OpRerank {
+		graph = model.reranker
 	}
 	const length, asked = 128, 12
 	row := func(n, salt int) []int32 {
@@ -116,7 +125,7 @@ func BenchmarkPairRun(b *testing.B) {
 		}
 		return ids
 	}
-	for _, rows := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
+	for rows := 1; rows <= most; rows *= 2 {
 		b.Run(fmt.Sprintf("%d rows", rows), func(b *testing.B) {
 			pairs := make([]textPair, rows)
 			for i := range pairs {
@@ -124,7 +133,7 @@ func BenchmarkPairRun(b *testing.B) {
 			}
 			before := processor(b)
 			for b.Loop() {
-				if err := model.pair.score(b.Context(), pairs); err != nil {
+				if err := graph.score(b.Context(), pairs); err != nil {
 					b.Fatal(err)
 				}
 			}

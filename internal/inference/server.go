@@ -30,7 +30,7 @@ type ServerOptions struct {
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA
 	PairTokens   int           // most tokens of a batch of pairs; default 1,024 on a CPU, 65,536 with CUDA
-	RerankTokens int           // most tokens of a batch of pairs for the reranker; default 256 on a CPU, 65,536 with CUDA
+	RerankTokens int           // most tokens of a batch of pairs for the reranker; default 384 on a CPU, 65,536 with CUDA
 	LinkPassages int           // most passages of a batch of the linker, over all its windows; default 2,048
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads

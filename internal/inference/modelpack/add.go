@@ -44,13 +44,14 @@ type Addition struct {
 	Graph     string  // file of the graph; empty: onnx/model.onnx, else model.onnx
 	Onto      string  // folder of a pack whose other graphs the new one has too; empty: none
 	Pooling   string  // mean, cls or none; empty: as the model says
+	Reranker  bool    // a cross-encoder becomes the pack's reranker instead of its pair model
 	Tolerance float64 // of the graph against its fp32 original; 0: by its precision
 }
 
 // Added is a pack that was added.
 type Added struct {
 	Pack      Pack     `json:"pack"`
-	Role      string   `json:"role"` // of the graph: encoder or pair; empty for a pack that was copied
+	Role      string   `json:"role"` // of the graph: encoder, pair or reranker; empty for a pack that was copied
 	Precision string   `json:"precision,omitempty"`
 	Notes     []string `json:"notes,omitempty"`
 }
@@ -188,6 +189,12 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	}
 	if err := m.withGraph(small, graph, a.Pooling); err != nil {
 		return Added{}, err
+	}
+	switch {
+	case a.Reranker && m.role != RolePair:
+		return Added{}, schema.Invalid("reranker", "%s is an encoder, which reads no question with a text: only a cross-encoder can be a reranker", from.label())
+	case a.Reranker:
+		m.role = RoleReranker
 	}
 	if m.role == RoleEncoder && len(o.Dimensions) > 0 && !slices.Contains(o.Dimensions, m.dimension) {
 		return Added{}, schema.Invalid("config.json", "hidden_size: vectors of dimension %d can't be stored, only those of %v: choose such a model", m.dimension, o.Dimensions)

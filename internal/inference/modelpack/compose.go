@@ -50,12 +50,16 @@ func writeManifest(ctx context.Context, dir, name string, a Addition, from sourc
 		}
 	}
 	special := len(words.Before) + len(words.Between) + len(words.After)
+	pair := pairSection{graphSection: s, Labels: m.labels, MaxTokens: m.maxTokens, Truncation: string(tokenizer.LongestFirst),
+		MaxQuestionTokens: m.maxTokens - special, MaxTextTokens: m.maxTokens - special}
 	var err error
-	if m.role == RoleEncoder {
+	switch m.role {
+	case RoleEncoder:
 		err = d.replaceEncoder(encoderSection{graphSection: s, Pooling: m.pooling, Dimension: m.dimension, MaxTokens: m.maxTokens})
-	} else {
-		err = d.replacePair(pairSection{graphSection: s, Labels: m.labels, MaxTokens: m.maxTokens, Truncation: string(tokenizer.LongestFirst),
-			MaxQuestionTokens: m.maxTokens - special, MaxTextTokens: m.maxTokens - special})
+	case RoleReranker:
+		err = d.replaceReranker(pair)
+	default:
+		err = d.replacePair(pair)
 	}
 	if err != nil {
 		return err

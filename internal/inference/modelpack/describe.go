@@ -19,8 +19,9 @@ import (
 
 // Roles that an added graph can take.
 const (
-	RoleEncoder = "encoder"
-	RolePair    = "pair"
+	RoleEncoder  = "encoder"
+	RolePair     = "pair"
+	RoleReranker = "reranker"
 )
 
 // families are the values of model_type whose models read WordPiece ids as BERT does. MPNet's position ids begin at 2.

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // ManifestName is the manifest's file name in a pack.
@@ -179,9 +181,11 @@ func (d document) replaceEncoder(section encoderSection) error {
 	return set(d.root, "encoder", section)
 }
 
-// inVectors is the calibrated threshold that is in the scale of an encoder's vectors; the others are in that of a pair
-// model's scores.
+// inVectors is the calibrated threshold that is in the scale of an encoder's vectors. Those whose names end with
+// wire.RerankerSuffix are in that of a reranker's scores, the others in that of a pair model's.
 const inVectors = "dedupe"
+
+func ofReranker(name string) bool { return strings.HasSuffix(name, wire.RerankerSuffix) }
 
 // forget removes calibrated thresholds that are in the scale of a graph that is replaced: stages that ask for one say so.
 func (d document) forget(stale func(name string) bool) {
@@ -203,6 +207,12 @@ func (d document) forget(stale func(name string) bool) {
 // replacePair takes in another pair model. The detector goes: it knows the old one's scores.
 func (d document) replacePair(section pairSection) error {
 	remove(d.root, "detector")
-	d.forget(func(name string) bool { return name != inVectors })
+	d.forget(func(name string) bool { return name != inVectors && !ofReranker(name) })
 	return set(d.root, "pair", section)
+}
+
+// replaceReranker takes in another reranker.
+func (d document) replaceReranker(section pairSection) error {
+	d.forget(ofReranker)
+	return set(d.root, "reranker", section)
 }
