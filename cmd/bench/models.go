@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,6 +22,7 @@ type modelsCommand struct {
 	Window  time.Duration `default:"4s" help:"How long one measurement takes."`
 	Program string        `placeholder:"FILE" help:"The gpu-segmenter to measure; the one beside this program when empty."`
 	Node    string        `default:"/tmp/sluice-onnxruntime" help:"Folder whose node_modules have onnxruntime-node; npm puts it there when it is missing."`
+	Only    []string      `placeholder:"ROW" enum:"segmentation,batching,padding,lanes,onnxruntime-node" help:"Measure these rows alone, of ${enum}; all when empty."`
 	JSON    string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
 	Timeout time.Duration `default:"20m" help:"Longest time of the whole measurement."`
 }
@@ -77,15 +79,20 @@ func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 			return err
 		})
 	}
-	row("segmentation", func() error { return c.segmentation(ctx, b, t, f) })
-	row("batching", func() error { return c.batching(ctx, b, t, f, row) })
-	row("padding", func() error { return c.padding(ctx, b, t, f) })
+	wanted := func(what string, measure func() error) {
+		if len(c.Only) == 0 || slices.Contains(c.Only, what) {
+			row(what, measure)
+		}
+	}
+	wanted("segmentation", func() error { return c.segmentation(ctx, b, t, f) })
+	wanted("batching", func() error { return c.batching(ctx, b, t, f, row) })
+	wanted("padding", func() error { return c.padding(ctx, b, t, f) })
 	if b.can(wire.OpScore) {
-		row("lanes", func() error { return c.lanes(ctx, b, t, f) })
+		wanted("lanes", func() error { return c.lanes(ctx, b, t, f) })
 	} else {
 		f.note("score", "not measured: the pack has no graph pair")
 	}
-	row("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
+	wanted("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
 }
 
 // segmentation measures tokens per second from sentences to scores, on the clock and by the server's processor time.

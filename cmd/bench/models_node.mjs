@@ -1,4 +1,5 @@
-// Runs a graph with onnxruntime-node: a request per line of standard input, its seconds per line of standard output.
+// Runs a graph with onnxruntime-node: a request per line of standard input, batches to make tensors of or one of these to run;
+// the seconds of its runs per line of standard output.
 // usage: node models_node.mjs NODE_MODULES_PARENT GRAPH
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
@@ -25,11 +26,14 @@ function feeds(rows, question) {
   return { question_ids: questionIDs, question_mask: questionMask, text_ids: ids, text_mask: mask }
 }
 
+let all = []
 for await (const line of createInterface({ input: process.stdin })) {
-  const { batches, question, passes } = JSON.parse(line)
-  const all = batches.map((rows) => feeds(rows, question))
-  for (const batch of all) await session.run(batch)
+  const { batches, question, batch, runs } = JSON.parse(line)
+  if (batches) {
+    all = batches.map((rows) => feeds(rows, question))
+    for (const one of all) await session.run(one)
+  }
   const begin = performance.now()
-  for (let pass = 0; pass < passes; pass++) for (const batch of all) await session.run(batch)
+  for (let i = 0; i < runs; i++) await session.run(all[batch])
   console.log(JSON.stringify({ seconds: (performance.now() - begin) / 1000 }))
 }
