@@ -76,8 +76,8 @@ for (const [i, g] of goldens.segmentation.entries()) {
   scores.forEach((s, at) => { if (s < threshold) starts.push(at + 1) })
   if (String(starts) !== String(g.starts)) throw new Error(`segmentation ${i}: starts ${starts}, golden ${g.starts}`)
 }
-if (goldens.pair) {
-  const graph = await ort.InferenceSession.create(join(pack, 'pair.onnx'))
+for (const graphName of ['pair', 'reranker'].filter((name) => goldens[name])) {
+  const graph = await ort.InferenceSession.create(join(pack, `${graphName}.onnx`))
   const padded = (rows) => {
     const width = Math.max(1, ...rows.map((row) => row.length))
     const ids = new BigInt64Array(rows.length * width)
@@ -101,8 +101,8 @@ if (goldens.pair) {
     })
   }
   // Pairs of all questions in one padded batch, then one by one.
-  await judge('pair, batch', goldens.pair)
-  for (const g of goldens.pair) await judge(`pair ${g.question} / ${g.text}`, [g])
+  await judge(`${graphName}, batch`, goldens[graphName])
+  for (const g of goldens[graphName]) await judge(`${graphName} ${g.question} / ${g.text}`, [g])
 }
 const open = (name) => ort.InferenceSession.create(join(pack, `${name}.onnx`))
 const tensor = (type, data, shape) => new ort.Tensor(type, (type === 'int64' ? BigInt64Array : Float32Array).from(data), shape)
