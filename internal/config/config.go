@@ -90,11 +90,13 @@ type Curate struct {
 	CurateKeep  time.Duration `env:"SLUICE_CURATE_KEEP" default:"10m" help:"How long merged parts of the index, and generations that ended, stay for the queries that read them."`
 }
 
-// Retention is how long the ledger of language model calls goes back.
+// Retention is how long questions, and the ledger of language model calls, are kept.
 type Retention struct {
 	KeepLLMCalls       int `name:"keep-llm-calls" env:"SLUICE_KEEP_LLM_CALLS" default:"90" placeholder:"DAYS" help:"Days that language model calls of questions, and their replies, are kept in the ledger; 0 for ever."`
 	KeepLLMSearchCalls int `name:"keep-llm-search-calls" env:"SLUICE_KEEP_LLM_SEARCH_CALLS" default:"30" placeholder:"DAYS" help:"Days that those of searches are kept; 0 for ever."`
 	KeepLLMDays        int `name:"keep-llm-days" env:"SLUICE_KEEP_LLM_DAYS" default:"800" placeholder:"DAYS" help:"Days that the sums of each day are kept, at least 62, for budgets count this month's; 0 for ever."`
+	KeepQuestions      int `name:"keep-questions" env:"SLUICE_KEEP_QUESTIONS" default:"0" placeholder:"DAYS" help:"Days that questions are kept, with their answers; those that are rated stay. At least as many as their calls in the ledger; 0 for ever."`
+	KeepRetrievals     int `name:"keep-retrievals" env:"SLUICE_KEEP_RETRIEVALS" default:"90" placeholder:"DAYS" help:"Days that what was found for a question, which only answering it needs, is kept; 0 for ever."`
 }
 
 // LLM is which language model answers.

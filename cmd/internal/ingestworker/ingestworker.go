@@ -5,6 +5,7 @@ package ingestworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -64,10 +65,15 @@ func (s Settings) keep() store.Retention {
 	return store.Retention{Calls: s.KeepLLMCalls, SearchCalls: s.KeepLLMSearchCalls, Days: s.KeepLLMDays}
 }
 
+// keepQuestions is for how long questions are kept.
+func (s Settings) keepQuestions() store.QuestionRetention {
+	return store.QuestionRetention{Questions: s.KeepQuestions, Retrievals: s.KeepRetrievals}
+}
+
 // New makes the worker. It is ready when it can take work; Stop lets the stages
 // that run finish, hands back the rest, and ends within Grace.
 func New(s Settings, d Deps) (lifecycle.Service, error) {
-	if err := s.keep().Check(); err != nil {
+	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls)); err != nil {
 		return nil, err
 	}
 	parsers, err := parsers(s)
@@ -126,7 +132,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, s.IngestPurge, s.keep()),
+		purger(d.Store, s.IngestPurge, s.keep(), s.keepQuestions()),
 	}, nil
 }
 

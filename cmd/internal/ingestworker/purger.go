@@ -16,8 +16,12 @@ import (
 // purgeRows is how much one transaction purges.
 const purgeRows = 200
 
-// forgetRows is how many small rows of the ledger one transaction removes.
-const forgetRows = 2000
+// forgetRows is how many small rows of the ledger one transaction removes,
+// forgetQuestions how many questions, with what belongs to each.
+const (
+	forgetRows      = 2000
+	forgetQuestions = 200
+)
 
 var purged = newPurged()
 
@@ -28,8 +32,9 @@ func newPurged() metric.Int64Counter {
 }
 
 // purger gives back the space of what was deleted or replaced, and of what the
-// ledger of language model calls no longer has to keep. Any number may run.
-func purger(s *store.Store, every time.Duration, keep store.Retention) lifecycle.Service {
+// ledger of language model calls no longer has to keep, then of questions. Any number
+// may run.
+func purger(s *store.Store, every time.Duration, keep store.Retention, questions store.QuestionRetention) lifecycle.Service {
 	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -37,7 +42,8 @@ func purger(s *store.Store, every time.Duration, keep store.Retention) lifecycle
 			for fetch.Err() == nil {
 				n, err := s.PurgeOnce(fetch, purgeRows)
 				forgotten, forgetting := s.ForgetCalls(fetch, keep, forgetRows)
-				n, err = n+forgotten, errors.Join(err, forgetting)
+				old, forgettingQuestions := s.ForgetQuestions(fetch, questions, forgetQuestions)
+				n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
 				if err != nil && fetch.Err() == nil {
 					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)
 				}

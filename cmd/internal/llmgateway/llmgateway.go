@@ -49,10 +49,12 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	}
 	o := llm.Options{Ledger: d.Store.Ledger(), Accounts: d.Store.Accounts(), Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": llm.Price(settings.ExtractivePrice)}}
+	var age time.Duration // without a cache, what an earlier one left goes
 	if settings.LLMCacheAge > 0 && settings.LLMCacheEntries > 0 {
-		o.Cache = d.Store.LLMCache(settings.LLMCacheAge, settings.LLMCacheEntries)
+		age = settings.LLMCacheAge
+		o.Cache = d.Store.LLMCache(age, settings.LLMCacheEntries)
 	}
-	var parts []lifecycle.Service
+	parts := []lifecycle.Service{forgetCached(d.Store, age, forgetEvery)}
 	for _, name := range names {
 		p, err := provider(name, settings, d)
 		if err != nil {

@@ -320,3 +320,36 @@ func TestProvidersAreChosenBySettings(t *testing.T) {
 		t.Errorf("the ledger names %q, %v", kept, err)
 	}
 }
+
+// TestAGatewayForgetsOldReplies: also of tenants who ask nothing.
+func TestAGatewayForgetsOldReplies(t *testing.T) {
+	url := localtest.Database(t)
+	db := open(t, url)
+	idle := tenant(t, db, "idle")
+	count := func() (n int) {
+		err := db.AsTenant(t.Context(), idle, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `SELECT count(*) FROM llm_cache`).Scan(&n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if err := db.AsTenant(t.Context(), idle, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO llm_cache (tenant_id, key, reply, created_at) SELECT $1, sha256(i::text::bytea), '{}', now() - make_interval(hours => i)
+			FROM generate_series(1, 1200) i`, idle)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, db, config.LLM{LLMProvider: "extractive", LLMCacheAge: 90 * time.Minute, LLMCacheEntries: 10})
+	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer look.Stop()
+	for count() != 1 {
+		select {
+		case <-look.C:
+		case <-patience:
+			t.Fatalf("%d are left", count())
+		}
+	}
+}
