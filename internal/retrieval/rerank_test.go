@@ -63,7 +63,8 @@ func TestAStageNamesWhoReads(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	p, err := retrieval.ParsePlan([]byte("name: p\nstages:\n- lexical\n- score\n- score: {model: reranker}"))
-	if err != nil || p.Stages()[1].Parameters["model"] != "pair" || p.Stages()[2].Parameters["model"] != "reranker" {
+	if err != nil || p.Stages()[1].Parameters["model"] != "pair" || p.Stages()[2].Parameters["model"] != "reranker" ||
+		p.Stages()[1].Parameters["depth"] != 50 || p.Stages()[2].Parameters["depth"] != 10 {
 		t.Errorf("described as %+v, %v", p.Stages(), err)
 	}
 }

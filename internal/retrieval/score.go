@@ -21,6 +21,9 @@ const (
 	byPreferSum = "prefer_sum" // FIT-RAG's bi-criteria reranker: has_answer + llm_prefer
 )
 
+// rerankDepth is how many candidates the reranker reads when a plan does not say.
+const rerankDepth = 10
+
 type score struct {
 	model       string // the graph that reads
 	by          string
@@ -39,7 +42,7 @@ type score struct {
 // A model reads the first depth candidates with the question: the pair model, or
 // the reranker, which is better and about ten times as long about each, so it comes
 // after the pair model and reads the best few. A plan may have a stage of each; the
-// reranker's scores have names of their own. A candidate
+// reranker's scores have names of their own, and its depth is usually 10. A candidate
 // longer than the model reads is read in pieces, at most so many, and counts as
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
@@ -56,7 +59,11 @@ type score struct {
 //
 // An optional stage is skipped when the model pack has no such model.
 func readScore(p *parameters) stage {
-	s := score{model: p.choice("model", wire.GraphPair, wire.GraphReranker), by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", 50, 1, 500),
+	model, depth := p.choice("model", wire.GraphPair, wire.GraphReranker), 50
+	if model == wire.GraphReranker {
+		depth = rerankDepth
+	}
+	s := score{model: model, by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", depth, 1, 500),
 		keep: p.whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.choice("normalise", "max", "minmax", "standard", "none"),
 		pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
 	if p.values["least"] != nil {
