@@ -44,6 +44,19 @@ func testTenants(t *testing.T, s *server) {
 	second.sluice(t, "tenants", "quotas", made.ID.String()).fails(t, "operator")
 	s.sluice(t, "tenants", "quotas", made.ID.String(), "--max-documents", "1").ok(t).has(t, "at most 1")
 
+	// An operator looks after its keys and sees what it has stored; it does not after another's.
+	s.sluice(t, "keys", "list", "--tenant", made.ID.String()).ok(t).has(t, "admin", "active")
+	spare := into[api.KeyCreated](t, second.sluice(t, "keys", "create", "spare", "--json").ok(t))
+	s.sluice(t, "keys", "revoke", spare.ID.String()).fails(t, "not found")
+	s.sluice(t, "keys", "revoke", spare.ID.String(), "--tenant", made.ID.String()).ok(t).has(t, "revoked")
+	s.sluice(t, "keys", "list", "--tenant", made.ID.String()).ok(t).has(t, "spare", "revoked", "never")
+	s.withKey(spare.APIKey).sluice(t, "jobs", "list").fails(t, "API key")
+	s.sluice(t, "keys", "list", "--tenant", "second").fails(t, "tenant", "UUID")
+	s.sluice(t, "tenants", "storage", made.ID.String()).ok(t).has(t, "0 documents, of at most 1")
+	mine := as[api.Identity](t, s.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusOK))
+	second.sluice(t, "keys", "list", "--tenant", mine.Tenant.String()).fails(t, "not found")
+	second.sluice(t, "tenants", "storage", mine.Tenant.String()).fails(t, "not found")
+
 	// The same name is another collection.
 	second.sluice(t, "ingest", write(t, map[string]string{"second.txt": "The second tenant keeps goats in the yard."}), "-c", "bees", "--wait").ok(t)
 	second.sluice(t, "ingest", write(t, map[string]string{"third.txt": "One more than the quota allows."}), "-c", "bees", "--wait").fails(t, "quota")

@@ -33,6 +33,18 @@ type Key struct {
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
+	// LastUsedAt is within minutes of when it was; nil: never, or not since it is kept.
+	LastUsedAt *time.Time
+}
+
+// Storage is what a tenant has stored, as its quotas count it.
+type Storage struct {
+	Documents int64 `json:"documents"`
+	// Bytes are of stored files, each content once, replaced versions included until
+	// they are purged.
+	Bytes        int64  `json:"bytes"`
+	MaxDocuments *int64 `json:"max_documents,omitempty"`
+	MaxBytes     *int64 `json:"max_bytes,omitempty"`
 }
 
 // NewKey is an API key to be.

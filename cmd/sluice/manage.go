@@ -100,11 +100,12 @@ func (d *collectionsDelete) Run(ctx context.Context) error {
 }
 
 type tenantsCommand struct {
-	List   tenantsList   `cmd:"" default:"withargs" help:"List tenants."`
-	Create tenantsCreate `cmd:"" help:"Create a tenant; prints its first key."`
-	Quotas tenantsQuotas `cmd:"" help:"Set what a tenant may store."`
-	Limits tenantsLimits `cmd:"" help:"Set what language models may cost a tenant, and how many calls it may make."`
-	Usage  tenantsUsage  `cmd:"" help:"Show what language models cost a tenant."`
+	List    tenantsList    `cmd:"" default:"withargs" help:"List tenants."`
+	Create  tenantsCreate  `cmd:"" help:"Create a tenant; prints its first key."`
+	Quotas  tenantsQuotas  `cmd:"" help:"Set what a tenant may store."`
+	Limits  tenantsLimits  `cmd:"" help:"Set what language models may cost a tenant, and how many calls it may make."`
+	Usage   tenantsUsage   `cmd:"" help:"Show what language models cost a tenant."`
+	Storage tenantsStorage `cmd:"" help:"Show what a tenant has stored, beside its quotas."`
 }
 
 type tenantsList struct{ remote }
@@ -169,87 +170,34 @@ func (q *tenantsQuotas) Run(ctx context.Context) error {
 	return nil
 }
 
+type tenantsStorage struct {
+	remote
+	Tenant string `arg:"" help:"The tenant's id."`
+}
+
+func (t *tenantsStorage) Run(ctx context.Context) error {
+	c, err := t.client()
+	if err != nil {
+		return err
+	}
+	id, err := schema.ParseID("tenant", t.Tenant)
+	if err != nil {
+		return err
+	}
+	has, err := c.Storage(ctx, id)
+	if err != nil {
+		return err
+	}
+	if t.JSON {
+		return printJSON(has)
+	}
+	fmt.Printf("%d documents, of %s documents\n%d bytes, of %s bytes\n", has.Documents, limitText(has.MaxDocuments), has.Bytes, limitText(has.MaxBytes))
+	return nil
+}
+
 func limitText(n *int64) string {
 	if n == nil {
 		return "any number of"
 	}
 	return fmt.Sprint("at most ", *n)
-}
-
-type keysCommand struct {
-	List   keysList   `cmd:"" default:"withargs" help:"List API keys."`
-	Create keysCreate `cmd:"" help:"Create an API key; prints it once."`
-	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
-}
-
-type keysList struct{ remote }
-
-func (l *keysList) Run(ctx context.Context) error {
-	c, err := l.client()
-	if err != nil {
-		return err
-	}
-	return printList(l.JSON, c.Keys(ctx), "ID PREFIX SCOPES STATE NAME", func(k api.Key) []any {
-		state := "active"
-		switch {
-		case k.RevokedAt != nil:
-			state = "revoked"
-		case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
-			state = "expired"
-		}
-		return []any{k.ID, k.Prefix, fmt.Sprint(k.Scopes), state, k.Name}
-	})
-}
-
-type keysCreate struct {
-	remote
-	Name    string         `arg:"" help:"What it is for."`
-	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query or impersonate; may be repeated."`
-	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
-	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
-}
-
-func (n *keysCreate) Run(ctx context.Context) error {
-	c, err := n.client()
-	if err != nil {
-		return err
-	}
-	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group}
-	if n.Expires > 0 {
-		at := time.Now().Add(n.Expires)
-		key.ExpiresAt = &at
-	}
-	made, err := c.CreateKey(ctx, key)
-	if err != nil {
-		return err
-	}
-	if n.JSON {
-		return printJSON(made)
-	}
-	fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
-	return nil
-}
-
-type keysRevoke struct {
-	remote
-	Key string `arg:"" help:"The key's id."`
-}
-
-func (r *keysRevoke) Run(ctx context.Context) error {
-	c, err := r.client()
-	if err != nil {
-		return err
-	}
-	id, err := schema.ParseID("key", r.Key)
-	if err != nil {
-		return err
-	}
-	if err := c.RevokeKey(ctx, id); err != nil {
-		return err
-	}
-	if r.JSON {
-		return printJSON(map[string]any{"id": id, "revoked": true})
-	}
-	fmt.Println("revoked " + id.String())
-	return nil
 }

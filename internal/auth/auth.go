@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type Store interface {
 	CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error)
+	// KeyUsed notes that a key is used now, unless that was noted within a time.
+	KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error)
 	TenantNamed(ctx context.Context, name string) (schema.Tenant, error)
 }
@@ -29,6 +32,8 @@ const (
 	keepFor = 3 * time.Second
 	// keepMost bounds how many answers are kept.
 	keepMost = 4096
+	// usedWithin is how exactly it is kept when a key was last used.
+	usedWithin = 5 * time.Minute
 )
 
 // Auth tells who holds a key, and makes and revokes keys. It is safe for
@@ -79,6 +84,12 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 		until = *k.ExpiresAt
 	}
 	a.keep(hash, kept{principal: p, until: until}, now)
+	if k.LastUsedAt == nil || k.LastUsedAt.Before(now.Add(-usedWithin)) {
+		// Nobody is kept out because it cannot be noted.
+		if err := a.store.KeyUsed(ctx, tenant, k.ID, usedWithin); err != nil {
+			slog.WarnContext(ctx, "cannot note that a key is used", "tenant", tenant, "key", k.ID, "error", err)
+		}
+	}
 	return p, nil
 }
 

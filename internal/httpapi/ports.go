@@ -153,6 +153,8 @@ type Tenants interface {
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error)
 	Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error)
 	Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error)
+	// Storage is what a tenant has stored.
+	Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error)
 	// SetQuotas replaces both quotas; nil is no limit.
 	SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error)
 	// CreateKey returns the key this once.

@@ -54,24 +54,7 @@ func (s *server) routeTenants() {
 			return replyTo(shownTenant(t), err)
 		})
 
-	keys := []string{"Keys"}
-	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
-			items, next, err := s.Tenants.Keys(ctx, p, in.query())
-			return list(items, next, err, shownKey)
-		})
-	route(s, huma.Operation{OperationID: "create-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
-		Description: "The key is in this reply and nowhere else."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
-			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})
-			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
-		})
-	route(s, huma.Operation{OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key}", Summary: "Revoke an API key", Tags: keys, DefaultStatus: http.StatusNoContent},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
-			Key uuid.UUID `path:"key" format:"uuid"`
-		}) (*struct{}, error) {
-			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
-		})
+	s.routeKeys()
 	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: []string{"Audit"}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.AuditEntry]], error) {
 			items, next, err := s.Tenants.Audit(ctx, p, in.query())
@@ -80,8 +63,6 @@ func (s *server) routeTenants() {
 }
 
 func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }
-
-func shownKey(k schema.Key) api.Key { return api.Key(k) }
 
 // mayRule lets operators set what a tenant may. A tenant that is not the caller's
 // is not found.

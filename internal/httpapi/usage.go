@@ -74,6 +74,16 @@ func (s *server) routeUsage() {
 			days, err := s.Tenants.LLMDays(ctx, in.Tenant, in.Days)
 			return replyTo(api.UsageDays{Days: days}, err)
 		})
+	route(s, huma.Operation{OperationID: "get-tenant-storage", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/storage", Summary: "Show what a tenant has stored", Tags: tags,
+		Description: "Beside its quotas, and counted as they count. Needs the `admin` scope for the key's own tenant, and `operator` for another."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+		}) (*reply[schema.Storage], error) {
+			if err := maySeeUsage(p, in.Tenant); err != nil {
+				return nil, err
+			}
+			return replyTo(s.Tenants.Storage(ctx, in.Tenant))
+		})
 	route(s, huma.Operation{OperationID: "set-limits", Method: http.MethodPut, Path: "/v1/tenants/{tenant}/limits", Summary: "Set a tenant's limits of language models", Tags: tags,
 		Description: "All at once; an absent one is no limit. A budget under what the tenant has used keeps it from using more. Needs the `operator` scope."},
 		"", func(ctx context.Context, p schema.Principal, in *struct {

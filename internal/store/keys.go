@@ -5,6 +5,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -13,13 +14,14 @@ import (
 )
 
 const (
-	keyColumns = `id, name, prefix, scopes, groups, created_at, expires_at, revoked_at`
+	keyColumns = `id, name, prefix, scopes, groups, created_at, expires_at, revoked_at, last_used_at`
 
 	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
 	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
 	// A key revoked twice keeps the time of the first.
 	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
+	keyUsedSQL   = `UPDATE api_keys SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
 	keyByHashSQL = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
 )
 
@@ -110,6 +112,15 @@ func (s *Store) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.K
 		return uuid.Nil, schema.Key{}, fmt.Errorf("look up a key: %w", err)
 	}
 	return found.Tenant, found.Key, nil
+}
+
+// KeyUsed notes that a key is used now, unless that was noted within a time.
+func (s *Store) KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error {
+	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, keyUsedSQL, tenant, id, within)
+		return err
+	})
+	return wrap(err, "note that key %s is used", id)
 }
 
 func keyRow(rows pgx.Rows, err error) (schema.Key, error) {

@@ -122,6 +122,23 @@ func (s *Store) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.U
 	return out, nil
 }
 
+// Storage returns what a tenant has stored, counted as uploads count it against its
+// quotas: by going through its documents and files.
+func (s *Store) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
+	t, err := s.Tenant(ctx, tenant)
+	if err != nil {
+		return schema.Storage{}, err
+	}
+	out := schema.Storage{MaxDocuments: t.MaxDocuments, MaxBytes: t.MaxBytes}
+	err = s.readTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(countDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
+		b.Queue(sumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
+		return tx.SendBatch(ctx, b).Close()
+	})
+	return out, wrap(err, "count what tenant %s has stored", tenant)
+}
+
 func checkQuotas(maxDocuments, maxBytes *int64) error {
 	if maxDocuments != nil && *maxDocuments < 0 {
 		return schema.Invalid("max_documents", "%d is negative", *maxDocuments)

@@ -184,6 +184,8 @@ type Key struct {
 	CreatedAt time.Time      `json:"created_at"`
 	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
 	RevokedAt *time.Time     `json:"revoked_at,omitempty"`
+	// LastUsedAt is kept since the build that has it.
+	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"To within five minutes; absent: never."`
 }
 
 // KeyCreated answers NewKey. The key is shown this once.

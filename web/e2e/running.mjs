@@ -51,6 +51,24 @@ export async function running(page, collection, step) {
   const seen = await fetch(`${url}/v1/usage`, { headers: { Authorization: `Bearer ${made.trim()}` } }).then((r) => r.json());
   assert.deepEqual(seen.limits, { tokens_per_day: 5000, dollars_per_month: 2.5 });
 
+  step("an operator sees what a tenant has stored, and its keys, and revokes one");
+  const stored = card.getByRole("region", { name: "Stored" });
+  await stored.getByText("Documents: 0 of 1,000").waitFor();
+  await stored.getByText(/Files: 0 .*without a limit/).waitFor();
+  await fetch(`${url}/v1/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${made.trim()}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "crawler", scopes: ["ingest"] }),
+  });
+  await card.getByRole("button", { name: "Keys" }).click();
+  const crawler = card.getByRole("row", { name: /crawler/ });
+  await crawler.getByText("never").waitFor();
+  assert.equal(await card.getByRole("row", { name: /^admin/ }).getByText("never").count(), 0);
+  assert.ok(!(await card.textContent()).includes(made.trim()));
+  await crawler.getByRole("button", { name: "Revoke" }).click();
+  await dialog.getByRole("button", { name: "Revoke" }).click();
+  await crawler.getByText(/^revoked/).waitFor();
+
   step("usage is shown by day, as a table too");
   await page.goto(`${url}/usage`);
   const calls = page.getByRole("figure", { name: /^Calls/ });

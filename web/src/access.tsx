@@ -12,13 +12,6 @@ import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./u
 import { UsageOf } from "./usage";
 
 export function KeysPage() {
-  const list = useInfiniteQuery({
-    queryKey: ["keys"],
-    queryFn: ({ pageParam, signal }) => get<Page<Key>>(withQuery("/v1/keys", { limit: 50, cursor: pageParam }), signal),
-    initialPageParam: "",
-    getNextPageParam: (page) => page.next,
-  });
-  const keys = list.data?.pages.flatMap((p) => p.items) ?? [];
   return (
     <>
       <PageHead title="API keys">
@@ -26,6 +19,22 @@ export function KeysPage() {
           {(close) => <NewKey close={close} />}
         </Dialogue>
       </PageHead>
+      <KeysAt path="/v1/keys" />
+    </>
+  );
+}
+
+/** The keys at a path of the API: one's own tenant's, or another's for an operator. */
+export function KeysAt({ path }: { path: string }) {
+  const list = useInfiniteQuery({
+    queryKey: ["keys", path],
+    queryFn: ({ pageParam, signal }) => get<Page<Key>>(withQuery(path, { limit: 50, cursor: pageParam }), signal),
+    initialPageParam: "",
+    getNextPageParam: (page) => page.next,
+  });
+  const keys = list.data?.pages.flatMap((p) => p.items) ?? [];
+  return (
+    <>
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && keys.length === 0 && <Empty>There are no keys.</Empty>}
@@ -38,6 +47,7 @@ export function KeysPage() {
               <th>May</th>
               <th>Groups</th>
               <th>Made</th>
+              <th>Last used</th>
               <th>Ends</th>
               <th>
                 <span className="hidden">Revoke</span>
@@ -46,7 +56,7 @@ export function KeysPage() {
           </thead>
           <tbody>
             {keys.map((k) => (
-              <KeyRow key={k.id} apiKey={k} />
+              <KeyRow key={k.id} apiKey={k} path={path} />
             ))}
           </tbody>
         </table>
@@ -60,7 +70,7 @@ export function KeysPage() {
   );
 }
 
-function KeyRow({ apiKey: k }: { apiKey: Key }) {
+function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
   const cache = useQueryClient();
   const { key_id } = useSession();
   const end = k.revoked_at ? `revoked ${when(k.revoked_at)}` : k.expires_at ? when(k.expires_at) : "";
@@ -75,6 +85,7 @@ function KeyRow({ apiKey: k }: { apiKey: Key }) {
       <td data-label="May">{k.scopes.join(", ")}</td>
       <td data-label="Groups">{k.groups?.join(", ")}</td>
       <td data-label="Made">{when(k.created_at)}</td>
+      <td data-label="Last used">{k.last_used_at ? when(k.last_used_at) : "never"}</td>
       <td data-label="Ends">{end}</td>
       <td>
         {!k.revoked_at && (
@@ -89,7 +100,7 @@ function KeyRow({ apiKey: k }: { apiKey: Key }) {
                 action="Revoke"
                 cancel={close}
                 confirm={async () => {
-                  await del(`/v1/keys/${k.id}`);
+                  await del(`${path}/${k.id}`);
                   close();
                   await cache.invalidateQueries({ queryKey: ["keys"] });
                 }}

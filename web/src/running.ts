@@ -129,6 +129,14 @@ export interface Tenant {
   created_at: string;
 }
 
+/** What a tenant has stored, as its quotas count it. */
+export interface Stored {
+  documents: number;
+  bytes: number;
+  max_documents?: number;
+  max_bytes?: number;
+}
+
 /** How much a counter grew in a second, between two looks; since it began when there was no look before. */
 export function perSecond(now: number, before: number | undefined, seconds: number): number {
   if (before === undefined || now < before) return 0;

@@ -3,12 +3,13 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Form } from "react-aria-components";
+import { KeysAt } from "./access";
 import { call, get, post, withQuery } from "./api";
-import type { Tenant } from "./running";
+import type { Stored, Tenant } from "./running";
 import { bytesOf, count, when } from "./text";
 import type { Page, Usage } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
-import { UsageOf } from "./usage";
+import { Budget, UsageOf } from "./usage";
 
 export function TenantsPage() {
   const list = useInfiniteQuery({
@@ -41,14 +42,18 @@ export function TenantsPage() {
 }
 
 function TenantCard({ tenant: t }: { tenant: Tenant }) {
-  const [open, setOpen] = useState(false);
+  const [open, setOpen] = useState<"usage" | "keys" | "">("");
+  const toggle = (what: "usage" | "keys") => setOpen(open === what ? "" : what);
   return (
     <section className="card" aria-label={t.name}>
       <div className="row">
         <h2>{t.name}</h2>
         <div className="actions">
-          <Action aria-expanded={open} onPress={() => setOpen(!open)}>
+          <Action aria-expanded={open === "usage"} onPress={() => toggle("usage")}>
             Usage
+          </Action>
+          <Action aria-expanded={open === "keys"} onPress={() => toggle("keys")}>
+            Keys
           </Action>
           <Dialogue button="Quotas" title={`Quotas of ${t.name}`}>
             {(close) => <Quotas tenant={t} close={close} />}
@@ -62,7 +67,35 @@ function TenantCard({ tenant: t }: { tenant: Tenant }) {
         {t.max_documents === undefined ? "Any number of documents" : `At most ${count(t.max_documents)} documents`},{" "}
         {t.max_bytes === undefined ? "of any size" : `of ${bytesOf(t.max_bytes)}`}. Made {when(t.created_at)}. <code>{t.id}</code>
       </p>
-      {open && <UsageOf path={`/v1/tenants/${t.id}/usage`} />}
+      {open === "usage" && (
+        <>
+          <StoredBy tenant={t} />
+          <UsageOf path={`/v1/tenants/${t.id}/usage`} />
+        </>
+      )}
+      {open === "keys" && <KeysAt path={`/v1/tenants/${t.id}/keys`} />}
+    </section>
+  );
+}
+
+/** What a tenant has stored, beside its quotas. */
+function StoredBy({ tenant: t }: { tenant: Tenant }) {
+  const stored = useQuery({
+    queryKey: ["tenants", t.id, "storage"],
+    queryFn: ({ signal }) => get<Stored>(`/v1/tenants/${t.id}/storage`, signal),
+  });
+  const s = stored.data;
+  return (
+    <section className="card" aria-label="Stored">
+      <h2>Stored</h2>
+      <ErrorBox error={stored.error} retry={() => void stored.refetch()} />
+      {stored.isPending && <Loading />}
+      {s && (
+        <>
+          <Budget name="Documents" used={s.documents} limit={s.max_documents} show={count} />
+          <Budget name="Files" used={s.bytes} limit={s.max_bytes} show={bytesOf} />
+        </>
+      )}
     </section>
   );
 }

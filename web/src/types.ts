@@ -286,6 +286,8 @@ export interface Key {
   created_at: string;
   expires_at?: string;
   revoked_at?: string;
+  /** To within minutes; absent: never. */
+  last_used_at?: string;
 }
 
 export interface KeyCreated extends Key {

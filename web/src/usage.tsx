@@ -122,7 +122,7 @@ function Time({ title, spent: s, tokens, dollars }: { title: string; spent: Spen
 const money = (n: number) => `$${n.toFixed(n > 0 && n < 1 ? 4 : 2)}`;
 
 /** What is used of a budget, in words and as a bar. */
-function Budget({
+export function Budget({
   name,
   used,
   limit,

@@ -323,6 +323,18 @@ func (c *Client) Keys(ctx context.Context) iter.Seq2[api.Key, error] {
 	return pages[api.Key](ctx, c, "/v1/keys", nil)
 }
 
+// TenantKeys lists a tenant's keys; needs the operator scope for another than the
+// key's own.
+func (c *Client) TenantKeys(ctx context.Context, tenant uuid.UUID) iter.Seq2[api.Key, error] {
+	return pages[api.Key](ctx, c, "/v1/tenants/"+tenant.String()+"/keys", nil)
+}
+
+// RevokeTenantKey ends a tenant's key for good; needs the operator scope for another
+// than the key's own.
+func (c *Client) RevokeTenantKey(ctx context.Context, tenant, id uuid.UUID) error {
+	return c.json(ctx, http.MethodDelete, "/v1/tenants/"+tenant.String()+"/keys/"+id.String(), nil, nil, nil)
+}
+
 // CreateKey makes a key.
 func (c *Client) CreateKey(ctx context.Context, k api.NewKey) (api.KeyCreated, error) {
 	return post[api.KeyCreated](ctx, c, "/v1/keys", k)

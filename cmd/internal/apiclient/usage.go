@@ -20,6 +20,12 @@ func (c *Client) TenantLLMUsage(ctx context.Context, tenant uuid.UUID) (schema.L
 	return get[schema.LLMUsage](ctx, c, "/v1/tenants/"+tenant.String()+"/usage", nil)
 }
 
+// Storage returns what a tenant has stored; needs the operator scope for another than
+// the key's own.
+func (c *Client) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
+	return get[schema.Storage](ctx, c, "/v1/tenants/"+tenant.String()+"/storage", nil)
+}
+
 // SetLLMLimits replaces a tenant's limits of language models; needs the operator
 // scope.
 func (c *Client) SetLLMLimits(ctx context.Context, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error) {

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type keysCommand struct {
+	List   keysList   `cmd:"" default:"withargs" help:"List API keys."`
+	Create keysCreate `cmd:"" help:"Create an API key; prints it once."`
+	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
+}
+
+// ofTenant names whose keys a command is about.
+type ofTenant struct {
+	Tenant string `placeholder:"ID" help:"Another tenant's, by its id; needs an operator's key."`
+}
+
+// id is the tenant's id; uuid.Nil is the key's own.
+func (o ofTenant) id() (uuid.UUID, error) {
+	if o.Tenant == "" {
+		return uuid.Nil, nil
+	}
+	return schema.ParseID("tenant", o.Tenant)
+}
+
+type keysList struct {
+	remote
+	ofTenant
+}
+
+func (l *keysList) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	tenant, err := l.id()
+	if err != nil {
+		return err
+	}
+	keys := c.Keys(ctx)
+	if tenant != uuid.Nil {
+		keys = c.TenantKeys(ctx, tenant)
+	}
+	return printList(l.JSON, keys, "ID PREFIX SCOPES STATE USED NAME", func(k api.Key) []any {
+		state := "active"
+		switch {
+		case k.RevokedAt != nil:
+			state = "revoked"
+		case k.ExpiresAt != nil && k.ExpiresAt.Before(time.Now()):
+			state = "expired"
+		}
+		used := "never"
+		if k.LastUsedAt != nil {
+			used = k.LastUsedAt.Local().Format(time.DateTime)
+		}
+		return []any{k.ID, k.Prefix, fmt.Sprint(k.Scopes), state, used, k.Name}
+	})
+}
+
+type keysCreate struct {
+	remote
+	Name    string         `arg:"" help:"What it is for."`
+	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query or impersonate; may be repeated."`
+	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
+	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
+}
+
+func (n *keysCreate) Run(ctx context.Context) error {
+	c, err := n.client()
+	if err != nil {
+		return err
+	}
+	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group}
+	if n.Expires > 0 {
+		at := time.Now().Add(n.Expires)
+		key.ExpiresAt = &at
+	}
+	made, err := c.CreateKey(ctx, key)
+	if err != nil {
+		return err
+	}
+	if n.JSON {
+		return printJSON(made)
+	}
+	fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
+	return nil
+}
+
+type keysRevoke struct {
+	remote
+	ofTenant
+	Key string `arg:"" help:"The key's id."`
+}
+
+func (r *keysRevoke) Run(ctx context.Context) error {
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	id, err := schema.ParseID("key", r.Key)
+	if err != nil {
+		return err
+	}
+	tenant, err := r.id()
+	if err != nil {
+		return err
+	}
+	if tenant == uuid.Nil {
+		err = c.RevokeKey(ctx, id)
+	} else {
+		err = c.RevokeTenantKey(ctx, tenant, id)
+	}
+	if err != nil {
+		return err
+	}
+	if r.JSON {
+		return printJSON(map[string]any{"id": id, "revoked": true})
+	}
+	fmt.Println("revoked " + id.String())
+	return nil
+}

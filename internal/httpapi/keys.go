@@ -1,0 +1,81 @@
+package httpapi
+
+// API keys, of the caller's tenant and, for operators, of any.
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+func shownKey(k schema.Key) api.Key { return api.Key(k) }
+
+func (s *server) routeKeys() {
+	keys := []string{"Keys"}
+	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
+			items, next, err := s.Tenants.Keys(ctx, p, in.query())
+			return list(items, next, err, shownKey)
+		})
+	route(s, huma.Operation{OperationID: "create-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
+		Description: "The key is in this reply and nowhere else."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
+			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})
+			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
+		})
+	route(s, huma.Operation{OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key}", Summary: "Revoke an API key", Tags: keys, DefaultStatus: http.StatusNoContent},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+			Key uuid.UUID `path:"key" format:"uuid"`
+		}) (*struct{}, error) {
+			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
+		})
+	route(s, huma.Operation{OperationID: "list-tenant-keys", Method: http.MethodGet, Path: "/v1/tenants/{tenant}/keys", Summary: "List a tenant's API keys", Tags: keys,
+		Description: "Needs the `admin` scope for the key's own tenant, and `operator` for another. Secrets are in no list."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+			Paging
+		}) (*reply[api.Page[api.Key]], error) {
+			p, err := s.keeperOf(ctx, p, in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			items, next, err := s.Tenants.Keys(ctx, p, in.query())
+			return list(items, next, err, shownKey)
+		})
+	route(s, huma.Operation{OperationID: "revoke-tenant-key", Method: http.MethodDelete, Path: "/v1/tenants/{tenant}/keys/{key}", Summary: "Revoke a tenant's API key", Tags: keys, DefaultStatus: http.StatusNoContent,
+		Description: "Needs the `admin` scope for the key's own tenant, and `operator` for another, whose audit log then says so."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Tenant uuid.UUID `path:"tenant" format:"uuid"`
+			Key    uuid.UUID `path:"key" format:"uuid"`
+		}) (*struct{}, error) {
+			p, err := s.keeperOf(ctx, p, in.Tenant)
+			if err != nil {
+				return nil, err
+			}
+			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
+		})
+}
+
+// keeperOf is the caller as who looks after a tenant's keys: an admin of it, or an
+// operator, who stays who it is but acts in that tenant.
+func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
+	switch {
+	case tenant == p.Tenant && (p.Has(schema.ScopeAdmin) || p.Has(schema.ScopeOperator)):
+		return p, nil
+	case tenant == p.Tenant:
+		return p, fmt.Errorf("a tenant's keys are shown with the admin scope: %w", schema.ErrForbidden)
+	case !p.Has(schema.ScopeOperator):
+		return p, schema.ErrNotFound
+	}
+	if _, err := s.Tenants.Tenant(ctx, tenant); err != nil {
+		return p, err
+	}
+	p.Tenant = tenant
+	return p, nil
+}
