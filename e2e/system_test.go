@@ -42,6 +42,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("InterruptedEvaluation", func(t *testing.T) { testInterruptedEvaluation(t, s) })
 	t.Run("Rebuild", func(t *testing.T) { testRebuild(t, s) })
 	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
+	t.Run("Plans", func(t *testing.T) { testPlans(t, s) })
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
 	t.Run("Scopes", func(t *testing.T) { testScopes(t, s) })

@@ -18,13 +18,26 @@ type question struct {
 	remote
 	Text       string   `arg:"" name:"question" help:"What to ask."`
 	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
-	Plan       string   `placeholder:"PLAN" help:"Retrieval plan; the default one when empty."`
+	Plan       string   `xor:"plan" placeholder:"PLAN" help:"Retrieval plan; the default one when empty."`
+	PlanFile   string   `xor:"plan" type:"path" placeholder:"FILE" help:"A file with a plan in YAML to run, without storing it."`
 	Filter     []string `short:"f" sep:"none" help:"Narrow by metadata, e.g. 'year >= 2024 and region in (emea, apac)'; may be repeated." placeholder:"FILTER"`
 	K          int      `short:"k" help:"How many candidates; the plan's own number when 0. An answer is made from these at most."`
 }
 
-func (q question) query() (api.Query, error) {
+// query is what is asked. A plan of a file is checked first, so that what is wrong
+// with it is said of the file.
+func (q question) query(ctx context.Context, c *apiclient.Client) (api.Query, error) {
 	out := api.Query{Collection: q.Collection, Query: q.Text, Plan: q.Plan, K: q.K}
+	if q.PlanFile != "" {
+		text, err := readPlan(q.PlanFile)
+		if err != nil {
+			return out, err
+		}
+		if _, err := c.CheckPlan(ctx, text); err != nil {
+			return out, fmt.Errorf("plan file %s: %w", q.PlanFile, err)
+		}
+		out.PlanText = text
+	}
 	for _, text := range q.Filter {
 		f, err := schema.ParseFilter(text)
 		if err != nil {
@@ -45,7 +58,7 @@ func (s *searchCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := s.query()
+	q, err := s.query(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -80,7 +93,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := a.query()
+	q, err := a.query(ctx, c)
 	if err != nil {
 		return err
 	}

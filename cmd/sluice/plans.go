@@ -50,11 +50,11 @@ func (k *plansCheck) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(k.File)
+	text, err := readPlan(k.File)
 	if err != nil {
 		return err
 	}
-	plan, err := c.CheckPlan(ctx, string(text))
+	plan, err := c.CheckPlan(ctx, text)
 	if err != nil {
 		return err
 	}
@@ -96,15 +96,15 @@ func (u *plansPut) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(u.File)
+	text, err := readPlan(u.File)
 	if err != nil {
 		return err
 	}
-	checked, err := c.CheckPlan(ctx, string(text))
+	checked, err := c.CheckPlan(ctx, text)
 	if err != nil {
 		return err
 	}
-	plan, err := c.PutPlan(ctx, checked.Name, string(text))
+	plan, err := c.PutPlan(ctx, checked.Name, text)
 	if err != nil {
 		return err
 	}
@@ -126,6 +126,28 @@ func (d *plansDelete) Run(ctx context.Context) error {
 		return err
 	}
 	return c.DeletePlan(ctx, d.Name)
+}
+
+// maxPlan bounds a plan, in bytes, as the API does.
+const maxPlan = 64 << 10
+
+// readPlan reads a plan's file.
+func readPlan(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("read the plan: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	text, err := io.ReadAll(io.LimitReader(f, maxPlan+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the plan: %w", err)
+	case len(text) > maxPlan:
+		return "", schema.Invalid(file, "has more than %d bytes; is it a plan?", maxPlan)
+	case strings.TrimSpace(string(text)) == "":
+		return "", schema.Invalid(file, "is empty; 'sluice plans show sluice' shows what a plan looks like")
+	}
+	return string(text), nil
 }
 
 func printPlan(w io.Writer, p schema.Plan) {
