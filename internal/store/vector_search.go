@@ -95,7 +95,7 @@ const isLiveSQL = `(SELECT true FROM versions r
 
 const sharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
 
-// foundSQL ends every way: what was found, with its place in the text. $6 is
+// foundSQL ends every way but within: what was found, with its place in the text. $6 is
 // the number asked for; in the others' text it bounds "nearest".
 const foundSQL = `
 SELECT n.passage_id, n.version_id, s.ordinal, p.ordinal, n.similarity, %s
@@ -289,7 +289,8 @@ func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
 	return sql, q.args
 }
 
-// withinSQL compares all visible vectors of some places.
+// withinSQL compares all visible vectors of some places. It knows their places in the text already, and may be asked
+// for thousands: foundSQL would look each up again, which took as long as all before it.
 func (q *search) withinSQL() (string, []any, error) {
 	q.begin()
 	versions, sections, passages := make([]uuid.UUID, len(q.within)), make([]int32, len(q.within)), make([]int32, len(q.within))
@@ -308,21 +309,21 @@ func (q *search) withinSQL() (string, []any, error) {
     SELECT w.version_id FROM (SELECT DISTINCT version_id FROM places) w
     WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(visibleSQL, "d.live_version_id", "$3"), filter) + `
 ), cut AS MATERIALIZED (
-    SELECT s.id, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
+    SELECT s.id, s.version_id, s.ordinal, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
     WHERE w.section >= 0 AND w.version_id IN (SELECT version_id FROM visible)
     UNION ALL
-    SELECT s.id, -1 FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id
+    SELECT s.id, s.version_id, s.ordinal, -1 FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id
     WHERE w.section < 0 AND w.version_id IN (SELECT version_id FROM visible)
 ), inside AS MATERIALIZED (
-    SELECT DISTINCT p.id FROM cut JOIN passages p ON p.tenant_id = $1 AND p.section_id = cut.id AND p.generation = $7
+    SELECT DISTINCT p.id, cut.version_id, cut.ordinal AS section, p.ordinal AS passage
+    FROM cut JOIN passages p ON p.tenant_id = $1 AND p.section_id = cut.id AND p.generation = $7
     WHERE cut.passage < 0 OR p.ordinal = cut.passage
-), nearest AS MATERIALIZED (
-    SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
-    FROM inside JOIN ` + q.table() + ` v ON v.passage_id = inside.id AND v.tenant_id = $1 AND v.shard = ANY(` + shards + `::uuid[])
-    WHERE (v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4) IS TRUE
-    ORDER BY similarity DESC, v.passage_id
-    LIMIT $6
-)` + fmt.Sprintf(foundSQL, "0")
+)
+SELECT inside.id, inside.version_id, inside.section, inside.passage, ` + q.similarity() + ` AS similarity, 0
+FROM inside JOIN ` + q.table() + ` v ON v.passage_id = inside.id AND v.tenant_id = $1 AND v.shard = ANY(` + shards + `::uuid[])
+WHERE (v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4) IS TRUE
+ORDER BY similarity DESC, inside.id
+LIMIT $6`
 	return sql, q.args, nil
 }
 
