@@ -33,7 +33,7 @@ type funnelCommand struct {
 	Program   string `placeholder:"FILE" help:"The gpu-segmenter to measure with; the one beside this program when empty."`
 	Pack      string `placeholder:"FOLDER" help:"Model pack; the one that comes with Sluice when empty."`
 	// Settings are measured in one run, over one loaded collection.
-	Settings []string `default:"400/200/40" placeholder:"K/N/READ" help:"Funnels to measure: how many clusters each keeps, how many sections of these, and how many passages its pair model reads; several with commas."`
+	Settings []string `default:"400/200/40" placeholder:"K/N/READ" help:"Funnels to measure: how many clusters each keeps, how many sections of these, and how many passages its pair model reads; several with commas. Of several one is chosen on half of the questions and compared on the other half."`
 }
 
 // funnelSetting is how narrow a funnel is: clusters kept, sections kept of these, passages read.
@@ -74,9 +74,6 @@ func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
 	}
 	return out, nil
 }
-
-// answered is up to which rank an answer counts.
-const answered = 4
 
 // flatSide is the name of the side that is no plan.
 const flatSide = "flat"
@@ -124,25 +121,13 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if err != nil {
 		return err
 	}
-	sides := &funnelSides{engine: engine, space: s, corpus: corpus, models: models.client, flat: c.Flat, took: map[string][]float64{}}
+	sides := &funnelSides{engine: engine, space: s, corpus: corpus, models: models.client, flat: c.Flat}
 	if err := c.measuring("funnel"); err != nil {
 		return err
 	}
-	plans := []string{flatSide}
-	for _, setting := range settings {
-		plans = append(plans, setting.plan())
-	}
-	for _, warm := range plans {
-		if _, err := sides.Search(ctx, warm, dataset.Queries[0].Text, 10, 0); err != nil {
-			return err
-		}
-	}
-	clear(sides.took)
-	results, err := evaluate.Run(ctx, dataset, sides, evaluate.Options{Plans: plans, Limit: c.Questions, Seed: c.Seed, Parallel: 1})
-	if err != nil {
-		return err
-	}
-	return c.conclude(results.Summary(), settings, sides, f)
+	asked := &funnelAsked{settings: settings, flat: c.Flat}
+	f.row("all questions", func() error { return asked.ask(ctx, dataset, sides, c.Rounds, c.Questions, c.Seed) })
+	return asked.conclude(f)
 }
 
 // load writes the corpus, has curation's work done, and notes what there is.
@@ -235,53 +220,6 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 	return retrieval.NewEngine(plans, retrieval.Sources{
 		Model: models, Readers: models, Lexical: index, Vectors: b.store.Vectors(index, indexCache), Texts: b.store.Reader(),
 	})
-}
-
-// conclude compares times, in as many groups of questions as there are rounds, and answer recall.
-func (c *funnelCommand) conclude(summary evaluate.Summary, settings []funnelSetting, sides *funnelSides, f *findings) error {
-	name := fmt.Sprintf("ar@%d", answered)
-	recall := map[string]float64{}
-	for _, p := range summary.Plans {
-		v, known := p.Metrics[name]
-		if !known {
-			return fmt.Errorf("the dataset's questions have no answers (metadata.answers), so there is no %s", name)
-		}
-		recall[p.Plan] = v
-		f.note(p.Plan, "answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile",
-			answered, p.Metrics["ar@1"], v, p.Metrics["hit@1"], p.Millis.P50, p.Millis.P95)
-		var stages []string
-		for _, s := range p.Stages {
-			stages = append(stages, fmt.Sprintf("%s %.1f", s.Stage, s.P50))
-		}
-		if len(stages) > 0 {
-			f.note(p.Plan+", stages", "ms at the median: %s", strings.Join(stages, ", "))
-		}
-	}
-	f.note("a funnel", "clusters/sections/passages read; flat: %d passages read", c.Flat)
-	f.note("of a flat question", "comparing all vectors, exactly, on all cores: %.0f ms", median(sides.scan))
-	other := means(sides.took[flatSide], c.Rounds)
-	for _, s := range settings {
-		f.compare(ratio{What: "time per question, " + s.String(), Unit: "ms", Ours: means(sides.took[s.plan()], c.Rounds), Other: other, Against: flatSide, Target: 0.6, AtMost: true})
-		f.compare(ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, %s", answered, summary.Queries, s), Unit: "share", Ours: []float64{recall[s.plan()]},
-			Other: []float64{recall[flatSide]}, Against: flatSide, Target: 1 - 0.01/max(recall[flatSide], 0.01)})
-	}
-	return nil
-}
-
-// means are those of so many groups of values, in their order.
-func means(values []float64, groups int) []float64 {
-	out := make([]float64, 0, groups)
-	for i := range groups {
-		part := values[len(values)*i/groups : len(values)*(i+1)/groups]
-		sum := 0.0
-		for _, v := range part {
-			sum += v
-		}
-		if len(part) > 0 {
-			out = append(out, sum/float64(len(part)))
-		}
-	}
-	return out
 }
 
 // funnelSides searches in either way.

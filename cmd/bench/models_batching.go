@@ -15,8 +15,8 @@ import (
 
 // oneText is a request of one text, the i-th.
 type oneText struct {
-	what string
-	do   func(ctx context.Context, b *modelBed, i int) error
+	what, graph string
+	do          func(ctx context.Context, b *modelBed, i int) error
 	// target is how many times as many texts per second batches have to do; 0: as it comes.
 	target float64
 }
@@ -29,12 +29,12 @@ func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
 			return err
 		}
 	}
-	all := []oneText{{"encode a passage", func(ctx context.Context, b *modelBed, i int) error {
+	all := []oneText{{"encode a passage", "encoder", func(ctx context.Context, b *modelBed, i int) error {
 		_, _, err := b.client.Encode(ctx, wire.LaneBulk, t.passages[i%len(t.passages):][:1])
 		return err
 	}, 3}}
 	if b.can(wire.OpScore) {
-		all = append(all, oneText{"score a passage", score(t.passages), 3}, oneText{"score a sentence", score(t.sentences), 0})
+		all = append(all, oneText{"score a passage", "pair", score(t.passages), 3}, oneText{"score a sentence", "pair", score(t.sentences), 0})
 	}
 	return all
 }
@@ -58,7 +58,8 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 		each
 		single
 	)
-	var seconds [3][]float64 // of the server's processor, per text
+	// By side and round: milliseconds of the server's processor and of the graph's runs per text, and texts per run.
+	var processor, running, shared [3][]float64
 	counted := func(of int, b *modelBed, callers int) func(context.Context, int) (float64, time.Duration, error) {
 		return func(ctx context.Context, _ int) (float64, time.Duration, error) {
 			before, err := b.look(ctx)
@@ -73,8 +74,11 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 			})
 			took := time.Since(begin)
 			now, lookErr := b.look(ctx)
-			seconds[of] = append(seconds[of], (now.cpu-before.cpu)/float64(done.Load())*1000)
-			return float64(done.Load()), took, errors.Join(err, lookErr)
+			texts := float64(done.Load())
+			processor[of] = append(processor[of], (now.cpu-before.cpu)/texts*1000)
+			running[of] = append(running[of], (now.running[one.graph]-before.running[one.graph])/texts*1000)
+			shared[of] = append(shared[of], texts/max(1, now.runs[one.graph]-before.runs[one.graph]))
+			return texts, took, errors.Join(err, lookErr)
 		}
 	}
 	rates, err := rounds(ctx, c.Rounds, side{"batches", counted(many, batched, callers)},
@@ -84,7 +88,9 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 	}
 	f.compare(ratio{What: fmt.Sprintf("%s, %d callers: batches", one.what, callers), Unit: "texts/s",
 		Ours: rates[many], Other: rates[each], Against: "a text a run", Target: one.target})
-	f.compare(ratio{What: one.what + ", the server's CPU time", Unit: "ms", Ours: seconds[many], Other: seconds[each], Against: "a text a run"})
-	f.note(one.what+", one caller after another", "%.0f texts/s, %.2f ms of the server's CPU each", median(rates[single]), median(seconds[single]))
+	f.compare(ratio{What: one.what + ", the server's CPU time", Unit: "ms", Ours: processor[many], Other: processor[each], Against: "a text a run"})
+	f.compare(ratio{What: one.what + ", the graph's runs", Unit: "ms", Ours: running[many], Other: running[each], Against: "a text a run"})
+	f.note(one.what+", texts of a run", "%.1f, and %.1f with a text a run", median(shared[many]), median(shared[each]))
+	f.note(one.what+", one caller after another", "%.0f texts/s, %.2f ms of the server's CPU each", median(rates[single]), median(processor[single]))
 	return nil
 }

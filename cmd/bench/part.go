@@ -27,12 +27,13 @@ type partFunc func(ctx context.Context, b *workbench, t texts, f *findings) erro
 // run sets up, measures and takes down.
 func (c *common) run(ctx context.Context, name string, measure partFunc) error {
 	f, err := c.find(ctx, name, measure)
-	if err != nil {
-		return err
+	if f != nil {
+		err = errors.Join(report(c.JSON, f), err)
 	}
-	return report(c.JSON, f)
+	return err
 }
 
+// find returns what was found; with an error, what was found all the same.
 func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *findings, err error) {
 	if c.Rounds < 1 {
 		return nil, fmt.Errorf("rounds: %d: it must be at least 1", c.Rounds)
@@ -59,7 +60,7 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
-	return f, nil
+	return f, f.failure()
 }
 
 // measuring says that loading is over.

@@ -1,0 +1,253 @@
+package main
+
+// This file asks the questions of a funnel's measurement in groups, tells after each group what was seen so far, and says in
+// the end how the funnels compare with the flat side. Of several funnels one is chosen on every other group, by its time among
+// those whose recall is high enough, and compared on the groups between: a choice flatters what it was made on.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/evaluate"
+)
+
+// answered is up to which rank an answer counts.
+const answered = 4
+
+// recallLost is how much lower a funnel's answer recall may be.
+const recallLost = 0.01
+
+// funnelGroup is what one side did with a group of questions.
+type funnelGroup struct {
+	millis        []float64 // by question
+	first, recall float64   // answer recall at 1, and at answered
+	hit           float64
+	stages        map[string]float64 // milliseconds at the median
+}
+
+// funnelAsked is what was seen of all sides.
+type funnelAsked struct {
+	settings []funnelSetting
+	flat     int
+	scan     []float64
+	groups   []map[string]funnelGroup // by side
+	order    map[string][]string      // of a plan's stages
+}
+
+// sides are the names of all sides, the flat one first.
+func (a *funnelAsked) sides() []string {
+	names := []string{flatSide}
+	for _, s := range a.settings {
+		names = append(names, s.plan())
+	}
+	return names
+}
+
+// ask has all sides search for so many of the dataset's questions, in groups.
+func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides *funnelSides, groups, questions int, seed uint64) error {
+	if len(dataset.Queries) == 0 {
+		return errors.New("the dataset has no questions")
+	}
+	if len(a.settings) > 1 {
+		groups *= 2
+	}
+	names := a.sides()
+	sides.took = map[string][]float64{}
+	for _, warm := range names {
+		if _, err := sides.Search(ctx, warm, dataset.Queries[0].Text, 10, 0); err != nil {
+			return err
+		}
+	}
+	sides.scan = nil
+	a.order = map[string][]string{}
+	done := 0
+	all := drawn(dataset.Queries, questions, seed)
+	for group := range groups {
+		part := *dataset
+		part.Queries = all[len(all)*group/groups : len(all)*(group+1)/groups]
+		if len(part.Queries) == 0 {
+			continue
+		}
+		sides.took = map[string][]float64{}
+		// Who begins changes with every group, too.
+		results, err := evaluate.Run(ctx, &part, sides, evaluate.Options{Plans: slices.Concat(names[group%len(names):], names[:group%len(names)]), Seed: seed, Parallel: 1})
+		if err != nil {
+			return fmt.Errorf("after %d of %d questions: %w", done, len(all), err)
+		}
+		if err := a.add(results, sides.took); err != nil {
+			return err
+		}
+		a.scan = sides.scan
+		done += len(part.Queries)
+		a.tell(done, len(all))
+	}
+	return nil
+}
+
+// drawn are so many of the questions, in an order of chance: any part of them is like the others.
+func drawn(all []evaluate.Query, limit int, seed uint64) []evaluate.Query {
+	out := slices.Clone(all)
+	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+	if limit > 0 && limit < len(out) {
+		out = out[:limit]
+	}
+	return out
+}
+
+// add takes the results of a group.
+func (a *funnelAsked) add(results *evaluate.Results, took map[string][]float64) error {
+	group := map[string]funnelGroup{}
+	for _, p := range results.Summary().Plans {
+		recall, known := p.Metrics[fmt.Sprintf("ar@%d", answered)]
+		if !known {
+			return errors.New("the dataset's questions have no answers (metadata.answers), so there is no answer recall")
+		}
+		g := funnelGroup{millis: took[p.Plan], first: p.Metrics["ar@1"], recall: recall, hit: p.Metrics["hit@1"], stages: map[string]float64{}}
+		for _, s := range p.Stages {
+			g.stages[s.Stage] = s.P50
+			if !slices.Contains(a.order[p.Plan], s.Stage) {
+				a.order[p.Plan] = append(a.order[p.Plan], s.Stage)
+			}
+		}
+		group[p.Plan] = g
+	}
+	a.groups = append(a.groups, group)
+	return nil
+}
+
+// tell says what was seen so far.
+func (a *funnelAsked) tell(done, total int) {
+	all := funnelSeen(a.groups)
+	say("funnel: %d of %d questions: %s", done, total, all.of(flatSide))
+	for _, s := range a.settings {
+		say("funnel:   %s, %.2f of the time", all.of(s.plan()), all.time(s.plan())/all.time(flatSide))
+	}
+}
+
+// funnelSeen are some groups, by side.
+type funnelSeen []map[string]funnelGroup
+
+// mean is that of a figure over all questions of a side.
+func (f funnelSeen) mean(side string, of func(funnelGroup) float64) float64 {
+	sum, questions := 0.0, 0.0
+	for _, g := range f {
+		n := float64(len(g[side].millis))
+		sum, questions = sum+n*of(g[side]), questions+n
+	}
+	return sum / max(questions, 1)
+}
+
+func (f funnelSeen) recall(side string) float64 {
+	return f.mean(side, func(g funnelGroup) float64 { return g.recall })
+}
+
+func (f funnelSeen) time(side string) float64 {
+	return f.mean(side, func(g funnelGroup) float64 { return meanMillis(g.millis) })
+}
+
+// times are a side's mean times, by group.
+func (f funnelSeen) times(side string) []float64 {
+	var out []float64
+	for _, g := range f {
+		out = append(out, meanMillis(g[side].millis))
+	}
+	return out
+}
+
+// millis are the times of all questions of a side.
+func (f funnelSeen) millis(side string) []float64 {
+	var out []float64
+	for _, g := range f {
+		out = append(out, g[side].millis...)
+	}
+	return out
+}
+
+func meanMillis(all []float64) float64 {
+	sum := 0.0
+	for _, m := range all {
+		sum += m
+	}
+	return sum / float64(max(len(all), 1))
+}
+
+// of is a side in words.
+func (f funnelSeen) of(side string) string {
+	all := f.millis(side)
+	return fmt.Sprintf("%s: answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile, %.0f on average", side, answered,
+		f.mean(side, func(g funnelGroup) float64 { return g.first }), f.recall(side), f.mean(side, func(g funnelGroup) float64 { return g.hit }),
+		quantile(all, 0.5), quantile(all, 0.95), f.time(side))
+}
+
+// choose gives the fastest setting whose recall is high enough, or the one with the highest.
+func (f funnelSeen) choose(settings []funnelSetting) funnelSetting {
+	least := f.recall(flatSide) - recallLost
+	return slices.MinFunc(settings, func(one, two funnelSetting) int {
+		a, b := f.recall(one.plan()), f.recall(two.plan())
+		switch {
+		case a >= least && b >= least:
+			return cmp.Compare(f.time(one.plan()), f.time(two.plan()))
+		default:
+			return cmp.Compare(b, a)
+		}
+	})
+}
+
+// conclude compares times and answer recall. Without a group that was asked there is nothing to compare.
+func (a *funnelAsked) conclude(f *findings) error {
+	if len(a.groups) == 0 {
+		return nil
+	}
+	compared, chosen := funnelSeen(a.groups), a.settings[0]
+	if len(a.settings) > 1 {
+		var choosing, other funnelSeen
+		for i, g := range a.groups {
+			if i%2 == 0 {
+				choosing = append(choosing, g)
+			} else {
+				other = append(other, g)
+			}
+		}
+		chosen = choosing.choose(a.settings)
+		for _, name := range a.sides() {
+			f.note("half to choose on", "%s", choosing.of(name))
+		}
+		f.note("chosen", "%s: the fastest within a point of the flat side's recall there", chosen)
+		if compared = other; len(other) == 0 {
+			return nil
+		}
+	}
+	for _, name := range a.sides() {
+		f.note("compared", "%s", compared.of(name))
+		var stages []string
+		for _, stage := range a.order[name] {
+			var p50 []float64
+			for _, g := range compared {
+				p50 = append(p50, g[name].stages[stage])
+			}
+			stages = append(stages, fmt.Sprintf("%s %.1f", stage, median(p50)))
+		}
+		if len(stages) > 0 {
+			f.note(name+", stages", "ms at the median: %s", strings.Join(stages, ", "))
+		}
+	}
+	f.note("a funnel", "clusters/sections/passages read; flat: %d passages read", a.flat)
+	f.note("of a flat question", "comparing all vectors, exactly, on all cores: %.0f ms", median(a.scan))
+	questions, flat := len(compared.millis(flatSide)), compared.recall(flatSide)
+	for _, s := range a.settings {
+		time := ratio{What: "time per question, " + s.String(), Unit: "ms", Ours: compared.times(s.plan()), Other: compared.times(flatSide), Against: flatSide, AtMost: true}
+		recall := ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, %s", answered, questions, s), Unit: "share",
+			Ours: []float64{compared.recall(s.plan())}, Other: []float64{flat}, Against: flatSide}
+		if s == chosen {
+			time.Target, recall.Target = 0.6, 1-recallLost/max(flat, recallLost)
+		}
+		f.compare(time)
+		f.compare(recall)
+	}
+	return nil
+}

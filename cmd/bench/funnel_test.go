@@ -1,0 +1,83 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/evaluate"
+)
+
+// funnelGroups makes groups in which each side has a time and a recall.
+func funnelGroups(groups int, sides map[string][2]float64) []map[string]funnelGroup {
+	var out []map[string]funnelGroup
+	for range groups {
+		g := map[string]funnelGroup{}
+		for name, x := range sides {
+			g[name] = funnelGroup{millis: []float64{x[0], x[0]}, recall: x[1]}
+		}
+		out = append(out, g)
+	}
+	return out
+}
+
+// TestFunnelIsChosenOnOneHalf: the fastest within a point is chosen on every other group, and what is reported of it is
+// what the groups between say.
+func TestFunnelIsChosenOnOneHalf(t *testing.T) {
+	settings := []funnelSetting{{400, 200, 40}, {200, 100, 40}, {100, 50, 40}}
+	a := &funnelAsked{settings: settings, flat: 400, scan: []float64{1}}
+	choosing := funnelGroups(2, map[string][2]float64{
+		flatSide: {100, 0.9}, settings[0].plan(): {60, 0.95}, settings[1].plan(): {40, 0.895}, settings[2].plan(): {20, 0.88}})
+	compared := funnelGroups(2, map[string][2]float64{
+		flatSide: {100, 0.9}, settings[0].plan(): {60, 0.95}, settings[1].plan(): {70, 0.8}, settings[2].plan(): {20, 0.95}})
+	a.groups = []map[string]funnelGroup{choosing[0], compared[0], choosing[1], compared[1]}
+	f := &findings{Part: "funnel"}
+	if err := a.conclude(f); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Ratios) != 6 {
+		t.Fatalf("%d rows", len(f.Ratios))
+	}
+	for _, r := range f.Ratios {
+		second := strings.Contains(r.What, settings[1].String())
+		if (r.Target > 0) != second {
+			t.Errorf("%s has the target %g", r.What, r.Target)
+		}
+		if second && r.reached() {
+			t.Errorf("%s is reached with %g", r.What, r.value())
+		}
+	}
+}
+
+// TestFunnelWithoutAGoodOneTakesTheBest: when all lose too much, the one that loses least is compared.
+func TestFunnelWithoutAGoodOneTakesTheBest(t *testing.T) {
+	settings := []funnelSetting{{4, 2, 1}, {8, 4, 2}}
+	seen := funnelSeen(funnelGroups(1, map[string][2]float64{flatSide: {100, 0.9}, settings[0].plan(): {10, 0.5}, settings[1].plan(): {90, 0.7}}))
+	if got := seen.choose(settings); got != settings[1] {
+		t.Errorf("chosen %s", got)
+	}
+}
+
+func TestFunnelThatNobodyAskedHasNoRows(t *testing.T) {
+	f := &findings{}
+	if err := (&funnelAsked{settings: []funnelSetting{{1, 1, 1}}}).conclude(f); err != nil || len(f.Ratios) != 0 {
+		t.Errorf("%d rows, %v", len(f.Ratios), err)
+	}
+}
+
+func TestQuestionsAreDrawnOnce(t *testing.T) {
+	all := make([]evaluate.Query, 50)
+	for i := range all {
+		all[i].ID = strings.Repeat("x", i)
+	}
+	got, again := drawn(all, 20, 3), drawn(all, 20, 3)
+	seen := map[string]bool{}
+	for i, q := range got {
+		if seen[q.ID] || again[i].ID != q.ID {
+			t.Errorf("question %d is there twice, or another the second time", i)
+		}
+		seen[q.ID] = true
+	}
+	if len(got) != 20 || all[1].ID != "x" {
+		t.Errorf("%d questions; the dataset's are in another order", len(got))
+	}
+}
