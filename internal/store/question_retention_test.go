@@ -131,9 +131,9 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestARatingIsNeverLost: who rates an answer while old questions are forgotten either
+// TestRatingsDuringTheSweepAreKept: who rates an answer while old questions are forgotten either
 // finds none, or keeps it.
-func TestARatingIsNeverLost(t *testing.T) {
+func TestRatingsDuringTheSweepAreKept(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var asked []uuid.UUID
 	for range 40 {
