@@ -111,6 +111,7 @@ type service struct {
 	ctx    context.Context // of the held requests
 	cancel context.CancelFunc
 	held   sync.WaitGroup
+	crew   crew // handles them
 	subs   []*nats.Subscription
 	closed []chan struct{} // one per subscription: its last message was handed over
 	done   chan struct{}
@@ -206,7 +207,9 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 		return
 	}
 	done := s.counts.begin()
-	s.held.Go(func() {
+	s.held.Add(1)
+	s.crew.run(func() {
+		defer s.held.Done()
 		defer done()
 		defer s.load.remove(size, 0)
 		s.answer(op, lane, msg)
@@ -216,6 +219,14 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 // laneOf reads a request's lane without decoding the request: the lane comes before the texts in what this module
 // writes. What hides its lane waits with the bulk.
 func laneOf(data []byte) wire.Lane {
+	// As this module writes it: a short text before it, without nested values. In a text the quotes would be escaped.
+	const key = `"lane":"`
+	if at := bytes.Index(data[:min(len(data), 256)], []byte(key)); at > 0 && data[0] == '{' && !bytes.ContainsAny(data[1:at], "{[") {
+		if lane, _, found := bytes.Cut(data[at+len(key):], []byte(`"`)); found && string(lane) == string(wire.LaneInteractive) {
+			return wire.LaneInteractive
+		}
+		return wire.LaneBulk
+	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return wire.LaneBulk
@@ -260,6 +271,7 @@ func (s *service) stop(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {
 		s.held.Wait()
+		s.crew.stop()
 		close(finished)
 	}()
 	var err error

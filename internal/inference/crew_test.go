@@ -1,0 +1,56 @@
+package inference
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestCrewRunsAllAtOnce: tasks that wait for each other all run, more of them than stay, and again by those that stayed.
+func TestCrewRunsAllAtOnce(t *testing.T) {
+	var c crew
+	defer c.stop()
+	for range 3 {
+		const tasks = idleCrew + 50
+		var all, met sync.WaitGroup
+		var ran atomic.Int64
+		met.Add(tasks)
+		for range tasks {
+			all.Add(1)
+			c.run(func() {
+				defer all.Done()
+				met.Done()
+				met.Wait()
+				ran.Add(1)
+			})
+		}
+		all.Wait()
+		if ran.Load() != tasks {
+			t.Fatalf("%d of %d tasks ran", ran.Load(), tasks)
+		}
+	}
+}
+
+// TestCrewGoesWhenItIsStopped: what runs goes on to its end, and nobody stays; TestMain finds who does.
+func TestCrewGoesWhenItIsStopped(t *testing.T) {
+	var c crew
+	var all sync.WaitGroup
+	held := make(chan struct{})
+	for i := range 8 {
+		all.Add(1)
+		c.run(func() {
+			defer all.Done()
+			if i%2 == 0 {
+				<-held
+			}
+		})
+	}
+	c.stop()
+	close(held)
+	all.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.idle) != 0 {
+		t.Errorf("%d stay", len(c.idle))
+	}
+}
