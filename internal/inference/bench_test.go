@@ -75,25 +75,35 @@ func BenchmarkSegment(b *testing.B) {
 	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// BenchmarkEncoderRun runs the graph alone, on 64 rows of one length.
+// BenchmarkEncoderRun runs the graph alone: on 64 rows of one length, and on rows of 128 tokens, so many at once: what
+// texts that share a run save.
 func BenchmarkEncoderRun(b *testing.B) {
 	model := open(b)
-	for _, length := range []int{8, 32, 128, 512} {
-		b.Run(fmt.Sprintf("%d tokens", length), func(b *testing.B) {
-			batch := make([]sequence, 64)
+	run := func(name string, rows, length int) {
+		b.Run(name, func(b *testing.B) {
+			batch := make([]sequence, rows)
 			for i := range batch {
 				batch[i] = sequence{make([]int32, length), make([]float32, model.dimension())}
 				for j := range batch[i].ids {
 					batch[i].ids[j] = int32(5 + (i*31+j*17)%20000)
 				}
 			}
+			before := processor(b)
 			for b.Loop() {
 				if err := model.encoder.encode(b.Context(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(b.N*64*length)/b.Elapsed().Seconds(), "tokens/s")
+			tokens := float64(b.N * rows * length)
+			b.ReportMetric(tokens/b.Elapsed().Seconds(), "tokens/s")
+			b.ReportMetric(tokens/(processor(b)-before).Seconds(), "tokens/cpu-s")
 		})
+	}
+	for _, length := range []int{8, 32, 128, 512} {
+		run(fmt.Sprintf("%d tokens", length), 64, length)
+	}
+	for _, rows := range []int{1, 2, 4, 8, 16, 32} {
+		run(fmt.Sprintf("%d rows", rows), rows, 128)
 	}
 }
 
