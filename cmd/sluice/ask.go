@@ -122,13 +122,17 @@ func (a *askCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait follows a job, on a terminal step by step and with the answer's text as it is
-// made, and prints its end. One that has no answer ends the program with 1.
+// wait follows a job and prints its end: on a terminal step by step, and with the
+// answer's text as it is made. One that has no answer ends the program with 1.
 func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.Job) error {
+	live := !a.JSON && onTerminal()
 	s := &screen{out: os.Stderr}
-	shown := !a.JSON && terminal(os.Stderr)
+	if live {
+		s.out = os.Stdout
+	}
+	stages := !a.JSON && (live || terminal(os.Stderr))
 	ended, err := c.FollowJob(ctx, job.ID, func(j schema.Job) {
-		if shown && !j.State.Final() {
+		if stages && !j.State.Final() {
 			step := j.Stage
 			if step == "" {
 				step = string(j.State)
@@ -136,17 +140,22 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 			s.tell(apiclient.Progress{Stage: &api.StageEvent{Stage: step}})
 		}
 	}, func(d api.DeltaEvent) {
-		if shown && !d.Checked { // the end is printed anyway
+		if live {
 			s.tell(apiclient.Progress{Delta: &d})
 		}
 	})
-	s.wipe()
-	if s.text.Len() > 0 {
-		fmt.Fprint(s.out, "\n\n")
-	}
 	if err != nil {
+		s.fail()
 		return fmt.Errorf("job %s: %w", job.ID, err)
 	}
+	if live && ended.Result != nil {
+		s.end(*ended.Result)
+		printChoice(*ended.Result, ended.Choices)
+		printCitations(*ended.Result)
+		fmt.Printf("\n  job %s, plan %s\n", ended.ID, ended.Result.Plan)
+		return nil
+	}
+	s.fail()
 	if err := printJob(ended, a.JSON); err != nil {
 		return err
 	}
