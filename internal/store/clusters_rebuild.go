@@ -33,6 +33,9 @@ JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
+	// Between reading and writing, clusters are made in memory: of 200,000 sections that takes minutes on a busy machine, which
+	// is longer than a transaction may otherwise be idle.
+	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
 	noteRebuildSQL = `
 UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
@@ -70,6 +73,9 @@ func (s *Store) RebuildClusters(ctx context.Context, tenant, collection uuid.UUI
 		c, err := openRebuild(ctx, tx, tenant, collection, generation)
 		if err != nil {
 			return err
+		}
+		if _, err := tx.Exec(ctx, thinkSQL); err != nil {
+			return fmt.Errorf("allow for the time between statements: %w", err)
 		}
 		sections, names, err := c.everything(ctx)
 		if err != nil {
