@@ -22,7 +22,8 @@ var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 
 // Request sends request to a service and waits for its reply until ctx ends. A
 // service that no one runs gives schema.ErrUnavailable. An error inside the
-// reply is the caller's to look at.
+// reply is the caller's to look at. When ctx ends because nobody wants the reply
+// any more (Cancels), the service is told.
 func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any) (Reply, error) {
 	var reply Reply
 	ctx, span := tracer.Start(ctx, "request "+subject, trace.WithSpanKind(trace.SpanKindClient),
@@ -38,6 +39,9 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 		return fail(err)
 	}
 	answer, err := nc.RequestMsgWithContext(ctx, msg)
+	if err != nil {
+		cancelAt(ctx, nc, msg)
+	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return fail(fmt.Errorf("request %s: no worker answers; start one: %w", subject, schema.ErrUnavailable))
@@ -60,6 +64,9 @@ func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, er
 	Inject(ctx, msg.Header)
 	if of, ok := request.(wire.OfTenant); ok {
 		msg.Header.Set(wire.HeaderTenant, of.TenantID().String())
+	}
+	if wire.CancelSubject(subject) != "" {
+		msg.Header.Set(wire.HeaderRequest, schema.NewID().String())
 	}
 	return msg, nil
 }

@@ -33,6 +33,10 @@ type ServeOptions struct {
 	// than theirs go first. A tenant that is alone may take up to three quarters
 	// of Concurrency, so that a newcomer begins at once. 0: all.
 	Share int
+	// StopShare is the part of the time which Stop has that requests in hand get to
+	// end by themselves. Then their contexts end, with ErrStopping as the cause, and
+	// Stop is no failure. 0: all of it, and when that is over Stop fails.
+	StopShare float64
 }
 
 // Service answers requests on a subject, as one of a queue group.
@@ -92,22 +96,27 @@ func Yields(ctx context.Context) bool {
 type serving struct {
 	*Service
 	sub     *nats.Subscription
+	work    context.Context
 	workers sync.WaitGroup
 	queue   *fair[arrival]
 	id      uuid.UUID
 	since   time.Time
 	counts  counts
+	held    *held
 }
 
 // arrival is a message that waits since it came.
 type arrival struct {
 	msg  *nats.Msg
 	came time.Time
+	// ctx ends when the request is given up; release is called when it has ended.
+	ctx     context.Context
+	release func()
 }
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &serving{Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
+	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	r := &serving{work: work, held: newHeld(), Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
 		id: schema.NewID(), since: time.Now().UTC()}
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
@@ -118,7 +127,8 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 				}
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
 				began := time.Now()
-				s.answer(context.WithValue(work, placeKey{}, place), next.msg)
+				s.answer(context.WithValue(next.ctx, placeKey{}, place), next.msg)
+				next.release()
 				r.counts.ran(began)
 				place.end()
 			}
@@ -128,7 +138,10 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	if err != nil {
 		untell = func() {}
 	}
-	var sub *nats.Subscription
+	var sub, cancels *nats.Subscription
+	if subject := wire.CancelSubject(s.options.Subject); err == nil && subject != "" {
+		cancels, err = s.nc.Subscribe(subject, r.held.cancel)
+	}
 	if err == nil {
 		sub, err = s.nc.QueueSubscribe(s.options.Subject, s.options.Group, r.accept)
 	}
@@ -137,11 +150,10 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	}
 	if err != nil {
 		untell()
-		if sub != nil {
-			_ = sub.Unsubscribe()
-		}
+		end(sub)
+		end(cancels)
 		r.queue.close()
-		cancel()
+		cancel(nil)
 		r.workers.Wait()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
@@ -149,20 +161,30 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	over := make(chan struct{})
 	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
 		defer close(over)
-		defer cancel()
+		defer cancel(nil)
+		defer end(cancels)
 		defer untell()
 		return r.stop(ctx, cancel)
 	}}, nil
+}
+
+// end ends a subscription, if there is one.
+func end(sub *nats.Subscription) {
+	if sub != nil {
+		_ = sub.Unsubscribe() // the connection's end ends it too
+	}
 }
 
 // accept runs on the subscription's own goroutine, one message at a time.
 func (r *serving) accept(msg *nats.Msg) {
 	// Before put: the request may have left the queue when put returns.
 	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
-	taken, closed := r.queue.put(tenantOf(msg), arrival{msg, time.Now()})
+	ctx, release := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
+	taken, closed := r.queue.put(tenantOf(msg), arrival{msg, time.Now(), ctx, release})
 	if taken {
 		return
 	}
+	release()
 	r.meters.waiting.Add(context.Background(), -1, r.meters.of)
 	if closed { // a last message may arrive while the queue closes
 		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
@@ -175,8 +197,10 @@ func (r *serving) accept(msg *nats.Msg) {
 }
 
 // stop takes no new requests and finishes those it holds; it cancels them when
-// ctx ends first.
-func (r *serving) stop(ctx context.Context, cancel context.CancelFunc) error {
+// their share of the time is over, or ctx ends first.
+func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
+	inTime, giveUp := lifecycle.Share(ctx, r.options.StopShare)
+	defer giveUp()
 	drained := r.sub.StatusChanged(nats.SubscriptionClosed)
 	if err := r.sub.Drain(); err == nil {
 		select {
@@ -190,11 +214,18 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelFunc) error {
 	select {
 	case <-done:
 		return nil
-	case <-ctx.Done():
-		cancel()
-		<-done
-		return fmt.Errorf("cancelled what was running: %w", ctx.Err())
+	case <-inTime.Done():
+		cancel(ErrStopping)
 	}
+	if ctx.Err() == nil {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	<-done
+	return fmt.Errorf("cancelled what was running: %w", ctx.Err())
 }
 
 func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
@@ -208,6 +239,10 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 			s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeInternal, Message: "internal error; the log has more"}))
 		}
 	}()
+	if ctx.Err() != nil { // given up before its turn came
+		s.reply(msg, s.failure(gaveUp(s.options.Subject, context.Cause(ctx))))
+		return
+	}
 	reply, err := s.handle(ctx, msg)
 	if err != nil {
 		span.RecordError(err)

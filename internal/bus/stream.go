@@ -64,6 +64,7 @@ func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string
 		case errors.Is(err, nats.ErrSlowConsumer):
 			continue
 		case err != nil:
+			cancelAt(ctx, nc, msg)
 			return reply, fmt.Errorf("request %s: %w", subject, err)
 		}
 		part := got.Subject[len(stream)+1:]

@@ -283,3 +283,20 @@ func TestMainStopsWithItsContext(t *testing.T) {
 		t.Errorf("Main: %v", err)
 	}
 }
+
+func TestShareIsAPartOfTheTime(t *testing.T) {
+	hour, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	for part, want := range map[float64]time.Duration{0.25: 15 * time.Minute, 0: time.Hour, 1: time.Hour} {
+		ctx, cancel := lifecycle.Share(hour, part)
+		defer cancel()
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > want || time.Until(deadline) < want-time.Minute {
+			t.Errorf("%v of an hour ends in %v", part, time.Until(deadline))
+		}
+	}
+	endless, cancel := lifecycle.Share(t.Context(), 0.5)
+	defer cancel()
+	if _, ok := endless.Deadline(); ok {
+		t.Error("a part of what has no end has one")
+	}
+}

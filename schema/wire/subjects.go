@@ -41,6 +41,17 @@ const (
 	SearchingSubject = "sluice.query.searching"
 )
 
+// CancelSubject is where callers of a service say, as Cancel, that they want the reply to a request no more. All who
+// run the service listen, and whoever holds the request gives it up. It is empty for services that finish what they
+// began.
+func CancelSubject(service string) string {
+	switch service {
+	case SearchSubject, AskSubject, LLMSubject:
+		return service + ".cancel"
+	}
+	return ""
+}
+
 // Queue groups of the services.
 const (
 	QueryGroup = "query-workers"

@@ -63,6 +63,16 @@ const HeaderTenant = "Sluice-Tenant"
 // goes after those of other tenants, for a while.
 const HeaderYields = "Sluice-Yields"
 
+// HeaderRequest is the NATS header that names a request, by which it can be cancelled.
+const HeaderRequest = "Sluice-Request"
+
+// Cancel says that nobody wants the reply to a request any more. A caller that is killed does not say so: what it asked
+// for goes on, and is there when another asks again.
+type Cancel struct {
+	Envelope
+	Request string `json:"request"` // HeaderRequest of it
+}
+
 // OfTenant is a request that is made for a tenant.
 type OfTenant interface{ TenantID() uuid.UUID }
 

@@ -1,0 +1,179 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// completions serves LLMSubject by a handler that ends with its context; began gets
+// the step of each request, ended the cause of its end.
+type completions struct {
+	service *bus.Service
+	began   chan string
+	ended   chan error
+}
+
+func complete(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
+	t.Helper()
+	c := &completions{began: make(chan string, 8), ended: make(chan error, 8)}
+	o.Subject, o.Group = wire.LLMSubject, wire.LLMGroup
+	c.service = bus.Serve(nc, o, func(ctx context.Context, r wire.LLMRequest) wire.LLMReply {
+		c.began <- r.Step.Step
+		<-ctx.Done()
+		c.ended <- context.Cause(ctx)
+		return wire.LLMReply{Envelope: wire.Header(), Error: schema.ToRemote(context.Cause(ctx))}
+	}, func(e *schema.RemoteError) wire.LLMReply { return wire.LLMReply{Envelope: wire.Header(), Error: e} })
+	if err := c.service.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = c.service.Stop(over)
+	})
+	return c
+}
+
+var errLeft = errors.New("the asker left")
+
+// asks sends a request and returns how its asker leaves, and what it gets.
+func asks(t *testing.T, nc *nats.Conn, step string, streams bool) (leave context.CancelCauseFunc, got chan error) {
+	t.Helper()
+	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
+	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: uuid.New(), Step: wire.Step{Step: step}}
+	got = make(chan error, 1)
+	go func() {
+		var reply wire.LLMReply
+		var err error
+		if streams {
+			reply, err = bus.RequestStream[wire.LLMReply](ctx, nc, wire.LLMSubject, func(string) any { return r }, func(string, []byte) {})
+		} else {
+			reply, err = bus.Request[wire.LLMReply](ctx, nc, wire.LLMSubject, r)
+		}
+		if err == nil {
+			err = reply.Error
+		}
+		got <- err
+	}()
+	return leave, got
+}
+
+func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
+	nc := connect(t)
+	two := []*completions{complete(t, nc, bus.ServeOptions{}), complete(t, nc, bus.ServeOptions{})}
+	began := func() string {
+		select {
+		case step := <-two[0].began:
+			return step
+		case step := <-two[1].began:
+			return step
+		}
+	}
+	for _, streams := range []bool{false, true} {
+		stays, other := asks(t, nc, "stays", streams)
+		began()
+		leave, got := asks(t, nc, "goes", streams)
+		began()
+		leave(errLeft)
+		if err := <-got; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left got %v", err)
+		}
+		var cause error
+		select {
+		case cause = <-two[0].ended:
+		case cause = <-two[1].ended:
+		}
+		if !errors.Is(cause, bus.ErrUnwanted) {
+			t.Errorf("its request ended for %v", cause)
+		}
+		// Whoever goes for another reason, such as a worker that stops, says nothing. Another one's
+		// cancellation, which is told after it, is heard alone.
+		stays(errors.New("the worker stops"))
+		<-other
+		leave, got = asks(t, nc, "goes", streams)
+		began()
+		leave(errLeft)
+		<-got
+		select {
+		case cause = <-two[0].ended:
+		case cause = <-two[1].ended:
+		}
+		if n := len(two[0].ended) + len(two[1].ended); n != 0 || !errors.Is(cause, bus.ErrUnwanted) {
+			t.Errorf("%d more ended, the first for %v", n, cause)
+		}
+	}
+}
+
+// TestARequestThatWaitsIsGivenUp: it never runs, and neither does one whose cancellation comes before it.
+func TestARequestThatWaitsIsGivenUp(t *testing.T) {
+	nc := connect(t)
+	c := complete(t, nc, bus.ServeOptions{Concurrency: 1})
+	first, _ := asks(t, nc, "first", false)
+	<-c.began
+	leave, got := asks(t, nc, "waits", false)
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	leave(errLeft)
+	<-got
+	early, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: "early"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Publish(wire.CancelSubject(wire.LLMSubject), early); err != nil {
+		t.Fatal(err)
+	}
+	data, err := wire.Encode(wire.LLMRequest{Envelope: wire.Header(), Step: wire.Step{Step: "early"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first(errLeft)
+	<-c.ended
+	reply, err := nc.RequestMsgWithContext(t.Context(), &nats.Msg{Subject: wire.LLMSubject, Data: data, Header: nats.Header{wire.HeaderRequest: []string{"early"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := wire.Decode[wire.LLMReply](reply.Data); err != nil || !errors.Is(m.Error, schema.ErrUnavailable) {
+		t.Errorf("got %+v, %v", m, err)
+	}
+	last, got := asks(t, nc, "last", false)
+	if step := <-c.began; step != "last" {
+		t.Errorf("%s ran", step)
+	}
+	last(errLeft)
+	<-got
+}
+
+// TestWhatHangsIsCancelledWhenAServiceStops: after its share of the time, which is no failure.
+func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
+	nc := connect(t)
+	c := complete(t, nc, bus.ServeOptions{StopShare: 0.001})
+	_, got := asks(t, nc, "hangs", false)
+	<-c.began
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := c.service.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+	if err, cause := <-got, <-c.ended; err == nil || !errors.Is(cause, bus.ErrStopping) {
+		t.Errorf("got %v, and it ended for %v", err, cause)
+	}
+	// A stop whose whole time is over fails.
+	c = complete(t, nc, bus.ServeOptions{StopShare: 0.5})
+	_, got = asks(t, nc, "hangs", false)
+	<-c.began
+	cancel()
+	if err := c.service.Stop(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	<-got
+}
