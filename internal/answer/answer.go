@@ -253,8 +253,12 @@ func (a *Answerer) Fail(ctx context.Context, in wire.QuestionInput, r schema.Rea
 // ReasonOf is the reason that a failed question carries.
 func ReasonOf(err error) schema.Reason {
 	e := schema.ToRemote(err)
-	if errors.Is(err, context.DeadlineExceeded) && e.Code == schema.CodeInternal {
+	switch {
+	case e.Code != schema.CodeInternal:
+	case errors.Is(err, context.DeadlineExceeded):
 		e.Code = schema.CodeDeadline
+	case errors.Is(err, context.Canceled):
+		e.Code, e.Message = schema.CodeUnavailable, "given up before the answer was there, for nobody waits for it or its worker stops: "+e.Message
 	}
 	return schema.Reason{Code: string(e.Code), Message: e.Message}
 }

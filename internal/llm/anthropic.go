@@ -245,7 +245,7 @@ func (p *Anthropic) explain(ctx context.Context, err error) error {
 	var network net.Error
 	switch {
 	case ctx.Err() != nil:
-		return p.tooSlow()
+		return p.ended(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return p.broken("broke its reply off")
 	case errors.As(err, &network):

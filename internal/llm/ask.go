@@ -23,7 +23,9 @@ import (
 
 // spent is what calls for one reply used so far, whoever made them.
 type spent struct {
-	all, own sum // own are all's of Sluice's own models
+	all, own        sum    // own are all's of Sluice's own models
+	provider, model string // that were asked last
+	millis          float64
 }
 
 type sum struct {
@@ -37,7 +39,9 @@ func (s *sum) add(price Price, c Completion) {
 	s.nanos += price.Nanos(c.InputTokens, c.OutputTokens)
 }
 
-func (s *spent) add(p *member, c Completion) {
+func (s *spent) add(p *member, c Completion, took time.Duration) {
+	s.provider, s.model = p.Name(), text.Clean(c.Model)
+	s.millis += float64(took.Microseconds()) / 1000
 	s.all.add(p.price, c)
 	if isOwn(p.Provider) {
 		s.own.add(p.price, c)
@@ -114,7 +118,7 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
 	p.leave(ctx, err, took)
-	used.add(p, c)
+	used.add(p, c, took)
 	of := attribute.String("provider", p.Name())
 	g.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of, attribute.Bool("failed", err != nil)))
 	g.tokens.Add(ctx, int64(c.InputTokens), metric.WithAttributes(of, attribute.String("direction", "in")))

@@ -29,6 +29,10 @@ type Accounts interface {
 	Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usage) error
 	// Record keeps what a search's call cost, and ends its reservation.
 	Record(ctx context.Context, call Call, reply wire.LLMReply) error
+	// RecordCancelled keeps what a call cost that was cancelled, a question's or a
+	// search's, and ends its reservation. No reply is kept: who asks for the step again
+	// has it made.
+	RecordCancelled(ctx context.Context, call Call, u schema.Usage) error
 }
 
 // Reservation is the most that a call may cost.
@@ -200,14 +204,20 @@ func (l *lines) enter(ctx context.Context, tenant uuid.UUID) (leave func(), firs
 	}
 }
 
-// settle ends the reservation of a call that failed.
-func (p *purse) settle(ctx context.Context, used spent) {
+// settle ends the reservation of a call that failed, or was cancelled.
+func (p *purse) settle(ctx context.Context, call Call, used spent) {
 	if !p.reserved {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
+	settling, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
 	defer cancel()
-	if err := p.g.accounts.Settle(ctx, p.tenant, p.id, used.in(schema.Usage{})); err != nil {
+	var err error
+	if u := used.in(schema.Usage{Provider: used.provider, Model: used.model, Millis: used.millis}); cancelled(ctx) {
+		err = p.g.accounts.RecordCancelled(settling, call, u)
+	} else {
+		err = p.g.accounts.Settle(settling, p.tenant, p.id, u)
+	}
+	if err != nil {
 		p.g.warn(ctx, "a call was not settled", p.tenant, err)
 	}
 }

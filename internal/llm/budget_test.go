@@ -23,6 +23,7 @@ type scriptedaccounts struct {
 	open     map[uuid.UUID]llm.Reservation
 	most     int
 	settled  []schema.Usage
+	gaveUp   []schema.Usage // of calls that were cancelled
 	searches []schema.Usage
 	refusal  error // of every reservation
 }
@@ -47,6 +48,14 @@ func (a *scriptedaccounts) Reserve(_ context.Context, r llm.Reservation) (time.D
 	a.open[r.ID] = r
 	a.most = max(a.most, len(a.open))
 	return 0, nil
+}
+
+func (a *scriptedaccounts) RecordCancelled(_ context.Context, call llm.Call, u schema.Usage) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.open, call.ID)
+	a.gaveUp = append(a.gaveUp, u)
+	return nil
 }
 
 func (a *scriptedaccounts) Settle(_ context.Context, _, id uuid.UUID, u schema.Usage) error {

@@ -189,7 +189,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *
 	})
 	if err != nil {
 		if ctx.Err() != nil { // between two tries, too
-			err = d.tooSlow()
+			err = d.ended(ctx)
 		}
 		return spoken{}, err
 	}

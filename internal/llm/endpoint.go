@@ -4,6 +4,7 @@ package llm
 // errors are worth another try.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -57,6 +58,19 @@ type passing struct {
 }
 
 func (e *passing) Unwrap() error { return e.RemoteError }
+
+// ended says why a call ended with its context: its time was over, or nobody wants
+// its reply.
+func (e endpoint) ended(ctx context.Context) error {
+	if !cancelled(ctx) {
+		return e.tooSlow()
+	}
+	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
+		"the call to model %s at %s was cancelled: %v", e.model, e.address, context.Cause(ctx))}
+}
+
+// cancelled reports whether a context ended before its time.
+func cancelled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 func (e endpoint) tooSlow() error {
 	return &schema.RemoteError{Code: schema.CodeDeadline, Message: fmt.Sprintf(

@@ -144,7 +144,8 @@ func NewGateway(o Options) (*Gateway, error) {
 func (g *Gateway) names() string { return strings.Join(slices.Sorted(maps.Keys(g.providers)), ", ") }
 
 // Complete answers a request once: a repeat under the same step gets the stored
-// reply. An error is in the reply.
+// reply. An error is in the reply. When ctx is cancelled the call to the model ends,
+// what it used is counted, and no other provider is asked.
 func (g *Gateway) Complete(ctx context.Context, r wire.LLMRequest) wire.LLMReply {
 	if !r.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -152,7 +153,11 @@ func (g *Gateway) Complete(ctx context.Context, r wire.LLMRequest) wire.LLMReply
 		defer cancel()
 	}
 	reply, err := g.complete(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil && cancelled(ctx):
+		slog.InfoContext(ctx, "a completion was cancelled", "tenant", r.Tenant, "question", r.Step.Question, "step", r.Step.Step, "cause", context.Cause(ctx))
+		return Failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: "the completion was cancelled: " + context.Cause(ctx).Error()})
+	case err != nil:
 		slog.WarnContext(ctx, "a completion failed", "tenant", r.Tenant, "question", r.Step.Question, "step", r.Step.Step, "error", err)
 		return Failure(remote(err))
 	}
@@ -203,7 +208,7 @@ func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, 
 		}
 	}
 	if err != nil {
-		p.settle(ctx, used)
+		p.settle(ctx, call, used)
 	}
 	return reply, err
 }

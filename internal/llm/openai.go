@@ -150,7 +150,7 @@ func (p *OpenAI) explain(ctx context.Context, err error) error {
 	var api *openai.Error
 	switch {
 	case ctx.Err() != nil:
-		return p.tooSlow()
+		return p.ended(ctx)
 	case errors.As(err, &api):
 		var header http.Header
 		if api.Response != nil {

@@ -25,7 +25,7 @@ type turn struct {
 	content string
 	pieces  []string // that a streamed reply comes in; the content in threes when nil
 	finish  string   // reason to end; "stop" when empty
-	hang    bool     // until the client gives up
+	hang    bool     // until the client gives up, after what of content is streamed
 	silent  bool     // about tokens
 	broken  bool     // the reply ends before it is whole
 	whole   bool     // the reply comes in one, though pieces were asked for
@@ -90,7 +90,7 @@ func (s *scriptedopenai) serve(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	switch {
-	case now.hang:
+	case now.hang && (!c.Stream || now.content == ""):
 		<-r.Context().Done()
 	case now.status != 0:
 		if now.after != "" {
@@ -106,7 +106,10 @@ func (s *scriptedopenai) serve(w http.ResponseWriter, r *http.Request) {
 		for _, p := range now.parts() {
 			chunk([]any{map[string]any{"index": 0, "delta": map[string]any{"content": p}}}, nil)
 		}
-		if now.broken {
+		if now.hang {
+			<-r.Context().Done()
+		}
+		if now.hang || now.broken {
 			return
 		}
 		chunk([]any{map[string]any{"index": 0, "delta": map[string]any{}, "finish_reason": finish(now, "stop")}}, nil)

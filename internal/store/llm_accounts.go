@@ -219,17 +219,37 @@ func (l Accounts) Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usa
 // Record implements llm.Accounts.
 func (l Accounts) Record(ctx context.Context, call llm.Call, reply wire.LLMReply) error {
 	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		u := reply.Usage
-		if _, err := tx.Exec(ctx, `
-			INSERT INTO llm_search_calls (tenant_id, id, step, task, provider, model, input_tokens, output_tokens, nanos, own_input_tokens, own_output_tokens, own_nanos, cached, millis)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`,
-			call.Tenant, call.ID, call.Step.Step, call.Task, u.Provider, u.Model, u.InputTokens, u.OutputTokens, llm.NanosOf(u.Cost),
-			u.Own.InputTokens, u.Own.OutputTokens, llm.NanosOf(u.Own.Cost), u.Cached, u.Millis); err != nil {
+		if err := keepSearchCall(ctx, tx, call, reply.Usage, outcomeAnswered); err != nil {
+			return err
+		}
+		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
+	})
+	return wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
+}
+
+// RecordCancelled implements llm.Accounts.
+func (l Accounts) RecordCancelled(ctx context.Context, call llm.Call, u schema.Usage) error {
+	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if call.Step.Question == uuid.Nil {
+			err = keepSearchCall(ctx, tx, call, u, outcomeCancelled)
+		} else {
+			err = keepCall(ctx, tx, call, u, keepCallSQL, nil)
+		}
+		if err != nil {
 			return err
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, u)
 	})
-	return wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
+	return wrap(err, "keep what a cancelled call cost tenant %s", call.Tenant)
+}
+
+func keepSearchCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, outcome string) error {
+	_, err := tx.Exec(ctx, `
+		INSERT INTO llm_search_calls (tenant_id, id, step, task, provider, model, input_tokens, output_tokens, nanos, own_input_tokens, own_output_tokens, own_nanos, cached, millis, outcome)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+		call.Tenant, call.ID, call.Step.Step, call.Task, u.Provider, u.Model, u.InputTokens, u.OutputTokens, llm.NanosOf(u.Cost),
+		u.Own.InputTokens, u.Own.OutputTokens, llm.NanosOf(u.Own.Cost), u.Cached, u.Millis, outcome)
+	return err
 }
 
 // settle ends a reservation, if there is one, and counts the call and what was paid.

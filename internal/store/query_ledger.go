@@ -119,15 +119,7 @@ func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.L
 		if err != nil {
 			return fmt.Errorf("encode a reply: %w", err)
 		}
-		_, err = tx.Exec(ctx, `
-			INSERT INTO llm_calls (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached,
-			                       own_input_tokens, own_output_tokens, own_nanos)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
-			call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, reply.Usage.Provider, reply.Usage.Model,
-			reply.Usage.InputTokens, reply.Usage.OutputTokens, reply.Usage.Millis, call.RequestHash[:], encoded,
-			llm.NanosOf(reply.Usage.Cost), reply.Usage.Cached,
-			reply.Usage.Own.InputTokens, reply.Usage.Own.OutputTokens, llm.NanosOf(reply.Usage.Own.Cost))
-		if err != nil {
+		if err := keepCall(ctx, tx, call, reply.Usage, answeredCallSQL, encoded); err != nil {
 			return err
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
@@ -135,10 +127,48 @@ func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.L
 	return reply, err
 }
 
+const (
+	// keepCallSQL keeps a call. A row of its step that is there already is of calls that
+	// were cancelled, or this call is: the row has what was used for the step in all.
+	keepCallSQL = `
+INSERT INTO llm_calls AS c (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached,
+    own_input_tokens, own_output_tokens, own_nanos, outcome)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+ON CONFLICT (tenant_id, question_id, round, step, item) DO UPDATE SET
+    input_tokens = c.input_tokens + excluded.input_tokens, output_tokens = c.output_tokens + excluded.output_tokens, millis = c.millis + excluded.millis,
+    nanos = c.nanos + excluded.nanos, own_input_tokens = c.own_input_tokens + excluded.own_input_tokens,
+    own_output_tokens = c.own_output_tokens + excluded.own_output_tokens, own_nanos = c.own_nanos + excluded.own_nanos`
+
+	// answeredCallSQL has the row become the reply's.
+	answeredCallSQL = keepCallSQL + `,
+    task = excluded.task, provider = excluded.provider, model = excluded.model, request_hash = excluded.request_hash, reply = excluded.reply,
+    cached = excluded.cached, outcome = excluded.outcome, created_at = excluded.created_at
+WHERE c.outcome = 'cancelled'`
+)
+
+// Outcomes of calls in the ledger.
+const (
+	outcomeAnswered  = "answered"
+	outcomeCancelled = "cancelled"
+)
+
+// keepCall writes the row of a question's call by one of the statements above; one
+// without a reply was cancelled.
+func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql string, reply []byte) error {
+	outcome, step := outcomeAnswered, call.Step
+	if reply == nil {
+		outcome, reply = outcomeCancelled, []byte("{}")
+	}
+	_, err := tx.Exec(ctx, sql, call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, u.Provider, u.Model,
+		u.InputTokens, u.OutputTokens, u.Millis, call.RequestHash[:], reply, llm.NanosOf(u.Cost), u.Cached,
+		u.Own.InputTokens, u.Own.OutputTokens, llm.NanosOf(u.Own.Cost), outcome)
+	return err
+}
+
 func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT reply, request_hash FROM llm_calls
-		WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5`,
+		WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5 AND outcome = 'answered'`,
 		tenant, step.Question, step.Round, step.Step, step.Item).Scan(&reply, &hash)
 	reply.Repeated = err == nil
 	return reply, hash, err

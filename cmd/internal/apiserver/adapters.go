@@ -53,6 +53,8 @@ type questions struct {
 	*store.Store
 	nats  *nats.Conn
 	plans plans
+	// waiting ends when the server stops and who waits for an answer has had time.
+	waiting context.Context
 }
 
 func query(p schema.Principal, q httpapi.Question) wire.Query {
@@ -71,10 +73,12 @@ func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Que
 	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
 		return httpapi.Found{}, err
 	}
+	ctx, leave := a.asking(ctx)
+	defer leave()
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
 		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)})
 	if err != nil {
-		return httpapi.Found{}, err
+		return httpapi.Found{}, given(ctx, err)
 	}
 	if reply.Error != nil {
 		return httpapi.Found{}, reply.Error

@@ -39,6 +39,9 @@ type Deps struct {
 	Namespace string        // of theirs
 }
 
+// stopShare is the part of the time to stop that questions which somebody waits for get to end.
+const stopShare = 1.0 / 3
+
 // Server is the API as a service.
 type Server struct {
 	*lifecycle.Func
@@ -66,6 +69,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	}
 	keys, running := auth.New(d.Store), operations{store: d.Store, nats: d.NATS, temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
+	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
@@ -75,7 +79,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documents{d.Store},
-		Questions:     questions{Store: d.Store, nats: d.NATS, plans: plans{catalogue, d.Store}},
+		Questions:     questions{Store: d.Store, nats: d.NATS, plans: plans{catalogue, d.Store}, waiting: waiting},
 		Plans:         plans{catalogue, d.Store},
 		Webhooks:      webhooks{d.Store},
 		Evaluations:   evaluations{d.Store},
@@ -96,7 +100,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener}
-	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping) })
+	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping, cutShort) })
 	return s, nil
 }
 
@@ -127,7 +131,7 @@ func (s *Server) URL() string {
 // Close gives the address back when the server was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}) (lifecycle.Run, error) {
+func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := &http.Server{
 		Handler:           handler,
@@ -146,6 +150,9 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan 
 	}()
 	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(ctx context.Context) error {
 		defer cancel()
+		inTime, giveUp := lifecycle.Share(ctx, stopShare)
+		defer giveUp()
+		defer context.AfterFunc(inTime, cutShort)()
 		err := server.Shutdown(ctx)
 		if err != nil {
 			cancel()

@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 
@@ -21,6 +22,8 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	if err != nil {
 		return schema.Answer{}, err
 	}
+	ctx, leave := a.asking(ctx)
+	defer leave()
 	request := wire.AskRequest{Envelope: wire.Header(), Query: query(p, q), Question: job.ID, Deadline: deadline(ctx)}
 	var reply wire.AskReply
 	if tell == nil {
@@ -33,7 +36,7 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	}
 	switch {
 	case err != nil:
-		return schema.Answer{}, err
+		return schema.Answer{}, given(ctx, err)
 	case reply.Error != nil:
 		return schema.Answer{}, reply.Error
 	case reply.Answer == nil:
@@ -41,6 +44,31 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	}
 	reply.Answer.ID = job.ID
 	return *reply.Answer, nil
+}
+
+// errStopping is why a question has no answer when the server stops.
+var errStopping = fmt.Errorf("the server is stopping; ask again: %w", schema.ErrUnavailable)
+
+// asking is the context of a question that somebody waits for. When they leave, or the server does, the workers are told.
+func (a questions) asking(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := func() bool { return true }
+	if a.waiting != nil {
+		stop = context.AfterFunc(a.waiting, func() { cancel(errStopping) })
+	}
+	ctx = bus.Cancels(ctx, func(cause error) bool { return errors.Is(cause, context.Canceled) || errors.Is(cause, errStopping) })
+	return ctx, func() {
+		stop()
+		cancel(nil)
+	}
+}
+
+// given is the error that the asker gets.
+func given(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errStopping) {
+		return errStopping
+	}
+	return err
 }
 
 // told passes on what one message of a stream says. One that cannot be read,

@@ -32,6 +32,10 @@ type Deps struct {
 // Concurrency is how many completions one gateway makes at once.
 const Concurrency = 12
 
+// stopShare is the part of the time to stop that completions in progress get to
+// end; then they are cancelled.
+const stopShare = 0.75
+
 // grace is how long the parts get to stop when one of them fails.
 const grace = 20 * time.Second
 
@@ -72,7 +76,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency},
+	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare},
 		gateway.Complete, llm.Failure)
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil
 }

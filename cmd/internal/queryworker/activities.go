@@ -17,6 +17,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -39,6 +40,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 			MaxConcurrentActivityExecutionSize: w.settings.QueryConcurrency,
 			BackgroundActivityContext:          work,
 			WorkerStopTimeout:                  grace,
+			MaxHeartbeatThrottleInterval:       beat,
 			DisableRegistrationAliasing:        true,
 			OnFatalError: func(err error) {
 				mu.Lock()
@@ -62,16 +64,21 @@ func (w *worker) temporalWorker() lifecycle.Service {
 			Stop: func(ctx context.Context) error {
 				defer closeOnce()
 				defer cancel()
+				inTime, giveUp := lifecycle.Share(ctx, stopShare)
+				defer giveUp()
 				stopped := make(chan struct{})
 				go func() { tw.Stop(); close(stopped) }()
 				select {
 				case <-stopped:
 					return nil
-				case <-ctx.Done():
+				case <-inTime.Done():
 					cancel()
-					<-stopped
+				}
+				<-stopped
+				if ctx.Err() != nil {
 					return fmt.Errorf("cut short: %w", context.Cause(ctx))
 				}
+				return nil
 			},
 		}, nil
 	})
@@ -133,6 +140,9 @@ func unlessEnded(err error) error {
 func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, run func(context.Context, wire.QuestionInput) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// What it asked for is given up with a question that was cancelled, and goes on
+	// when the step is to be repeated.
+	ctx = bus.Cancels(ctx, temporal.IsCanceledError)
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	done := make(chan struct{})

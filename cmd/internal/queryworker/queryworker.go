@@ -43,6 +43,11 @@ type Deps struct {
 // grace is what the other parts get to finish when one of them fails.
 const grace = 20 * time.Second
 
+// stopShare is the part of the time to stop that searches, questions and steps of
+// jobs each get to end; then they are cut short. A step that was is repeated by
+// another worker.
+const stopShare = 1.0 / 3
+
 // worker is what the parts share.
 type worker struct {
 	settings Settings
@@ -136,7 +141,7 @@ func (w *worker) service() lifecycle.Service {
 		share = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	serve := func(subject string, share int) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share}
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share, StopShare: stopShare}
 	}
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),

@@ -1,0 +1,78 @@
+package llm_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// halfSaid is the beginning of a reply, after which nothing comes.
+const halfSaid = `{"answer": "You may carry over up to five`
+
+// cancelsAt cancels when it has heard that much of an answer.
+type cancelsAt struct {
+	bytes  int
+	cancel func()
+}
+
+func (c *cancelsAt) Send(_ string, d wire.LLMDelta) {
+	if c.bytes -= len(d.Text); c.bytes <= 0 {
+		c.cancel()
+	}
+}
+
+// A cancelled call ends at its provider. What came of it counts, and it is nobody's failure: neither does another
+// provider stand in, nor is this one left alone.
+func TestACancelledCallEndsAndCounts(t *testing.T) {
+	server, other := newScriptedOpenAI(t, turn{content: halfSaid, hang: true}), newScriptedOpenAI(t, turn{content: fiveDays})
+	accounts := &scriptedaccounts{atOnce: 10}
+	said := &cancelsAt{}
+	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, server, llm.OpenAIOptions{}), named{provider(t, other, llm.OpenAIOptions{}), "other"}},
+		Fallback: []string{"other"}, Accounts: accounts, Deltas: said, Prices: map[string]llm.Price{"openai": {Input: 1, Output: 10}}})
+	const calls = 7 // more than failures that open a breaker
+	for range calls {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		said.bytes, said.cancel = len("You may carry over up to"), func() { cancel(errors.New("the asker left")) }
+		r := request(leave)
+		r.Stream = "_INBOX.asker.text"
+		if reply := g.Complete(ctx, r); reply.Error == nil || reply.Error.Code != schema.CodeUnavailable || reply.Error.Message != "the completion was cancelled: the asker left" {
+			t.Fatalf("got %+v", reply)
+		}
+	}
+	if len(server.seen()) != calls || len(other.seen()) != 0 {
+		t.Errorf("%d calls, and %d of who stands in", len(server.seen()), len(other.seen()))
+	}
+	if len(accounts.gaveUp) != calls || len(accounts.settled) != 0 || len(accounts.open) != 0 {
+		t.Fatalf("%d given up, %d settled otherwise, %d still open", len(accounts.gaveUp), len(accounts.settled), len(accounts.open))
+	}
+	u := accounts.gaveUp[0]
+	if u.Provider != "openai" || u.Model != "test-model" || u.InputTokens < 50 || u.OutputTokens < 6 || u.Cost <= 0 || u.Millis <= 0 {
+		t.Errorf("counted %+v", u)
+	}
+}
+
+// Who is cancelled before anything was asked has used nothing, and is in no ledger.
+func TestACallThatNeverBeganCostsNothing(t *testing.T) {
+	server, accounts := newScriptedOpenAI(t, turn{hang: true}), &scriptedaccounts{atOnce: 0}
+	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, server, llm.OpenAIOptions{})}, Accounts: accounts})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if reply := g.Complete(ctx, request(leave)); reply.Error == nil {
+		t.Errorf("got %+v", reply)
+	}
+	if len(server.seen())+len(accounts.gaveUp)+len(accounts.settled) != 0 {
+		t.Errorf("asked %d times, counted %+v", len(server.seen()), accounts.gaveUp)
+	}
+}
+
+// named is a provider under another name.
+type named struct {
+	llm.Provider
+	name string
+}
+
+func (n named) Name() string { return n.name }
