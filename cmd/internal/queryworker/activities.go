@@ -141,8 +141,8 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// What it asked for is given up with a question that was cancelled, and goes on
-	// when the step is to be repeated.
-	ctx = bus.Cancels(ctx, temporal.IsCanceledError)
+	// when the step is to be repeated. Temporal does not tell the two apart.
+	ctx = bus.Cancels(ctx, func(error) bool { return w.cancelled(ctx, in) })
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	done := make(chan struct{})
@@ -177,6 +177,14 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 		return temporal.NewNonRetryableApplicationError(reason.Message, reason.Code, nil)
 	}
 	return temporal.NewApplicationError(reason.Message, reason.Code)
+}
+
+// cancelled reports whether a question was.
+func (w *worker) cancelled(ctx context.Context, in wire.QuestionInput) bool {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	q, err := w.deps.Store.Questions().Question(ctx, in)
+	return err == nil && q.State == schema.JobCancelled
 }
 
 // final reports whether trying again cannot help: the question itself is at

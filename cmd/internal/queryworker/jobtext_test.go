@@ -33,12 +33,13 @@ const (
 // answer the first half, and the rest when it is let go on.
 type haltingOpenAI struct {
 	goOn chan struct{}
+	left chan struct{} // one for each connection that was closed before its answer was whole
 	paid atomic.Int32
 }
 
 func (w *world) halting() *haltingOpenAI {
 	w.t.Helper()
-	h := &haltingOpenAI{goOn: make(chan struct{})}
+	h := &haltingOpenAI{goOn: make(chan struct{}), left: make(chan struct{}, 10)}
 	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		h.paid.Add(1)
 		rw.Header().Set("Content-Type", "text/event-stream")
@@ -55,6 +56,7 @@ func (w *world) halting() *haltingOpenAI {
 		select {
 		case <-h.goOn:
 		case <-r.Context().Done():
+			h.left <- struct{}{}
 			return
 		}
 		for word := range strings.SplitAfterSeq(secondHalf, " ") {

@@ -1,0 +1,261 @@
+package llmgateway_test
+
+// Calls that their askers cancel, that outlive their askers, and that a gateway which
+// stops has in hand.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// hangingmodel streams the beginning of each answer, and no more until the test lets one go on.
+type hangingmodel struct {
+	*httptest.Server
+	began chan struct{} // one for each call
+	left  chan struct{} // one for each connection that the gateway closed
+	goOn  chan struct{}
+}
+
+func newHangingModel(t *testing.T) *hangingmodel {
+	t.Helper()
+	m := &hangingmodel{began: make(chan struct{}, 8), left: make(chan struct{}, 8), goOn: make(chan struct{})}
+	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		say := func(content, finish string) {
+			_, _ = fmt.Fprintf(w, `data: {"id":"1","choices":[{"index":0,"delta":{"content":%q},"finish_reason":%q}]}`+"\n\n", content, finish)
+			w.(http.Flusher).Flush()
+		}
+		say(`{"answer": "Five days, as`, "")
+		m.began <- struct{}{}
+		select {
+		case <-m.goOn:
+			say(` it says.", "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over five days."}]}`, "stop")
+		case <-r.Context().Done():
+			m.left <- struct{}{}
+		}
+	}))
+	t.Cleanup(m.Close)
+	return m
+}
+
+func (m *hangingmodel) settings() config.LLM {
+	return config.LLM{LLMProvider: "openai", LLMBaseURL: m.URL + "/v1/", LLMModel: "m", LLMTimeout: time.Minute, LLMPrice: config.LLMPrice{Input: 1, Output: 10}}
+}
+
+var errLeft = errors.New("the asker left")
+
+// asker asks a gateway, with a connection of its own.
+type asker struct {
+	nc    *nats.Conn
+	leave context.CancelCauseFunc
+	got   chan wire.LLMReply // closed without one when there is none
+}
+
+func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
+	t.Helper()
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
+	a := asker{nc, leave, make(chan wire.LLMReply, 1)}
+	go func() {
+		defer close(a.got)
+		reply, err := bus.RequestStream[wire.LLMReply](ctx, nc, wire.LLMSubject, func(stream string) any {
+			r.Stream = wire.StreamSubject(stream, wire.PartText)
+			return r
+		}, func(string, []byte) {})
+		if err == nil {
+			a.got <- reply
+		}
+	}()
+	return a
+}
+
+// calls is the ledger of a tenant's calls of questions.
+func calls(t *testing.T, db *store.Store, tenant uuid.UUID) (rows []string) {
+	t.Helper()
+	if err := db.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+		found, err := tx.Query(ctx, `SELECT outcome || CASE WHEN input_tokens > 100 AND output_tokens > 4 AND nanos > 0 THEN ' counted' ELSE '' END FROM llm_calls ORDER BY created_at`)
+		if err != nil {
+			return err
+		}
+		rows, err = pgx.CollectRows(found, pgx.RowTo[string])
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// settled waits until nothing of a tenant is in progress.
+func settled(t *testing.T, db *store.Store, tenant uuid.UUID) schema.LLMUsage {
+	t.Helper()
+	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer look.Stop()
+	for {
+		u, err := db.LLMUsage(t.Context(), tenant)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.InProgress == 0 {
+			return u
+		}
+		select {
+		case <-look.C:
+		case <-patience:
+			t.Fatalf("still in progress: %+v", u)
+		}
+	}
+}
+
+func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NATS, stop func(within time.Duration) error) {
+	t.Helper()
+	server = localtest.NATS(t)
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	g, err := llmgateway.New(model.settings(), llmgateway.Deps{Store: db, NATS: nc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop = func(within time.Duration) error {
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		return g.Stop(ctx)
+	}
+	t.Cleanup(func() { _ = stop(time.Minute) })
+	return server, stop
+}
+
+func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
+	db, model := open(t, localtest.Database(t)), newHangingModel(t)
+	server, _ := start(t, db, model)
+	one := tenant(t, db, "one")
+	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
+		t.Fatal(err)
+	}
+	first := asks(t, server, question(one))
+	<-model.began
+	if u, err := db.LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
+		t.Errorf("while it runs %+v, %v", u, err)
+	}
+	first.leave(errLeft)
+	<-model.left // its connection to the model is closed
+	if u := settled(t, db, one); u.ReservedTokens != 0 || u.Day.InputTokens < 100 || u.Day.OutputTokens < 4 || u.Day.Calls != 1 {
+		t.Errorf("used %+v", u)
+	}
+	if rows := calls(t, db, one); len(rows) != 1 || rows[0] != "cancelled counted" {
+		t.Errorf("the ledger has %q", rows)
+	}
+}
+
+// Two ask for one step: the second waits for the first one's call. When the first leaves, the second gets its reply all the same.
+func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
+	db, model := open(t, localtest.Database(t)), newHangingModel(t)
+	server, _ := start(t, db, model)
+	one := tenant(t, db, "one")
+	r := question(one)
+	first := asks(t, server, r)
+	<-model.began
+	second := asks(t, server, r)
+	waits(t, db)
+	first.leave(errLeft)
+	<-model.left
+	<-model.began // for the second
+	close(model.goOn)
+	if reply, ok := <-second.got; !ok || reply.Error != nil || reply.Text != "Five days, as it says." {
+		t.Errorf("the other got %+v", reply)
+	}
+	settled(t, db, one)
+	if rows := calls(t, db, one); len(rows) != 1 || rows[0] != "answered counted" {
+		t.Errorf("the ledger has %q", rows)
+	}
+}
+
+// waits returns when somebody waits for another one's step.
+func waits(t *testing.T, db *store.Store) {
+	t.Helper()
+	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
+	defer look.Stop()
+	for waiting := 0; waiting == 0; {
+		if err := db.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-look.C:
+		case <-patience:
+			t.Fatal("nobody waits")
+		}
+	}
+}
+
+// An asker that is killed says nothing: its call goes on, and who asks again finds the reply.
+func TestAnAskerThatIsKilledFindsItsReply(t *testing.T) {
+	db, model := open(t, localtest.Database(t)), newHangingModel(t)
+	server, _ := start(t, db, model)
+	one := tenant(t, db, "one")
+	r := question(one)
+	first := asks(t, server, r)
+	<-model.began
+	first.nc.Close()
+	<-first.got
+	second := asks(t, server, r)
+	waits(t, db)
+	close(model.goOn)
+	if reply, ok := <-second.got; !ok || reply.Error != nil || !reply.Repeated || reply.Text != "Five days, as it says." {
+		t.Errorf("got %+v", reply)
+	}
+	if len(model.left) != 0 || len(model.began) != 0 {
+		t.Errorf("%d connections were closed, %d more calls made", len(model.left), len(model.began))
+	}
+}
+
+// A gateway that stops gives calls their part of the time, cancels them, and has not failed.
+func TestAGatewayStopsThoughItsModelHangs(t *testing.T) {
+	db, model := open(t, localtest.Database(t)), newHangingModel(t)
+	server, stop := start(t, db, model)
+	one := tenant(t, db, "one")
+	asked := asks(t, server, question(one))
+	<-model.began
+	if err := stop(4 * time.Second); err != nil {
+		t.Errorf("stopped with %v", err)
+	}
+	<-model.left
+	if reply, ok := <-asked.got; !ok || reply.Error == nil || reply.Error.Code != schema.CodeUnavailable {
+		t.Errorf("its asker got %+v", reply)
+	}
+	if u := settled(t, db, one); u.ReservedTokens != 0 {
+		t.Errorf("used %+v", u)
+	}
+	if rows := calls(t, db, one); len(rows) != 1 || rows[0] != "cancelled counted" {
+		t.Errorf("the ledger has %q", rows)
+	}
+}

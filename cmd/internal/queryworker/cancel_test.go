@@ -1,0 +1,116 @@
+package queryworker
+
+// What becomes of a call to a language model whose question nobody waits for any more, and of one whose worker stops.
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// wantCancelled checks what the ledger has of paid calls.
+func (w *world) wantCancelled() {
+	w.t.Helper()
+	ctx := w.context()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for scalar[int](w, `SELECT count(*) FROM llm_reservations WHERE until > clock_timestamp()`) > 0 {
+		select {
+		case <-ctx.Done():
+			w.t.Fatal("a reservation was not given back")
+		case <-ticker.C:
+		}
+	}
+	if got := scalar[string](w, `SELECT coalesce(string_agg(concat_ws(' ', step, outcome, input_tokens > 100, output_tokens > 3), ', '), '') FROM llm_calls WHERE provider = 'openai'`); got != "answer cancelled t t" {
+		w.t.Errorf("the ledger has %q", got)
+	}
+}
+
+func TestACancelledJobEndsItsCall(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	h := w.halting()
+	job := w.askLater()
+	told := w.hears(job)
+	w.everything()
+	w.until(told, job, firstHalf)
+	_, err := w.store.CancelJob(w.context(), w.principal, job)
+	w.ok(err)
+	select {
+	case <-h.left:
+	case <-w.context().Done():
+		t.Fatal("the call goes on")
+	}
+	w.await(job, schema.JobCancelled)
+	w.wantCancelled()
+	if n := h.paid.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	h := w.halting()
+	w.gateway()
+	w.run(w.worker(nil).service())
+	in := w.ask(w.context(), carryOver, false)
+	left := errors.New("the asker left")
+	ctx, leave := context.WithCancelCause(bus.Cancels(w.context(), func(cause error) bool { return errors.Is(cause, left) }))
+	request := wire.AskRequest{Envelope: wire.Header(), Query: wire.Query{Principal: w.principal, Collection: w.collection}, Question: in.Question}
+	_, err := bus.RequestStream[wire.AskReply](ctx, w.nats, wire.AskSubject, func(stream string) any {
+		request.Stream = stream
+		return request
+	}, func(part string, _ []byte) {
+		if part == wire.PartText {
+			leave(left)
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	select {
+	case <-h.left:
+	case <-w.context().Done():
+		t.Fatal("the call goes on")
+	}
+	w.wantCancelled()
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	patient := w.context()
+	for state := ""; state != "failed unavailable"; <-ticker.C {
+		if state = scalar[string](w, `SELECT concat_ws(' ', state, reason_code) FROM questions WHERE id = $1`, in.Question); patient.Err() != nil {
+			t.Fatalf("the question is %s", state)
+		}
+	}
+}
+
+// A worker that stops cuts its step short. The call goes on, and the worker that repeats the step finds the reply.
+func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	h := w.halting()
+	job := w.askLater()
+	told := w.hears(job)
+	w.gateway()
+	w.relay()
+	first := w.worker(nil).service()
+	w.ok(first.Start(w.context()))
+	w.until(told, job, firstHalf)
+	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
+	defer cancel()
+	if err := first.Stop(ctx); err != nil {
+		t.Errorf("stopped with %v", err)
+	}
+	w.run(w.worker(nil).service())
+	close(h.goOn)
+	j := w.await(job, schema.JobAnswered)
+	if n := h.paid.Load(); n != 1 || len(h.left) != 0 || j.Result.Answer != firstHalf+secondHalf {
+		t.Errorf("paid %d times, %d connections closed, for %q", n, len(h.left), j.Result.Answer)
+	}
+}
