@@ -217,7 +217,11 @@ func (a *funnelAsked) conclude(f *findings) error {
 		for _, name := range a.sides() {
 			f.note("half to choose on", "%s", choosing.of(name))
 		}
-		f.note("chosen", "%s: the fastest within a point of the flat side's recall there", chosen)
+		why := "the fastest within a point of the flat side's recall there"
+		if choosing.recall(chosen.plan()) < choosing.recall(flatSide)-recallLost {
+			why = "none is within a point of the flat side's recall there; it comes nearest"
+		}
+		f.note("chosen", "%s: %s", chosen, why)
 		if compared = other; len(other) == 0 {
 			return nil
 		}
