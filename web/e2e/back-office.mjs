@@ -2,6 +2,7 @@
 // Usage: node back-office.mjs FOLDER QUESTION
 
 import assert from "node:assert/strict";
+import { choices } from "./choices.mjs";
 import { evaluations, rate } from "./evaluations.mjs";
 import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
 import { running } from "./running.mjs";
@@ -126,6 +127,8 @@ try {
   await page.getByRole("button", { name: "Ask", exact: true }).click();
   await page.locator(".answer.unsupported").waitFor({ timeout: 120_000 });
   assert.match(new URL(page.url()).searchParams.get("filter") ?? "", /1066/);
+
+  await choices(page, name, question, step);
 
   step("a job has a link that lasts");
   await page.goto(`${url}/ask?collection=${name}`);

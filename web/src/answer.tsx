@@ -11,13 +11,7 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
   return (
     <div className="answer-view">
       <div className={a.supported || a.uncited ? "answer" : "answer unsupported"} aria-live="polite">
-        {a.choice !== undefined && a.choice > 0 && choices?.[a.choice - 1] && (
-          <p>
-            <b>
-              {a.choice}. {choices[a.choice - 1]}
-            </b>
-          </p>
-        )}
+        <Chosen choice={a.choice ?? 0} of={choices ?? []} guessed={!a.supported} />
         <p className="answer-text">
           <AnswerText answer={a} citations={citations} />
         </p>
@@ -56,6 +50,25 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
         </>
       )}
     </div>
+  );
+}
+
+/** What there was to choose from, with what was chosen. */
+function Chosen({ choice, of, guessed }: { choice: number; of: string[]; guessed: boolean }) {
+  if (of.length === 0) return null;
+  return (
+    <>
+      <ol className="choices" aria-label="Choices">
+        {of.map((c, i) => (
+          <li key={i} aria-current={i + 1 === choice ? "true" : undefined}>
+            {i + 1 === choice ? <b>{c}</b> : c}
+          </li>
+        ))}
+      </ol>
+      <p className="quiet">
+        {choice === 0 ? "None of them was chosen." : guessed ? "Chosen, but nothing that was found proves it." : "Chosen."}
+      </p>
+    </>
   );
 }
 

@@ -8,6 +8,8 @@ const own = { "X-Sluice-Session": "1" };
 /** A refusal or failure, in the server's own words. */
 export class APIError extends Error {
   readonly status: number;
+  /** What is wrong with which part of the request. */
+  readonly fields: NonNullable<Problem["errors"]>;
   constructor(problem: Problem) {
     let text = problem.detail || problem.title || `status ${problem.status}`;
     for (const e of problem.errors ?? []) {
@@ -15,6 +17,7 @@ export class APIError extends Error {
     }
     super(text);
     this.status = problem.status;
+    this.fields = problem.errors ?? [];
   }
 }
 

@@ -11,6 +11,7 @@ import { Action, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 interface Going {
   question: string;
+  choices?: string[];
   stage: StageEvent | null;
   text: string;
   answer: Answer | null;
@@ -18,8 +19,9 @@ interface Going {
   over: boolean;
 }
 
-const begun = (question: string): Going => ({
+const begun = ({ query: question, choices }: Asked): Going => ({
   question,
+  choices,
   stage: null,
   text: "",
   answer: null,
@@ -39,7 +41,7 @@ export function AskPage() {
     leave.current?.abort();
     const controller = new AbortController();
     leave.current = controller;
-    setGoing(begun(q.query));
+    setGoing(begun(q));
     const change = (f: (g: Going) => Going) => {
       if (leave.current === controller) setGoing((g) => g && f(g));
     };
@@ -71,7 +73,7 @@ export function AskPage() {
   return (
     <>
       <PageHead title="Ask" />
-      <QuestionForm label="Ask" busy={busy} submit={(q) => void ask(q)}>
+      <QuestionForm label="Ask" busy={busy} submit={(q) => void ask(q)} chooses error={going?.error}>
         <label className="check-line">
           <input type="checkbox" checked={asJob} onChange={(e) => setAsJob(e.target.checked)} />
           As a job, with a link that lasts
@@ -93,7 +95,7 @@ export function AskPage() {
                   <Link href={`/questions/${going.answer.question_id}`}>A link to this answer that lasts</Link>
                 </p>
               )}
-              <AnswerView answer={going.answer} />
+              <AnswerView answer={going.answer} choices={going.choices} />
             </>
           ) : (
             going.text && <p className="answer answer-text">{going.text}</p>

@@ -189,6 +189,7 @@ function AskedAs({ question: q }: { question: AskedQuestion }) {
     // The text of a plan that was tried has no name that one could ask for.
     plan: q.plan_text ? "" : q.plan,
     filter: q.filter?.length ? JSON.stringify(q.filter) : "",
+    choices: q.choices?.length ? JSON.stringify(q.choices) : "",
   });
   return (
     <section aria-label="How it was asked">

@@ -5,6 +5,7 @@ import { type ReactNode, useState } from "react";
 import { Form, Label, TextArea, TextField } from "react-aria-components";
 import { useSearchParams } from "wouter";
 import { all } from "./api";
+import { ChoiceRows, choicesOf } from "./choices";
 import { conditionsOf, FilterRows } from "./filters";
 import type { Collection, Condition, Plan } from "./types";
 import { Action, Choice, Empty, ErrorBox, Loading } from "./ui";
@@ -14,6 +15,7 @@ export interface Asked {
   query: string;
   plan?: string;
   filter?: Condition[];
+  choices?: string[];
 }
 
 const noPlan = "default";
@@ -37,11 +39,17 @@ export function QuestionForm({
   label,
   busy,
   submit,
+  chooses = false,
+  error,
   children,
 }: {
   label: string;
   busy: boolean;
   submit: (q: Asked) => void;
+  /** The answer may be one of some choices. */
+  chooses?: boolean;
+  /** Of what was sent last. */
+  error?: Error | null;
   children?: ReactNode;
 }) {
   const [params, setParams] = useSearchParams();
@@ -73,6 +81,7 @@ export function QuestionForm({
   const wanted = params.get("collection");
   const collection = (wanted && collections.data.find((c) => c.id === wanted)?.name) ?? wanted ?? collections.data[0]?.name ?? "";
   const filter = conditionsOf(params.get("filter"));
+  const choices = chooses ? choicesOf(params.get("choices")) : [];
   const plan = params.get("plan") ?? noPlan;
   if (collections.data.length === 0) return <Empty>There is no collection to ask about yet.</Empty>;
 
@@ -85,6 +94,7 @@ export function QuestionForm({
       query: text.trim(),
       plan: plan === noPlan ? undefined : plan,
       filter: filter.length > 0 ? filter.map((c) => ({ ...c, key: c.key.trim() })) : undefined,
+      choices: choices.length > 0 ? choices.map((c) => c.trim()) : undefined,
     });
   };
   const usual = plans.data.find((p) => p.default)?.name;
@@ -130,6 +140,13 @@ export function QuestionForm({
           {label}
         </Action>
       </div>
+      {chooses && (
+        <ChoiceRows
+          choices={choices}
+          error={error}
+          change={(c) => put("choices", c.length > 0 ? JSON.stringify(c) : "")}
+        />
+      )}
       <FilterRows conditions={filter} change={(f) => put("filter", f.length > 0 ? JSON.stringify(f) : "")} />
     </Form>
   );

@@ -263,6 +263,7 @@ export interface Query {
   filter?: Condition[];
   k?: number;
   explain?: boolean;
+  choices?: string[];
 }
 
 export interface StageEvent {

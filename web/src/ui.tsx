@@ -6,6 +6,7 @@ import {
   type ButtonProps,
   Dialog,
   DialogTrigger,
+  FieldError,
   Heading,
   Input,
   Label,
@@ -73,12 +74,14 @@ export function PageHead({ title, children, above }: { title: string; children?:
 export function Field({
   label,
   hint,
+  error,
   value,
   onChange,
   ...rest
 }: {
   label: string;
   hint?: string;
+  error?: string;
   value: string;
   onChange: (value: string) => void;
   isRequired?: boolean;
@@ -87,9 +90,10 @@ export function Field({
 }) {
   const { placeholder, ...field } = rest;
   return (
-    <TextField className="field" value={value} onChange={onChange} {...field}>
+    <TextField className="field" value={value} onChange={onChange} isInvalid={error !== undefined} {...field}>
       <Label>{label}</Label>
       <Input placeholder={placeholder} />
+      {error !== undefined && <FieldError className="wrong">{error}</FieldError>}
       {hint && (
         <Text slot="description" className="quiet">
           {hint}
