@@ -18,6 +18,16 @@ async function call(method, path, body) {
   return answer;
 }
 
+/** How many calls the scripted language model holds. */
+const held = async () => Number(await (await fetch(process.env.SLUICE_LLM_BASE_URL)).text());
+
+async function noneHeld() {
+  for (const until = Date.now() + 30_000; (await held()) > 0; ) {
+    assert.ok(Date.now() < until, "the call to the language model goes on");
+    await new Promise((next) => setTimeout(next, 100));
+  }
+}
+
 try {
   const { page, wrong } = await open(await browser.newContext({ viewport: { width: 1280, height: 900 } }));
   await signIn(page);
@@ -34,6 +44,14 @@ try {
   await ask(question);
   await page.locator(".answer-text").getByText(/up to five days/).waitFor({ timeout: 120_000 });
 
+  step("what is stopped while it is made ends at the language model, too");
+  await ask(`${question} While I am on hold`);
+  await page.locator(".answer-text").getByText("One moment, while").waitFor({ timeout: 120_000 });
+  assert.equal(await held(), 1);
+  await page.getByRole("button", { name: "Stop" }).click();
+  await page.getByRole("alert").getByText("You stopped it").waitFor();
+  await noneHeld();
+
   step("a job that takes long shows what there is of its answer, and is cancelled");
   await ask(`${question} While I am on hold`, true);
   await page.waitForURL(/\/jobs\/./);
@@ -41,6 +59,7 @@ try {
   await page.locator(".answer-text").getByText("One moment, while").waitFor({ timeout: 120_000 });
   await page.getByRole("button", { name: "Cancel" }).click();
   await page.locator(".badge.cancelled").waitFor({ timeout: 120_000 });
+  await noneHeld();
   assert.equal(await page.locator(".answer-text").count(), 0);
   assert.equal(await page.getByRole("button", { name: "Cancel" }).count(), 0);
   await page.reload();

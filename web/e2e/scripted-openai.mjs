@@ -1,7 +1,7 @@
 // A scripted stand-in for an OpenAI-compatible server, which cannot be had here. It answers with the first passage's
 // first line that has the words up to, but of requests that speak of holding it says the first words, if they are
-// streamed, and no more until somebody asks another thing: from then on they are refused. It prints its base URL, and
-// ends with its input.
+// streamed, and no more until their client goes; a GET tells how many are held. It prints its base URL, and ends with
+// its input.
 
 import { createServer } from "node:http";
 
@@ -29,23 +29,20 @@ const reply = ({ model, messages }) => ({
   usage: { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 },
 });
 
-/** Those that are left on hold, until somebody asks another thing. */
-let holding = [];
+/** How many are left on hold. */
+let holding = 0;
 
 function hold(response, whole, stream) {
-  if (!holding) return response.writeHead(400).end();
-  holding.push(response);
+  holding += 1;
+  response.on("close", () => {
+    holding -= 1;
+  });
   const begun = { ...whole, choices: [{ index: 0, delta: { content: '{"answer": "One moment, while ' } }] };
   if (stream) response.writeHead(200, { "Content-Type": "text/event-stream" }).write(`data: ${JSON.stringify(begun)}\n\n`);
 }
 
-function endHolding() {
-  if (!holding?.length) return;
-  for (const response of holding) response.destroy();
-  holding = null;
-}
-
 const server = createServer((request, response) => {
+  if (request.method === "GET") return response.end(String(holding));
   let body = "";
   request.on("data", (part) => {
     body += part;
@@ -54,7 +51,6 @@ const server = createServer((request, response) => {
     const asked = JSON.parse(body);
     const whole = reply(asked);
     if (/on hold/.test(body)) return hold(response, whole, asked.stream);
-    endHolding();
     if (!asked.stream) {
       response.writeHead(200, { "Content-Type": "application/json" }).end(JSON.stringify(whole));
       return;
