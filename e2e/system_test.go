@@ -21,6 +21,7 @@ func TestSluice(t *testing.T) {
 	t.Run("Up", func(t *testing.T) { testUp(t, p) })
 	t.Run("Crash", func(t *testing.T) { testCrash(t, p) })
 	t.Run("Workers", func(t *testing.T) { testWorkers(t, p) })
+	t.Run("Stopping", func(t *testing.T) { testStopping(t, p) })
 	t.Run("EvaluationAlone", func(t *testing.T) { testEvaluationAlone(t, p) })
 }
 
