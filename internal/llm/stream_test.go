@@ -67,6 +67,23 @@ func streamed(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *e
 	return reply, e
 }
 
+// What a model writes down before its answer from what it knows is not told, the answer is, in pieces.
+func TestAnswersWithoutPassagesAreStreamed(t *testing.T) {
+	const content = `{"background": "Paris is a \"city\" on the Seine.", "answer": "Paris lies on the Seine, in France."}`
+	for name, p := range map[string]llm.Provider{
+		"openai":    provider(t, newScriptedOpenAI(t, turn{content: content}), llm.OpenAIOptions{}),
+		"anthropic": newScriptedAnthropic(t, turn{content: content}).provider(t, llm.AnthropicOptions{}),
+	} {
+		r := request(nil)
+		r.Task, r.Step.Step = wire.TaskBackground, "background"
+		reply, e := streamed(t, llm.Options{Providers: []llm.Provider{p}}, r)
+		text, restarts := e.text()
+		if reply.Error != nil || reply.Text != "Paris lies on the Seine, in France." || text != reply.Text || restarts != 0 || len(e.heard) < 8 {
+			t.Errorf("%s: heard %q in %d pieces with %d restarts of %+v", name, text, len(e.heard), restarts, reply)
+		}
+	}
+}
+
 func TestAnswersAreStreamed(t *testing.T) {
 	const content = "```json\n" + `{"answer": "Soup is \"free\"\non Fridays: caf\u00e9 \ud83d\ude00 für alle.", "citations": [{"passage": 2, "quote": "Soup is “free” on Fridays."}]}` + "\n```"
 	const want = "Soup is \"free\"\non Fridays: café 😀 für alle."

@@ -106,11 +106,17 @@ func publish(nc *nats.Conn, subject string, m any, question uuid.UUID) {
 	}
 }
 
+// makesAnswer reports whether a call's reply is to be the answer to its question, from
+// passages or without, so that its text is told while it is made.
+func makesAnswer(r wire.LLMRequest) bool {
+	return r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground
+}
+
 // streamed has the gateway tell the text of an answer on the stream of ctx. An
 // answer of a later round makes void what was told before.
 func (g gateway) streamed(ctx context.Context, r *wire.LLMRequest) {
 	s := streamOf(ctx)
-	if s == nil || r.Task != wire.TaskAnswer {
+	if s == nil || !makesAnswer(*r) {
 		return
 	}
 	r.Stream = wire.StreamSubject(s.subject, wire.PartText)

@@ -163,7 +163,7 @@ type gateway struct{ nc *nats.Conn }
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	var reply wire.LLMReply
 	var err error
-	if job, ok := ctx.Value(jobKey{}).(wire.QuestionInput); ok && r.Task == wire.TaskAnswer {
+	if job, ok := ctx.Value(jobKey{}).(wire.QuestionInput); ok && makesAnswer(r) {
 		reply, err = g.told(ctx, job, r)
 	} else {
 		g.streamed(ctx, &r)

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -47,13 +51,31 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	if n := scalar[int](w, `SELECT count(*) FROM known_questions WHERE known AND space IS NOT NULL AND vector IS NOT NULL`); n != 7 {
 		t.Fatalf("%d are known to be right", n)
 	}
+	ofJobs := make(chan *nats.Msg, 100)
+	sub, err := w.nats.ChanSubscribe(strings.Replace(wire.TextSubject(w.principal.Tenant, uuid.Nil), uuid.Nil.String(), "*", 1), ofJobs)
+	w.ok(err)
+	defer func() { _ = sub.Unsubscribe() }()
+	w.ok(w.nats.Flush())
 	for _, async := range []bool{false, true} {
 		in := w.askBy("fitrag", async)
 		var a schema.Answer
+		told := "" // before the answer
 		if async {
 			a = *w.await(in.Question, schema.JobAnswered).Result
-		} else if now, failure := w.requestAnswer(w.context(), in); failure == nil {
-			a = now
+			select {
+			case msg := <-ofJobs:
+				m, err := wire.Decode[wire.QuestionText](msg.Data)
+				w.ok(err)
+				if told = m.Text; m.Question != in.Question {
+					t.Errorf("told of %s", m.Question)
+				}
+			case <-w.context().Done():
+			}
+		} else {
+			a, told = w.requestTold(in)
+		}
+		if told != "Five days, I know." {
+			t.Errorf("async %t: told %q", async, told)
 		}
 		if !a.Uncited || a.Supported || a.Answer != "Five days, I know." || len(a.Citations) != 0 {
 			t.Errorf("async %t: got %+v", async, a)
@@ -75,6 +97,28 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 		t.Errorf("%d questions are sampled: what had no retrieval has nothing to compare with", n)
 	}
 	w.otherTenantKnowsNothing()
+}
+
+// requestTold asks as requestAnswer does, and hears the text while it is made.
+func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string) {
+	w.t.Helper()
+	request := wire.AskRequest{Envelope: wire.Header(), Query: wire.Query{Principal: w.principal, Collection: w.collection}, Question: in.Question}
+	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
+		request.Stream = stream
+		return request
+	}, func(part string, data []byte) {
+		if d, err := wire.Decode[wire.LLMDelta](data); part == wire.PartText && err == nil {
+			if d.Restart {
+				told = ""
+			}
+			told += d.Text
+		}
+	})
+	w.ok(err)
+	if reply.Error != nil || reply.Answer == nil {
+		w.t.Fatalf("got %+v", reply)
+	}
+	return *reply.Answer, told
 }
 
 // otherTenantKnowsNothing proves that what one tenant asked tells another nothing.
