@@ -104,7 +104,8 @@ func TestQueuesTellWhatWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	consumer, err := js.CreateOrUpdateConsumer(t.Context(), wire.StreamIngest, jetstream.ConsumerConfig{Durable: wire.ConsumerIngest, AckPolicy: jetstream.AckExplicitPolicy})
+	consumer, err := js.CreateOrUpdateConsumer(t.Context(), wire.StreamIngest, jetstream.ConsumerConfig{Durable: wire.ConsumerIngest, AckPolicy: jetstream.AckExplicitPolicy,
+		MaxAckPending: 1}) // so that what is taken after a refusal is what was refused
 	if err != nil {
 		t.Fatal(err)
 	}
