@@ -13,19 +13,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+// awaitLeft waits until the connection of a call to the model is closed.
+func (w *world) awaitLeft(h *haltingOpenAI) {
+	w.t.Helper()
+	select {
+	case <-h.left:
+	case <-w.context().Done():
+		w.t.Fatal("the call goes on")
+	}
+}
+
 // wantCancelled checks what the ledger has of paid calls.
 func (w *world) wantCancelled() {
 	w.t.Helper()
-	ctx := w.context()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for scalar[int](w, `SELECT count(*) FROM llm_reservations WHERE until > clock_timestamp()`) > 0 {
-		select {
-		case <-ctx.Done():
-			w.t.Fatal("a reservation was not given back")
-		case <-ticker.C:
-		}
-	}
+	w.awaitCount(0, `SELECT count(*) FROM llm_reservations WHERE until > clock_timestamp()`)
 	if got := scalar[string](w, `SELECT coalesce(string_agg(concat_ws(' ', step, outcome, input_tokens > 100, output_tokens > 3), ', '), '') FROM llm_calls WHERE provider = 'openai'`); got != "answer cancelled t t" {
 		w.t.Errorf("the ledger has %q", got)
 	}
@@ -41,11 +42,7 @@ func TestACancelledJobEndsItsCall(t *testing.T) {
 	w.until(told, job, firstHalf)
 	_, err := w.store.CancelJob(w.context(), w.principal, job)
 	w.ok(err)
-	select {
-	case <-h.left:
-	case <-w.context().Done():
-		t.Fatal("the call goes on")
-	}
+	w.awaitLeft(h)
 	w.await(job, schema.JobCancelled)
 	w.wantCancelled()
 	if n := h.paid.Load(); n != 1 {
@@ -74,20 +71,9 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	select {
-	case <-h.left:
-	case <-w.context().Done():
-		t.Fatal("the call goes on")
-	}
+	w.awaitLeft(h)
 	w.wantCancelled()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	patient := w.context()
-	for state := ""; state != "failed unavailable"; <-ticker.C {
-		if state = scalar[string](w, `SELECT concat_ws(' ', state, reason_code) FROM questions WHERE id = $1`, in.Question); patient.Err() != nil {
-			t.Fatalf("the question is %s", state)
-		}
-	}
+	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }
 
 // A worker that stops cuts its step short. The call goes on, and the worker that repeats the step finds the reply.

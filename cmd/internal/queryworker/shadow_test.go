@@ -17,13 +17,13 @@ import (
 )
 
 // awaitCount waits until a query for a number gives it.
-func (w *world) awaitCount(n int, query string) {
+func (w *world) awaitCount(n int, query string, args ...any) {
 	w.t.Helper()
 	ctx := w.context()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		have := scalar[int](w, query)
+		have := scalar[int](w, query, args...)
 		if have == n {
 			return
 		}
