@@ -50,7 +50,9 @@ var house = map[string]kind{
 
 	"workflows": workflow,
 
+	"internal/certtest":      foundation,
 	"internal/lifecycle/...": foundation,
+	"internal/tcp":           foundation,
 
 	"internal/answer/...":    capability,
 	"internal/curate/...":    capability,
