@@ -133,5 +133,12 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	shown := health.New(s.HealthListen, serving, health.Checks{
 		"nats": func(ctx context.Context) error { return nc.FlushWithContext(ctx) },
 	}, observed.Handler())
-	return lifecycle.NewGroup("gpu-segmenter", grace, append(parts, serving, shown)...)
+	lost := lifecycle.NewFunc("watch over NATS", func(ctx context.Context) (lifecycle.Run, error) {
+		watch := bus.Watch(nc, bus.Lost)
+		if err := watch.Start(ctx); err != nil {
+			return lifecycle.Run{}, err
+		}
+		return lifecycle.Run{Done: watch.Done(), Err: watch.Err, Stop: watch.Stop}, nil
+	})
+	return lifecycle.NewGroup("gpu-segmenter", grace, append(parts, lost, serving, shown)...)
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/sluice-rag/sluice/internal/tcp"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -23,16 +24,31 @@ type Options struct {
 	Name string // of the client, shown in NATS' monitoring
 }
 
+// How soon a connection that died without a word is noticed: when the ping after pingsOut unanswered ones is due, at most
+// pingEvery * (pingsOut + 1) after the last reply. Servers of our own ping as often, or they would send requests to workers
+// that are gone.
+const (
+	pingEvery = 9 * time.Second
+	pingsOut  = 2
+)
+
 // Connect connects and keeps reconnecting for as long as the process lives; the
 // first connection must succeed before ctx ends.
 func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
+	dialer := tcp.Dialer()
+	dialer.Timeout = 5 * time.Second
 	for {
 		nc, err := nats.Connect(o.URL,
 			nats.Name(o.Name),
 			nats.MaxReconnects(-1),
 			nats.ReconnectWait(250*time.Millisecond),
 			nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
+			nats.SetCustomDialer(dialer),
 			nats.Timeout(5*time.Second),
+			// A connection that carries nothing any more is given up at the third ping.
+			nats.PingInterval(pingEvery),
+			nats.MaxPingsOutstanding(pingsOut),
+			nats.FlusherTimeout(5*time.Second),
 			nats.DrainTimeout(30*time.Second),
 			nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 				subject := ""

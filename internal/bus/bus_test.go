@@ -31,6 +31,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func connect(t *testing.T) *nats.Conn {
 	t.Helper()
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: serverOf(t).ClientURL(), Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
+func serverOf(t *testing.T) *server.Server {
+	t.Helper()
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
@@ -40,12 +50,7 @@ func connect(t *testing.T) *nats.Conn {
 	if !s.ReadyForConnections(10 * time.Second) {
 		t.Fatal("nats-server did not start")
 	}
-	nc, err := bus.Connect(t.Context(), bus.Options{URL: s.ClientURL(), Name: t.Name()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	return nc
+	return s
 }
 
 func service(t *testing.T, nc *nats.Conn, concurrency int, handle func(context.Context, wire.EncodeRequest) wire.EncodeReply) *bus.Service {

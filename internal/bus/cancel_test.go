@@ -24,8 +24,20 @@ type completions struct {
 
 func complete(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
 	t.Helper()
+	o.Subject = wire.LLMSubject
+	return completeBy(t, nc, o)
+}
+
+// completeAs serves another subject so.
+func completeAs(t *testing.T, nc *nats.Conn, subject string) *completions {
+	t.Helper()
+	return completeBy(t, nc, bus.ServeOptions{Subject: subject})
+}
+
+func completeBy(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
+	t.Helper()
 	c := &completions{began: make(chan string, 8), ended: make(chan error, 8)}
-	o.Subject, o.Group = wire.LLMSubject, wire.LLMGroup
+	o.Group = wire.LLMGroup
 	c.service = bus.Serve(nc, o, func(ctx context.Context, r wire.LLMRequest) wire.LLMReply {
 		c.began <- r.Step.Step
 		<-ctx.Done()

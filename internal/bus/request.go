@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -21,37 +22,105 @@ import (
 var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 
 // Request sends request to a service and waits for its reply until ctx ends. A
-// service that no one runs gives schema.ErrUnavailable. An error inside the
-// reply is the caller's to look at. When ctx ends because nobody wants the reply
-// any more (Cancels), the service is told.
+// service that no one runs gives schema.ErrUnavailable, and so does one that is
+// not heard of any more while the request is under way: its process or the way to
+// it is gone. An error inside the reply is the caller's to look at. When ctx ends
+// because nobody wants the reply any more (Cancels), the service is told.
 func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any) (Reply, error) {
-	var reply Reply
+	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {})
+}
+
+// What may wait of one stream. Whoever reads it does not block, so this is
+// never reached unless the process has no time at all.
+const (
+	streamMessages = 16 << 10
+	streamBytes    = 16 << 20
+)
+
+// RequestStream does what Request does, with a request that names a stream of its
+// own. Until the reply comes tell gets what is sent to the parts of the stream
+// (wire.StreamSubject), in order; it must not block.
+func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte)) (reply Reply, err error) {
 	ctx, span := tracer.Start(ctx, "request "+subject, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", subject)))
 	defer span.End()
-	fail := func(err error) (Reply, error) {
+	data, err := exchange(ctx, nc, subject, request, tell)
+	if err == nil {
+		err = json.Unmarshal(data, &reply)
+	}
+	if err != nil {
+		err = fmt.Errorf("request %s: %w", subject, err)
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return reply, err
 	}
-	msg, err := newRequest(ctx, subject, request)
+	return reply, err
+}
+
+// exchange sends a request and returns what the service replied.
+func exchange(ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte)) ([]byte, error) {
+	stream := nc.NewInbox()
+	// One subscription for all parts: a subscription keeps the order.
+	sub, err := nc.SubscribeSync(wire.StreamSubject(stream, "*"))
 	if err != nil {
-		return fail(err)
+		return nil, fmt.Errorf("listen for the reply: %w", meaning(err))
 	}
-	answer, err := nc.RequestMsgWithContext(ctx, msg)
+	defer sub.Unsubscribe() //nolint:errcheck // the connection's end ends it too
+	if err := sub.SetPendingLimits(streamMessages, streamBytes); err != nil {
+		return nil, fmt.Errorf("bound what waits: %w", meaning(err))
+	}
+	msg, err := newRequest(ctx, subject, request(stream))
 	if err != nil {
-		cancelAt(ctx, nc, msg)
+		return nil, err
 	}
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return fail(fmt.Errorf("request %s: no worker answers; start one: %w", subject, schema.ErrUnavailable))
-	case err != nil:
-		return fail(fmt.Errorf("request %s: %w", subject, err))
+	msg.Reply = wire.StreamSubject(stream, wire.PartReply)
+	if err := nc.PublishMsg(msg); err != nil {
+		return nil, meaning(err)
 	}
-	if err := json.Unmarshal(answer.Data, &reply); err != nil {
-		return fail(fmt.Errorf("request %s: decode the reply: %w", subject, err))
+	for {
+		heard, giveUp := context.WithTimeoutCause(ctx, silent, errSilent)
+		got, err := sub.NextMsgWithContext(heard)
+		quiet := context.Cause(heard)
+		giveUp()
+		switch {
+		case errors.Is(err, nats.ErrNoResponders):
+			return nil, fmt.Errorf("no worker answers; start one: %w", schema.ErrUnavailable)
+		case errors.Is(err, nats.ErrSlowConsumer):
+			continue
+		case err != nil && ctx.Err() == nil && errors.Is(quiet, errSilent):
+			// It is not told to give up: should it live, its reply is there for who asks again.
+			return nil, errSilent
+		case err != nil:
+			cancelAt(ctx, nc, msg)
+			return nil, meaning(err)
+		}
+		switch part := got.Subject[len(stream)+1:]; part {
+		case wire.PartReply:
+			return got.Data, nil
+		case wire.PartAlive:
+		default:
+			tell(part, got.Data)
+		}
 	}
-	return reply, nil
+}
+
+// A service says that it holds a request when it takes it, and then every beat. A caller that hears nothing for silent,
+// of five beats, gives up: the worker or its machine is gone, or the way to it, or the reply got lost on the way.
+const (
+	beat   = 3 * time.Second
+	silent = 5 * beat
+)
+
+var errSilent = fmt.Errorf("the worker that has it was not heard of for %s, or the connection to NATS is gone; ask again: %w", silent, schema.ErrUnavailable)
+
+// meaning gives NATS' errors about the connection the sentinel that callers know.
+func meaning(err error) error {
+	for _, gone := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded, nats.ErrBadSubscription,
+		nats.ErrDisconnected, nats.ErrStaleConnection} {
+		if errors.Is(err, gone) {
+			return fmt.Errorf("%w: %w", schema.ErrUnavailable, err)
+		}
+	}
+	return err
 }
 
 // newRequest makes the message of a request.
@@ -65,6 +134,7 @@ func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, er
 	if of, ok := request.(wire.OfTenant); ok {
 		msg.Header.Set(wire.HeaderTenant, of.TenantID().String())
 	}
+	msg.Header.Set(wire.HeaderAlive, "yes")
 	if wire.CancelSubject(subject) != "" {
 		msg.Header.Set(wire.HeaderRequest, schema.NewID().String())
 	}

@@ -103,6 +103,7 @@ type serving struct {
 	since   time.Time
 	counts  counts
 	held    *held
+	alive   *alive
 }
 
 // arrival is a message that waits since it came.
@@ -116,8 +117,12 @@ type arrival struct {
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &serving{work: work, held: newHeld(), Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
+	r := &serving{work: work, held: newHeld(), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
 		id: schema.NewID(), since: time.Now().UTC()}
+	telling, silence := context.WithCancel(work)
+	var teller sync.WaitGroup
+	teller.Go(func() { r.alive.run(telling) })
+	quiet := func() { silence(); teller.Wait() }
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
 			for {
@@ -155,12 +160,14 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		r.queue.close()
 		cancel(nil)
 		r.workers.Wait()
+		quiet()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
 	r.sub = sub
 	over := make(chan struct{})
 	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
 		defer close(over)
+		defer quiet()
 		defer cancel(nil)
 		defer end(cancels)
 		defer untell()
@@ -179,7 +186,9 @@ func end(sub *nats.Subscription) {
 func (r *serving) accept(msg *nats.Msg) {
 	// Before put: the request may have left the queue when put returns.
 	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
-	ctx, release := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
+	ctx, give := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
+	silence := r.alive.hold(msg)
+	release := func() { silence(); give() }
 	taken, closed := r.queue.put(tenantOf(msg), arrival{msg, time.Now(), ctx, release})
 	if taken {
 		return

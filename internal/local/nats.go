@@ -91,6 +91,9 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		JetStreamMaxMemory:     256 << 20,
 		DisableJetStreamBanner: true,
 		NoSigs:                 true, // signals are our program's business
+		// A client that is gone without a word gets no more requests after half a minute.
+		PingInterval: 10 * time.Second,
+		MaxPingsOut:  2,
 	})
 	if err != nil {
 		return lifecycle.Run{}, err

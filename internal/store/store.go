@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxvector "github.com/pgvector/pgvector-go/pgx"
 
+	"github.com/sluice-rag/sluice/internal/tcp"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -128,6 +129,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
+	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
 	params := config.ConnConfig.RuntimeParams
 	if o.Name == "" {
 		o.Name = "sluice"

@@ -11,13 +11,9 @@ import (
 // connection ends.
 const Silence = 25 * time.Second
 
-// connecting bounds the making of one connection.
-const connecting = 5 * time.Second
-
 // Dialer makes connections that end after Silence.
 func Dialer() *net.Dialer {
 	return &net.Dialer{
-		Timeout: connecting,
 		// Of a connection on which nothing is to be acknowledged, such as one that waits for a reply.
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3},
 		Control:         control,

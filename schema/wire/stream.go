@@ -33,7 +33,8 @@ type QuestionText struct {
 const (
 	PartStage = "stage" // QuestionStage
 	PartText  = "text"  // LLMDelta
-	PartReply = "reply" // AskReply
+	PartReply = "reply" // the service's reply, such as AskReply
+	PartAlive = "alive" // nothing: the request is held (HeaderAlive)
 )
 
 // StreamSubject is where one part of an AskRequest.Stream goes. Whoever listens

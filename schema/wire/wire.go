@@ -66,6 +66,11 @@ const HeaderYields = "Sluice-Yields"
 // HeaderRequest is the NATS header that names a request, by which it can be cancelled.
 const HeaderRequest = "Sluice-Request"
 
+// HeaderAlive is the NATS header of a request, of any value, whose caller wants to hear that it is held: when a service
+// takes it, and now and then until the reply, on part PartAlive of the stream that its reply subject is a part of. What it
+// hears nothing of it gives up. Services of before say nothing.
+const HeaderAlive = "Sluice-Alive"
+
 // Cancel says that nobody wants the reply to a request any more. A caller that is killed does not say so: what it asked
 // for goes on, and is there when another asks again.
 type Cancel struct {

@@ -151,7 +151,7 @@ func (p *Parts) Close() {
 }
 
 // Serve runs service, and its health on listen, until the program is told to
-// end; grace is for the work in hand then.
+// end, or has been without NATS for bus.Lost; grace is for the work in hand then.
 func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, service lifecycle.Service) error {
 	checks := health.Checks{"database": p.Store.Ping, "nats": func(ctx context.Context) error {
 		if !p.NATS.IsConnected() {
@@ -163,7 +163,7 @@ func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, s
 		checks["temporal"] = func(ctx context.Context) error { return durable.Check(ctx, p.Temporal) }
 	}
 	shown := health.New(listen, service, checks, p.observed.Handler())
-	return lifecycle.Main(ctx, p.log, grace, lifecycle.NewGroup(p.worker.Name, grace, service, shown), func() {
+	return lifecycle.Main(ctx, p.log, grace, lifecycle.NewGroup(p.worker.Name, grace, bus.Watch(p.NATS, bus.Lost), service, shown), func() {
 		p.log.Info(p.worker.Name + " is ready")
 	})
 }

@@ -1,0 +1,123 @@
+package bus_test
+
+// Connections that die without a word, and workers that do.
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// noticed is within how long a dead connection must be noticed.
+const noticed = 30 * time.Second
+
+// through connects by way of a proxy.
+func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
+	t.Helper()
+	u, err := url.Parse(nc.ConnectedUrl())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, u.Host)
+	u.Host = p.listener.Addr().String()
+	far, err := bus.Connect(t.Context(), bus.Options{URL: u.String(), Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(far.Close)
+	return far, p
+}
+
+// TestADeadConnectionIsNoticed: the caller's way to NATS carries nothing any more, and nobody says so. Its request fails,
+// and soon after the connection ends.
+func TestADeadConnectionIsNoticed(t *testing.T) {
+	t.Parallel()
+	near := connect(t)
+	far, p := through(t, near)
+	c := complete(t, near, bus.ServeOptions{})
+	lost := far.StatusChanged(nats.RECONNECTING, nats.DISCONNECTED)
+	defer far.RemoveStatusListener(lost)
+	leave, got := asks(t, far, "hangs", false)
+	defer leave(nil)
+	<-c.began
+	began := time.Now()
+	p.blackHole()
+	if err := <-got; !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(began); took > noticed {
+		t.Errorf("the request failed after %s", took)
+	}
+	<-lost
+	if took := time.Since(began); took > noticed {
+		t.Errorf("the connection was lost after %s", took)
+	}
+}
+
+// TestARequestOfADeadWorkerFails: its worker is gone, while NATS and the way to it are well. One whose worker lives
+// waits meanwhile for as long as it takes.
+func TestARequestOfADeadWorkerFails(t *testing.T) {
+	t.Parallel()
+	near := connect(t)
+	far, p := through(t, near)
+	living, dead := completeAs(t, near, wire.LLMSubject), completeAs(t, far, wire.AskSubject)
+	leave, slow := asks(t, near, "slow", false)
+	<-living.began
+	got := make(chan error, 1)
+	go func() {
+		_, err := bus.Request[wire.LLMReply](t.Context(), near, wire.AskSubject, wire.LLMRequest{Envelope: wire.Header()})
+		got <- err
+	}()
+	<-dead.began
+	began := time.Now()
+	p.blackHole()
+	if err := <-got; !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(began); took > noticed {
+		t.Errorf("it failed after %s", took)
+	}
+	select {
+	case err := <-slow:
+		t.Errorf("the request of a worker that lives ended: %v", err)
+	default:
+	}
+	leave(errLeft)
+	<-slow
+}
+
+func TestAProcessThatLostNATSForGoodEnds(t *testing.T) {
+	s := serverOf(t)
+	nc, err := bus.Connect(t.Context(), bus.Options{URL: s.ClientURL(), Name: t.Name()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	patient, watch := bus.Watch(nc, time.Hour), bus.Watch(nc, 50*time.Millisecond)
+	for _, w := range []interface{ Start(context.Context) error }{patient, watch} {
+		if err := w.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Shutdown()
+	<-watch.Done()
+	if err := watch.Err(); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("it ended with %v", err)
+	}
+	select {
+	case <-patient.Done():
+		t.Error("one that waits for longer ended, too")
+	default:
+	}
+	if err := patient.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
