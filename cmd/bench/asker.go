@@ -179,7 +179,7 @@ func (b *workbench) restart(ctx context.Context) error {
 	}
 	b.store.Close()
 	var err error
-	if b.store, err = store.Open(ctx, b.postgres.URL(), store.Options{Name: "bench"}); err != nil {
+	if b.store, err = store.Open(ctx, b.postgres.URL(), store.Options{Name: "bench", Lane: store.Batch}); err != nil {
 		return err
 	}
 	b.others.Reset()

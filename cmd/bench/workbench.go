@@ -78,7 +78,7 @@ func newWorkbench(ctx context.Context) (_ *workbench, err error) {
 	if err := quietly(func() error { return store.Migrate(starting, b.postgres.URL()) }); err != nil {
 		return nil, err
 	}
-	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{Name: "bench"}); err != nil {
+	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{Name: "bench", Lane: store.Batch}); err != nil {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(b.postgres.AdminURL(local.Database))

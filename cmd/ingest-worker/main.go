@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
 	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/store"
 )
 
 // version is set by the build.
@@ -33,7 +34,9 @@ type run struct {
 // Run runs the worker until it is told to end.
 func (r *run) Run() error {
 	ctx := context.Background()
-	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal})
+	parts, err := program.Connect(ctx, worker(), program.Needs{
+		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch,
+	})
 	if err != nil {
 		return err
 	}

@@ -166,7 +166,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if u.settings.DatabaseURL == "" { // the backends are processes of this machine
 		o.Connected = u.background()
 	}
-	o.Name, o.MaxConns = "sluice up, ingestion", apart
+	o.Name, o.MaxConns, o.Lane = "sluice up, ingestion", apart, store.Batch
 	if u.ingestion, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err
 	}

@@ -206,7 +206,8 @@ func (s *Store) UpdateCollection(ctx context.Context, p schema.Principal, id uui
 
 // DeleteCollection hides a collection and its documents at once.
 func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	// Its statements are as long as the collection is large.
+	err := s.In(Batch).AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var name string
 		// Waits for uploads in progress, which share a lock on the row.
 		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {

@@ -43,7 +43,7 @@ func TestLexicalLoadPlan(t *testing.T) {
 		nulls := strings.Repeat(", NULL", len(args))[2:]
 		var plan []string
 		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, askSQL, string(roleApp), tenant.String()); err != nil {
+			if _, err := tx.Exec(ctx, askSQL, string(roleApp), tenant.String(), Batch.milliseconds()); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, "PREPARE load AS "+sql, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -43,11 +43,20 @@ type Options struct {
 	// its vectors get a partition with an HNSW index; 20,000 by default. Below,
 	// comparing all of them is as fast and exact.
 	OwnVectorsAbove int
+	// Lane is how long a statement may run; Interactive by default. In gives a
+	// single call another one.
+	Lane Lane
 }
 
 // Store is a pool of connections to one database. It is safe for concurrent
 // use; Close it at the end.
 type Store struct {
+	*core
+	lane Lane
+}
+
+// core is what a store shares with its copies in other lanes.
+type core struct {
 	pool    *pgxpool.Pool
 	options Options
 	vectors vectorTables
@@ -98,7 +107,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.OwnVectorsAbove <= 0 {
 		o.OwnVectorsAbove = defaultOwnVectorsAbove
 	}
-	return &Store{pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1), completing: make(chan struct{}, max(config.MaxConns/2, 1))}, nil
+	return &Store{&core{
+		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1), completing: make(chan struct{}, max(config.MaxConns/2, 1)),
+	}, o.lane()}, nil
 }
 
 // Close waits for running transactions and closes all connections.
@@ -110,6 +121,14 @@ func (s *Store) Ping(ctx context.Context) error {
 		return fmt.Errorf("ping the database: %w", translate(err))
 	}
 	return nil
+}
+
+// lane returns the lane that is asked for.
+func (o Options) lane() Lane {
+	if o.Lane <= 0 {
+		return Interactive
+	}
+	return o.Lane
 }
 
 func poolConfig(url string, o Options) (*pgxpool.Config, error) {
@@ -143,6 +162,8 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	// the session, its foreign key checks too, and read all of a tenant's rows
 	// for each one later. Planning anew costs some 50 µs and prunes partitions.
 	params["plan_cache_mode"] = "force_custom_plan"
+	// Of what runs outside the doors; each of them sets its own.
+	params["statement_timeout"] = o.lane().milliseconds()
 	// A process that vanished behind a dead network must not keep its locks.
 	params["idle_in_transaction_session_timeout"] = "300000"
 	config.ConnConfig.Tracer = otelpgx.NewTracer(

@@ -1,7 +1,8 @@
 package store
 
 // This file holds the three doors to the data. Each runs a function in one
-// transaction of one role, and again when Postgres asked for a repeat.
+// transaction of one role, in the store's lane (lanes.go), and again when
+// Postgres asked for a repeat.
 
 import (
 	"context"
@@ -71,8 +72,8 @@ func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.
 // running it, so the plan is made once per connection, for any values: by
 // indexes and nested loops whatever the statistics are at that time, or a plan
 // made while tables were empty would read all of a tenant's rows later.
-const askSQL = enterSQL + `, set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
-    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), set_config('plan_cache_mode', 'force_generic_plan', true),
+    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
 // askTenant is AsTenant for one statement that reads, whose rows go to fn: all
 // of it is one round trip. Its plan is the same for all arguments (askSQL), so
@@ -84,7 +85,7 @@ func (s *Store) askTenant(ctx context.Context, tenant uuid.UUID, sql string, arg
 	return s.repeat(ctx, func() error {
 		// What is sent together is one transaction.
 		b := &pgx.Batch{}
-		b.Queue(askSQL, string(roleApp), tenant.String())
+		b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds())
 		b.Queue(sql, args...)
 		results := s.pool.SendBatch(ctx, b)
 		defer results.Close() //nolint:errcheck // an error before counts; after the last row there is none
@@ -126,9 +127,11 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 }
 
 func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	// Beginning and entering are one round trip. Neither value is anyone's text:
-	// a role is one of three, a tenant a UUID's form or nothing.
-	o.BeginQuery = fmt.Sprintf(`%s; SELECT set_config('role', '%s', true), set_config('sluice.tenant', '%s', true)`, beginSQL(o), r, tenant)
+	// Beginning and entering are one round trip. No value is anyone's text: a
+	// role is one of three, a tenant a UUID's form or nothing, a limit a number.
+	o.BeginQuery = fmt.Sprintf(
+		`%s; SELECT set_config('role', '%s', true), set_config('sluice.tenant', '%s', true), set_config('statement_timeout', '%s', true)`,
+		beginSQL(o), r, tenant, s.lane.milliseconds())
 	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
 		return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}

@@ -418,7 +418,9 @@ SELECT pg_get_userbyid(relowner), pg_has_role(session_user, relowner, 'MEMBER') 
 func (s *Store) asOwner(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	// Not one of the pool: fn takes others of that, and closing this one at the
 	// end gives the lock back.
-	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig)
+	config := s.pool.Config().ConnConfig
+	config.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}

@@ -42,7 +42,12 @@ type user struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	s, err := store.Open(t.Context(), localtest.Database(t), store.Options{})
+	return newWorldOf(t, store.Options{})
+}
+
+func newWorldOf(t *testing.T, o store.Options) *world {
+	t.Helper()
+	s, err := store.Open(t.Context(), localtest.Database(t), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +92,7 @@ func (w *world) with(groups []string, scopes ...schema.Scope) user {
 type response struct {
 	t      *testing.T
 	status int
+	header http.Header
 	body   []byte
 }
 
@@ -119,7 +125,7 @@ func (u user) do(method, path string, body io.Reader, idempotencyKey string) res
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	return response{t: u.t, status: got.StatusCode, body: data}
+	return response{t: u.t, status: got.StatusCode, header: got.Header, body: data}
 }
 
 // want checks the status and decodes the body into out unless it is nil.

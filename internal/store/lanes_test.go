@@ -1,0 +1,101 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// doors are the ways into the database that callers have.
+var doors = map[string]func(context.Context, *fixture, *store.Store, func(context.Context, pgx.Tx) error) error{
+	"AsTenant": func(ctx context.Context, f *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
+		return s.AsTenant(ctx, f.a.Tenant, fn)
+	},
+	"ReadTenant": func(ctx context.Context, f *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
+		return s.ReadTenant(ctx, f.a.Tenant, fn)
+	},
+	"AsSystem": func(ctx context.Context, _ *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
+		return s.AsSystem(ctx, fn)
+	},
+	"AsAuth": func(ctx context.Context, _ *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
+		return s.AsAuth(ctx, fn)
+	},
+}
+
+func sleep(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, `SELECT pg_sleep(3600)`)
+	return err
+}
+
+// TestStatementsEndWithTheirLane: through every door a statement that never ends
+// is stopped when its lane says, as a part that is unavailable.
+func TestStatementsEndWithTheirLane(t *testing.T) {
+	f := setUp(t, store.Options{})
+	quick := f.In(store.Lane(100 * time.Millisecond))
+	for name, door := range doors {
+		if err := door(t.Context(), f, quick, sleep); !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("%s: %v, want unavailable", name, err)
+		}
+		for want, s := range map[string]*store.Store{"15s": f.Store, "2min": f.In(store.Batch)} {
+			err := door(t.Context(), f, s, func(ctx context.Context, tx pgx.Tx) error {
+				var got string
+				if err := tx.QueryRow(ctx, `SHOW statement_timeout`).Scan(&got); err != nil || got != want {
+					t.Errorf("%s: statements may run for %q, %v, want %s", name, got, err, want)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if err := quick.AskTenant(t.Context(), f.a.Tenant, `SELECT pg_sleep(3600)`); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("a statement that is a transaction of its own: %v, want unavailable", err)
+	}
+	// What runs outside the doors has the limit of the store.
+	outside := open(t, f.url, store.Options{Lane: store.Lane(100 * time.Millisecond)})
+	if err := outside.Outside(t.Context(), `SELECT pg_sleep(3600)`); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("a statement outside the doors: %v, want unavailable", err)
+	}
+}
+
+// TestWaitsForLocksEndWithTheirLane: waiting for another transaction counts.
+func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
+	f := setUp(t, store.Options{})
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM collections WHERE id = $1 FOR UPDATE`, f.collection); err != nil {
+			return err
+		}
+		description := "new"
+		_, err := f.In(store.Lane(100*time.Millisecond)).UpdateCollection(ctx, f.a, f.collection, schema.CollectionChange{Description: &description})
+		if !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("%v, want unavailable", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestCallersThatLeaveAreNotAFault: who cancels gets that back, not the word
+// that the database is unavailable.
+func TestCallersThatLeaveAreNotAFault(t *testing.T) {
+	f := setUp(t, store.Options{})
+	for name, door := range doors {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := door(ctx, f, f.Store, func(ctx context.Context, tx pgx.Tx) error {
+			cancel()
+			return sleep(ctx, tx)
+		})
+		if !errors.Is(err, context.Canceled) || errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("%s: %v, want canceled alone", name, err)
+		}
+	}
+}
