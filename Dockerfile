@@ -63,7 +63,7 @@ FROM base AS gpu-segmenter
 COPY --from=onnxruntime /lib-sluice /usr/lib/sluice
 COPY models /usr/share/sluice/models
 COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
-ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1
+ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 ORT_DISABLE_TELEMETRY=1
 EXPOSE 8081
 ENTRYPOINT ["gpu-segmenter"]
 
@@ -74,7 +74,8 @@ COPY --from=onnxruntime-cuda /lib-sluice /usr/lib/sluice
 COPY models /usr/share/sluice/models
 COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
 # The CUDA provider looks for its sibling beside itself.
-ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 LD_LIBRARY_PATH=/usr/lib/sluice:/usr/local/cuda/lib64
+ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 LD_LIBRARY_PATH=/usr/lib/sluice:/usr/local/cuda/lib64 \
+	ORT_DISABLE_TELEMETRY=1
 USER sluice
 WORKDIR /home/sluice
 EXPOSE 8081

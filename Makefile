@@ -50,6 +50,7 @@ up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where
 
 test: export SLUICE_SETUP_ALL := 1
 test: setup build ## run every test
+	@tools/setup strace
 	CGO_ENABLED=0 $(TEST) $$(comm -23 <(go list ./... | sort) <(go list $(CGO_PACKAGES) $(RACE) | sort))
 	CGO_ENABLED=1 $(TEST) $(CGO_PACKAGES)
 	CGO_ENABLED=1 $(TEST) -race $(RACE)

@@ -5,6 +5,7 @@ import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
 
 const [pack, modules] = process.argv.slice(2).map((path) => resolve(path))
+process.env.ORT_DISABLE_TELEMETRY = '1' // it is read when the library is loaded
 const ort = createRequire(join(modules, 'package.json'))('onnxruntime-node')
 const goldens = JSON.parse(readFileSync(join(pack, 'goldens.json'), 'utf8'))
 // The manifest's section of the segmenter, as far as it is needed; sections are flat.

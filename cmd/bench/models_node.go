@@ -201,6 +201,7 @@ func startNode(ctx context.Context, dir, modules, graph string) (*node, error) {
 		return nil, fmt.Errorf("write a script for Node: %w", err)
 	}
 	n := &node{cmd: exec.Command("node", script, modules, graph)}
+	n.cmd.Env = append(os.Environ(), modelpack.NoTelemetry+"=1")
 	n.cmd.Stderr = &n.errors
 	out, err := n.cmd.StdoutPipe()
 	if err == nil {

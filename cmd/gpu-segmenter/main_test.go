@@ -32,6 +32,10 @@ const runMain = "GPU_SEGMENTER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
+		if stray := os.Getenv(runStrayer); stray != "" {
+			goAstray(stray)
+			return
+		}
 		main()
 		return
 	}
@@ -48,6 +52,12 @@ type process struct {
 
 func startProcess(t *testing.T, natsURL string, args ...string) *process {
 	t.Helper()
+	return startCommand(t, natsURL, nil, func(program []string) []string { return append(program, args...) })
+}
+
+// startCommand starts the command that command makes of the program's own, with more in its environment.
+func startCommand(t *testing.T, natsURL string, env []string, command func(program []string) []string) *process {
+	t.Helper()
 	library, err := local.FindONNXRuntime()
 	if err != nil {
 		t.Fatalf("%v (run `make setup`)", err)
@@ -59,10 +69,12 @@ func startProcess(t *testing.T, natsURL string, args ...string) *process {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(os.Args[0], append([]string{"--with-parent"}, args...)...)
+	args := command([]string{os.Args[0], "--with-parent"})
+	p.cmd = exec.Command(args[0], args[1:]...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Env = append(os.Environ(), runMain+"=1", "SLUICE_NATS_URL="+natsURL, "SLUICE_MODEL_PACK="+pack,
 		"SLUICE_ONNXRUNTIME_LIB="+library, "SLUICE_MODEL_THREADS=1")
+	p.cmd.Env = append(p.cmd.Env, env...)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)

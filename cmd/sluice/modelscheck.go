@@ -57,7 +57,7 @@ func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error
 	defer cancel()
 	cmd := exec.CommandContext(ctx, c.program, "--check")
 	cmd.Env = append(withoutSettings(), "SLUICE_MODEL_PACK="+dir, "SLUICE_MODEL_PROVIDER="+c.model.ModelProvider,
-		"SLUICE_MODEL_THREADS="+fmt.Sprint(c.model.ModelThreads), "SLUICE_ONNXRUNTIME_LIB="+c.model.ONNXRuntimeLib)
+		"SLUICE_MODEL_THREADS="+fmt.Sprint(c.model.ModelThreads), "SLUICE_ONNXRUNTIME_LIB="+c.model.ONNXRuntimeLib, modelpack.NoTelemetry+"=1")
 	cmd.WaitDelay = 5 * time.Second
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words

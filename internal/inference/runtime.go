@@ -4,6 +4,7 @@ package inference
 // global to a process, so its users are counted.
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -47,8 +49,16 @@ func loadLibrary(path string) error {
 		return fmt.Errorf("ONNX Runtime library (SLUICE_ONNXRUNTIME_LIB; `make setup` installs one): %w", err)
 	}
 	ort.SetSharedLibraryPath(path)
+	// It is read when the library's environment is made, which starts telemetry, and a later call can only pause that.
+	if err := os.Setenv(modelpack.NoTelemetry, "1"); err != nil {
+		return fmt.Errorf("turn off the telemetry of ONNX Runtime: %w", err)
+	}
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
 		return fmt.Errorf("load the ONNX Runtime library %s (needed: ONNX Runtime 1.24 or newer for this machine): %w", path, err)
+	}
+	// For a library that knows the call and not the setting.
+	if err := ort.DisableTelemetry(); err != nil {
+		return errors.Join(fmt.Errorf("turn off the telemetry of ONNX Runtime: %w", err), ort.DestroyEnvironment())
 	}
 	library.path, library.users = path, 1
 	return nil

@@ -14,9 +14,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -25,7 +27,7 @@ import (
 type Options struct {
 	// Program is gpu-segmenter; see Find.
 	Program string
-	// Env is the child's whole environment.
+	// Env is the child's environment, but for what turns ONNX Runtime's telemetry off.
 	Env []string
 	// Ready asks whether the model server answers; Start waits for it.
 	Ready func(context.Context) error
@@ -136,7 +138,7 @@ func supervise(ctx context.Context, o Options, first chan<- error) {
 // this process does: its standard input closes then.
 func child(ctx context.Context, o Options) error {
 	cmd := exec.CommandContext(ctx, o.Program, "--with-parent")
-	cmd.Env = o.Env
+	cmd.Env = append(slices.Clone(o.Env), modelpack.NoTelemetry+"=1")
 	// A terminal's Ctrl-C is for the parent, which stops its children in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
 )
@@ -30,6 +31,10 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv("MODELCHILD_BROKEN") != "" {
 		fmt.Fprintln(os.Stderr, "no models here")
+		os.Exit(3)
+	}
+	if os.Getenv(modelpack.NoTelemetry) != "1" {
+		fmt.Fprintln(os.Stderr, "the library's telemetry is on")
 		os.Exit(3)
 	}
 	mark := filepath.Join(dir, "pid")

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+)
+
+// runStrayer makes the test binary a program that does what the model server must not: it is used in place of it to see
+// whether the watcher of processes sees everything.
+const runStrayer = "GPU_SEGMENTER_TEST_STRAYER"
+
+// goAstray is that program. What becomes of its attempts is of no interest.
+func goAstray(stray string) {
+	dial := func(network, address string) {
+		if c, err := net.Dial(network, address); err == nil {
+			_, _ = c.Write([]byte("x"))
+			_ = c.Close()
+		}
+	}
+	dial("tcp", "127.0.0.1:1")
+	dial("udp", "127.0.0.1:53")
+	dial("tcp", "[::1]:9")
+	dial("unix", stray)
+	if c, err := net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
+		_, _ = c.WriteTo([]byte("x"), &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9})
+		_ = c.Close()
+	}
+	_ = os.WriteFile(stray, nil, 0o600)
+	_ = os.Mkdir(stray+".dir", 0o700)
+	_ = os.WriteFile("own", nil, 0o600)
+	_ = exec.Command("/bin/true").Run()
+}
