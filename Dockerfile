@@ -6,7 +6,7 @@ COPY web web
 COPY tools/web tools/web
 RUN tools/web build
 
-FROM golang:1.26.5-bookworm AS build
+FROM golang:1.26.8-bookworm AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -22,19 +22,12 @@ RUN npm install --ignore-scripts --no-save onnxruntime-node@1.30.0 \
 	&& mkdir /lib-sluice \
 	&& cp "node_modules/onnxruntime-node/bin/napi-v6/linux/$(node -p process.arch)/libonnxruntime.so.1" /lib-sluice/
 
-# The same with the CUDA provider, which the package's own script fetches.
-FROM node:22.12.0-bookworm-slim AS onnxruntime-cuda
-WORKDIR /onnxruntime
-RUN npm install --no-save --onnxruntime-node-install=cuda12 onnxruntime-node@1.30.0 \
-	&& mkdir /lib-sluice \
-	&& cp node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime*.so* /lib-sluice/
-
 FROM debian:12.11-slim AS base
 RUN apt-get update \
 	&& apt-get install -y --no-install-recommends ca-certificates libstdc++6 \
 	&& rm -rf /var/lib/apt/lists/* \
 	&& useradd --system --uid 10001 --create-home sluice
-COPY --chmod=0755 deploy/healthcheck.sh /usr/local/bin/healthcheck
+COPY deploy/healthcheck.sh /usr/local/bin/healthcheck
 USER sluice
 WORKDIR /home/sluice
 
@@ -67,9 +60,17 @@ ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 ORT_DISABLE_TELEM
 EXPOSE 8081
 ENTRYPOINT ["gpu-segmenter"]
 
+# ONNX Runtime with the CUDA provider, which the package's own script fetches. It stands here because Docker's
+# classic builder runs every stage above the one that it is asked for.
+FROM node:22.12.0-bookworm-slim AS onnxruntime-cuda
+WORKDIR /onnxruntime
+RUN npm install --no-save --onnxruntime-node-install=cuda12 onnxruntime-node@1.30.0 \
+	&& mkdir /lib-sluice \
+	&& cp node_modules/onnxruntime-node/bin/napi-v6/linux/x64/libonnxruntime*.so* /lib-sluice/
+
 FROM nvidia/cuda:12.8.1-cudnn-runtime-ubuntu24.04 AS gpu-segmenter-cuda
 RUN useradd --system --uid 10001 --create-home sluice
-COPY --chmod=0755 deploy/healthcheck.sh /usr/local/bin/healthcheck
+COPY deploy/healthcheck.sh /usr/local/bin/healthcheck
 COPY --from=onnxruntime-cuda /lib-sluice /usr/lib/sluice
 COPY models /usr/share/sluice/models
 COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter

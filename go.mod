@@ -2,6 +2,8 @@ module github.com/sluice-rag/sluice
 
 go 1.26.0
 
+toolchain go1.26.8
+
 // Packages of npm may have Go files.
 ignore ./web/node_modules
 

@@ -1,0 +1,88 @@
+package house
+
+// This file holds how containers run: with bounds on logs and memory, ours without rights and unable to write.
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+type container struct {
+	Image    string
+	Build    map[string]any
+	Logging  struct{ Options map[string]string }
+	MemLimit string   `yaml:"mem_limit"`
+	ReadOnly bool     `yaml:"read_only"`
+	CapDrop  []string `yaml:"cap_drop"`
+	Security []string `yaml:"security_opt"`
+	Tmpfs    []string
+	Ports    []string
+	Profiles []string
+}
+
+func containers(t *testing.T) map[string]container {
+	t.Helper()
+	text, err := os.ReadFile("../../docker-compose.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct{ Services map[string]container }
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	return file.Services
+}
+
+func TestContainersAreBounded(t *testing.T) {
+	for name, c := range containers(t) {
+		if c.Logging.Options["max-size"] == "" || c.Logging.Options["max-file"] == "" {
+			t.Errorf("%s: its log grows without bound", name)
+		}
+		if c.MemLimit == "" {
+			t.Errorf("%s: it has no mem_limit", name)
+		}
+		if c.Build == nil {
+			continue
+		}
+		if !c.ReadOnly || !slices.Contains(c.CapDrop, "ALL") || !slices.Contains(c.Security, "no-new-privileges:true") || !slices.Contains(c.Tmpfs, "/tmp") {
+			t.Errorf("%s: read_only, cap_drop: [ALL], no-new-privileges and tmpfs: [/tmp] are to be set: %+v", name, c)
+		}
+	}
+}
+
+// TestTemporalsPagesAreForThisHost: whoever reaches them may read and end workflows.
+func TestTemporalsPagesAreForThisHost(t *testing.T) {
+	ui := containers(t)["temporal-ui"]
+	if len(ui.Profiles) == 0 {
+		t.Error("temporal-ui starts unasked")
+	}
+	for _, port := range ui.Ports {
+		if !strings.HasPrefix(port, "127.0.0.1:") {
+			t.Errorf("temporal-ui listens on %s", port)
+		}
+	}
+}
+
+// TestTheClassicBuilderCanBuild: it knows no --chmod, and builds every stage above the one that it is asked for, so that of
+// CUDA, several GB, must stand below what needs none.
+func TestTheClassicBuilderCanBuild(t *testing.T) {
+	text, err := os.ReadFile("../../Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if option := regexp.MustCompile(`(?m)^(COPY|ADD|RUN) --(chmod|mount|link|network|security)`).Find(text); option != nil {
+		t.Errorf("Dockerfile: %s", option)
+	}
+	var stages []string
+	for _, m := range regexp.MustCompile(`(?m)^FROM .* AS (\S+)$`).FindAllSubmatch(text, -1) {
+		stages = append(stages, string(m[1]))
+	}
+	if n := len(stages); n < 2 || !slices.Equal(stages[n-2:], []string{"onnxruntime-cuda", "gpu-segmenter-cuda"}) {
+		t.Errorf("the stages are %q", stages)
+	}
+}
