@@ -141,7 +141,8 @@ type Answer struct {
 	Sentences []Sentence    `json:"sentences,omitempty"`
 	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
 	Uncited   bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval
-	Rounds    int           `json:"rounds,omitempty"`  // of retrieval and generation
+	Withheld  bool          `json:"withheld,omitempty" doc:"It was made from documents that the reader may not see now: its text, quotes and trace are left out."`
+	Rounds    int           `json:"rounds,omitempty"` // of retrieval and generation
 	Plan      string        `json:"plan"`
 	Trace     []StageReport `json:"trace"`
 	Usage     Usage         `json:"usage"`

@@ -41,10 +41,12 @@ type Job struct {
 // answer or not.
 type AskedQuestion struct {
 	Job
-	Async    bool   `json:"async" doc:"It runs as a job, which can be followed and cancelled."`
-	PlanText string `json:"plan_text,omitempty" doc:"The YAML of its plan, unless it is one of the server's."`
-	Filter   Filter `json:"filter,omitempty"`
-	K        int    `json:"k,omitempty"`
+	Async    bool      `json:"async" doc:"It runs as a job, which can be followed and cancelled."`
+	Key      uuid.UUID `json:"key_id" doc:"The key that asked."`
+	Person   string    `json:"person,omitempty" doc:"For whom it asked, as it named them."`
+	PlanText string    `json:"plan_text,omitempty" doc:"The YAML of its plan, unless it is one of the server's."`
+	Filter   Filter    `json:"filter,omitempty"`
+	K        int       `json:"k,omitempty"`
 }
 
 // Scope is what an API key may do.
@@ -68,7 +70,13 @@ type Principal struct {
 	// Groups limit labelled documents: one is visible when it carries no label
 	// or one of these.
 	Groups []string `json:"groups"`
+	// Person is who the key asks for, as it named them; empty: for itself.
+	Person string `json:"person,omitempty"`
 }
+
+// NobodyLabel is the label of what nobody may see: a version whose document got
+// labels that have none in common with its own. It is no document's, and no group.
+const NobodyLabel = "sluice:nobody"
 
 // Has reports whether p holds s; admin implies ingest and query.
 func (p Principal) Has(s Scope) bool {

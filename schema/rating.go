@@ -37,6 +37,7 @@ type RatedAnswer struct {
 	Supported  bool       `json:"supported"` // false: the documents do not say
 	Choice     int        `json:"choice,omitempty"`
 	Citations  []Citation `json:"citations"`
+	Withheld   bool       `json:"withheld,omitempty" doc:"The answer was made from documents that the reader may not see now, and is left out."`
 }
 
 // RatingQuery asks for ratings; what is zero does not count.

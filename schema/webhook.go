@@ -38,6 +38,7 @@ type Webhook struct {
 	Description string    `json:"description,omitempty"`
 	Kinds       []string  `json:"kinds"`
 	Include     []string  `json:"include,omitempty"`
+	Groups      []string  `json:"groups,omitempty" doc:"Those of the key that made it: answers made from other labelled documents are withheld."`
 	CreatedAt   time.Time `json:"created_at"`
 	// OldSecretUntil is until when the secret before the last rotation signs, too.
 	OldSecretUntil *time.Time `json:"old_secret_until,omitempty"`

@@ -92,6 +92,9 @@ func check(k schema.NewKey, now time.Time) error {
 		if err := checkText(fmt.Sprintf("groups[%d]", i), g, maxGroup); err != nil {
 			return err
 		}
+		if g == schema.NobodyLabel {
+			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is kept for what nobody may see", g)
+		}
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
 		return schema.Invalid("expires_at", "lies in the past")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -51,10 +52,21 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	case err != nil:
 		s.refuse(ctx, problem(ctx.Context(), err))
 		return
-	case scope != "" && !p.Has(scope):
+	}
+	r, _ := humago.Unwrap(ctx)
+	acting, err := actingFor(r.Header, p)
+	switch {
+	case err != nil:
+		s.refuse(ctx, err)
+		return
+	case scope != "" && p.Has(scope) && !acting.Has(scope):
+		s.refuse(ctx, huma.Error403Forbidden("a request for a person may do what the query scope may; this one needs the "+string(scope)+" scope"))
+		return
+	case scope != "" && !acting.Has(scope):
 		s.refuse(ctx, huma.Error403Forbidden("the API key lacks the "+string(scope)+" scope"))
 		return
 	}
+	p = acting
 	next(huma.WithValue(ctx, callerKey{}, p))
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -54,6 +55,9 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	// Another API key's request is another request: it may see other things.
 	hash := sha256.New()
 	_, _ = io.WriteString(hash, p.Key.String()+" "+r.Method+" "+r.URL.RequestURI()+"\n")
+	if p.Person != "" || r.Header.Get(groupsHeader) != "" { // so is another person's
+		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.Groups)
+	}
 	hash.Write(body)
 	stored, err := s.Idempotency.BeginRequest(r.Context(), p, key, op.OperationID, hash.Sum(nil))
 	switch {

@@ -165,6 +165,9 @@ func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle
 		op.Metadata = map[string]any{}
 	}
 	op.Metadata[scopeKey] = scope
+	if scope == schema.ScopeQuery {
+		op.Parameters = append(op.Parameters, personParameters()...)
+	}
 	if scope != "" {
 		op.Description += "\n\nNeeds the `" + string(scope) + "` scope."
 	}

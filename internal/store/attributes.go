@@ -59,6 +59,9 @@ func (a *attributes) setLabels(field string, labels []string) error {
 		if err := checkLength(fmt.Sprintf("%s[%d]", field, i), label, 1, maxLabel); err != nil {
 			return err
 		}
+		if label == schema.NobodyLabel {
+			return schema.Invalid(fmt.Sprintf("%s[%d]", field, i), "%q is kept for what nobody may see", label)
+		}
 	}
 	a.labels = slices.Compact(slices.Sorted(slices.Values(labels)))
 	return nil

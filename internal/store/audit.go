@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,13 @@ func actor(p schema.Principal) string {
 // audit notes in tx, which must be bound to tenant, that p did action.
 func audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
 	var encoded []byte
+	if p.Person != "" {
+		detail = maps.Clone(detail)
+		if detail == nil {
+			detail = map[string]any{}
+		}
+		detail["person"] = p.Person
+	}
 	if detail != nil {
 		var err error
 		if encoded, err = json.Marshal(detail); err != nil {

@@ -20,13 +20,12 @@ const (
 SELECT b.bytes, c.data FROM blobs b
 LEFT JOIN blob_chunks c ON c.tenant_id = b.tenant_id AND c.sha256 = b.sha256 AND c.ordinal = 0
 WHERE b.tenant_id = $1 AND b.sha256 = $2`
-	contentSQL = `
-SELECT v.sha256, v.media_type FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL
-  AND (NOT EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id)
-       OR EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id AND l.label = ANY ($3::text[])))`
 	blobChunkSQL = `SELECT data FROM blob_chunks WHERE tenant_id = $1 AND sha256 = $2 AND ordinal = $3`
 )
+
+var contentSQL = `
+SELECT v.sha256, v.media_type FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + readableNow("v.id", "$3")
 
 // Blob reads one blob, a chunk at a time; between chunks it holds no
 // connection. It is not safe for concurrent use.

@@ -294,6 +294,11 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 		if err := setAttributes(ctx, tx, p.Tenant, versions, c, add); err != nil {
 			return err
 		}
+		if c.Labels != nil { // other versions of it may still be on their way, or be read
+			if _, err := narrow(ctx, tx, p.Tenant, d.collection, []narrowing{{id, add.labels}}, versions); err != nil {
+				return err
+			}
+		}
 		if c.Metadata != nil && d.live != nil {
 			if err := relinkGiven(ctx, tx, p.Tenant, d.collection, *d.live); err != nil {
 				return err

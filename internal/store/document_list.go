@@ -23,13 +23,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const (
-	// $4 collection. A condition that is not asked for is left out, so that the
-	// planner need not guess. Two conditions that join would have it take every
-	// join for one of few rows, and sort all of a collection for a page.
-	documentListSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.newest` + documentVisible + `
+// $4 collection. A condition that is not asked for is left out, so that the
+// planner need not guess. Two conditions that join would have it take every
+// join for one of few rows, and sort all of a collection for a page.
+var documentListSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.newest` + documentVisible + `
   AND d.collection_id = $4 AND v.collection_id = $4`
 
+const (
 	inStateSQL = ` AND v.state = %[1]s`
 	// The range is what the index by name knows; in bytes nothing that is text comes behind U+10FFFF.
 	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`

@@ -18,7 +18,7 @@ import (
 
 // $1 tenant, $2 document, $3 groups, $4 version: none is the live one.
 var readableSQL = `
-SELECT v.id, c.generation, ` + fmt.Sprintf(visibleSQL, "v.id", "$3") + `
+SELECT v.id, c.generation, ` + readableNow("v.id", "$3") + `
 FROM documents d
 JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.id = coalesce($4::uuid, d.live_version_id)
 JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id AND c.deleted_at IS NULL

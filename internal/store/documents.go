@@ -21,22 +21,23 @@ SELECT d.id, d.collection_id, d.external_id, v.title, v.state, v.reason_code, v.
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label),
        v.metadata, d.created_at, d.updated_at
 FROM documents d`
-	// $1 tenant, $2 sees all, $3 groups.
-	documentVisible = `
-WHERE d.tenant_id = $1 AND d.deleted_at IS NULL
-  AND ($2 OR NOT EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id)
-       OR EXISTS (SELECT 1 FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id AND l.label = ANY ($3::text[])))`
-
-	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
-	documentSQL      = documentSelect + ` AND d.id = $4`
-	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
-
 	versionsSQL = `
 SELECT id, document_id, collection_id, number, state, reason_code, reason, attempt, media_type, bytes, encode(sha256, 'hex'),
        created_at, CASE WHEN state IN ('ready', 'superseded') THEN finished_at END
 FROM versions WHERE tenant_id = $1 AND document_id = $2 ORDER BY number DESC LIMIT 500`
 
 	collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
+)
+
+var (
+	// $1 tenant, $2 sees all, $3 groups. Labels that the newest version widens hold
+	// until it is live.
+	documentVisible = `
+WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + readableNow("v.id", "$3") + `)`
+
+	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
+	documentSQL      = documentSelect + ` AND d.id = $4`
+	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
 )
 
 // sight is what of a tenant's documents p may see: the first three parameters

@@ -263,17 +263,23 @@ func shareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (re
 	return r, named(err, "document", document)
 }
 
+// bury ends the postings of a locked version and returns of which generations.
+func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, error) {
+	rows, err := tx.Query(ctx, buryEntriesSQL, tenant, version)
+	if err != nil {
+		return nil, fmt.Errorf("end postings of version %s: %w", version, err)
+	}
+	generations, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	return generations, wrap(err, "end postings of version %s", version)
+}
+
 // relabel writes the postings of a locked version again, for its labels have
 // changed. Those of a generation that is being built are ended, and so are made
 // anew before it goes live.
 func relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r recipe) error {
-	rows, err := tx.Query(ctx, buryEntriesSQL, tenant, version)
+	generations, err := bury(ctx, tx, tenant, version)
 	if err != nil {
-		return fmt.Errorf("end postings of version %s: %w", version, err)
-	}
-	generations, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	if err != nil {
-		return fmt.Errorf("end postings of version %s: %w", version, err)
+		return err
 	}
 	if !slices.Contains(generations, r.generation) {
 		return nil // curation has yet to index it

@@ -48,9 +48,13 @@ DELETE FROM passages WHERE tenant_id = $1
   AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	purgeLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	purgeMetadataSQL  = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	markPurgedSQL     = `
+	// Those of a version that was replaced stay: answers that were made from it do.
+	purgeLabelsSQL = `
+DELETE FROM version_labels WHERE tenant_id = $1 AND version_id IN (
+    SELECT v.id FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id
+    WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND d.deleted_at IS NOT NULL)`
+	purgeMetadataSQL = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	markPurgedSQL    = `
 UPDATE versions SET purged_at = now(), title = '', given_title = '', file_name = '', metadata = NULL, warnings = NULL
 WHERE tenant_id = $1 AND id = ANY ($2)`
 

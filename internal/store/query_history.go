@@ -15,15 +15,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// askedBySQL is the condition under which a question is one that a caller may see;
+// its parameters, and the tenant, are askedBy's.
+const askedBySQL = `($2 OR key_id = $3 AND person = $4)`
+
+// askedBy are the first parameters of statements with askedBySQL. A key that asks
+// for people sees those of the person it names, and its own when it names none.
+func askedBy(p schema.Principal, more ...any) []any {
+	return append([]any{p.Tenant, p.Has(schema.ScopeAdmin) && p.Person == "", p.Key, p.Person}, more...)
+}
+
 const askedSQL = `
-SELECT id, collection_id, question, choices, plan, plan_text, filter, k, async, state, stage, reason_code, reason, created_at, finished_at
-FROM questions WHERE tenant_id = $1 AND ($2 OR key_id = $3)`
+SELECT id, collection_id, question, choices, plan, plan_text, filter, k, async, state, stage, reason_code, reason, created_at, finished_at, key_id, person
+FROM questions WHERE tenant_id = $1 AND ` + askedBySQL
 
 func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
 	var q schema.AskedQuestion
 	var code, reason *string
 	err := row.Scan(&q.ID, &q.Collection, &q.Question, &q.Choices, &q.Plan, &q.PlanText, &q.Filter, &q.K, &q.Async, &q.State, &q.Stage,
-		&code, &reason, &q.CreatedAt, &q.FinishedAt)
+		&code, &reason, &q.CreatedAt, &q.FinishedAt, &q.Key, &q.Person)
 	q.Reason = reasonOf(code, reason)
 	return q, err
 }
@@ -42,8 +52,8 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 	}
 	var out []schema.AskedQuestion
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, askedSQL+` AND ($4::uuid IS NULL OR collection_id = $4) AND ($5::uuid IS NULL OR id < $5) ORDER BY id DESC LIMIT $6`,
-			p.Tenant, p.Has(schema.ScopeAdmin), p.Key, of, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, askedSQL+` AND ($5::uuid IS NULL OR collection_id = $5) AND ($6::uuid IS NULL OR id < $6) ORDER BY id DESC LIMIT $7`,
+			askedBy(p, of, pg.after, pg.limit+1)...)
 		if err != nil {
 			return err
 		}
@@ -62,14 +72,14 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 func (s *Store) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error) {
 	var q schema.AskedQuestion
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, askedSQL+` AND id = $4`, p.Tenant, p.Has(schema.ScopeAdmin), p.Key, id)
+		rows, err := tx.Query(ctx, askedSQL+` AND id = $5`, askedBy(p, id)...)
 		if err != nil {
 			return err
 		}
 		if q, err = pgx.CollectExactlyOneRow(rows, scanAsked); err != nil || q.State != schema.JobAnswered {
 			return named(err, "question", id)
 		}
-		result, err := loadAnswer(ctx, tx, p.Tenant, id)
+		result, err := readAnswer(ctx, tx, p, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

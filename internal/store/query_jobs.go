@@ -18,7 +18,7 @@ import (
 
 const jobSQL = `
 SELECT id, collection_id, question, choices, plan, state, stage, reason_code, reason, split_part(coalesce(trace, ''), '-', 2), created_at, finished_at
-FROM questions WHERE tenant_id = $1 AND async AND ($2 OR key_id = $3)`
+FROM questions WHERE tenant_id = $1 AND async AND ` + askedBySQL
 
 func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 	var j schema.Job
@@ -42,8 +42,8 @@ func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQ
 	}
 	var out []schema.Job
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, jobSQL+` AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5`,
-			p.Tenant, p.Has(schema.ScopeAdmin), p.Key, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, jobSQL+` AND ($5::uuid IS NULL OR id < $5) ORDER BY id DESC LIMIT $6`,
+			askedBy(p, pg.after, pg.limit+1)...)
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func (s *Store) Job(ctx context.Context, p schema.Principal, id uuid.UUID) (sche
 }
 
 func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, lock string) (schema.Job, error) {
-	rows, err := tx.Query(ctx, jobSQL+` AND id = $4`+lock, p.Tenant, p.Has(schema.ScopeAdmin), p.Key, id)
+	rows, err := tx.Query(ctx, jobSQL+` AND id = $5`+lock, askedBy(p, id)...)
 	if err != nil {
 		return schema.Job{}, err
 	}
@@ -77,7 +77,7 @@ func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, l
 	if err != nil || j.State != schema.JobAnswered {
 		return j, err
 	}
-	result, err := loadAnswer(ctx, tx, p.Tenant, id)
+	result, err := readAnswer(ctx, tx, p, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return j, nil
 	}

@@ -67,16 +67,24 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText, p.Person).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
-		if err != nil || !q.Async {
+		if err != nil {
 			return err
+		}
+		if p.Person != "" {
+			if err := audit(ctx, tx, p.Tenant, p, "question.ask", q.ID.String(), nil); err != nil {
+				return err
+			}
+		}
+		if !q.Async {
+			return nil
 		}
 		out := outboxRows{}
 		if err := out.addQuestion(p.Tenant, q.Collection, q.ID, 1, q.Trace); err != nil {
@@ -113,14 +121,14 @@ func (s *Store) Questions() Questions { return Questions{s} }
 
 var _ answer.Store = Questions{}
 
-const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, async, state, attempt FROM questions
+const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, person, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`
 
 func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 	var q answer.Question
 	var filter []byte
 	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &q.Query.PlanText, &filter, &q.Query.K, &q.Query.Choices,
-		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Async, &q.State, &q.Attempt)
+		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Query.Principal.Person, &q.Async, &q.State, &q.Attempt)
 	if err != nil {
 		return answer.Question{}, err
 	}
@@ -353,7 +361,8 @@ func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionE
 	return out.insert(ctx, tx)
 }
 
-// Answer returns the stored answer, or schema.ErrNotFound.
+// Answer returns the stored answer, or schema.ErrNotFound. It is for the answering
+// itself, which asks no right to see.
 func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
 	var a schema.Answer
 	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {

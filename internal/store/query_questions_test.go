@@ -166,6 +166,7 @@ func TestJobsAreTheirAskersAlone(t *testing.T) {
 func TestTheStepsOfAQuestion(t *testing.T) {
 	f := setUp(t, store.Options{})
 	q := f.Questions()
+	source := f.upload(t, f.a, f.collection, text("d.md", "A long text."))
 	_, in := f.question(t, f.a, true)
 	must := func(err error) {
 		t.Helper()
@@ -181,7 +182,7 @@ func TestTheStepsOfAQuestion(t *testing.T) {
 	must(err)
 	must(q.SetStage(t.Context(), in, answer.StepRetrieve))
 	first := answer.Retrieval{Candidates: []schema.Candidate{{Passage: uuid.New(), Text: "first",
-		Spans: []schema.Span{{Version: uuid.New(), Section: uuid.New(), End: 5}}}}, Trace: []schema.StageReport{{Stage: "dense", Out: 1}}}
+		Spans: []schema.Span{{Version: source.Version, Section: uuid.New(), End: 5}}}}, Trace: []schema.StageReport{{Stage: "dense", Out: 1}}}
 	_, err = q.SaveRetrieval(t.Context(), in, 1, first)
 	must(err)
 	kept, err := q.SaveRetrieval(t.Context(), in, 1, answer.Retrieval{})
@@ -205,8 +206,8 @@ func TestTheStepsOfAQuestion(t *testing.T) {
 	}
 	want := schema.Answer{ID: in.Question, Question: "How long?", Answer: "Long.", Supported: true, Plan: "naive", Trace: first.Trace,
 		Usage: schema.Usage{Provider: "p", InputTokens: 3}, Citations: []schema.Citation{{Document: "d.md", DocumentID: uuid.New(), Title: "T", Location: "A > B",
-			Quote: "Long.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 7}},
-			{Document: "e.md", DocumentID: uuid.New(), Quote: "Zwölf Jahre.", Span: schema.Span{Version: uuid.New(), Section: uuid.New(), Start: 2, End: 15},
+			Quote: "Long.", Span: schema.Span{Version: source.Version, Section: uuid.New(), Start: 2, End: 7}},
+			{Document: "e.md", DocumentID: uuid.New(), Quote: "Zwölf Jahre.", Span: schema.Span{Version: source.Version, Section: uuid.New(), Start: 2, End: 15},
 				Answer: schema.ShortAnswer{Text: "Zwölf", End: 6, Confidence: 0.8125}}}}
 	must(q.SaveAnswer(t.Context(), in, want))
 	if err := q.SaveAnswer(t.Context(), in, want); !errors.Is(err, schema.ErrLostLease) {

@@ -23,6 +23,12 @@ import (
 const visibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
       OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s AND l.label = ANY(%[2]s::text[])))`
 
+// readableNow is the condition under which a version's text, of document d, is open
+// to groups: by its own labels, and by those of the version that is live now.
+func readableNow(version, groups string) string {
+	return fmt.Sprintf(visibleSQL, version, groups) + " AND " + fmt.Sprintf(visibleSQL, "d.live_version_id", groups)
+}
+
 func pageMarks(starts, pages []int) []schema.PageMark {
 	var out []schema.PageMark
 	for i := range min(len(starts), len(pages)) {
@@ -94,7 +100,7 @@ SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_
 FROM sections s
 JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at IS NULL
 JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
-WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + fmt.Sprintf(visibleSQL, "s.version_id", "$3")
+WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + readableNow("s.version_id", "$3")
 
 // Sections returns, of these sections, those that p may see and whose document
 // is not deleted, by id.

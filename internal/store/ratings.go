@@ -25,18 +25,22 @@ const (
 	rateSQL = `
 WITH rated AS (
     SELECT q.tenant_id, q.id FROM questions q JOIN answers a ON a.tenant_id = q.tenant_id AND a.question_id = q.id
-    WHERE q.tenant_id = $1 AND q.id = $2 AND ($3 OR q.key_id = $4) AND a.purged_at IS NULL FOR SHARE OF a)
+    WHERE q.tenant_id = $1 AND q.id = $2 AND ($3 OR q.key_id = $4 AND q.person = $8) AND a.purged_at IS NULL FOR SHARE OF a)
 INSERT INTO ratings AS r (tenant_id, id, question_id, key_id, rating, comment) SELECT tenant_id, $5, id, $4, $6, $7 FROM rated
 ON CONFLICT (tenant_id, question_id, key_id) DO UPDATE SET rating = excluded.rating, comment = excluded.comment,
     updated_at = CASE WHEN r.rating = excluded.rating AND r.comment = excluded.comment THEN r.updated_at ELSE now() END
 RETURNING ` + ratingColumns
+
+	unrateSQL = `
+DELETE FROM ratings r USING questions q
+WHERE r.tenant_id = $1 AND r.question_id = $2 AND r.key_id = $3 AND q.tenant_id = $1 AND q.id = $2 AND ($4::text IS NULL OR q.person = $4)`
 
 	listRatingsSQL = `
 SELECT ` + ratingColumns + `, q.collection_id, q.question, q.choices, a.plan, a.answer, a.supported, a.choice
 FROM ratings r
 JOIN questions q ON q.tenant_id = r.tenant_id AND q.id = r.question_id
 JOIN answers a ON a.tenant_id = r.tenant_id AND a.question_id = r.question_id
-WHERE r.tenant_id = $1 AND ($2::uuid IS NULL OR r.key_id = $2) AND ($3 = '' OR r.rating = $3)
+WHERE r.tenant_id = $1 AND ($2::uuid IS NULL OR r.key_id = $2 AND ($8::text IS NULL OR q.person = $8)) AND ($3 = '' OR r.rating = $3)
   AND ($4::uuid IS NULL OR q.collection_id = $4) AND ($5::uuid IS NULL OR r.question_id = $5) AND ($6::uuid IS NULL OR r.id < $6)
 ORDER BY r.id DESC LIMIT $7`
 
@@ -45,6 +49,14 @@ ORDER BY r.id DESC LIMIT $7`
 
 func ratingFields(r *schema.Rating) []any {
 	return []any{&r.ID, &r.Question, &r.Key, &r.Rating, &r.Comment, &r.CreatedAt, &r.UpdatedAt}
+}
+
+// personOf is the person whose questions p may rate; NULL: an admin may rate all.
+func personOf(p schema.Principal) *string {
+	if p.Has(schema.ScopeAdmin) && p.Person == "" {
+		return nil
+	}
+	return &p.Person
 }
 
 // Rate sets what p's key thinks of the answer of a question; a key has one rating
@@ -59,13 +71,12 @@ func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID
 	}
 	var r schema.Rating
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, rateSQL, p.Tenant, question, p.Has(schema.ScopeAdmin), p.Key, schema.NewID(), opinion, comment).Scan(ratingFields(&r)...)
+		err := tx.QueryRow(ctx, rateSQL, p.Tenant, question, p.Has(schema.ScopeAdmin) && p.Person == "", p.Key, schema.NewID(), opinion, comment, p.Person).Scan(ratingFields(&r)...)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		var state schema.JobState
-		if err := tx.QueryRow(ctx, `SELECT state FROM questions WHERE tenant_id = $1 AND id = $2 AND ($3 OR key_id = $4)`,
-			p.Tenant, question, p.Has(schema.ScopeAdmin), p.Key).Scan(&state); err != nil {
+		if err := tx.QueryRow(ctx, `SELECT state FROM questions WHERE tenant_id = $1 AND `+askedBySQL+` AND id = $5`, askedBy(p, question)...).Scan(&state); err != nil {
 			return named(err, "question", question)
 		}
 		if state == schema.JobAnswered {
@@ -79,7 +90,7 @@ func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID
 // Unrate takes back what p's key thinks of an answer.
 func (s *Store) Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error {
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = $2 AND key_id = $3`, p.Tenant, question, p.Key)
+		tag, err := tx.Exec(ctx, unrateSQL, p.Tenant, question, p.Key, personOf(p))
 		if err == nil && tag.RowsAffected() == 0 {
 			return fmt.Errorf("this key has not rated question %s: %w", question, schema.ErrNotFound)
 		}
@@ -96,12 +107,12 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 		return nil, "", err
 	}
 	var key *uuid.UUID
-	if q.Own || !p.Has(schema.ScopeAdmin) {
+	if q.Own || !p.Has(schema.ScopeAdmin) || p.Person != "" {
 		key = &p.Key
 	}
 	var out []schema.RatedAnswer
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.after, pg.limit+1, personOf(p))
 		if err != nil {
 			return err
 		}
@@ -113,7 +124,10 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 		if err != nil {
 			return err
 		}
-		return citations(ctx, tx, p.Tenant, out)
+		if err := citations(ctx, tx, p.Tenant, out); err != nil {
+			return err
+		}
+		return withhold(ctx, tx, p, out)
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list ratings: %w", err)

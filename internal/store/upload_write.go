@@ -116,6 +116,13 @@ func (w *intake) run(ctx context.Context, items []*item) error {
 		return fmt.Errorf("add versions: %w", err)
 	}
 	detail := map[string]any{"documents": len(items), "changed": len(changed)}
+	n, err := w.narrow(ctx, changed)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		detail["narrowed"] = n
+	}
 	if err := audit(ctx, w.tx, w.principal.Tenant, w.principal, "documents.upload", w.collection.String(), detail); err != nil {
 		return err
 	}
@@ -304,6 +311,19 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 	}
 	batch.Queue(outboxSQL, out.args()...)
 	return nil
+}
+
+// narrow has the labels of uploads take away at once what they take away from the
+// versions before, and returns of how many.
+func (w *intake) narrow(ctx context.Context, items []*item) (int, error) {
+	var list []narrowing
+	var fresh []uuid.UUID
+	for _, it := range items {
+		if it.number > 1 {
+			list, fresh = append(list, narrowing{it.document, it.attributes.labels}), append(fresh, it.version)
+		}
+	}
+	return narrow(ctx, w.tx, w.principal.Tenant, w.collection, list, fresh)
 }
 
 // checkQuotas fails when the transaction took the tenant over a quota. The lock

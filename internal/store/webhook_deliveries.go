@@ -114,10 +114,10 @@ func (s Webhooking) Delivery(ctx context.Context, c webhook.Claimed, now time.Ti
 		var until *time.Time
 		var subject uuid.UUID
 		if err := tx.QueryRow(ctx, `
-			SELECT w.id, w.url, w.include, w.secret, w.old_secret, w.old_until, d.kind, d.subject_id, d.created_at
+			SELECT w.id, w.url, w.include, w.groups, w.secret, w.old_secret, w.old_until, d.kind, d.subject_id, d.created_at
 			FROM webhook_deliveries d JOIN webhooks w ON w.tenant_id = d.tenant_id AND w.id = d.webhook_id
 			WHERE d.tenant_id = $1 AND d.webhook_id = $2 AND d.id = $3`, c.Tenant, c.Webhook, c.ID).
-			Scan(&w.ID, &w.URL, &w.Include, &secret, &old, &until, &d.Kind, &subject, &d.At); err != nil {
+			Scan(&w.ID, &w.URL, &w.Include, &w.Groups, &secret, &old, &until, &d.Kind, &subject, &d.At); err != nil {
 			return err
 		}
 		d.Secrets = [][]byte{secret}
@@ -144,7 +144,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if j.State != schema.JobAnswered || !d.Webhook.Includes(schema.IncludeResult) {
 		return nil
 	}
-	result, err := loadAnswer(ctx, tx, tenant, id)
+	result, err := readAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -20,18 +20,19 @@ const (
 	// keepSecret is how long a secret signs after its rotation.
 	keepSecret = 24 * time.Hour
 
-	webhookColumns = `id, url, description, kinds, include, created_at, CASE WHEN old_until > now() THEN old_until END`
+	webhookColumns = `id, url, description, kinds, include, groups, created_at, CASE WHEN old_until > now() THEN old_until END`
 )
 
 func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
 	var w schema.Webhook
-	err := row.Scan(&w.ID, &w.URL, &w.Description, &w.Kinds, &w.Include, &w.CreatedAt, &w.OldSecretUntil)
+	err := row.Scan(&w.ID, &w.URL, &w.Description, &w.Kinds, &w.Include, &w.Groups, &w.CreatedAt, &w.OldSecretUntil)
 	return w, err
 }
 
-// CreateWebhook stores a webhook of p's tenant, with the secret that signs.
+// CreateWebhook stores a webhook of p's tenant, with the secret that signs. It reads
+// answers with the groups that p has.
 func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
-	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include}
+	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: emptyNotNull(p.Groups)}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
@@ -44,8 +45,8 @@ func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.
 			return fmt.Errorf("a tenant has %d webhooks at most: %w", maxWebhooks, schema.ErrQuota)
 		}
 		if err := tx.QueryRow(ctx, `
-			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING created_at`,
-			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, emptyNotNull(w.Include), secret).Scan(&w.CreatedAt); err != nil {
+			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret, groups) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at`,
+			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, emptyNotNull(w.Include), secret, w.Groups).Scan(&w.CreatedAt); err != nil {
 			return err
 		}
 		return audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})

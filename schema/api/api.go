@@ -117,7 +117,7 @@ type Query struct {
 	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
 	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`
 	Explain    bool          `json:"explain,omitempty" doc:"Show in the trace what each stage kept and dropped."`
-	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope."`
+	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope. The header X-Sluice-Groups does the same on every route."`
 	Choices    []string      `json:"choices,omitempty" minItems:"2" maxItems:"26" doc:"What to choose the answer from, in order; each has 1 to 500 bytes. A search takes no notice of them."`
 }
 
@@ -216,6 +216,7 @@ type Identity struct {
 	Name   string         `json:"name"`
 	Scopes []schema.Scope `json:"scopes"`
 	Groups []string       `json:"groups,omitempty"`
+	Person string         `json:"person,omitempty" doc:"For whom the key calls."`
 	// TraceURL is where a trace is shown, with {trace} in place of its id.
 	TraceURL string `json:"trace_url,omitempty"`
 }

@@ -43,6 +43,14 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 		return schema.Answer{}, fmt.Errorf("question %s: the reply has no answer", job.ID)
 	}
 	reply.Answer.ID = job.ID
+	// Labels may have changed while it was made.
+	hidden, err := a.SourcesHidden(context.WithoutCancel(ctx), p, job.ID)
+	if err != nil {
+		return schema.Answer{}, err
+	}
+	if hidden {
+		return reply.Answer.Withhold(), nil
+	}
 	return *reply.Answer, nil
 }
 

@@ -38,6 +38,13 @@ type world struct {
 type user struct {
 	t        *testing.T
 	url, key string
+	headers  []string // more of them, names and values
+}
+
+// acting is the user with more headers.
+func (u user) acting(headers ...string) user {
+	u.headers = headers
+	return u
 }
 
 func newWorld(t *testing.T) *world {
@@ -115,6 +122,9 @@ func (u user) do(method, path string, body io.Reader, idempotencyKey string) res
 	r.Header.Set("Content-Type", "application/json")
 	if idempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", idempotencyKey)
+	}
+	for i := 0; i+1 < len(u.headers); i += 2 {
+		r.Header.Add(u.headers[i], u.headers[i+1])
 	}
 	got, err := http.DefaultClient.Do(r)
 	if err != nil {

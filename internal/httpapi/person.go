@@ -1,0 +1,103 @@
+package httpapi
+
+// A key with the impersonate scope calls for a person: headers say for whom and with
+// which groups, on every route alike. Such a request may do what the query scope may,
+// whatever else the key may do.
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	personHeader = "X-Sluice-Person"
+	groupsHeader = "X-Sluice-Groups"
+
+	maxPerson       = 256 // bytes
+	maxPersonGroups = 100
+	maxPersonGroup  = 256 // bytes
+)
+
+// actingFor returns p as the person whom the headers name. Without them it is p.
+func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
+	persons, groups := h.Values(personHeader), h.Values(groupsHeader)
+	if len(persons) == 0 && len(groups) == 0 {
+		return p, nil
+	}
+	if !p.Has(schema.ScopeImpersonate) {
+		return p, huma.Error403Forbidden("only a key with the impersonate scope may send " + personHeader + " and " + groupsHeader)
+	}
+	if len(persons) > 1 {
+		return p, wrongHeader(personHeader, "comes more than once")
+	}
+	var scopes []schema.Scope
+	if p.Has(schema.ScopeQuery) {
+		scopes = append(scopes, schema.ScopeQuery)
+	}
+	if len(groups) == 0 { // a query may still pass them
+		scopes = append(scopes, schema.ScopeImpersonate)
+	}
+	p.Scopes, p.Groups = scopes, []string{}
+	if len(persons) == 1 {
+		var err error
+		if p.Person, err = headerText(personHeader, persons[0], maxPerson); err != nil {
+			return p, err
+		}
+	}
+	for _, part := range strings.Split(strings.Join(groups, ","), ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		group, err := headerText(groupsHeader, part, maxPersonGroup)
+		if err != nil {
+			return p, err
+		}
+		if group == schema.NobodyLabel {
+			return p, wrongHeader(groupsHeader, "names "+schema.NobodyLabel+", which is no group")
+		}
+		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {
+			return p, wrongHeader(groupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))
+		}
+	}
+	return p, nil
+}
+
+// headerText is one value of a header, in which commas and what is not ASCII are
+// escaped as in URLs.
+func headerText(name, value string, most int) (string, error) {
+	text, err := url.PathUnescape(strings.TrimSpace(value))
+	switch {
+	case err != nil:
+		return "", wrongHeader(name, "is not escaped as in URLs: write % as %25")
+	case text == "":
+		return "", wrongHeader(name, "is empty")
+	case len(text) > most:
+		return "", wrongHeader(name, fmt.Sprintf("has %d bytes; at most %d are allowed", len(text), most))
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
+		return "", wrongHeader(name, "is not UTF-8 without control characters")
+	}
+	return text, nil
+}
+
+func wrongHeader(name, message string) error {
+	return huma.Error422UnprocessableEntity(name+" "+message, &huma.ErrorDetail{Location: "header." + name, Message: message})
+}
+
+// personParameters describe the headers.
+func personParameters() []*huma.Param {
+	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
+	return []*huma.Param{
+		{Name: personHeader, In: "header", Schema: text(),
+			Description: "For whom the key calls: a name or an id of its own choice. Needs the `impersonate` scope. The request sees what this person asked through the key, and may do what the `query` scope may."},
+		{Name: groupsHeader, In: "header", Schema: text(),
+			Description: "The groups of the person, divided by commas, escaped as in URLs; without it they have none. Needs the `impersonate` scope."},
+	}
+}
