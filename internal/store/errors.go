@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -50,6 +51,26 @@ func translate(err error) error {
 	return err
 }
 
+// notBegun is an error from before a transaction's function ran. Whatever it
+// says, nothing can be read or written now.
+type notBegun struct{ error }
+
+func (e *notBegun) Unwrap() error { return e.error }
+
+// early is a notBegun of ctx's transaction.
+func early(ctx context.Context, r role, err error) error {
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = &dbError{meaning: schema.ErrUnavailable, cause: err} // not the caller's time was over but that for connecting
+	}
+	return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}
+}
+
+// undone is an error of a transaction whose connection broke before it was
+// committed.
+type undone struct{ error }
+
+func (e *undone) Unwrap() error { return e.error }
+
 func meaningOf(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schema.ErrNotFound
@@ -57,18 +78,56 @@ func meaningOf(err error) error {
 	if errors.Is(err, errRepeat) {
 		return schema.ErrConflict
 	}
+	if lost(err) {
+		return schema.ErrUnavailable
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return meaningOfCode(pg)
 	}
-	var connect *pgconn.ConnectError
-	var network net.Error
-	if errors.As(err, &connect) || errors.As(err, &network) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) ||
-		errors.Is(err, net.ErrClosed) {
-		return schema.ErrUnavailable
-	}
 	return nil
 }
+
+// lost reports whether err says that there is no connection, whatever else it
+// says: that none could be made, or used, or that it broke.
+func lost(err error) bool {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return false // the caller's time was over; the driver's error for it looks like the network's
+	}
+	var early *notBegun
+	var broke *undone
+	var connect *pgconn.ConnectError
+	if errors.As(err, &early) || errors.As(err, &broke) || errors.As(err, &connect) || pgconn.SafeToRetry(err) {
+		return true
+	}
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return strings.HasPrefix(pg.Code, "08") || slices.Contains(endsSession, pg.Code)
+	}
+	var network net.Error
+	for _, ended := range []error{io.ErrUnexpectedEOF, io.EOF, io.ErrClosedPipe, net.ErrClosed, pgconn.ErrConnClosed} {
+		if errors.Is(err, ended) {
+			return true
+		}
+	}
+	return errors.As(err, &network)
+}
+
+// endsSession are the codes with which a server ends a session, or refuses one:
+// it shuts down, crashed, is not up yet, its database is gone, all its
+// connections are taken, or the session was idle for too long.
+var endsSession = []string{"57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25P03", "25P04"}
+
+// readOnly reports whether the server takes no writes: it is a standby now, or
+// was told so.
+func readOnly(err error) bool {
+	var pg *pgconn.PgError
+	return errors.Is(err, errReadOnly) || errors.As(err, &pg) && pg.Code == codeReadOnly
+}
+
+const codeReadOnly = "25006"
+
+var errReadOnly = fmt.Errorf("the database takes no writes now: %w", schema.ErrUnavailable)
 
 // meaningOfCode reads SQLSTATE, see appendix A of the Postgres manual.
 func meaningOfCode(pg *pgconn.PgError) error {
@@ -85,14 +144,14 @@ func meaningOfCode(pg *pgconn.PgError) error {
 		return schema.ErrForbidden
 	case "42P01", "42703", "42883", "3F000": // a table, column, function or schema is missing
 		return schema.ErrUnavailable
-	case "57014": // statement timeout
+	case codeReadOnly, "57014": // read-only, statement timeout
 		return schema.ErrUnavailable
 	}
 	switch {
 	case strings.HasPrefix(pg.Code, "22"): // data: text, number or time that the column cannot hold
 		return &schema.FieldError{Field: fieldOf(pg), Problem: pg.Message}
-	case strings.HasPrefix(pg.Code, "08"), strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57"), strings.HasPrefix(pg.Code, "58"):
-		return schema.ErrUnavailable // connection, resources (disk full), shutdown, input/output
+	case strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57"), strings.HasPrefix(pg.Code, "58"):
+		return schema.ErrUnavailable // resources (disk full), shutdown, input/output
 	}
 	return nil
 }

@@ -133,7 +133,7 @@ func closeAfter(ctx context.Context, conn *pgx.Conn, err error) error {
 // Wait returns when rows were added to the outbox since the call before. After
 // an error, that of ctx included, the session must be closed.
 func (s *Session) Wait(ctx context.Context) error {
-	if _, err := s.conn.WaitForNotification(ctx); err != nil {
+	if err := notified(ctx, s.conn); err != nil {
 		return fmt.Errorf("wait for outbox rows: %w", translate(err))
 	}
 	return nil

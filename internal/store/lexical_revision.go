@@ -4,6 +4,7 @@ package store
 // it was when it was read. The question is on its way while the search runs.
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -28,7 +29,15 @@ var binaryFormat = []int16{pgx.BinaryFormatCode}
 func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
 	failed := func(err error) func() (int64, error) {
 		return func() (int64, error) {
-			return 0, fmt.Errorf("ask for the revision of collection %s: %w", collection, translate(err))
+			revision := int64(0)
+			if lost(err) { // the next connection may be alive
+				s.leave(err)
+				revision, err = s.revisionAgain(ctx, tenant, collection)
+			}
+			if err != nil {
+				err = fmt.Errorf("ask for the revision of collection %s: %w", collection, translate(err))
+			}
+			return revision, err
 		}
 	}
 	conn, err := s.pool.Acquire(ctx)
@@ -47,11 +56,12 @@ func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUI
 		return failed(err)
 	}
 	answer := func() (int64, error) {
-		defer conn.Release()
 		revision, err := readRevision(p)
 		if closed := p.Close(); err == nil {
 			err = closed
 		}
+		err = whole(conn.Conn(), err)
+		conn.Release()
 		if err != nil {
 			return failed(err)()
 		}
@@ -68,14 +78,31 @@ func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUI
 	}
 }
 
+// revisionAgain asks and waits for the answer.
+func (s *Store) revisionAgain(ctx context.Context, tenant, collection uuid.UUID) (revision int64, err error) {
+	err = s.repeat(ctx, func() error {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return early(ctx, roleApp, err)
+		}
+		defer conn.Release()
+		return whole(conn.Conn(), conn.QueryRow(ctx, revisionSQL, tenant, collection).Scan(&revision))
+	})
+	return revision, err
+}
+
 func readRevision(p *pgconn.Pipeline) (int64, error) {
 	results, err := p.GetResults()
 	if err != nil {
 		return 0, err
 	}
 	rows, ok := results.(*pgconn.ResultReader)
-	if !ok || !rows.NextRow() {
-		return 0, errors.New("no row")
+	if !ok {
+		return 0, errors.New("no rows")
+	}
+	if !rows.NextRow() {
+		_, err := rows.Close()
+		return 0, cmp.Or(err, errors.New("no row"))
 	}
 	values := rows.Values()
 	if len(values) != 1 || len(values[0]) != 8 {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -23,8 +24,34 @@ func (s *Store) Listen(ctx context.Context, channel string, heard func()) error 
 	}
 	for {
 		heard()
-		if _, err := conn.WaitForNotification(ctx); err != nil {
+		if err := notified(ctx, conn); err != nil {
 			return fmt.Errorf("listen on %s: %w", channel, translate(err))
+		}
+	}
+}
+
+// askAfter is how long a connection that listens may be silent before it is
+// asked whether it lives, and leads to a server that takes writes: nothing is
+// notified of on another one.
+const askAfter = 10 * time.Second
+
+// notified returns when the next notification has come.
+func notified(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		wait, cancel := context.WithTimeout(ctx, askAfter)
+		_, err := conn.WaitForNotification(wait)
+		cancel()
+		if err == nil || ctx.Err() != nil || conn.IsClosed() {
+			return err
+		}
+		asking, cancel := context.WithTimeout(ctx, askAfter)
+		err = takesWrites(asking, conn)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			return &undone{err}
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

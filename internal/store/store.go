@@ -10,12 +10,16 @@ package store
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/exaring/otelpgx"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxvector "github.com/pgvector/pgvector-go/pgx"
 
@@ -69,7 +73,8 @@ type core struct {
 	// hold: half of them, for each asks for another one on its way.
 	completing chan struct{}
 
-	notOwner sync.Once // said that partitions stay
+	notOwner sync.Once    // said that partitions stay
+	left     atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
 }
 
 const (
@@ -115,10 +120,10 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 // Close waits for running transactions and closes all connections.
 func (s *Store) Close() { s.pool.Close() }
 
-// Ping reports whether the database answers now.
+// Ping reports whether the database answers now, and takes writes.
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.pool.Ping(ctx); err != nil {
-		return fmt.Errorf("ping the database: %w", translate(err))
+	if err := s.repeat(ctx, func() error { return s.ping(ctx) }); err != nil {
+		return fmt.Errorf("ping the database: %w", err)
 	}
 	return nil
 }
@@ -129,6 +134,48 @@ func (o Options) lane() Lane {
 		return Interactive
 	}
 	return o.Lane
+}
+
+func (s *Store) ping(ctx context.Context) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return early(ctx, roleApp, err)
+	}
+	defer conn.Release()
+	return whole(conn.Conn(), takesWrites(ctx, conn.Conn()))
+}
+
+// takesWrites is errReadOnly on a connection to a server that is read-only.
+func takesWrites(ctx context.Context, conn *pgx.Conn) error {
+	var no bool
+	if err := conn.QueryRow(ctx, `SELECT current_setting('transaction_read_only')::boolean`).Scan(&no); err != nil {
+		return err
+	}
+	if no {
+		return errReadOnly
+	}
+	return nil
+}
+
+// leaveEvery is how often the pool's connections to a read-only server are given
+// up at most: reads go on with them.
+const leaveEvery = time.Second
+
+// leave gives up all connections of the pool when err says that they lead to a
+// server that is gone, or that is read-only: new ones are made to whatever the
+// database's address leads to now. Those in use are closed when they come back.
+func (s *Store) leave(err error) {
+	switch {
+	case readOnly(err):
+		now, last := time.Now().UnixNano(), s.left.Load()
+		if now-last < int64(leaveEvery) || !s.left.CompareAndSwap(last, now) {
+			return
+		}
+		slog.Warn("the database is read-only; connecting anew", "error", err)
+	case !lost(err): // one connection was dead: the others are as old
+		return
+	}
+	s.pool.Reset()
 }
 
 func poolConfig(url string, o Options) (*pgxpool.Config, error) {
@@ -149,6 +196,11 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
 	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
+	if severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
+		os.Getenv("PGTARGETSESSIONATTRS") == "" {
+		// Of several servers one takes writes.
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
 	params := config.ConnConfig.RuntimeParams
 	if o.Name == "" {
 		o.Name = "sluice"
@@ -177,6 +229,16 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 		return enter(ctx, conn)
 	}
 	return config, nil
+}
+
+// severalHosts reports whether a URL names more than one server.
+func severalHosts(c *pgx.ConnConfig) bool {
+	for _, f := range c.Fallbacks { // the same host again, too, with and without TLS
+		if f.Host != c.Host || f.Port != c.Port {
+			return true
+		}
+	}
+	return false
 }
 
 // enter prepares a new connection: the tenant-bound role and no tenant, so

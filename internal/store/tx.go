@@ -83,21 +83,31 @@ func (s *Store) askTenant(ctx context.Context, tenant uuid.UUID, sql string, arg
 		return schema.Invalid("tenant", "is missing")
 	}
 	return s.repeat(ctx, func() error {
-		// What is sent together is one transaction.
-		b := &pgx.Batch{}
-		b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds())
-		b.Queue(sql, args...)
-		results := s.pool.SendBatch(ctx, b)
-		defer results.Close() //nolint:errcheck // an error before counts; after the last row there is none
-		if _, err := results.Exec(); err != nil {
-			return &notBegun{fmt.Errorf("enter as %s: %w", roleApp, err)}
-		}
-		rows, err := results.Query()
+		conn, err := s.pool.Acquire(ctx)
 		if err != nil {
-			return err
+			return early(ctx, roleApp, err)
 		}
-		return fn(rows)
+		defer conn.Release()
+		return whole(conn.Conn(), s.ask(ctx, conn.Conn(), tenant, sql, args, fn))
 	})
+}
+
+// ask is one run of askTenant.
+func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
+	// What is sent together is one transaction.
+	b := &pgx.Batch{}
+	b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds())
+	b.Queue(sql, args...)
+	results := conn.SendBatch(ctx, b)
+	defer results.Close() //nolint:errcheck // an error before counts; after the last row there is none
+	if _, err := results.Exec(); err != nil {
+		return early(ctx, roleApp, err)
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return err
+	}
+	return fn(rows)
 }
 
 func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
@@ -108,11 +118,12 @@ func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, 
 func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 	for try := 1; ; try++ {
 		err := transaction()
-		if err == nil || try == maxTries || !repeatable(err) {
-			return translate(err)
+		if err == nil {
+			return nil
 		}
-		if early := (*notBegun)(nil); errors.As(err, &early) {
-			s.pool.Reset() // one connection was dead: the others are as old
+		s.leave(err)
+		if try == maxTries || !repeatable(err, try) {
+			return translate(err)
 		}
 		// Losers come back apart from each other.
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try+1, 8)))
@@ -134,7 +145,7 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 		beginSQL(o), r, tenant, s.lane.milliseconds())
 	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
-		return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}
+		return early(ctx, r, err)
 	}
 	return finish(ctx, tx, fn)
 }
@@ -151,36 +162,55 @@ func beginSQL(o pgx.TxOptions) string {
 func finish(ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit it does nothing; else fn's error counts
 	if err := fn(ctx, tx); err != nil {
-		return err
+		return whole(tx.Conn(), err)
 	}
-	return tx.Commit(ctx)
+	return tx.Commit(ctx) // when the connection breaks here nobody knows what became of it
 }
 
-// notBegun is an error from before fn ran.
-type notBegun struct{ error }
+// whole tells from err, of a transaction that is not committed yet, whether its
+// connection broke. Drivers say so in many ways, and what comes after the first
+// says something else.
+func whole(conn *pgx.Conn, err error) error {
+	if err == nil || !conn.IsClosed() {
+		return err
+	}
+	for _, s := range sentinels {
+		if errors.Is(err, s) {
+			return err
+		}
+	}
+	return &undone{err}
+}
 
-func (e *notBegun) Unwrap() error { return e.error }
-
-// repeatable reports whether err undid the whole transaction for a reason that
-// may be gone next time.
-func repeatable(err error) bool {
+// repeatable reports whether err, of the try with this number, undid the whole
+// transaction for a reason that may be gone next time.
+func repeatable(err error, try int) bool {
 	if errors.Is(err, errRepeat) {
+		return true
+	}
+	// One that cannot be made is no use trying at once.
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) {
+		return false
+	}
+	var broke *undone
+	if errors.As(err, &broke) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	var early *notBegun
 	if errors.As(err, &early) {
 		// A connection of the pool that died meanwhile, as after a restart of
-		// the server. One that cannot be made is no use trying at once.
-		var connect *pgconn.ConnectError
-		return !errors.As(err, &connect) && meaningOf(err) == schema.ErrUnavailable
+		// the server.
+		return lost(early.error)
 	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		switch pg.Code {
 		case "40001", "40P01": // serialization failure, deadlock
 			return true
+		case codeReadOnly: // the next connection may be one to another server
+			return try == 1
 		}
-		return false
 	}
-	return pgconn.SafeToRetry(err)
+	return false
 }
