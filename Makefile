@@ -26,8 +26,9 @@ RACE_SOME := ./internal/store ./internal/lexical
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
 CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
-# Two test binaries at a time: each may run a Postgres and a Temporal.
-TEST := go test -p 2 -timeout 10m
+# Two test binaries at a time: each may run a Postgres and a Temporal. The timeout is the only limit that tests wait
+# with: long enough for a machine that does ten other things.
+TEST := go test -p 2 -timeout 30m
 
 .PHONY: help setup build demo up test test-web screenshots lint bench clean
 
@@ -55,7 +56,7 @@ test: setup build ## run every test
 	CGO_ENABLED=1 $(TEST) $(CGO_PACKAGES)
 	CGO_ENABLED=1 $(TEST) -race $(RACE)
 	CGO_ENABLED=1 $(TEST) -race -run '$(AT_ONCE)' $(RACE_SOME)
-	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test ./...); done
+	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test -timeout 30m ./...); done
 	@$(MAKE) --no-print-directory test-web
 
 test-web: setup build ## drive the back office in a real Chromium and a real Firefox, which are installed if they are not there

@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -30,7 +31,7 @@ func testCrash(t *testing.T, p programs) {
 	// A start that is interrupted, or killed, is in nobody's way.
 	for _, end := range []func(*process){func(r *process) { r.stop(t, syscall.SIGINT) }, (*process).kill} {
 		r := p.start(t, impatient, "sluice", "up", "--data", data, "--listen", "127.0.0.1:0", "--json")
-		eventually(t, func() string {
+		waittest.Until(t, func() string {
 			entries, err := os.ReadDir(filepath.Join(data, "postgres"))
 			if err == nil && len(entries) > 0 {
 				return ""
@@ -147,7 +148,7 @@ func thaw(t *testing.T, model int) {
 // missed: that is all right where the model server isn't frozen.
 func awaitMiddle(t *testing.T, s *server, collection string) {
 	t.Helper()
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		c := counts(t, s, collection)
 		if c[schema.StateProcessing] == 0 && unfinished(c) > 0 {
 			return fmt.Sprintf("nothing begins: %v", c)
@@ -159,7 +160,7 @@ func awaitMiddle(t *testing.T, s *server, collection string) {
 
 func awaitReady(t *testing.T, s *server, collection string) {
 	t.Helper()
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		r := s.call(t, http.MethodGet, "/v1/collections/"+collection, nil)
 		if r.status == http.StatusServiceUnavailable { // the database is coming back
 			return fmt.Sprintf("not serving: %s", r.body)
@@ -249,7 +250,7 @@ func testWorkers(t *testing.T, p programs) {
 func servedAt(t *testing.T, r *process) string {
 	t.Helper()
 	address := ""
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		for line := range strings.Lines(r.log.tail()) {
 			var entry struct{ URL string }
 			if json.Unmarshal([]byte(line), &entry) == nil && entry.URL != "" {

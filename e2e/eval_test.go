@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -201,7 +201,7 @@ func testInterruptedEvaluation(t *testing.T, s *server) {
 		t.Helper()
 		args = append([]string{"eval", ships, "--json", figures}, args...)
 		p := s.start(t, []string{"SLUICE_URL=" + s.url, "SLUICE_API_KEY=" + s.key}, "sluice", args...)
-		eventually(t, func() string {
+		waittest.Until(t, func() string {
 			if len(evaluations(t, s)) == 0 {
 				return "the evaluation has made no collection: " + p.log.tail()
 			}
@@ -210,11 +210,7 @@ func testInterruptedEvaluation(t *testing.T, s *server) {
 		if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-p.done:
-		case <-time.After(stopLimit):
-			t.Fatalf("the evaluation does not end: %s", p.log.tail())
-		}
+		waittest.Receive(t, p.done, "the end of the evaluation")
 		if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.log.tail(), "interrupt") || strings.Contains(p.log.tail(), "no server") {
 			t.Errorf("exit code %d, and it says %s", code, p.log.tail())
 		}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -95,7 +96,7 @@ func testRetry(t *testing.T, s *server, folder string) {
 	const name = "bad/encrypted.pdf"
 	for attempt := 2; attempt <= 3; attempt++ {
 		s.sluice(t, "documents", "retry", name, "-c", "hostile").ok(t)
-		eventually(t, func() string {
+		waittest.Until(t, func() string {
 			d := documents(t, s, "hostile")[name]
 			if d.Attempt != attempt || d.State != schema.StateFailed {
 				return fmt.Sprintf("%s is %s at attempt %d, want it failed again at attempt %d", name, d.State, d.Attempt, attempt)
@@ -115,7 +116,7 @@ func testRetry(t *testing.T, s *server, folder string) {
 	if queued == 0 || queued > failed {
 		t.Errorf("%d documents are queued again, of %d that failed", queued, failed)
 	}
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		if n := unfinished(counts(t, s, "hostile")); n > 0 {
 			return fmt.Sprintf("%d documents are unfinished", n)
 		}

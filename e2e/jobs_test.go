@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -27,7 +28,7 @@ func showJob(t *testing.T, s *server, id string) schema.Job {
 // awaitJob waits until a job has ended.
 func awaitJob(t *testing.T, s *server, job schema.Job) schema.Job {
 	t.Helper()
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		job = showJob(t, s, job.ID.String())
 		if !job.State.Final() {
 			return fmt.Sprintf("job %s is %s (%s)", job.ID, job.State, job.Stage)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -115,7 +116,7 @@ func killQuestions(t *testing.T, s *server, m *scriptedOpenAI, others map[string
 		others[name] = s.start(t, env[name], name)
 	}
 	for round, name := range []string{"llm-gateway", "query-worker", "llm-gateway", "query-worker"} {
-		eventually(t, func() string {
+		waittest.Until(t, func() string {
 			if n := m.waiting.Load(); n == 0 {
 				return fmt.Sprintf("no call of %s is under way", name)
 			}
@@ -132,7 +133,7 @@ func killQuestions(t *testing.T, s *server, m *scriptedOpenAI, others map[string
 	close(m.let)
 	start := time.Now()
 	var jobs []schema.Job
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		n := 0
 		if n, jobs = answered(); n < questions {
 			return fmt.Sprintf("%d of %d questions have ended", n, questions)

@@ -15,19 +15,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-)
-
-const (
-	// startLimit is how long a program may take until it is ready, stopLimit until it has stopped.
-	startLimit = 90 * time.Second
-	stopLimit  = 60 * time.Second
-	// waitLimit bounds the waiting for what the system does by itself.
-	waitLimit = 90 * time.Second
-	// poll is how often it is looked at.
-	poll = 50 * time.Millisecond
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 // programs is the folder of the built programs.
@@ -122,14 +112,12 @@ func (p programs) start(t *testing.T, env []string, name string, args ...string)
 // line reads the first line that the program prints.
 func (r *process) line(t *testing.T) []byte {
 	t.Helper()
-	timer := time.NewTimer(startLimit)
-	defer timer.Stop()
 	select {
 	case <-r.out.line:
 	case <-r.done:
 		t.Fatalf("%s ended at its start: %v (`make setup` gets what is missing)\n%s", r.name, r.err, r.log.tail())
-	case <-timer.C:
-		t.Fatalf("%s is not ready after %v\n%s", r.name, startLimit, r.log.tail())
+	case <-waittest.Context(t).Done():
+		t.Fatalf("%s is not ready\n%s", r.name, r.log.tail())
 	}
 	return r.out.first()
 }
@@ -140,15 +128,9 @@ func (r *process) stop(t *testing.T, signal syscall.Signal) {
 	if err := r.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		t.Fatalf("signalling %s: %v", r.name, err)
 	}
-	timer := time.NewTimer(stopLimit)
-	defer timer.Stop()
-	select {
-	case <-r.done:
-		if r.err != nil {
-			t.Errorf("%s ended with %v after %v, not with 0\n%s", r.name, r.err, signal, r.log.tail())
-		}
-	case <-timer.C:
-		t.Fatalf("%s does not end within %v of %v\n%s", r.name, stopLimit, signal, r.log.tail())
+	waittest.Receive(t, r.done, fmt.Sprintf("the end of %s after %v", r.name, signal))
+	if r.err != nil {
+		t.Errorf("%s ended with %v after %v, not with 0\n%s", r.name, r.err, signal, r.log.tail())
 	}
 }
 
@@ -321,27 +303,5 @@ func put(t *testing.T, dir, name, text string) {
 	path := filepath.Join(dir, name)
 	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// eventually waits until check returns an empty string, and fails with what it returns.
-func eventually(t *testing.T, check func() string) {
-	t.Helper()
-	deadline := time.NewTimer(waitLimit)
-	defer deadline.Stop()
-	tick := time.NewTicker(poll)
-	defer tick.Stop()
-	for {
-		wrong := check()
-		if wrong == "" {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("after %v: %s", waitLimit, wrong)
-		case <-t.Context().Done():
-			t.Fatal(wrong)
-		}
 	}
 }

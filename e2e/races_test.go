@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -52,7 +53,7 @@ func testRaces(t *testing.T, s *server) {
 			document = as[api.Uploaded](t, r)
 		}
 		var shown api.DocumentDetail
-		eventually(t, func() string {
+		waittest.Until(t, func() string {
 			shown = as[api.DocumentDetail](t, s.call(t, http.MethodGet, "/v1/documents/"+document.Document.String(), nil).want(t, http.StatusOK))
 			for _, v := range shown.Versions {
 				if !v.State.Final() {

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -71,7 +72,7 @@ func testRebuild(t *testing.T, s *server) {
 		}
 	}
 	before := asked.Load()
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		if n := asked.Load() - before; n < int64(len(plans.Items)) {
 			return fmt.Sprintf("%d searches after the last rebuild", n)
 		}

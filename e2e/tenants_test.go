@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -254,7 +255,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	evaluation := as[schema.Evaluation](t, s.call(t, http.MethodPost, "/v1/evaluations", newEvaluation(name)).want(t, http.StatusCreated))
 	against := as[schema.Evaluation](t, s.call(t, http.MethodPost, "/v1/evaluations", newEvaluation(name)).want(t, http.StatusCreated))
 	var delivery schema.WebhookDelivery
-	eventually(t, func() string {
+	waittest.Until(t, func() string {
 		failed := into[[]schema.WebhookDelivery](t, s.sluice(t, "webhooks", "deliveries", hook.ID.String(), "--state", "failed", "--json").ok(t))
 		if len(failed) != 1 {
 			return fmt.Sprintf("%d deliveries were refused", len(failed))

@@ -24,10 +24,8 @@ start_server() {
 	set +m
 	local line
 	exec 3<"$work/ready"
-	if ! read -r -t 120 line <&3; then
-		if kill -0 "$server" 2>/dev/null; then fail "the server isn't ready after 120 seconds"; fi
-		fail "the server ended before it was ready"
-	fi
+	# Until it is ready, or ends, which closes the pipe.
+	read -r line <&3 || fail "the server ended before it was ready"
 	SLUICE_URL="$(field url "$line")"
 	SLUICE_API_KEY="$(field api_key "$line")"
 	export SLUICE_URL SLUICE_API_KEY

@@ -128,7 +128,7 @@ func TestSidesTakeTurns(t *testing.T) {
 func TestSlowSidesAskFewer(t *testing.T) {
 	var asked []int
 	s := asking("x", []int{1, 2, 3}, 1, 0, func(_ context.Context, q int) error {
-		for begin := time.Now(); time.Since(begin) == 0; {
+		for begin := time.Now(); time.Since(begin) == 0; { //house:clock a tick of it, however coarse
 			_ = begin
 		}
 		asked = append(asked, q)

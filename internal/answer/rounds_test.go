@@ -280,6 +280,7 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 
 func TestJudgingLeavesTimeToFinish(t *testing.T) {
 	w := (&world{minK: 2, rounds: 3, slow: "feedback 1"}).ready()
+	//house:clock the question's time, a share of which the judge has
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	a, err := answer.New(w, w, w).Ask(ctx, wire.QuestionInput{Question: uuid.New()})

@@ -171,6 +171,7 @@ func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
 	c := complete(t, nc, bus.ServeOptions{StopShare: 0.001})
 	_, got := asks(t, nc, "hangs", false)
 	<-c.began
+	//house:clock its share is what the step is given
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if err := c.service.Stop(ctx); err != nil {

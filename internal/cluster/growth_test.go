@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 // together is the share of edges whose ends share a cluster.
@@ -99,11 +101,10 @@ func TestManySectionsTakeSeconds(t *testing.T) {
 	for i := range 20_000 { // a page that many link to
 		edges = append(edges, Edge{A: id(0), B: id(i)})
 	}
-	began := time.Now()
-	clusters := build(sections, edges, Options{Name: named("")})
-	took := time.Since(began)
-	t.Logf("%d sections, %d relations, %d clusters in %v", len(sections), len(edges), len(clusters), took)
-	if took > 20*time.Second {
-		t.Errorf("took %v", took)
+	clusters := 0
+	work := waittest.Work(t, func() { clusters = len(build(sections, edges, Options{Name: named("")})) })
+	t.Logf("%d sections, %d relations, %d clusters in %v of processor time", len(sections), len(edges), clusters, work)
+	if work > 20*time.Second {
+		t.Errorf("took %v of processor time", work)
 	}
 }

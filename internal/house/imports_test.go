@@ -53,6 +53,7 @@ var house = map[string]kind{
 	"internal/certtest":      foundation,
 	"internal/lifecycle/...": foundation,
 	"internal/tcp":           foundation,
+	"internal/waittest":      foundation,
 
 	"internal/answer/...":    capability,
 	"internal/curate/...":    capability,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -103,7 +104,7 @@ func TestRepliesThatDoNotFitAreAskedForInHalves(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(waittest.Left(t)) {
 		t.Fatal("nats-server did not start")
 	}
 	models := NewServer(connect(t, s.ClientURL()), open(t), ServerOptions{})
@@ -128,6 +129,7 @@ func TestRepliesThatDoNotFitAreAskedForInHalves(t *testing.T) {
 func TestNoServerIsUnavailableWithTheRemedy(t *testing.T) {
 	nc := connect(t, localtest.NATS(t).URL())
 	client := modelclient.New(nc, modelclient.Options{})
+	//house:clock the caller's time, in which no server comes
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, _, err := client.Encode(ctx, wire.LaneInteractive, []string{"a question"})
@@ -153,6 +155,7 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 
 	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000, Wait: time.Hour})
 	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(2*time.Second), strings.Repeat("word ", 150)))
+	//house:clock the caller's time, in which there is never room
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if _, _, err := modelclient.New(stuck, modelclient.Options{}).Encode(ctx, wire.LaneBulk, []string{strings.Repeat("word ", 150)}); !errors.Is(err, schema.ErrOverloaded) {

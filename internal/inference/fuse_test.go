@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -112,7 +112,7 @@ func TestBadFuseAndDetectRequestsAreNamed(t *testing.T) {
 		{wire.OpDetect, "unknown lane", `{"v":1,"contexts":[[[1,2]]]}`, "lane"},
 		{wire.OpDetect, "too many texts", `{"v":1,"lane":"bulk","contexts":[[[1,2]` + strings.Repeat(`,[1,2]`, 10) + `]]}`, "contexts"},
 	} {
-		msg, err := nc.Request(wire.ModelSubject(c.op), []byte(c.data), 10*time.Second)
+		msg, err := nc.Request(wire.ModelSubject(c.op), []byte(c.data), waittest.Left(t))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

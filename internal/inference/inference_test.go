@@ -3,7 +3,6 @@ package inference
 // This file is what the tests share: the shipped pack, the library, a server of its own for each test.
 
 import (
-	"context"
 	"os"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 // pack is the model pack of the repository.
@@ -85,9 +85,7 @@ func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := server.Stop(ctx); err != nil {
+		if err := server.Stop(waittest.Context(t)); err != nil {
 			t.Error(err)
 		}
 	})

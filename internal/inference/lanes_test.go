@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -48,7 +48,7 @@ func TestAnInteractiveScoreGoesBeforeABacklogOfBulk(t *testing.T) {
 			ask("urgent", wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: "What says nothing?", Texts: texts[:50], Answers: true, Graph: c.graph})
 			before := -1
 			for got := range 2*backlog + 1 {
-				msg, err := replies.NextMsg(time.Minute)
+				msg, err := replies.NextMsgWithContext(waittest.Context(t))
 				if err != nil {
 					t.Fatalf("after %d replies: %v", got, err)
 				}

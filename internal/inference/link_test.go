@@ -11,10 +11,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -170,7 +170,7 @@ func TestBadLinkRequestsAreNamed(t *testing.T) {
 		{"too long a window", `{"v":1,"lane":"bulk","space":"` + space + `","windows":[` + vectors(9, model.dimension()) + `],"keep":1}`, "windows"},
 		{"no numbers", `{"v":1,"lane":"bulk","space":"` + space + `","windows":[` + strings.Replace(string(nan), `"dimension":1`, fmt.Sprintf(`"dimension":%d`, 1), 1) + `],"keep":1}`, "windows"},
 	} {
-		msg, err := nc.Request(wire.ModelSubject(wire.OpLink), []byte(c.data), 10*time.Second)
+		msg, err := nc.Request(wire.ModelSubject(wire.OpLink), []byte(c.data), waittest.Left(t))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -70,8 +71,9 @@ func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
 	bulk := func(graph string) *nats.Subscription {
 		return send(t, nc, wire.OpScore, scoreRequest(graph, wire.LaneBulk, soon, "a gauge", "a float"))
 	}
+	ctx := waittest.Context(t)
 	outcome := func(sub *nats.Subscription) schema.Code {
-		msg, err := sub.NextMsg(30 * time.Second)
+		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			return schema.Code(err.Error())
 		}

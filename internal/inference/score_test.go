@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/inference/inferencetest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -149,7 +150,7 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 		{"a question without words", `{"v":1,"lane":"bulk","question":"\u0000 ","texts":["a"]}`, "question", schema.CodeInvalid},
 		{"too many texts", `{"v":1,"lane":"bulk","question":"q","texts":["a"` + strings.Repeat(`,"a"`, 6000) + `]}`, "", schema.CodeTooLarge},
 	} {
-		msg, err := nc.Request(wire.ModelSubject(wire.OpScore), []byte(c.data), 10*time.Second)
+		msg, err := nc.Request(wire.ModelSubject(wire.OpScore), []byte(c.data), waittest.Left(t))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -70,7 +71,7 @@ func send(t *testing.T, nc *nats.Conn, op wire.ModelOp, request any) *nats.Subsc
 
 func receive[Reply any](t *testing.T, sub *nats.Subscription) Reply {
 	t.Helper()
-	msg, err := sub.NextMsg(30 * time.Second)
+	msg, err := sub.NextMsgWithContext(waittest.Context(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestBadRequestsAreNamed(t *testing.T) {
 		{"unknown lane", `{"v":1,"lane":"express","texts":["a"]}`, schema.CodeInvalid},
 		{"too many texts", `{"v":1,"lane":"bulk","texts":["a"` + strings.Repeat(`,"a"`, 2000) + `]}`, schema.CodeTooLarge},
 	} {
-		msg, err := nc.Request(wire.ModelSubject(wire.OpEncode), []byte(c.data), 10*time.Second)
+		msg, err := nc.Request(wire.ModelSubject(wire.OpEncode), []byte(c.data), waittest.Left(t))
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -269,6 +270,7 @@ func TestStopInAHurryAnswersWhatIsHeld(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
+	//house:clock what is held waits for an hour, and the stop for this long
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := server.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) {

@@ -108,6 +108,7 @@ func TestStopCancelsWorkWhenItsTimeIsOver(t *testing.T) {
 	if err := loop.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	//house:clock the time after which work is cancelled
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	err := loop.Stop(ctx)
@@ -285,6 +286,7 @@ func TestMainStopsWithItsContext(t *testing.T) {
 }
 
 func TestShareIsAPartOfTheTime(t *testing.T) {
+	//house:clock what is shared
 	hour, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	for part, want := range map[float64]time.Duration{0.25: 15 * time.Minute, 0: time.Hour, 1: time.Hour} {

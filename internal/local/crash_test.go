@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 // helperDir, when set, makes this test binary a program that starts all parts on that directory and waits to be
@@ -66,16 +67,16 @@ func TestKillingUsLeavesNothingInTheWay(t *testing.T) {
 	}
 
 	// At once, while the children may be on their way out still.
-	pg, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
+	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
 	must(t, err)
-	n, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: filepath.Join(dir, "nats")})
+	n, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: filepath.Join(dir, "nats")})
 	must(t, err)
-	temporal, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: filepath.Join(dir, "temporal")})
+	temporal, err := local.StartTemporal(waittest.Context(t), local.TemporalOptions{Dir: filepath.Join(dir, "temporal")})
 	must(t, err)
 	must(t, execute(t, pg.URL(), "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
-	must(t, temporal.Stop(bounded(t)))
-	must(t, n.Stop(bounded(t)))
-	must(t, pg.Stop(bounded(t)))
+	must(t, temporal.Stop(waittest.Context(t)))
+	must(t, n.Stop(waittest.Context(t)))
+	must(t, pg.Stop(waittest.Context(t)))
 }
 
 func withoutToken(raw string) string {
@@ -108,7 +109,7 @@ func libraryName() string {
 func TestServerThatDiesSaysHow(t *testing.T) {
 	t.Parallel()
 	dir := localtest.Dir(t)
-	server, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: dir})
+	server, err := local.StartTemporal(waittest.Context(t), local.TemporalOptions{Dir: dir})
 	must(t, err)
 	text, err := os.ReadFile(filepath.Join(dir, "pid"))
 	must(t, err)

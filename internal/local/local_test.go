@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
@@ -37,17 +38,10 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 // execute runs a statement on a connection of its own.
 func execute(t *testing.T, url, statement string) error {
 	t.Helper()
-	ctx := bounded(t)
+	ctx := waittest.Context(t)
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return err
@@ -99,12 +93,12 @@ func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 
 func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	t.Parallel()
-	pg, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: localtest.Dir(t)})
+	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t)})
 	must(t, err)
 	url := pg.URL()
 	must(t, execute(t, url, "CREATE TABLE kept AS SELECT 1"))
-	must(t, pg.Stop(bounded(t)))
-	must(t, pg.Start(bounded(t)))
+	must(t, pg.Stop(waittest.Context(t)))
+	must(t, pg.Start(waittest.Context(t)))
 	if pg.URL() != url {
 		t.Errorf("the URL changed over a restart: %s, then %s", url, pg.URL())
 	}
@@ -115,20 +109,20 @@ func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	if pg.Err() == nil {
 		t.Error("Err after a crash: got nil")
 	}
-	must(t, pg.Start(bounded(t)))
+	must(t, pg.Start(waittest.Context(t)))
 	must(t, execute(t, url, "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
-	must(t, pg.Stop(bounded(t)))
+	must(t, pg.Stop(waittest.Context(t)))
 }
 
 func TestDirectoryHasOneServer(t *testing.T) {
 	t.Parallel()
 	dir := localtest.Dir(t)
-	first, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: dir})
+	first, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: dir})
 	must(t, err)
-	if _, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: dir}); !errors.Is(err, local.ErrInUse) {
+	if _, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: dir}); !errors.Is(err, local.ErrInUse) {
 		t.Errorf("second server on one directory: got %v, want ErrInUse", err)
 	}
-	must(t, first.Stop(bounded(t)))
+	must(t, first.Stop(waittest.Context(t)))
 }
 
 func TestPostgresSaysWhichDirectoryItsUserCannotEnter(t *testing.T) {
@@ -139,7 +133,7 @@ func TestPostgresSaysWhichDirectoryItsUserCannotEnter(t *testing.T) {
 	}
 	closed := filepath.Join(localtest.Dir(t), "closed")
 	must(t, os.Mkdir(closed, 0o700))
-	_, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: filepath.Join(closed, "data")})
+	_, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: filepath.Join(closed, "data")})
 	if !errors.Is(err, os.ErrPermission) || !contains(err, closed+" (mode 0700)") {
 		t.Errorf("got %v, want an error that names %s", err, closed)
 	}
@@ -153,15 +147,15 @@ func TestPortThatIsTakenIsNamed(t *testing.T) {
 	port := taken.Addr().(*net.TCPAddr).Port
 	for name, start := range map[string]func() error{
 		"postgres": func() error {
-			_, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: localtest.Dir(t), Port: port, Throwaway: true})
+			_, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t), Port: port, Throwaway: true})
 			return err
 		},
 		"nats": func() error {
-			_, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: localtest.Dir(t), Port: port})
+			_, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: localtest.Dir(t), Port: port})
 			return err
 		},
 		"temporal": func() error {
-			_, err := local.StartTemporal(bounded(t), local.TemporalOptions{Dir: localtest.Dir(t), Port: port})
+			_, err := local.StartTemporal(waittest.Context(t), local.TemporalOptions{Dir: localtest.Dir(t), Port: port})
 			return err
 		},
 	} {
@@ -174,9 +168,9 @@ func TestPortThatIsTakenIsNamed(t *testing.T) {
 func TestPasswordsAreForUsAlone(t *testing.T) {
 	t.Parallel()
 	dir := localtest.Dir(t)
-	pg, err := local.StartPostgres(bounded(t), local.PostgresOptions{Dir: dir, Throwaway: true})
+	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: dir, Throwaway: true})
 	must(t, err)
-	must(t, pg.Stop(bounded(t)))
+	must(t, pg.Stop(waittest.Context(t)))
 	files, err := filepath.Glob(filepath.Join(dir, "*.password"))
 	must(t, err)
 	if len(files) != 2 {
@@ -194,7 +188,7 @@ func TestPasswordsAreForUsAlone(t *testing.T) {
 func TestNATSKeepsStreamsOverRestartsAndAsksForItsToken(t *testing.T) {
 	t.Parallel()
 	n := localtest.NATS(t)
-	ctx := bounded(t)
+	ctx := waittest.Context(t)
 	nc, err := nats.Connect(n.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 	must(t, err)
 	defer nc.Close()
@@ -224,7 +218,7 @@ func TestNATSKeepsStreamsOverRestartsAndAsksForItsToken(t *testing.T) {
 func TestTemporalRunsWorkflowsInANewNamespace(t *testing.T) {
 	t.Parallel()
 	space := localtest.Temporal(t)
-	ctx := bounded(t)
+	ctx := waittest.Context(t)
 	c, err := client.DialContext(ctx, client.Options{HostPort: space.Address, Namespace: space.Namespace})
 	must(t, err)
 	defer c.Close()

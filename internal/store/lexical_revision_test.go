@@ -7,13 +7,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -210,8 +210,7 @@ func TestLexicalRevisionLeavesConnections(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 4})
 	f.write(t, f.a, f.collection, &written{name: "a", body: "heron"})
 	want := revision(t, f, f.a.Tenant, f.collection)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	ctx := waittest.Context(t)
 	var waits []func() (int64, error)
 	for range 12 {
 		waits = append(waits, f.LexicalRevision(ctx, f.a.Tenant, f.collection))

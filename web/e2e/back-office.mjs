@@ -45,13 +45,13 @@ try {
   const chooser = page.waitForEvent("filechooser");
   await page.getByRole("button", { name: "Files…" }).click();
   await (await chooser).setFiles({ name: "broken.pdf", mimeType: "application/pdf", buffer: Buffer.from("%PDF-1.7\nno") });
-  await page.locator(".uploads .badge.failed").waitFor({ timeout: 120_000 });
+  await page.locator(".uploads .badge.failed").waitFor();
   await page.locator("table.documents").getByText("The PDF is damaged").waitFor();
   await page.locator("table.documents").getByRole("link", { name: "broken.pdf" }).click();
   await page.getByRole("button", { name: "Retry" }).click();
   await page.locator("summary").click();
   await page.getByText(/attempt 2/).waitFor();
-  await page.locator(".facts .badge.failed").waitFor({ timeout: 120_000 });
+  await page.locator(".facts .badge.failed").waitFor();
   await page.goto(`${url}/collections/${name}`);
 
   step("documents are found by state and by name, and put in order");
@@ -71,13 +71,10 @@ try {
   await page.waitForURL(/sort=name/);
   await lastReady.waitFor();
   const shown = await page.locator("table.documents td.wide a").allTextContents();
-  const byName = await page.waitForFunction(
-    () => {
-      const names = [...document.querySelectorAll("table.documents td.wide a")].map((a) => a.textContent);
-      return names.every((n, i) => i === 0 || names[i - 1] < n) && names.length;
-    },
-    { timeout: 30_000 },
-  );
+  const byName = await page.waitForFunction(() => {
+    const names = [...document.querySelectorAll("table.documents td.wide a")].map((a) => a.textContent);
+    return names.every((n, i) => i === 0 || names[i - 1] < n) && names.length;
+  });
   assert.equal(await byName.jsonValue(), shown.length);
 
   step("a question is asked, and its citation opens with the quote highlighted");
@@ -85,7 +82,7 @@ try {
   await page.getByLabel("Question").fill(question);
   await page.keyboard.press("Enter");
   const source = page.locator(".sources li").first();
-  await source.waitFor({ timeout: 120_000 });
+  await source.waitFor();
   const quote = (await source.locator("blockquote").textContent()) ?? "";
   console.log(`  ${(await page.locator(".answer-text").first().textContent())?.slice(0, 120)}`);
   const band = page.locator(".funnel .stage").nth(1); // the first one spells, and keeps nothing
@@ -125,7 +122,7 @@ try {
   await page.getByLabel("Metadata").fill("year");
   await page.getByLabel("this").fill("1066");
   await page.getByRole("button", { name: "Ask", exact: true }).click();
-  await page.locator(".answer.unsupported").waitFor({ timeout: 120_000 });
+  await page.locator(".answer.unsupported").waitFor();
   assert.match(new URL(page.url()).searchParams.get("filter") ?? "", /1066/);
 
   await choices(page, name, question, step);
@@ -136,7 +133,7 @@ try {
   await page.getByLabel(/As a job/).check();
   await page.getByRole("button", { name: "Ask", exact: true }).click();
   await page.waitForURL(/\/jobs\/./);
-  await page.locator(".badge.answered").waitFor({ timeout: 120_000 });
+  await page.locator(".badge.answered").waitFor();
   const job = page.url();
   await page.goto(`${url}/jobs`);
   await page.getByRole("link", { name: question }).first().click();

@@ -14,11 +14,11 @@ export async function choices(page, collection, question, step) {
   await page.getByLabel("Choice 1", { exact: true }).fill(given[0]);
   await page.getByRole("button", { name: "Ask", exact: true }).click();
   const second = page.getByLabel("Choice 2", { exact: true });
-  await page.locator(".field", { has: second }).getByText(/1 to 500/).waitFor({ timeout: 120_000 });
+  await page.locator(".field", { has: second }).getByText(/1 to 500/).waitFor();
   assert.equal(await second.getAttribute("aria-invalid"), "true");
   await page.getByRole("button", { name: "Leave out choice 2" }).click();
   await page.getByRole("button", { name: "Ask", exact: true }).click();
-  await page.getByText(/^Choices: .*2/).waitFor({ timeout: 120_000 });
+  await page.getByText(/^Choices: .*2/).waitFor();
   for (const [i, text] of given.entries()) {
     if (i > 0) await page.getByRole("button", { name: "Add a choice" }).click();
     await page.getByLabel(`Choice ${i + 1}`, { exact: true }).fill(text);
@@ -42,7 +42,7 @@ export async function choices(page, collection, question, step) {
 async function chosen(page) {
   const list = page.getByRole("list", { name: "Choices" });
   const one = list.locator("[aria-current=true]");
-  await one.waitFor({ timeout: 120_000 });
+  await one.waitFor();
   assert.equal(await one.textContent(), given[1]);
   assert.equal(await list.getByRole("listitem").count(), given.length);
 }

@@ -5,7 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
-import { key, overflow, pages, settled, url, windows } from "./server.mjs";
+import { deadline, key, overflow, pages, settled, url, windows } from "./server.mjs";
 
 const places = [process.env.FIREFOX, "/usr/bin/firefox-esr", "/usr/bin/firefox"];
 const executablePath = places.find((p) => p && existsSync(p));
@@ -20,7 +20,7 @@ try {
   console.log(await browser.version());
   const page = await browser.newPage();
   await page.setViewport({ width: 1280, height: 900 });
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(deadline);
   const wrong = [];
   page.on("pageerror", (e) => wrong.push(`error: ${e.message}`));
   page.on("request", (r) => {
@@ -44,7 +44,7 @@ try {
   await input.uploadFile(...files);
   await page.waitForFunction(
     (n) => document.querySelectorAll("table.documents .badge.ready").length === n,
-    { timeout: 180_000 },
+    {},
     files.length,
   );
 
@@ -52,7 +52,7 @@ try {
   await page.goto(`${url}/ask?collection=${name}`);
   await page.locator("textarea, input[name=question]").fill(question);
   await page.keyboard.press("Enter");
-  await page.waitForSelector(".sources li blockquote", { timeout: 120_000 });
+  await page.waitForSelector(".sources li blockquote");
   const quote = await page.$eval(".sources li blockquote", (e) => e.textContent);
   await page.locator(".sources li a").click();
   await page.waitForSelector("article mark");

@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 import { browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
-import { key, url } from "./server.mjs";
+import { deadline, key, url } from "./server.mjs";
 
 const [folder, question] = process.argv.slice(2);
 const name = `costly-${Date.now()}`;
@@ -22,7 +22,7 @@ async function call(method, path, body) {
 const held = async () => Number(await (await fetch(process.env.SLUICE_LLM_BASE_URL)).text());
 
 async function noneHeld() {
-  for (const until = Date.now() + 30_000; (await held()) > 0; ) {
+  for (const until = Date.now() + deadline; (await held()) > 0; ) {
     assert.ok(Date.now() < until, "the call to the language model goes on");
     await new Promise((next) => setTimeout(next, 100));
   }
@@ -42,11 +42,11 @@ try {
 
   step("a language model answers");
   await ask(question);
-  await page.locator(".answer-text").getByText(/up to five days/).waitFor({ timeout: 120_000 });
+  await page.locator(".answer-text").getByText(/up to five days/).waitFor();
 
   step("what is stopped while it is made ends at the language model, too");
   await ask(`${question} While I am on hold`);
-  await page.locator(".answer-text").getByText("One moment, while").waitFor({ timeout: 120_000 });
+  await page.locator(".answer-text").getByText("One moment, while").waitFor();
   assert.equal(await held(), 1);
   await page.getByRole("button", { name: "Stop" }).click();
   await page.getByRole("alert").getByText("You stopped it").waitFor();
@@ -55,10 +55,10 @@ try {
   step("a job that takes long shows what there is of its answer, and is cancelled");
   await ask(`${question} While I am on hold`, true);
   await page.waitForURL(/\/jobs\/./);
-  await page.locator(".badge.running").waitFor({ timeout: 120_000 });
-  await page.locator(".answer-text").getByText("One moment, while").waitFor({ timeout: 120_000 });
+  await page.locator(".badge.running").waitFor();
+  await page.locator(".answer-text").getByText("One moment, while").waitFor();
   await page.getByRole("button", { name: "Cancel" }).click();
-  await page.locator(".badge.cancelled").waitFor({ timeout: 120_000 });
+  await page.locator(".badge.cancelled").waitFor();
   await noneHeld();
   assert.equal(await page.locator(".answer-text").count(), 0);
   assert.equal(await page.getByRole("button", { name: "Cancel" }).count(), 0);
@@ -70,11 +70,11 @@ try {
   await call("PUT", `/v1/tenants/${tenant}/limits`, { tokens_per_day: 1 });
   await ask(`${question} Again?`);
   const alert = page.locator("main").getByRole("alert");
-  await alert.getByText(/tokens/).waitFor({ timeout: 120_000 });
+  await alert.getByText(/tokens/).waitFor();
   console.log(`  ${await alert.textContent()}`);
   await call("PUT", `/v1/tenants/${tenant}/limits`, {});
   await ask(`${question} And now?`);
-  await page.locator(".answer-text").getByText(/up to five days/).waitFor({ timeout: 120_000 });
+  await page.locator(".answer-text").getByText(/up to five days/).waitFor();
 
   const serious = wrong.filter((w) => !/status of 4(02|22|29)/.test(w));
   assert.deepEqual(serious, []);

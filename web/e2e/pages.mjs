@@ -3,7 +3,7 @@
 import { existsSync } from "node:fs";
 import axe from "axe-core";
 import { chromium } from "playwright-core";
-import { key, url } from "./server.mjs";
+import { deadline, key, url } from "./server.mjs";
 
 /** Starts the machine's Chromium; CHROMIUM names another. */
 export async function browse() {
@@ -17,7 +17,7 @@ export async function browse() {
 /** A page that fails the script on what a user would not see: errors, refused loads, requests to other hosts. */
 export async function open(context) {
   const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
+  page.setDefaultTimeout(deadline);
   const wrong = [];
   page.on("pageerror", (e) => wrong.push(`error: ${e.message}`));
   page.on("console", (m) => {
@@ -51,7 +51,7 @@ export async function uploadFolder(page, folder) {
   await page.getByRole("button", { name: "A folder…" }).click();
   await (await chooser).setFiles(folder);
   const done = page.getByText(/^(\d+) of \1 uploads done/);
-  await done.waitFor({ timeout: 180_000 });
+  await done.waitFor();
   return done.textContent();
 }
 

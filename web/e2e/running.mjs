@@ -1,7 +1,7 @@
 // What runs, tenants, and usage by day, as an operator looks at them.
 
 import assert from "node:assert/strict";
-import { key, url } from "./server.mjs";
+import { deadline, key, url } from "./server.mjs";
 
 /** Looks at what runs. The collection has a document that failed as broken; another one comes while the events are watched. */
 export async function running(page, collection, step) {
@@ -19,9 +19,10 @@ export async function running(page, collection, step) {
   // The stream may begin a moment after the page says so: what comes before is not told.
   const live = `live-${Date.now()}.txt`;
   const told = events.getByRole("link", { name: live }).first();
-  for (let i = 0; i < 20 && !(await told.isVisible()); i++) {
+  for (let i = 0, until = Date.now() + deadline; !(await told.isVisible()); i++) {
+    assert.ok(Date.now() < until, "no event tells of a document");
     await upload(collection, live, `The pump was looked at, for the ${i + 1}th time.`);
-    await told.waitFor({ timeout: 3000 }).catch(() => {});
+    await told.waitFor({ timeout: 3000 }).catch(() => {}); // house:clock the next document tells
   }
   await events.getByText("version.ready").first().waitFor();
 

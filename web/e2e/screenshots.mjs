@@ -37,7 +37,7 @@ try {
   const chooser = page.waitForEvent("filechooser");
   await page.getByRole("button", { name: "Files…" }).click();
   await (await chooser).setFiles(broken);
-  await page.locator(".uploads .badge.failed").waitFor({ timeout: 120_000 });
+  await page.locator(".uploads .badge.failed").waitFor();
   await page.locator("table.documents .badge.failed").waitFor();
   await shoot("documents");
   await page.goto(`${url}/collections`);
@@ -46,7 +46,7 @@ try {
   await page.goto(`${url}/ask?collection=${name}`);
   await page.getByLabel("Question").fill(question);
   await page.keyboard.press("Enter");
-  await page.locator(".sources li").first().waitFor({ timeout: 120_000 });
+  await page.locator(".sources li").first().waitFor();
   await page.locator(".funnel .stage").nth(1).click();
   await shoot("ask");
   await page.locator(".sources li a").first().click();
@@ -61,7 +61,7 @@ try {
   await page.getByLabel("Question").fill(question);
   await page.getByLabel(/As a job/).check();
   await page.getByRole("button", { name: "Ask", exact: true }).click();
-  await page.locator(".badge.answered").waitFor({ timeout: 120_000 });
+  await page.locator(".badge.answered").waitFor();
   await shoot("job");
   await page.goto(`${url}/jobs`);
   await page.locator("table.documents").waitFor();

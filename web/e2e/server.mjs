@@ -4,6 +4,9 @@ const { SLUICE_URL: url, SLUICE_API_KEY: key } = process.env;
 if (!url || !key) throw new Error("SLUICE_URL and SLUICE_API_KEY say which server, and with which key");
 export { key, url };
 
+/** How long anything is waited for, in milliseconds: as long as a binary of Go's tests has. No wait has a limit of its own. */
+export const deadline = 30 * 60_000;
+
 /** The pages that need no more than a collection. */
 export const pages = (collection) => [
   "/collections",

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -56,13 +57,8 @@ func TestWhoLeavesCancelsTheQuestion(t *testing.T) {
 	}
 	cancelled := func() {
 		t.Helper()
-		select {
-		case cause := <-ended:
-			if !errors.Is(cause, bus.ErrUnwanted) {
-				t.Errorf("it ended for %v", cause)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("the question goes on")
+		if cause := waittest.Receive(t, ended, "the end of the question"); !errors.Is(cause, bus.ErrUnwanted) {
+			t.Errorf("it ended for %v", cause)
 		}
 	}
 	for _, accept := range []string{"application/json", "text/event-stream"} {
@@ -73,6 +69,7 @@ func TestWhoLeavesCancelsTheQuestion(t *testing.T) {
 		cancelled()
 	}
 	status := ask(t.Context(), "application/json")
+	//house:clock the time to stop in, a share of which requests have
 	stopping, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := w.stop(stopping); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -44,17 +45,17 @@ func (w *world) curated() {
 // poll asks until done holds: for what no event tells of.
 func (w *world) poll(what string, done func() bool) {
 	w.t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-limit.C:
-			w.t.Fatalf("waiting for %s; open workflows: %s", what, w.openWorkflows())
-		case <-tick.C:
+	defer func() {
+		if w.t.Failed() {
+			w.t.Log("open workflows:", w.openWorkflows())
 		}
-	}
+	}()
+	waittest.Until(w.t, func() string {
+		if !done() {
+			return "waiting for " + what
+		}
+		return ""
+	})
 }
 
 func TestChangesAreCuratedBySignal(t *testing.T) {

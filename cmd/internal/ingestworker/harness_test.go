@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -45,9 +46,6 @@ func TestMain(m *testing.M) {
 	}
 	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true, Migrate: store.Migrate})
 }
-
-// patience bounds everything that a test waits for.
-const patience = 60 * time.Second
 
 type world struct {
 	t          *testing.T
@@ -84,7 +82,7 @@ func newWorldOn(t *testing.T, url string) *world {
 			IngestLease: 10 * time.Second, IngestRequeue: time.Second, IngestReconcile: 200 * time.Millisecond, IngestPurge: time.Hour,
 		},
 		Curate: config.Curate{CurateAfter: time.Minute, CurateKeep: time.Hour},
-		Parse:  config.Parse{ParseWorkers: 2, ParseTimeout: 10 * time.Second},
+		Parse:  config.Parse{ParseWorkers: 2, ParseTimeout: waittest.Left(t)},
 	}
 	w.options = w.settings.Options()
 	w.options.Grace, w.options.Tries = time.Second, 3
@@ -120,11 +118,7 @@ func (w *world) addTenant() {
 	w.collection = c.ID
 }
 
-func (w *world) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	w.t.Cleanup(cancel)
-	return ctx
-}
+func (w *world) context() context.Context { return waittest.Context(w.t) }
 
 func (w *world) ok(err error) {
 	w.t.Helper()
@@ -194,9 +188,7 @@ func (w *world) start() (stop func()) {
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			if err := worker.Stop(ctx); err != nil {
+			if err := worker.Stop(w.context()); err != nil {
 				w.t.Errorf("stop the worker: %v", err)
 			}
 		})

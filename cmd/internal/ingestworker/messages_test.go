@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -101,7 +102,7 @@ func TestFullTenantDoesNotBlockOthers(t *testing.T) {
 		AckPolicy: jetstream.AckExplicitPolicy, FilterSubject: wire.IngestSubject(other)})
 	w.ok(err)
 	for range 2 {
-		msg, err := consumer.Next(jetstream.FetchMaxWait(patience))
+		msg, err := consumer.Next(jetstream.FetchMaxWait(waittest.Left(t)))
 		w.ok(err)
 		w.ok(msg.Nak())
 	}

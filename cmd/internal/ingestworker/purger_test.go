@@ -2,11 +2,13 @@ package ingestworker
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -27,15 +29,13 @@ func TestTheWorkerForgetsOldQuestions(t *testing.T) {
 	w.settings.IngestPurge = 20 * time.Millisecond
 	w.settings.KeepQuestions, w.settings.KeepRetrievals = 30, 7
 	w.start()
-	look, patience := time.NewTicker(20*time.Millisecond), time.After(patience)
-	defer look.Stop()
-	for w.count(`SELECT count(*) FROM questions`) != 2 || w.count(`SELECT count(*) FROM retrievals WHERE candidates = '[]'`) != 1 {
-		select {
-		case <-look.C:
-		case <-patience:
-			t.Fatalf("%d questions are left", w.count(`SELECT count(*) FROM questions`))
+	waittest.Until(t, func() string {
+		questions, emptied := w.count(`SELECT count(*) FROM questions`), w.count(`SELECT count(*) FROM retrievals WHERE candidates = '[]'`)
+		if questions != 2 || emptied != 1 {
+			return fmt.Sprintf("%d questions are left, and %d retrievals without candidates", questions, emptied)
 		}
-	}
+		return ""
+	})
 	if n := w.count(`SELECT count(*) FROM retrievals WHERE question_id = $1 AND emptied_at IS NOT NULL OR question_id = $2 AND emptied_at IS NULL`, middle, young); n != 2 {
 		t.Errorf("%d retrievals are as they should be", n)
 	}

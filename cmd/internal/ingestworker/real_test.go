@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/sdk/trace"
@@ -52,11 +51,7 @@ func (w *world) production() {
 	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	w.ok(worker.Start(w.context()))
-	w.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		w.ok(worker.Stop(ctx))
-	})
+	w.t.Cleanup(func() { w.ok(worker.Stop(w.context())) })
 }
 
 func examples(t *testing.T) map[string][]byte {
@@ -182,19 +177,14 @@ func TestWorkerKeepsTheLifecycleContract(t *testing.T) {
 	w := newWorld(t)
 	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
-	bounded := func() context.Context {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		t.Cleanup(cancel)
-		return ctx
-	}
-	w.ok(worker.Stop(bounded()))
+	w.ok(worker.Stop(w.context()))
 	for range 2 {
-		w.ok(worker.Start(bounded()))
-		if err := worker.Start(bounded()); err == nil || !strings.Contains(err.Error(), lifecycle.ErrStarted.Error()) {
+		w.ok(worker.Start(w.context()))
+		if err := worker.Start(w.context()); err == nil || !strings.Contains(err.Error(), lifecycle.ErrStarted.Error()) {
 			t.Errorf("second start: %v", err)
 		}
-		w.ok(worker.Stop(bounded()))
-		w.ok(worker.Stop(bounded()))
+		w.ok(worker.Stop(w.context()))
+		w.ok(worker.Stop(w.context()))
 		select {
 		case <-worker.Done():
 		default:

@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -56,8 +57,8 @@ func newHangingModel(t *testing.T) *hangingmodel {
 	return m
 }
 
-func (m *hangingmodel) settings() config.LLM {
-	return config.LLM{LLMProvider: "openai", LLMBaseURL: m.URL + "/v1/", LLMModel: "m", LLMTimeout: time.Minute, LLMPrice: config.LLMPrice{Input: 1, Output: 10}}
+func (m *hangingmodel) settings(t *testing.T) config.LLM {
+	return config.LLM{LLMProvider: "openai", LLMBaseURL: m.URL + "/v1/", LLMModel: "m", LLMTimeout: waittest.Left(t), LLMPrice: config.LLMPrice{Input: 1, Output: 10}}
 }
 
 var errLeft = errors.New("the asker left")
@@ -110,22 +111,18 @@ func calls(t *testing.T, db *store.Store, tenant uuid.UUID) (rows []string) {
 // settled waits until nothing of a tenant is in progress.
 func settled(t *testing.T, db *store.Store, tenant uuid.UUID) schema.LLMUsage {
 	t.Helper()
-	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
-	defer look.Stop()
-	for {
-		u, err := db.LLMUsage(t.Context(), tenant)
-		if err != nil {
+	var u schema.LLMUsage
+	waittest.Until(t, func() string {
+		var err error
+		if u, err = db.LLMUsage(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
-		if u.InProgress == 0 {
-			return u
+		if u.InProgress != 0 {
+			return fmt.Sprintf("still in progress: %+v", u)
 		}
-		select {
-		case <-look.C:
-		case <-patience:
-			t.Fatalf("still in progress: %+v", u)
-		}
-	}
+		return ""
+	})
+	return u
 }
 
 func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NATS, stop func(within time.Duration) error) {
@@ -136,7 +133,7 @@ func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NA
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	g, err := llmgateway.New(model.settings(), llmgateway.Deps{Store: db, NATS: nc})
+	g, err := llmgateway.New(model.settings(t), llmgateway.Deps{Store: db, NATS: nc})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,11 +141,12 @@ func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NA
 		t.Fatal(err)
 	}
 	stop = func(within time.Duration) error {
+		//house:clock the time to stop in, a share of which calls have
 		ctx, cancel := context.WithTimeout(context.Background(), within)
 		defer cancel()
 		return g.Stop(ctx)
 	}
-	t.Cleanup(func() { _ = stop(time.Minute) })
+	t.Cleanup(func() { _ = stop(waittest.Left(t)) })
 	return server, stop
 }
 
@@ -200,21 +198,19 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 // waits returns when somebody waits for another one's step.
 func waits(t *testing.T, db *store.Store) {
 	t.Helper()
-	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
-	defer look.Stop()
-	for waiting := 0; waiting == 0; {
+	waittest.Until(t, func() string {
+		waiting := 0
 		if err := db.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
 				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
 		}); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case <-look.C:
-		case <-patience:
-			t.Fatal("nobody waits")
+		if waiting == 0 {
+			return "nobody waits"
 		}
-	}
+		return ""
+	})
 }
 
 // An asker that is killed says nothing: its call goes on, and who asks again finds the reply.

@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -206,7 +207,7 @@ func serve(t *testing.T, db *store.Store, settings config.LLM) (ask func(wire.LL
 		if err != nil {
 			t.Fatal(err)
 		}
-		msg, err := nc.Request(wire.LLMSubject, data, 30*time.Second)
+		msg, err := nc.Request(wire.LLMSubject, data, waittest.Left(t))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +221,7 @@ func serve(t *testing.T, db *store.Store, settings config.LLM) (ask func(wire.LL
 
 func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	db, server := open(t, localtest.Database(t)), newScriptedOpenAI(t)
-	ask, nc := serve(t, db, config.LLM{LLMProvider: "openai", LLMBaseURL: server.URL + "/v1/", LLMModel: "m", LLMTimeout: 10 * time.Second,
+	ask, nc := serve(t, db, config.LLM{LLMProvider: "openai", LLMBaseURL: server.URL + "/v1/", LLMModel: "m", LLMTimeout: waittest.Left(t),
 		LLMPrice: config.LLMPrice{Input: 1, Output: 10}, LLMCacheAge: time.Hour, LLMCacheEntries: 10})
 	one, other := tenant(t, db, "one"), tenant(t, db, "other")
 	hear := func(r wire.LLMRequest) (wire.LLMReply, []string) {
@@ -240,7 +241,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 		}
 		var heard []string
 		for n, _, _ := sub.Pending(); n > 0; n-- {
-			msg, err := sub.NextMsg(time.Second)
+			msg, err := sub.NextMsgWithContext(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,13 +344,10 @@ func TestAGatewayForgetsOldReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 	serve(t, db, config.LLM{LLMProvider: "extractive", LLMCacheAge: 90 * time.Minute, LLMCacheEntries: 10})
-	look, patience := time.NewTicker(10*time.Millisecond), time.After(time.Minute)
-	defer look.Stop()
-	for count() != 1 {
-		select {
-		case <-look.C:
-		case <-patience:
-			t.Fatalf("%d are left", count())
+	waittest.Until(t, func() string {
+		if n := count(); n != 1 {
+			return fmt.Sprintf("%d are left", n)
 		}
-	}
+		return ""
+	})
 }

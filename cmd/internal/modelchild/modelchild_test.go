@@ -12,13 +12,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
 // The test binary is its own child: it leaves its process id in the folder that
@@ -86,19 +86,15 @@ func TestAKilledChildIsStartedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := first
-	deadline := time.After(20 * time.Second)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for second == first {
-		select {
-		case <-deadline:
-			t.Fatal("no second child")
-		case <-tick.C:
-			if second, err = pid(); err != nil {
-				t.Fatal(err)
-			}
+	waittest.Until(t, func() string {
+		if second, err = pid(); err != nil {
+			t.Fatal(err)
 		}
-	}
+		if second == first {
+			return "no second child"
+		}
+		return ""
+	})
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

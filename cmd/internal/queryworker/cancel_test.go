@@ -88,6 +88,7 @@ func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 	first := w.worker(nil).service()
 	w.ok(first.Start(w.context()))
 	w.until(told, job, firstHalf)
+	//house:clock the time to stop in, a share of which calls have
 	ctx, cancel := context.WithTimeout(context.Background(), 6*time.Second)
 	defer cancel()
 	if err := first.Stop(ctx); err != nil {

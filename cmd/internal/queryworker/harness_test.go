@@ -7,10 +7,12 @@ package queryworker
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,6 +42,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -69,9 +72,6 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true, Migrate: store.Migrate})
 }
 
-// patience bounds everything that a test waits for.
-const patience = time.Minute
-
 type world struct {
 	t          *testing.T
 	url        string
@@ -100,7 +100,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
-		Query:   config.Query{QueryConcurrency: 8, QueryTimeout: 20 * time.Second, QuestionLease: 30 * time.Second},
+		Query:   config.Query{QueryConcurrency: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
 		Streams: config.Streams{QueuePerTenant: 1000},
 	}}
 	ctx := w.context()
@@ -127,11 +127,7 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 	return w
 }
 
-func (w *world) context() context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	w.t.Cleanup(cancel)
-	return ctx
-}
+func (w *world) context() context.Context { return waittest.Context(w.t) }
 
 func (w *world) ok(err error) {
 	w.t.Helper()
@@ -145,9 +141,7 @@ func (w *world) run(s lifecycle.Service) (stop func()) {
 	w.t.Helper()
 	w.ok(s.Start(w.context()))
 	stop = sync.OnceFunc(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Stop(ctx); err != nil {
+		if err := s.Stop(w.context()); err != nil {
 			w.t.Errorf("stop: %v", err)
 		}
 	})
@@ -292,25 +286,20 @@ func (w *world) ask(ctx context.Context, question string, async bool) wire.Quest
 func (w *world) await(id uuid.UUID, states ...schema.JobState) schema.Job {
 	w.t.Helper()
 	ctx := w.context()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		j, err := w.store.Job(ctx, w.principal, id)
+	var j schema.Job
+	waittest.Until(w.t, func() string {
+		var err error
+		j, err = w.store.Job(ctx, w.principal, id)
 		w.ok(err)
-		for _, s := range states {
-			if j.State == s {
-				return j
-			}
-		}
-		if j.State.Final() {
+		switch {
+		case slices.Contains(states, j.State):
+			return ""
+		case j.State.Final():
 			w.t.Fatalf("the job ended as %s (%+v), want %v", j.State, j.Reason, states)
 		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("the job is %s in stage %q, want %v", j.State, j.Stage, states)
-		case <-ticker.C:
-		}
-	}
+		return fmt.Sprintf("the job is %s in stage %q, want %v", j.State, j.Stage, states)
+	})
+	return j
 }
 
 // scalar runs a query for one value as the tenant.
@@ -369,6 +358,6 @@ func (w *world) scriptedReply(says, quote string) *scriptedopenai {
 			"usage":   map[string]any{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
 	}))
 	w.t.Cleanup(s.Close)
-	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: 10 * time.Second}
+	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: waittest.Left(w.t)}
 	return s
 }

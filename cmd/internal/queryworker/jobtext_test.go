@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -66,7 +67,7 @@ func (w *world) halting() *haltingOpenAI {
 		say(fmt.Sprintf(`", "citations": %s}`, citations), "stop")
 	}))
 	w.t.Cleanup(s.Close)
-	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: patience}
+	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: waittest.Left(w.t)}
 	return h
 }
 

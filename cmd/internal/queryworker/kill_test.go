@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -48,8 +49,13 @@ func runWorkerChild(encoded []byte) error {
 	if err := json.Unmarshal(encoded, &c); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	// It ends with the test that started it, whose death closes the pipe.
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		cancel()
+	}()
 	db, err := store.Open(ctx, c.Database, store.Options{})
 	if err != nil {
 		return err
@@ -97,6 +103,8 @@ func (w *world) killed(after wire.LLMTask, ask func() wire.QuestionInput) wire.Q
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
 	child.Stderr = os.Stderr
+	_, err = child.StdinPipe() // closed by Wait
+	w.ok(err)
 	w.ok(child.Start())
 	in := ask()
 	err = child.Wait()

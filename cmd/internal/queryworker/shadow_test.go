@@ -4,14 +4,15 @@ package queryworker
 // retrieval, too, until enough of them were right; then one is answered so.
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -19,20 +20,12 @@ import (
 // awaitCount waits until a query for a number gives it.
 func (w *world) awaitCount(n int, query string, args ...any) {
 	w.t.Helper()
-	ctx := w.context()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		have := scalar[int](w, query, args...)
-		if have == n {
-			return
+	waittest.Until(w.t, func() string {
+		if have := scalar[int](w, query, args...); have != n {
+			return fmt.Sprintf("%s gives %d, want %d", query, have, n)
 		}
-		select {
-		case <-ctx.Done():
-			w.t.Fatalf("%s gives %d, want %d", query, have, n)
-		case <-ticker.C:
-		}
-	}
+		return ""
+	})
 }
 
 func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {

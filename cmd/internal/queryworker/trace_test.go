@@ -1,15 +1,16 @@
 package queryworker
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.opentelemetry.io/otel"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -19,11 +20,9 @@ import (
 // ended: a worker's span may end after its effect shows.
 func (w *world) traced(id trace.TraceID, wanted []string) []sdktrace.ReadOnlySpan {
 	w.t.Helper()
-	ctx := w.context()
-	ticker := time.NewTicker(20 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		var spans []sdktrace.ReadOnlySpan
+	var spans []sdktrace.ReadOnlySpan
+	waittest.Until(w.t, func() string {
+		spans = nil
 		for _, s := range recorded.Ended() {
 			if s.SpanContext().TraceID() == id {
 				spans = append(spans, s)
@@ -33,18 +32,15 @@ func (w *world) traced(id trace.TraceID, wanted []string) []sdktrace.ReadOnlySpa
 			return slices.ContainsFunc(spans, func(s sdktrace.ReadOnlySpan) bool { return strings.HasPrefix(s.Name(), name) })
 		})
 		if len(missing) == 0 {
-			return spans
+			return ""
 		}
-		select {
-		case <-ctx.Done():
-			var names []string
-			for _, s := range spans {
-				names = append(names, s.Name())
-			}
-			w.t.Fatalf("the trace lacks %q; it has %q", missing, names)
-		case <-ticker.C:
+		var names []string
+		for _, s := range spans {
+			names = append(names, s.Name())
 		}
-	}
+		return fmt.Sprintf("the trace lacks %q; it has %q", missing, names)
+	})
+	return spans
 }
 
 // oneTree checks that every span of a trace but the root has its parent in it.

@@ -39,7 +39,7 @@ func (r *recorder) run(ctx context.Context, batch []item) error {
 	r.mu.Unlock()
 	if r.takes > 0 {
 		select {
-		case <-time.After(r.takes):
+		case <-time.After(r.takes): //house:clock of the bubble that the tests run in
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
-
-// limit bounds each single Start and Stop. It is far more than any service should take: running into it is a failure.
-const limit = time.Minute
 
 // Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call of factory must
 // give a new service that isn't started; what it needs must outlive the test. The calling test must not be
@@ -44,7 +41,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	check("start twice", func(t *testing.T, s lifecycle.Service) {
 		start(t, s)
 		defer stop(t, s)
-		if err := s.Start(bounded(t)); !errors.Is(err, lifecycle.ErrStarted) {
+		if err := s.Start(waittest.Context(t)); !errors.Is(err, lifecycle.ErrStarted) {
 			t.Errorf("second Start: got %v, want ErrStarted", err)
 		}
 		running(t, s)
@@ -56,7 +53,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		}
 	})
 	check("start abandoned", func(t *testing.T, s lifecycle.Service) {
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(waittest.Context(t))
 		cancel()
 		if err := s.Start(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("Start with a context that is over: got %v, want context.Canceled", err)
@@ -66,7 +63,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		stop(t, s)
 	})
 	check("outlives the context of its start", func(t *testing.T, s lifecycle.Service) {
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(waittest.Context(t))
 		if err := s.Start(ctx); err != nil {
 			t.Fatalf("Start: %v", err)
 		}
@@ -76,7 +73,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	})
 	check("stop in a hurry", func(t *testing.T, s lifecycle.Service) {
 		start(t, s)
-		ctx, cancel := context.WithCancel(bounded(t))
+		ctx, cancel := context.WithCancel(waittest.Context(t))
 		cancel()
 		// Work in hand may or may not be cut; the service must be over either way.
 		if err := s.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
@@ -85,7 +82,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		over(t, s)
 	})
 	check("concurrently", func(t *testing.T, s lifecycle.Service) {
-		ctx := bounded(t)
+		ctx := waittest.Context(t)
 		var callers sync.WaitGroup
 		for range 4 {
 			callers.Go(func() {
@@ -110,16 +107,9 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	})
 }
 
-func bounded(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
-	t.Cleanup(cancel)
-	return ctx
-}
-
 func start(t *testing.T, s lifecycle.Service) {
 	t.Helper()
-	if err := s.Start(bounded(t)); err != nil {
+	if err := s.Start(waittest.Context(t)); err != nil {
 		t.Fatalf("Start: %v", err)
 	}
 	running(t, s)
@@ -127,7 +117,7 @@ func start(t *testing.T, s lifecycle.Service) {
 
 func stop(t *testing.T, s lifecycle.Service) {
 	t.Helper()
-	if err := s.Stop(bounded(t)); err != nil {
+	if err := s.Stop(waittest.Context(t)); err != nil {
 		t.Fatalf("Stop: %v", err)
 	}
 	over(t, s)

@@ -20,15 +20,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
-
-// startLimit bounds the starting of all servers.
-const startLimit = 2 * time.Minute
 
 // Need says what a package's tests run against.
 type Need struct {
@@ -99,7 +96,7 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 }
 
 func (r *machine) start(ctx context.Context, need Need) error {
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := waittest.Start(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
 	var postgresErr, temporalErr error

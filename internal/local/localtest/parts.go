@@ -3,7 +3,6 @@
 package localtest
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"sync/atomic"
@@ -17,10 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/waittest"
 )
-
-// limit bounds each step of setting up and taking down for one test.
-const limit = time.Minute
 
 // serial makes names unique within the test binary.
 var serial atomic.Int64
@@ -31,14 +28,6 @@ func started(t testing.TB) *machine {
 		t.Fatal("localtest: this package's TestMain must call localtest.Main")
 	}
 	return running
-}
-
-func bounded(t testing.TB) context.Context {
-	t.Helper()
-	// Not the test's own context: that is over when the cleaning up begins.
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	t.Cleanup(cancel)
-	return ctx
 }
 
 // Dir returns an empty directory for this test that, unlike t.TempDir, every user may enter, as PostgreSQL's must.
@@ -82,7 +71,7 @@ func Database(t testing.TB) string {
 
 func admin(t testing.TB, pg *local.Postgres, statement string) {
 	t.Helper()
-	ctx := bounded(t)
+	ctx := waittest.Context(t)
 	conn, err := pgx.Connect(ctx, pg.AdminURL("postgres"))
 	if err != nil {
 		t.Fatalf("localtest: %v", err)
@@ -100,12 +89,12 @@ func admin(t testing.TB, pg *local.Postgres, statement string) {
 // NATS returns a new NATS server with JetStream, which is the test's own: it may be stopped, wiped and started.
 func NATS(t testing.TB) *local.NATS {
 	t.Helper()
-	n, err := local.StartNATS(bounded(t), local.NATSOptions{Dir: Dir(t)})
+	n, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: Dir(t)})
 	if err != nil {
 		t.Fatalf("localtest: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := n.Stop(bounded(t)); err != nil {
+		if err := n.Stop(waittest.Context(t)); err != nil {
 			t.Errorf("localtest: %v", err)
 		}
 	})
@@ -135,7 +124,7 @@ func Temporal(t testing.TB) TemporalNamespace {
 		}
 	}()
 	name := fmt.Sprintf("test-%d", serial.Add(1))
-	_, err = workflowservice.NewWorkflowServiceClient(conn).RegisterNamespace(bounded(t), &workflowservice.RegisterNamespaceRequest{
+	_, err = workflowservice.NewWorkflowServiceClient(conn).RegisterNamespace(waittest.Context(t), &workflowservice.RegisterNamespaceRequest{
 		Namespace:                        name,
 		WorkflowExecutionRetentionPeriod: durationpb.New(24 * time.Hour),
 	})
