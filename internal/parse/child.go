@@ -5,6 +5,7 @@ package parse
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 
@@ -18,7 +19,27 @@ type parseFunc func(ctx context.Context, name, mediaHint string, data []byte, li
 // ends. It is what the command of PoolOptions runs; nothing else in that process
 // may write to stdout.
 func RunChild(stdin io.Reader, stdout io.Writer) error {
-	return serve(stdin, stdout, prepare, Parse)
+	in, err := readCell()
+	if err != nil {
+		return err
+	}
+	if in.Compile {
+		return in.compile()
+	}
+	pdfiumRuntime.cacheDir = in.CacheDir
+	return serve(stdin, stdout, in.confine(), prepare, Parse)
+}
+
+// compile fills the cache of compiled code.
+func (c cell) compile() error {
+	pool, err := openPDF(c.CacheDir)
+	if err == nil {
+		err = pool.Close()
+	}
+	if err != nil || c.User == 0 {
+		return err
+	}
+	return openToAll(c.CacheDir)
 }
 
 // prepare makes ready what files of a kind need, once per process: on a machine
@@ -29,7 +50,11 @@ func prepare(data []byte) {
 	}
 }
 
-func serve(stdin io.Reader, stdout io.Writer, prepare func([]byte), parse parseFunc) error {
+func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func([]byte), parse parseFunc) error {
+	words, err := json.Marshal(confined)
+	if err != nil {
+		return err
+	}
 	in := bufio.NewReaderSize(stdin, 64<<10)
 	for {
 		req, err := readRequest(in)
@@ -39,14 +64,12 @@ func serve(stdin io.Reader, stdout io.Writer, prepare func([]byte), parse parseF
 		if err != nil {
 			return err
 		}
-		if pdfiumRuntime.cacheDir == "" {
-			pdfiumRuntime.cacheDir = req.CacheDir
-		}
 		prepare(req.data)
 		// From here on the time is the file's, and a death of this process its doing.
-		if err := writeFrame(stdout, nil); err != nil {
+		if err := writeFrame(stdout, words); err != nil {
 			return err
 		}
+		words = nil
 		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits)
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {

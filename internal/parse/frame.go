@@ -1,8 +1,9 @@
 package parse
 
 // What goes over the pipes between a pool and its children: a request is a JSON
-// head and the file's bytes; the child answers with an empty frame when it has read
-// them, and with a reply in JSON when it is done.
+// head and the file's bytes; the child answers with a frame when it has read them,
+// whose first says what confines it and whose others are empty, and with a reply in
+// JSON when it is done.
 
 import (
 	"bufio"
@@ -23,7 +24,6 @@ type request struct {
 	Name      string `json:"name"`
 	MediaHint string `json:"media_hint"`
 	Limits    Limits `json:"limits"`
-	CacheDir  string `json:"cache_dir,omitempty"` // for compiled code
 	data      []byte
 }
 

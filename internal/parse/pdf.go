@@ -43,19 +43,27 @@ var pdfiumRuntime struct {
 func preparePDF() {
 	r := &pdfiumRuntime
 	r.once.Do(func() {
-		config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
-		if r.cacheDir != "" {
-			cache, err := wazero.NewCompilationCacheWithDir(r.cacheDir)
-			if err != nil {
-				r.err = fmt.Errorf("opening the compilation cache %s: %w", r.cacheDir, err)
-				return
-			}
-			config = config.WithCompilationCache(cache)
+		r.pool, r.err = openPDF(r.cacheDir)
+		if r.err != nil && r.cacheDir != "" {
+			// A parser may read the cache and not write it: what isn't there it compiles for itself.
+			r.pool, r.err = openPDF("")
 		}
-		r.pool, r.err = webassembly.Init(webassembly.Config{
-			MaxIdle: 1, MaxTotal: 64, FSConfig: wazero.NewFSConfig(), RuntimeConfig: config,
-			Stdout: io.Discard, Stderr: io.Discard,
-		})
+	})
+}
+
+// openPDF compiles pdfium, or takes it from the cache, which it fills otherwise. Without a cache it compiles.
+func openPDF(cacheDir string) (pdfium.Pool, error) {
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
+	if cacheDir != "" {
+		cache, err := wazero.NewCompilationCacheWithDir(cacheDir)
+		if err != nil {
+			return nil, fmt.Errorf("opening the compilation cache %s: %w", cacheDir, err)
+		}
+		config = config.WithCompilationCache(cache)
+	}
+	return webassembly.Init(webassembly.Config{
+		MaxIdle: 1, MaxTotal: 64, FSConfig: wazero.NewFSConfig(), RuntimeConfig: config,
+		Stdout: io.Discard, Stderr: io.Discard,
 	})
 }
 

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -48,7 +50,8 @@ type PoolOptions struct {
 	// keeps more than half of MemoryLimit after a file is replaced too.
 	Recycle int
 	// CacheDir keeps compiled code between runs; it must be writable by us
-	// alone. Empty is a temporary directory for the life of the pool.
+	// alone. Empty is a temporary directory for the life of the pool; so is
+	// one that others may not enter where we are root, for parsers aren't.
 	CacheDir string
 }
 
@@ -101,6 +104,12 @@ type poolRun struct {
 	work     sync.WaitGroup
 	spawn    *spawner
 	tempDir  string
+
+	user        int                    // for children, where we are root
+	notApart    atomic.Pointer[string] // why children can't have a network namespace
+	compiled    sync.Once
+	told        sync.Once
+	confinement atomic.Pointer[Confinement] // of the first child
 }
 
 func (p *Pool) open(context.Context) error {
@@ -111,13 +120,19 @@ func (p *Pool) open(context.Context) error {
 		stopping: make(chan struct{}),
 		killed:   make(chan struct{}),
 	}
-	if r.options.CacheDir == "" {
+	r.user = parserUser()
+	if r.options.CacheDir == "" || r.user != 0 && !forAll(r.options.CacheDir) {
 		dir, err := os.MkdirTemp("", "sluice-parse-")
 		if err != nil {
 			return fmt.Errorf("making a directory for compiled code: %w", err)
 		}
 		r.options.CacheDir, r.tempDir = dir, dir
 	}
+	dir, err := filepath.Abs(r.options.CacheDir)
+	if err != nil {
+		return fmt.Errorf("the directory for compiled code: %w", err)
+	}
+	r.options.CacheDir = dir
 	r.spawn = newSpawner()
 	for range p.options.Workers {
 		r.slots <- nil
@@ -203,7 +218,10 @@ func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte
 	r.meters.busy.Add(ctx, 1)
 	defer r.meters.busy.Add(ctx, -1)
 
-	req := request{Name: name, MediaHint: mediaHint, Limits: r.options.Limits, CacheDir: r.options.CacheDir, data: data}
+	if isPDF(data) {
+		r.compile()
+	}
+	req := request{Name: name, MediaHint: mediaHint, Limits: r.options.Limits, data: data}
 	for fresh := c == nil; ; fresh = true {
 		if c == nil {
 			var err error
@@ -221,6 +239,11 @@ func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte
 		}
 		return parsed, err
 	}
+}
+
+func (r *poolRun) tooMuchMemory() error {
+	return fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
+		megabytes(r.options.MemoryLimit))
 }
 
 // take waits for a free slot.
@@ -248,7 +271,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 	}
 	done, taken := make(chan outcome, 1), make(chan struct{})
 	go func() {
-		rep, err := c.exchange(req, taken)
+		rep, err := c.exchange(req, taken, r.tell)
 		done <- outcome{rep, err}
 	}()
 	// Until the child has made itself ready the file's time does not run.
@@ -268,8 +291,13 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		select {
 		case out := <-done:
 			if out.err != nil {
+				died := c.crash(out.err)
+				if c.starved() {
+					r.meters.kill(ctx, "memory")
+					return schema.Parsed{}, false, r.tooMuchMemory()
+				}
 				r.meters.kill(ctx, "crash")
-				return schema.Parsed{}, false, c.crash(out.err)
+				return schema.Parsed{}, false, died
 			}
 			c.served++
 			if c.served >= r.options.Recycle || c.memory() > r.options.MemoryLimit/2 {
@@ -280,8 +308,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 			return parsed, c != nil, err
 		case <-watch.C:
 			if c.memory() > r.options.MemoryLimit {
-				return kill("memory", fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
-					megabytes(r.options.MemoryLimit)))
+				return kill("memory", r.tooMuchMemory())
 			}
 		case <-ready:
 			ready = nil

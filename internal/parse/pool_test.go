@@ -27,13 +27,39 @@ const childVariable = "SLUICE_PARSE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		if err := serve(os.Stdin, os.Stdout, dawdle, misbehave); err != nil {
+		if err := testChild(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
+}
+
+// skipVariable names, separated by commas, the protections that a child of the test binary goes without.
+const skipVariable = "SLUICE_PARSE_TEST_SKIP"
+
+// testChild is RunChild with a parser that misbehaves.
+func testChild() error {
+	in, err := readCell()
+	if err != nil {
+		return err
+	}
+	if in.Compile {
+		return in.compile()
+	}
+	pdfiumRuntime.cacheDir = in.CacheDir
+	return serve(os.Stdin, os.Stdout, in.confine(strings.Split(os.Getenv(skipVariable), ",")...), dawdle, misbehave)
+}
+
+// without has children go without protections.
+func without(o *PoolOptions, protections ...string) {
+	command := o.Command
+	o.Command = func() *exec.Cmd {
+		cmd := command()
+		cmd.Env = append(cmd.Env, skipVariable+"="+strings.Join(protections, ","))
+		return cmd
+	}
 }
 
 // dawdle makes ready, for as long as the file's text says.
@@ -75,6 +101,12 @@ func misbehave(ctx context.Context, name, mediaHint string, data []byte, limits 
 		return schema.Parsed{Blocks: []schema.Block{{Text: strings.Join(os.Environ(), "\n")}}}, nil
 	case "PID":
 		return schema.Parsed{Blocks: []schema.Block{{Text: fmt.Sprint(os.Getpid())}}}, nil
+	case "GRAB":
+		kept := make([]byte, 64<<30)
+		kept[len(kept)-1] = 1
+		return schema.Parsed{Blocks: []schema.Block{{Text: "It had 64 GB."}}}, nil
+	case "ATTACK":
+		return attack(rest)
 	case "SPAWN":
 		pipe, err := os.OpenFile(rest, os.O_WRONLY, 0)
 		if err != nil {
@@ -224,6 +256,18 @@ func TestPoolLimitsMemory(t *testing.T) {
 	}
 }
 
+// TestPoolLimitsMemoryTakenAtOnce: more than any limit, faster than anybody looks.
+func TestPoolLimitsMemoryTakenAtOnce(t *testing.T) {
+	p := pool(t, func(o *PoolOptions) { o.Workers = 1; o.MemoryLimit = 200 << 20 })
+	_, err := p.Parse(t.Context(), "a.txt", "", []byte("GRAB"))
+	if r := reasonOf(t, err); r.Code != schema.ReasonTooLarge || !strings.Contains(r.Message, "memory") {
+		t.Errorf("reason %+v", r)
+	}
+	if got := textOfPool(t, p, "Next."); got != "Next." {
+		t.Errorf("after it: %q", got)
+	}
+}
+
 func TestPoolRecyclesChildren(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1; o.Recycle = 2 })
 	pids := make(map[string]int)
@@ -258,7 +302,11 @@ func TestPoolEndsWithItsCaller(t *testing.T) {
 }
 
 func TestPoolKillsWhatChildrenStart(t *testing.T) {
-	p := pool(t, func(o *PoolOptions) { o.Limits.Time = 500 * time.Millisecond; o.Workers = 1 })
+	p := pool(t, func(o *PoolOptions) {
+		o.Limits.Time, o.Workers = 500*time.Millisecond, 1
+		// Confined, they start nothing.
+		without(o, heldUser, heldLandlock, heldSeccomp)
+	})
 	pipe := t.TempDir() + "/pipe"
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

@@ -29,8 +29,27 @@ type child struct {
 // environment is what children inherit: nothing that could be a secret.
 var environment = []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "TZ", "SystemRoot", "GOCOVERDIR"}
 
-// start starts a child.
+// start starts a child in a cell.
 func (r *poolRun) start() (*child, error) {
+	files := int64(r.options.Recycle) * int64(r.options.Limits.Time/time.Second+1) * int64(runtime.NumCPU())
+	in := cell{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second), Apart: true}
+	if why := r.notApart.Load(); why != nil {
+		in.Apart, in.Why = false, *why
+	}
+	c, err := r.launch(in, in.Apart)
+	if err == nil || !in.Apart {
+		return c, err
+	}
+	// It may be the namespace that isn't allowed here.
+	in.Apart, in.Why = false, err.Error()
+	if c, err = r.launch(in, false); err == nil {
+		r.notApart.Store(&in.Why)
+	}
+	return c, err
+}
+
+// launch starts a child that is told of its cell.
+func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	cmd := r.options.Command()
 	env := []string{fmt.Sprintf("GOMEMLIMIT=%d", r.options.MemoryLimit/10*9)}
 	for _, name := range environment {
@@ -38,35 +57,46 @@ func (r *poolRun) start() (*child, error) {
 			env = append(env, name+"="+v)
 		}
 	}
-	cmd.Env = append(env, cmd.Env...)
+	cmd.Env = append(append(env, cmd.Env...), in.environment())
+	if cmd.Dir == "" {
+		cmd.Dir = "/"
+	}
 	cmd.WaitDelay = 2 * time.Second
 	c := &child{cmd: cmd, stderr: &tail{limit: 4096}}
 	cmd.Stderr = c.stderr
 	isolate(cmd)
-	in, err := cmd.StdinPipe()
+	if apart {
+		setApart(cmd)
+	}
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("starting a parser: %w", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a parser: %w", err), in.Close())
+		return nil, errors.Join(fmt.Errorf("starting a parser: %w", err), stdin.Close())
 	}
 	if err := r.spawn.start(cmd); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting a parser: %w", err), in.Close(), out.Close())
+		// The pipes are closed: what os/exec couldn't start it cleans up after.
+		return nil, fmt.Errorf("starting a parser: %w", err)
 	}
-	c.in, c.out = in, bufio.NewReaderSize(out, 64<<10)
+	c.in, c.out = stdin, bufio.NewReaderSize(out, 64<<10)
 	c.wait = sync.OnceValue(cmd.Wait)
 	return c, nil
 }
 
 // exchange sends a file and reads its outcome. It closes taken when the child
-// has the file and begins with it.
-func (c *child) exchange(req request, taken chan<- struct{}) (reply, error) {
+// has the file and begins with it; told gets what the child says of itself.
+func (c *child) exchange(req request, taken chan<- struct{}, told func([]byte)) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
 	}
-	if _, err := readFrame(c.out); err != nil {
+	words, err := readFrame(c.out)
+	if err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
+	}
+	if len(words) > 0 {
+		told(words)
 	}
 	close(taken)
 	return readReply(c.out)
@@ -84,6 +114,12 @@ func (c *child) end() {
 	timer := time.AfterFunc(2*time.Second, func() { killGroup(c.cmd) })
 	_ = c.wait()
 	timer.Stop()
+}
+
+// starved reports whether a child that has ended could not get the memory that it asked for.
+func (c *child) starved() bool {
+	said := c.stderr.String()
+	return strings.Contains(said, "runtime: out of memory") || strings.Contains(said, "runtime: cannot allocate memory")
 }
 
 // crash cleans up after a child whose pipe broke and says how it ended.

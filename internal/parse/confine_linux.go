@@ -1,0 +1,179 @@
+package parse
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// Users that parsers become where we are root: the first that nobody has. It must not be one that anything else runs as.
+const (
+	firstUser = 64700
+	lastUser  = 64709
+)
+
+// parserUser is the user for children, 0 where they stay who we are.
+func parserUser() int {
+	if os.Geteuid() != 0 {
+		return 0
+	}
+	for id := firstUser; id <= lastUser; id++ {
+		var unknown user.UnknownUserIdError
+		if _, err := user.LookupId(strconv.Itoa(id)); errors.As(err, &unknown) {
+			return id
+		}
+	}
+	return lastUser
+}
+
+// setApart gives the child a network of its own, with nothing in it. Who isn't root needs a user namespace to do so.
+func setApart(cmd *exec.Cmd) {
+	a := cmd.SysProcAttr
+	a.Cloneflags |= unix.CLONE_NEWNET
+	if uid := os.Geteuid(); uid != 0 {
+		a.Cloneflags |= unix.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: os.Getegid(), Size: 1}}
+	}
+}
+
+// Bounds of a child beside its memory and time.
+const (
+	openFiles = 64
+	processes = 1024 // threads, of all parsers of the user together
+)
+
+func (c cell) drop(held *Confinement, skip []string) {
+	// What ties this process to its parent's life is tied to a thread of its own.
+	runtime.LockOSThread()
+	wanted := func(what string) bool { return !slices.Contains(skip, what) }
+	if wanted(heldLimits) {
+		held.try(heldLimits, c.limit())
+	}
+	if wanted(heldUser) {
+		held.try(heldUser, c.becomeUser())
+	}
+	held.try(heldPrivileges, ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	if wanted(heldLandlock) {
+		held.try(heldLandlock, c.landlock())
+	}
+	if wanted(heldSeccomp) {
+		held.try(heldSeccomp, filterCalls())
+	}
+}
+
+// limit bounds what this process may take. It counts memory from what it has: an instrumented one has much.
+func (c cell) limit() error {
+	data, err := ownData()
+	if err != nil {
+		return err
+	}
+	var all []error
+	for _, l := range []struct {
+		resource int
+		most     uint64
+	}{
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, openFiles}, {unix.RLIMIT_CPU, uint64(c.CPU)},
+		// Above what the parent allows, which it watches: this is for what grows faster than it looks.
+		{unix.RLIMIT_DATA, data + 2*uint64(c.Memory) + 1<<30},
+	} {
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
+			all = append(all, fmt.Errorf("limit %d to %d: %w", l.resource, l.most, err))
+		}
+	}
+	// Threads are counted by user, so that a limit makes sense where the user, or its namespace, has parsers alone.
+	if c.User != 0 || c.Apart {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: processes, Max: processes}); err != nil {
+			all = append(all, fmt.Errorf("limit processes: %w", err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// ownData is how many bytes of writable memory this process has of its own.
+func ownData() (uint64, error) {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(text) {
+		var kilobytes uint64
+		if _, err := fmt.Sscanf(string(line), "VmData: %d kB", &kilobytes); err == nil {
+			return kilobytes << 10, nil
+		}
+	}
+	return 0, errors.New("/proc/self/status has no VmData")
+}
+
+// becomeUser leaves root, with all of its capabilities, for good.
+func (c cell) becomeUser() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	if c.User == 0 {
+		return errors.New("there is no user to become")
+	}
+	if err := syscall.Setgroups(nil); err != nil {
+		return fmt.Errorf("leave all groups: %w", err)
+	}
+	if err := syscall.Setresgid(c.User, c.User, c.User); err != nil {
+		return fmt.Errorf("become group %d: %w", c.User, err)
+	}
+	if err := syscall.Setresuid(c.User, c.User, c.User); err != nil {
+		return fmt.Errorf("become user %d: %w", c.User, err)
+	}
+	// The kernel forgets it when the user changes.
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+}
+
+// landlock leaves the compiled code to be read, and nothing else: no file, no connection, no signal to others.
+func (c cell) landlock() error {
+	var rules []landlock.Rule
+	if c.CacheDir != "" {
+		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, c.CacheDir).IgnoreIfMissing())
+	}
+	// First what every kernel with Landlock has, for the rest is as much as this one knows, which may be nothing.
+	if err := landlock.V1.RestrictPaths(rules...); err != nil {
+		return err
+	}
+	return landlock.V9.BestEffort().Restrict(rules...)
+}
+
+// forAll reports whether every user may enter what is above a folder.
+func forAll(dir string) bool {
+	dir, err := filepath.Abs(dir)
+	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
+		var info fs.FileInfo
+		if info, err = os.Stat(filepath.Dir(dir)); err == nil && info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+	}
+	return err == nil
+}
+
+// openToAll lets the user of parsers read compiled code.
+func openToAll(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if d.IsDir() {
+			mode = 0o755
+		}
+		return os.Chmod(path, mode)
+	})
+}
