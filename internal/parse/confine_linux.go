@@ -164,6 +164,15 @@ func forAll(dir string) bool {
 	return err == nil
 }
 
+// rootCache is where root's compiled code is kept; empty when there can be no such place.
+func rootCache() string {
+	const dir = "/var/cache/sluice/parsers"
+	if os.MkdirAll(dir, 0o755) != nil || !forAll(dir) {
+		return ""
+	}
+	return dir
+}
+
 // openToAll lets the user of parsers read compiled code.
 func openToAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

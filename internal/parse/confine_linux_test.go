@@ -272,6 +272,21 @@ func TestCompiledCodeIsReadFromOneRunToTheNext(t *testing.T) {
 	}
 }
 
+// TestRootsOwnFoldersAreNoPlaceForCompiledCode: parsers aren't root, and could not read it there.
+func TestRootsOwnFoldersAreNoPlaceForCompiledCode(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed", "cache")
+	if err := os.MkdirAll(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(closed), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := pool(t, func(o *PoolOptions) { o.CacheDir = closed })
+	if took := p.run.options.CacheDir; (took == closed) != (os.Geteuid() != 0) || p.run.user != 0 && !forAll(took) {
+		t.Errorf("user %d reads compiled code from %s", p.run.user, took)
+	}
+}
+
 // TestAParserWithoutANamespaceIsConfinedAllTheSame: as in a container that may make none.
 func TestAParserWithoutANamespaceIsConfinedAllTheSame(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })

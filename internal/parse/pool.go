@@ -50,8 +50,9 @@ type PoolOptions struct {
 	// keeps more than half of MemoryLimit after a file is replaced too.
 	Recycle int
 	// CacheDir keeps compiled code between runs; it must be writable by us
-	// alone. Empty is a temporary directory for the life of the pool; so is
-	// one that others may not enter where we are root, for parsers aren't.
+	// alone. Where we are root parsers are another user: for a directory that
+	// they may not enter, one in /var/cache is taken. Empty is a temporary
+	// directory for the life of the pool.
 	CacheDir string
 }
 
@@ -121,7 +122,10 @@ func (p *Pool) open(context.Context) error {
 		killed:   make(chan struct{}),
 	}
 	r.user = parserUser()
-	if r.options.CacheDir == "" || r.user != 0 && !forAll(r.options.CacheDir) {
+	if r.user != 0 && r.options.CacheDir != "" && !forAll(r.options.CacheDir) {
+		r.options.CacheDir = rootCache()
+	}
+	if r.options.CacheDir == "" {
 		dir, err := os.MkdirTemp("", "sluice-parse-")
 		if err != nil {
 			return fmt.Errorf("making a directory for compiled code: %w", err)
