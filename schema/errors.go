@@ -12,6 +12,9 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the thing exists already or changed meanwhile.
 	ErrConflict = errors.New("conflict")
+	// ErrInProgress: an equal request is under way; try again after a pause. It is
+	// an ErrConflict.
+	ErrInProgress = fmt.Errorf("in progress: %w", ErrConflict)
 	// ErrInvalid: the request can never succeed as it is. FieldError wraps it.
 	ErrInvalid = errors.New("invalid")
 	// ErrUnauthorized: no valid API key.

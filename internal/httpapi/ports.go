@@ -166,11 +166,12 @@ type Tenants interface {
 
 // Idempotency keeps replies, so that a repeated POST gets the first one's.
 type Idempotency interface {
-	// BeginRequest claims key for a request. It returns the stored reply of an
-	// equal request that has finished, and schema.ErrConflict while one still
-	// runs or when key was used for another request.
-	BeginRequest(ctx context.Context, p schema.Principal, key, route string, hash []byte) (*schema.Reply, error)
-	CompleteRequest(ctx context.Context, p schema.Principal, key string, r schema.Reply) error
-	// AbandonRequest gives the key back.
-	AbandonRequest(ctx context.Context, p schema.Principal, key string) error
+	// Once runs act for the first request with key and keeps its reply, together
+	// with all that act did under its context or not at all; no reply undoes what
+	// act did. act may run several times, and the last one counts. An equal request
+	// later gets the reply kept, and nil of it means that act ran.
+	// schema.ErrInProgress means that an equal request runs, schema.ErrConflict that
+	// key was used for another.
+	Once(ctx context.Context, p schema.Principal, key, route string, hash []byte,
+		act func(context.Context) *schema.Reply) (*schema.Reply, error)
 }

@@ -7,10 +7,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"time"
@@ -35,13 +35,24 @@ const repeatKey = "repeat"
 // adds to it.
 func (r repeat) metadata() map[string]any { return map[string]any{repeatKey: r} }
 
-// idempotent answers a repeated POST with the first one's reply. Replies over
-// 1 MB, server errors and refusals that pass are not kept: the request may be
-// sent again.
+// repeatable tells whether an operation takes an idempotency key.
+func repeatable(op *huma.Operation) bool {
+	mode, _ := op.Metadata[repeatKey].(repeat)
+	return op.Method == http.MethodPost && op.Metadata[scopeKey] != nil && mode != repeatRun
+}
+
+// keyParameter describes the header for those that do.
+var keyParameter = &huma.Param{Name: "Idempotency-Key", In: "header",
+	Description: "Makes the request act once, however often this API key sends it within a day.",
+	Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
+
+// idempotent answers a repeated POST with the first one's reply. The reply is
+// kept in the transaction of what the request did, and sent after it. Server
+// errors and refusals that pass are not kept, and nothing of their requests is:
+// the request may be sent again.
 func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	key, op := ctx.Header("Idempotency-Key"), ctx.Operation()
-	mode, _ := op.Metadata[repeatKey].(repeat)
-	if ctx.Method() != http.MethodPost || key == "" || op.Metadata[scopeKey] == nil || mode == repeatRun {
+	if key == "" || !repeatable(op) {
 		next(ctx)
 		return
 	}
@@ -59,48 +70,48 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.Groups)
 	}
 	hash.Write(body)
-	stored, err := s.Idempotency.BeginRequest(r.Context(), p, key, op.OperationID, hash.Sum(nil))
+	secret := op.Metadata[repeatKey] == repeatRefuse
+	var held *heldReply
+	act := func(inside context.Context) *schema.Reply {
+		held = &heldReply{header: http.Header{}, status: http.StatusOK, under: w}
+		again := r.Clone(inside)
+		again.Body = io.NopCloser(bytes.NewReader(body))
+		next(humago.NewContext(op, again, held))
+		return held.kept(secret)
+	}
+	stored, err := s.Idempotency.Once(ctx.Context(), p, key, op.OperationID, hash.Sum(nil), act)
 	switch {
+	case errors.Is(err, schema.ErrInProgress):
+		s.refuse(ctx, huma.ErrorWithHeaders(problem(r.Context(), err), http.Header{"Retry-After": {"1"}}))
 	case err != nil:
 		s.refuse(ctx, problem(r.Context(), err))
-		return
-	case stored != nil && mode == repeatRefuse && stored.Status < 400:
-		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done; the key or secret that it made is not shown again. "+
+	case stored != nil && secret && stored.Status < 400:
+		s.refuse(ctx, huma.Error409Conflict("the first request with this Idempotency-Key was done"+madeBy(stored)+
+			"; the key or secret that it made is not shown again. "+
 			"Remove what it made, or rotate the secret, and ask under a new Idempotency-Key"))
-		return
 	case stored != nil:
-		w.Header().Set("Content-Type", stored.ContentType)
+		if stored.ContentType != "" {
+			w.Header().Set("Content-Type", stored.ContentType)
+		}
 		w.Header().Set("Idempotent-Replayed", "true")
 		w.WriteHeader(stored.Status)
 		_, _ = w.Write(stored.Body)
-		return
+	default:
+		held.send()
 	}
-	// What follows must be settled even when the client has gone.
-	kept := &recorder{ResponseWriter: w, status: http.StatusOK}
-	again := r.Clone(ctx.Context())
-	again.Body = io.NopCloser(bytes.NewReader(body))
-	var reply *schema.Reply
-	defer func() { // also when the handler panics
-		settle, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 10*time.Second)
-		defer cancel()
-		var err error
-		if reply != nil {
-			err = s.Idempotency.CompleteRequest(settle, p, key, *reply)
-		} else {
-			err = s.Idempotency.AbandonRequest(settle, p, key)
-		}
-		if err != nil {
-			slog.WarnContext(settle, "could not settle an idempotency key", "tenant", p.Tenant, "error", err)
-		}
-	}()
-	next(humago.NewContext(op, again, kept))
-	if passing(kept.status) || kept.body.Len() > maxKept {
-		return
+}
+
+// made is what is kept of a reply with a secret.
+type made struct {
+	ID string `json:"id"`
+}
+
+func madeBy(stored *schema.Reply) string {
+	var m made
+	if json.Unmarshal(stored.Body, &m) != nil || m.ID == "" {
+		return ""
 	}
-	reply = &schema.Reply{Status: kept.status}
-	if mode != repeatRefuse || kept.status >= 400 {
-		reply.ContentType, reply.Body = kept.Header().Get("Content-Type"), kept.body.Bytes()
-	}
+	return " and made " + m.ID
 }
 
 // passing tells whether the same request may get another reply later.
@@ -144,24 +155,41 @@ func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter) ([]byte,
 	}
 }
 
-const maxKept = 1 << 20
-
-// recorder passes a reply on and keeps a copy of up to maxKept bytes and one.
-type recorder struct {
-	http.ResponseWriter
+// heldReply holds a reply until what it tells of is there to stay.
+type heldReply struct {
+	header http.Header
 	status int
 	body   bytes.Buffer
+	under  http.ResponseWriter
 }
 
-func (r *recorder) WriteHeader(status int) {
-	r.status = status
-	r.ResponseWriter.WriteHeader(status)
-}
+func (h *heldReply) Header() http.Header { return h.header }
 
-func (r *recorder) Write(p []byte) (int, error) {
-	r.body.Write(p[:min(len(p), max(0, maxKept+1-r.body.Len()))])
-	return r.ResponseWriter.Write(p)
-}
+func (h *heldReply) WriteHeader(status int) { h.status = status }
+
+func (h *heldReply) Write(p []byte) (int, error) { return h.body.Write(p) }
 
 // Unwrap lets http.ResponseController reach the connection.
-func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+func (h *heldReply) Unwrap() http.ResponseWriter { return h.under }
+
+// kept is what repeats get, or nil when the request may be sent again.
+func (h *heldReply) kept(secret bool) *schema.Reply {
+	if passing(h.status) {
+		return nil
+	}
+	reply := &schema.Reply{Status: h.status, ContentType: h.header.Get("Content-Type"), Body: h.body.Bytes()}
+	if secret && h.status < 400 {
+		var m made
+		_ = json.Unmarshal(reply.Body, &m) // without an id the refusal names none
+		reply.Body, _ = json.Marshal(m)    // of a string: cannot fail
+	}
+	return reply
+}
+
+func (h *heldReply) send() {
+	for name, values := range h.header {
+		h.under.Header()[name] = values
+	}
+	h.under.WriteHeader(h.status)
+	_, _ = h.under.Write(h.body.Bytes())
+}

@@ -168,6 +168,9 @@ func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle
 	if scope == schema.ScopeQuery {
 		op.Parameters = append(op.Parameters, personParameters()...)
 	}
+	if repeatable(&op) {
+		op.Parameters = append(op.Parameters, keyParameter)
+	}
 	if scope != "" {
 		op.Description += "\n\nNeeds the `" + string(scope) + "` scope."
 	}

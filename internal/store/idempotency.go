@@ -1,11 +1,13 @@
 package store
 
 // This file keeps the answers to requests that clients may repeat under an
-// idempotency key, so that a repeat does nothing twice.
+// idempotency key, so that a repeat does nothing twice. The answer is written in
+// the transaction that holds all that its request does.
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,94 +19,98 @@ import (
 const (
 	// KeepReplies is how long a repeat gets the stored reply.
 	KeepReplies = 24 * time.Hour
-	// abandonAfter is when a request that never completed (its server died) no
-	// longer keeps its key: longer than any request takes, or a repeat would act
-	// beside the first one.
+	// abandonAfter is when a request without a reply no longer keeps its key.
+	// Builds before this one claimed a key before they acted: a request of theirs
+	// may still run, but none takes as long.
 	abandonAfter = 15 * time.Minute
 
-	beginReplySQL = `
+	// Held until the transaction ends: an equal request need not wait, and keep a
+	// connection, to learn that this one runs.
+	lockReplySQL  = `SELECT pg_try_advisory_xact_lock(hashtextextended('repeat ' || $1::text || ' ' || $2::text, 0))`
+	claimReplySQL = `
 INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant_id, key) DO UPDATE
-SET route = excluded.route, request_hash = excluded.request_hash, status = NULL, content_type = NULL, body = NULL, created_at = now()
+SET route = excluded.route, request_hash = excluded.request_hash, status = NULL, content_type = NULL, body = NULL,
+    created_at = now()
 WHERE idempotency.created_at < now() - CASE WHEN idempotency.status IS NULL THEN $5::interval ELSE $6::interval END`
-	replySQL    = `SELECT route, request_hash, status, content_type, body FROM idempotency WHERE tenant_id = $1 AND key = $2 FOR SHARE`
-	completeSQL = `UPDATE idempotency SET status = $3, content_type = $4, body = $5 WHERE tenant_id = $1 AND key = $2 AND status IS NULL`
-	abandonSQL  = `DELETE FROM idempotency WHERE tenant_id = $1 AND key = $2 AND status IS NULL`
+	replySQL    = `SELECT route, request_hash, status, content_type, body FROM idempotency WHERE tenant_id = $1 AND key = $2`
+	completeSQL = `UPDATE idempotency SET status = $3, content_type = $4, body = $5 WHERE tenant_id = $1 AND key = $2`
 )
 
-// BeginRequest claims an idempotency key for the request with this route and
-// hash. A nil reply means: go on, then call CompleteRequest or AbandonRequest.
-// A reply is what the same request got before. schema.ErrConflict means that
-// another request has the key, or that the same one still runs.
-func (s *Store) BeginRequest(ctx context.Context, p schema.Principal, key, route string, hash []byte) (*schema.Reply, error) {
+// errUndo ends a transaction whose request is to leave nothing behind.
+var errUndo = errors.New("the request is undone")
+
+// Once runs act for the first request with an idempotency key, and keeps its
+// reply in the same transaction as all that act does through s under its
+// context: both are there, or neither. When act returns no reply, what it did is
+// undone. act may run several times; only the last one counts.
+//
+// A repeat returns the reply of the first and does not run act. The other
+// results are nil, nil: act ran. schema.ErrInProgress means that the first one
+// runs, schema.ErrConflict that the key is another request's.
+func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string, hash []byte,
+	act func(ctx context.Context) *schema.Reply) (*schema.Reply, error) {
 	if key == "" || len(key) > 255 {
 		return nil, schema.Invalid("Idempotency-Key", "has 1 to 255 bytes")
 	}
 	if err := checkText("Idempotency-Key", key); err != nil {
 		return nil, err
 	}
-	var reply *schema.Reply
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		reply = nil
-		tag, err := tx.Exec(ctx, beginReplySQL, p.Tenant, key, route, hash, abandonAfter, KeepReplies)
-		if err != nil || tag.RowsAffected() == 1 {
+	var before *schema.Reply
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		if before, err = claimReply(ctx, tx, p, key, route, hash); err != nil || before != nil {
 			return err
 		}
-		var (
-			haveRoute   string
-			haveHash    []byte
-			status      *int
-			contentType *string
-			body        []byte
-		)
-		if err := tx.QueryRow(ctx, replySQL, p.Tenant, key).Scan(&haveRoute, &haveHash, &status, &contentType, &body); err != nil {
-			if isNoRows(err) {
-				return errRepeat // abandoned between the two statements
-			}
-			return err
+		made := act(within(ctx, outerTx{core: s.core, tx: tx, as: entered{roleApp, p.Tenant.String(), s.lane}}))
+		if made == nil {
+			return errUndo
 		}
-		switch {
-		case haveRoute != route || !bytes.Equal(haveHash, hash):
-			return fmt.Errorf("the key was used for another request: %w", schema.ErrConflict)
-		case status == nil:
-			return fmt.Errorf("the first request with this key still runs: %w", schema.ErrConflict)
-		}
-		reply = &schema.Reply{Status: *status, Body: body}
-		if contentType != nil {
-			reply.ContentType = *contentType
-		}
-		return nil
+		_, err = tx.Exec(ctx, completeSQL, p.Tenant, key, made.Status, made.ContentType, made.Body)
+		return err
 	})
+	if err != nil && !errors.Is(err, errUndo) {
+		return nil, fmt.Errorf("request %q: %w", key, err)
+	}
+	return before, nil
+}
+
+// claimReply makes key this transaction's, or returns the reply that it has.
+func claimReply(ctx context.Context, tx pgx.Tx, p schema.Principal, key, route string, hash []byte) (
+	*schema.Reply, error) {
+	var free bool
+	if err := tx.QueryRow(ctx, lockReplySQL, p.Tenant, key).Scan(&free); err != nil {
+		return nil, err
+	}
+	if !free {
+		return nil, fmt.Errorf("a request with this key still runs: %w", schema.ErrInProgress)
+	}
+	tag, err := tx.Exec(ctx, claimReplySQL, p.Tenant, key, route, hash, abandonAfter, KeepReplies)
+	if err != nil || tag.RowsAffected() == 1 {
+		return nil, err
+	}
+	var (
+		haveRoute   string
+		haveHash    []byte
+		status      *int
+		contentType *string
+		body        []byte
+	)
+	err = tx.QueryRow(ctx, replySQL, p.Tenant, key).Scan(&haveRoute, &haveHash, &status, &contentType, &body)
 	if err != nil {
-		return nil, fmt.Errorf("begin request %q: %w", key, err)
+		if isNoRows(err) {
+			return nil, errRepeat // purged between the two statements
+		}
+		return nil, err
+	}
+	switch {
+	case haveRoute != route || !bytes.Equal(haveHash, hash):
+		return nil, fmt.Errorf("the key was used for another request: %w", schema.ErrConflict)
+	case status == nil:
+		return nil, fmt.Errorf("a request with this key still runs: %w", schema.ErrInProgress)
+	}
+	reply := &schema.Reply{Status: *status, Body: body}
+	if contentType != nil {
+		reply.ContentType = *contentType
 	}
 	return reply, nil
-}
-
-// CompleteRequest stores what repeats of the request get.
-func (s *Store) CompleteRequest(ctx context.Context, p schema.Principal, key string, r schema.Reply) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, completeSQL, p.Tenant, key, r.Status, r.ContentType, r.Body)
-		if err == nil && tag.RowsAffected() == 0 {
-			return fmt.Errorf("no request of this key runs: %w", schema.ErrConflict)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("complete request %q: %w", key, err)
-	}
-	return nil
-}
-
-// AbandonRequest frees a key whose request failed in a way that a repeat may
-// mend.
-func (s *Store) AbandonRequest(ctx context.Context, p schema.Principal, key string) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, abandonSQL, p.Tenant, key)
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("abandon request %q: %w", key, err)
-	}
-	return nil
 }

@@ -111,6 +111,9 @@ func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, sql s
 }
 
 func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if outer := outerOf(ctx, s); outer != nil {
+		return s.repeat(ctx, func() error { return outer.nest(ctx, entered{r, tenant, s.lane}, fn) })
+	}
 	return s.repeat(ctx, func() error { return s.once(ctx, o, r, tenant, fn) })
 }
 

@@ -148,8 +148,9 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 				return -1, p
 			}
 			return 0, p
-		case http.StatusTooManyRequests:
-			// A quota does not come back by waiting, and has no such header.
+		case http.StatusTooManyRequests, http.StatusConflict:
+			// A quota does not come back by waiting, and has no such header; nor has a
+			// conflict, but with this request's first try, which still runs.
 			if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 				return time.Duration(seconds) * time.Second, p
 			}

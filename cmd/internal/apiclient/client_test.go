@@ -25,8 +25,13 @@ func TestRequestsAreRepeatedWithOneIdempotencyKey(t *testing.T) {
 		if len(keys) != 1 || !strings.Contains(string(body), "c1") || r.Header.Get("Authorization") != "Bearer k" {
 			t.Errorf("request %s with keys %v", body, keys)
 		}
-		if keys[r.Header.Get("Idempotency-Key")] < 3 {
+		switch keys[r.Header.Get("Idempotency-Key")] {
+		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case 2: // the first try still runs
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusConflict)
 			return
 		}
 		_, _ = io.WriteString(w, `{"items":[]}`)

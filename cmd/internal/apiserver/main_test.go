@@ -28,10 +28,11 @@ func TestMain(m *testing.M) {
 // world is a running API, its database, and the first key's caller.
 type world struct {
 	user
-	store *store.Store
-	nats  *nats.Conn
-	admin schema.Principal
-	stop  func(context.Context) error // the server; its clean-up does, too
+	store    *store.Store
+	nats     *nats.Conn
+	admin    schema.Principal
+	database string                      // its URL
+	stop     func(context.Context) error // the server; its clean-up does, too
 }
 
 // user sends requests with one key.
@@ -54,7 +55,8 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOf(t *testing.T, o store.Options) *world {
 	t.Helper()
-	s, err := store.Open(t.Context(), localtest.Database(t), o)
+	database := localtest.Database(t)
+	s, err := store.Open(t.Context(), database, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,7 @@ func newWorldOf(t *testing.T, o store.Options) *world {
 			t.Error(err)
 		}
 	})
-	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, stop: server.Stop}
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, database: database, stop: server.Stop}
 }
 
 // with makes a key of the first tenant.

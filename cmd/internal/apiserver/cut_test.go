@@ -1,0 +1,188 @@
+package apiserver_test
+
+// This file stands between a server and Postgres, and takes the server away
+// from it right after a commit, as a kill of the server's process does.
+
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// cutter passes on what a server and its database say, until it has seen a
+// number of commits succeed. Then neither hears of the other again.
+type cutter struct {
+	address, target string
+	listener        net.Listener
+	running         sync.WaitGroup
+
+	mu      sync.Mutex
+	commits int // until the cut; 0: there is none
+	cut     bool
+	open    map[net.Conn]bool
+}
+
+func newCutter(t *testing.T, target string) *cutter {
+	t.Helper()
+	var lc net.ListenConfig
+	l, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cutter{address: l.Addr().String(), target: target, listener: l, open: map[net.Conn]bool{}}
+	c.running.Go(c.accept)
+	t.Cleanup(func() {
+		_ = l.Close()
+		c.end()
+		c.running.Wait()
+	})
+	return c
+}
+
+func (c *cutter) accept() {
+	for {
+		client, err := c.listener.Accept()
+		if err != nil {
+			return
+		}
+		var d net.Dialer
+		server, err := d.DialContext(context.Background(), "tcp", c.target)
+		if err != nil || !c.keep(client, server) {
+			_ = client.Close()
+			if err == nil {
+				_ = server.Close()
+			}
+			continue
+		}
+		c.running.Go(func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		})
+		c.running.Go(func() {
+			c.replies(client, server)
+			_, _ = client.Close(), server.Close()
+		})
+	}
+}
+
+// keep takes note of connections; after the cut there are none.
+func (c *cutter) keep(both ...net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range both {
+		c.open[conn] = true
+	}
+	return !c.cut
+}
+
+// replies passes on the server's messages: a byte of a kind, four of a length
+// that counts itself, and the rest.
+func (c *cutter) replies(client io.Writer, server io.Reader) {
+	for {
+		head := make([]byte, 5)
+		if _, err := io.ReadFull(server, head); err != nil {
+			return
+		}
+		message := append(head, make([]byte, binary.BigEndian.Uint32(head[1:])-4)...)
+		if _, err := io.ReadFull(server, message[5:]); err != nil {
+			return
+		}
+		if head[0] == 'C' && string(message[5:]) == "COMMIT\x00" && c.committed() {
+			c.end()
+			return
+		}
+		if _, err := client.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// committed counts a commit, and tells whether it is the last one that was seen.
+func (c *cutter) committed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.commits == 0 {
+		return false
+	}
+	c.commits--
+	c.cut = c.cut || c.commits == 0
+	return c.cut
+}
+
+func (c *cutter) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	for conn := range c.open {
+		_ = conn.Close()
+	}
+}
+
+// killedAfter sends a request to another server of w's database, which is taken
+// away from it after a number of commits. It tells whether there were as many.
+func (w *world) killedAfter(commits int, path string, body any, key string) (response, bool) {
+	w.t.Helper()
+	u, err := url.Parse(w.database)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c := newCutter(w.t, u.Host)
+	u.Host = c.address
+	s, err := store.Open(w.t.Context(), u.String(), store.Options{MaxConns: 4})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	server, err := apiserver.New(w.t.Context(), config.HTTP{Listen: "127.0.0.1:0"}, apiserver.Deps{Store: s, NATS: w.nats})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := server.Start(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	c.mu.Lock()
+	c.commits = commits
+	c.mu.Unlock()
+	got := user{t: w.t, url: server.URL(), key: w.key}.post(path, body, key)
+	if err := server.Stop(context.Background()); err != nil {
+		w.t.Error(err)
+	}
+	c.mu.Lock()
+	cut := c.cut
+	c.mu.Unlock()
+	c.end()
+	s.Close()
+	return got, cut
+}
+
+// takers are the operations of the API that take an idempotency key.
+func (w *world) takers() map[string]bool {
+	w.t.Helper()
+	var spec struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			Parameters  []struct{ Name, In string }
+		}
+	}
+	w.do(http.MethodGet, "/openapi.json", http.NoBody, "").want(http.StatusOK, &spec)
+	out := map[string]bool{}
+	for _, verbs := range spec.Paths {
+		for _, op := range verbs {
+			for _, p := range op.Parameters {
+				if strings.EqualFold(p.Name, "Idempotency-Key") && p.In == "header" {
+					out[op.OperationID] = true
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,213 @@
+package apiserver_test
+
+// This file kills servers at every commit of every request that takes an
+// idempotency key, and sends the request again.
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// sample is a request of an operation, and a count of what it does.
+type sample struct {
+	path  string
+	body  any
+	count string // SQL, as the system
+	args  []any
+}
+
+const countAudit = `SELECT count(*) FROM audit WHERE action = $1`
+
+// samples make a request of each operation, on things of its own where it
+// needs some.
+var samples = map[string]func(w *world, name string) sample{
+	"create-collection": func(_ *world, name string) sample {
+		return sample{"/v1/collections", api.NewCollection{Name: name}, countAudit, []any{"collection.create"}}
+	},
+	"upload-documents": func(w *world, name string) sample {
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		body := api.Upload{Documents: []api.NewDocument{{ExternalID: name, Text: name}}}
+		return sample{"/v1/collections/" + name + "/documents", body, `SELECT count(*) FROM versions`, nil}
+	},
+	"retry-document": func(w *world, name string) sample {
+		failed := w.failed(name)
+		return sample{"/v1/documents/" + failed + "/retry", struct{}{}, countAudit, []any{"document.retry"}}
+	},
+	"retry-collection": func(w *world, name string) sample {
+		w.failed(name)
+		return sample{"/v1/collections/" + name + "/retry", struct{}{}, `SELECT coalesce(sum(attempt), 0) FROM versions`, nil}
+	},
+	"start-job": func(w *world, name string) sample {
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		return sample{"/v1/jobs", api.Query{Collection: name, Query: "What?"}, `SELECT count(*) FROM questions`, nil}
+	},
+	"create-evaluation": func(_ *world, name string) sample {
+		return sample{"/v1/evaluations", stored(name, 2, 1), countAudit, []any{"evaluation.create"}}
+	},
+	"create-key": func(_ *world, name string) sample {
+		return sample{"/v1/keys", api.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeQuery}}, countAudit, []any{"key.create"}}
+	},
+	"create-tenant": func(_ *world, name string) sample {
+		return sample{"/v1/tenants", api.NewTenant{Name: name}, `SELECT count(*) FROM tenants`, nil}
+	},
+	"create-webhook": func(_ *world, name string) sample {
+		return sample{"/v1/webhooks", api.NewWebhook{URL: "https://example.com/" + name}, countAudit, []any{"webhook.create"}}
+	},
+	"rotate-webhook": func(w *world, name string) sample {
+		return sample{"/v1/webhooks/" + w.webhook(name) + "/rotate", struct{}{}, countAudit, []any{"webhook.rotate"}}
+	},
+	"replay-webhook-delivery": func(w *world, name string) sample {
+		id := w.webhook(name)
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		var job schema.Job
+		w.post("/v1/jobs", api.Query{Collection: name, Query: "What?"}, "").want(http.StatusAccepted, &job)
+		w.post("/v1/jobs/"+job.ID.String()+"/cancel", struct{}{}, "").want(http.StatusOK, nil)
+		w.exec(`UPDATE webhook_deliveries SET state = 'delivered', finished_at = now() WHERE state = 'waiting'`)
+		delivery := scalar[string](w, `SELECT id::text FROM webhook_deliveries WHERE webhook_id = $1::uuid`, id)
+		return sample{"/v1/webhooks/" + id + "/deliveries/" + delivery + "/replay", struct{}{}, countAudit, []any{"webhook.replay"}}
+	},
+	"rebuild-collection": func(w *world, name string) sample {
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		return sample{"/v1/collections/" + name + "/rebuild", api.NewRebuild{}, countAudit, []any{"collection.rebuild"}}
+	},
+	"recluster-collection": func(w *world, name string) sample {
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		return sample{"/v1/collections/" + name + "/recluster", struct{}{}, countAudit, []any{"collection.recluster"}}
+	},
+}
+
+// failed uploads a document to a collection of the same name, and fails it.
+func (w *world) failed(name string) string {
+	w.t.Helper()
+	w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+	var up api.UploadResult
+	w.post("/v1/collections/"+name+"/documents", api.Upload{Documents: []api.NewDocument{{ExternalID: name, Text: name}}}, "").want(http.StatusOK, &up)
+	w.exec(`UPDATE versions SET state = 'failed', reason_code = 'broken', reason = 'x', finished_at = now() WHERE id = $1`, up.Documents[0].Version)
+	return up.Documents[0].Document.String()
+}
+
+func (w *world) webhook(name string) string {
+	w.t.Helper()
+	var made api.WebhookSecret
+	w.post("/v1/webhooks", api.NewWebhook{URL: "https://example.com/" + name}, "").want(http.StatusCreated, &made)
+	return made.ID.String()
+}
+
+// exec runs a statement as the first tenant.
+func (w *world) exec(sql string, args ...any) {
+	w.t.Helper()
+	err := w.store.AsTenant(w.t.Context(), w.admin.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql, args...)
+		return err
+	})
+	if err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// did counts what s's operation has done.
+func (w *world) did(s sample) int {
+	w.t.Helper()
+	if strings.Contains(s.count, "tenants") {
+		n := 0
+		if err := w.store.AsSystem(w.t.Context(), func(ctx context.Context, tx pgx.Tx) error { return tx.QueryRow(ctx, s.count, s.args...).Scan(&n) }); err != nil {
+			w.t.Fatal(err)
+		}
+		return n
+	}
+	return scalar[int](w, s.count, s.args...)
+}
+
+var anID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+
+// TestARequestActsOnceThroughAKillAtAnyCommit: whichever commit a server dies
+// after, the same request under the same key gets the reply that is of the one
+// effect, or, where that has a secret, is told what was made.
+func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
+	all := newWorld(t)
+	for op := range all.takers() {
+		if samples[op] == nil {
+			t.Errorf("%s takes an idempotency key; give it a sample here", op)
+		}
+	}
+	for op, sampleOf := range samples {
+		t.Run(op, func(t *testing.T) {
+			w := newWorld(t)
+			if !w.takers()[op] {
+				t.Fatalf("%s is not described as taking an idempotency key", op)
+			}
+			cut, kept := true, 0
+			for n := 1; cut; n++ {
+				name := fmt.Sprintf("c%d", n)
+				s := sampleOf(w, name)
+				before := w.did(s)
+				var first response
+				if first, cut = w.killedAfter(n, s.path, s.body, name); !cut && first.status >= 400 {
+					t.Fatalf("without a kill it is %d %s", first.status, first.body)
+				}
+				done := w.did(s) - before
+				repeat := w.post(s.path, s.body, name)
+				again := w.post(s.path, s.body, name)
+				switch {
+				case repeat.status == http.StatusConflict && done == 1:
+					if kept++; !anID.Match(repeat.body) {
+						t.Errorf("killed after commit %d: the refusal names nothing: %s", n, repeat.body)
+					}
+				case repeat.status >= 300:
+					t.Errorf("killed after commit %d, with %d done: the repeat is %d %s", n, done, repeat.status, repeat.body)
+				case done == 1:
+					kept++
+				}
+				if id := anID.Find(repeat.body); string(id) != string(anID.Find(again.body)) {
+					t.Errorf("killed after commit %d: the repeats tell of two things: %s and %s", n, repeat.body, again.body)
+				}
+				if did := w.did(s) - before; did != 1 {
+					t.Errorf("killed after commit %d: it acted %d times", n, did)
+				}
+			}
+			if kept < 2 {
+				t.Errorf("the effect was there before the repeat %d times; want one kill between it and the reply, and a run without", kept)
+			}
+		})
+	}
+}
+
+// TestARepeatWhileTheFirstRunsIsToldToWait: it gets 409 with a time, and after
+// the first has ended its reply.
+func TestARepeatWhileTheFirstRunsIsToldToWait(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	ask := func() response { return w.post("/v1/jobs", api.Query{Collection: "c", Query: "What?"}, "key") }
+	done := make(chan response, 2)
+	err := w.store.AsTenant(t.Context(), w.admin.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM collections FOR UPDATE`); err != nil { // keeps the job from being made
+			return err
+		}
+		for range 2 {
+			go func() { done <- ask() }()
+		}
+		repeat := <-done
+		if repeat.status != http.StatusConflict || repeat.header.Get("Retry-After") == "" {
+			t.Errorf("the repeat is %d %s, with %v", repeat.status, repeat.body, repeat.header)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first, again schema.Job
+	(<-done).want(http.StatusAccepted, &first)
+	ask().want(http.StatusAccepted, &again)
+	if first.ID != again.ID {
+		t.Errorf("one key made two jobs, %s and %s", first.ID, again.ID)
+	}
+}
