@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -144,12 +142,7 @@ func TestAJobsTextOutlivesItsWorker(t *testing.T) {
 	told := w.hears(job)
 	w.gateway()
 	w.relay()
-	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings, "nothing"})
-	w.ok(err)
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
-	child.Stderr = os.Stderr
-	w.ok(child.Start())
+	child := w.child("nothing")
 	w.until(told, job, firstHalf)
 	w.ok(child.Process.Kill())
 	_ = child.Wait()

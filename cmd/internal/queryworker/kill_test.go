@@ -95,19 +95,26 @@ func (s suicidal) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 	return reply, err
 }
 
-// killed asks a worker that is killed when a task was answered.
-func (w *world) killed(after wire.LLMTask, ask func() wire.QuestionInput) wire.QuestionInput {
+// child starts a worker that is killed when a task was answered.
+func (w *world) child(after wire.LLMTask) *exec.Cmd {
 	w.t.Helper()
 	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings, after})
 	w.ok(err)
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
 	child.Stderr = os.Stderr
-	_, err = child.StdinPipe() // closed by Wait
+	_, err = child.StdinPipe() // the child lives until it is closed, which Wait does
 	w.ok(err)
 	w.ok(child.Start())
+	return child
+}
+
+// killed asks a worker that is killed when a task was answered.
+func (w *world) killed(after wire.LLMTask, ask func() wire.QuestionInput) wire.QuestionInput {
+	w.t.Helper()
+	child := w.child(after)
 	in := ask()
-	err = child.Wait()
+	err := child.Wait()
 	if status, ok := child.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
 		w.t.Fatalf("the worker ended as %v, not killed", err)
 	}
