@@ -200,7 +200,8 @@ func testWorkers(t *testing.T, p programs) {
 	databaseURL := localtest.Database(t)
 	nats, temporal := localtest.NATS(t), localtest.Temporal(t)
 	env := append([]string{
-		"SLUICE_DATABASE_URL=" + databaseURL, "SLUICE_NATS_URL=" + nats.URL(),
+		"SLUICE_DATABASE_URL=" + localtest.ProgramURL(t, databaseURL), "SLUICE_DATABASE_OWNER_URL=" + databaseURL,
+		"SLUICE_DATABASE_VECTOR_URL=" + localtest.VectorURL(t, databaseURL), "SLUICE_NATS_URL=" + nats.URL(),
 		"SLUICE_TEMPORAL_ADDRESS=" + temporal.Address, "SLUICE_TEMPORAL_NAMESPACE=" + temporal.Namespace,
 		"SLUICE_HEALTH_LISTEN=off", "SLUICE_LISTEN=127.0.0.1:0",
 	}, impatient...)

@@ -116,7 +116,7 @@ func newBed(ctx context.Context, program string) (_ *bed, err error) {
 }
 
 // foreign are the settings that would have `sluice up` use a server whose CPU time is not seen here.
-var foreign = []string{"SLUICE_DATABASE_URL", "SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_DATA"}
+var foreign = []string{"SLUICE_DATABASE_URL", "SLUICE_DATABASE_OWNER_URL", "SLUICE_DATABASE_VECTOR_URL", "SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_DATA"}
 
 // environment is this process's without the settings that are the measurement's own.
 func environment() []string {

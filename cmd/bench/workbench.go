@@ -75,10 +75,14 @@ func newWorkbench(ctx context.Context) (_ *workbench, err error) {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
 	// The log of migrating is not what anyone came for.
-	if err := quietly(func() error { return store.Migrate(starting, b.postgres.URL()) }); err != nil {
+	if err := quietly(func() error {
+		return store.Migrate(starting, b.postgres.OwnerURL(local.Database), b.postgres.URL(), b.postgres.VectorURL(local.Database))
+	}); err != nil {
 		return nil, err
 	}
-	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{Name: "bench", Lane: store.Batch}); err != nil {
+	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{
+		Name: "bench", Lane: store.Batch, VectorURL: b.postgres.VectorURL(local.Database),
+	}); err != nil {
 		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(b.postgres.AdminURL(local.Database))

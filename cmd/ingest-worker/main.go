@@ -35,7 +35,7 @@ type run struct {
 func (r *run) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{
-		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch,
+		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch, Vectors: r.DatabaseVectors,
 	})
 	if err != nil {
 		return err

@@ -75,6 +75,7 @@ func ownSettings(data string) (*upCommand, error) {
 	if _, err := parser.Parse([]string{"up", "--data", data, "--listen", "127.0.0.1:0"}); err != nil {
 		return nil, err
 	}
+	c.Up.DatabaseOwnerURL, c.Up.DatabaseVectorURL = "", ""
 	c.Up.DatabaseURL, c.Up.NATSURL, c.Up.TemporalAddress = "", "", ""
 	c.Up.LLMCacheAge = 0 // what is measured is done
 	return &c.Up, nil

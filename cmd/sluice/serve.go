@@ -91,15 +91,17 @@ func (c *serveCommand) Run(ctx context.Context) error {
 
 type migrateCommand struct {
 	config.Database
+	config.DatabaseOwner
+	config.DatabaseVectors
 	Bootstrap string `placeholder:"TENANT" help:"Also make this tenant and its first key, with all scopes, when there is none; print the key."`
 	JSON      bool   `help:"Print JSON, for programs."`
 }
 
 func (c *migrateCommand) Run(ctx context.Context) error {
-	if err := config.Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}); err != nil {
+	if err := config.Require([2]string{"SLUICE_DATABASE_OWNER_URL", c.DatabaseOwnerURL}, [2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}); err != nil {
 		return err
 	}
-	if err := store.Migrate(ctx, c.DatabaseURL); err != nil {
+	if err := store.Migrate(ctx, c.DatabaseOwnerURL, c.DatabaseURL, c.DatabaseVectorURL); err != nil {
 		return err
 	}
 	made := struct {

@@ -51,6 +51,7 @@ type system struct {
 
 	// Addresses, given or of what was started.
 	databaseURL, natsURL, temporalAddress string
+	ownerURL, vectorURL                   string // of the database; empty: nobody migrates, or builds indexes
 }
 
 // start brings the parts up, each when those before it are ready, and returns
@@ -136,11 +137,12 @@ func together(ctx context.Context, services []lifecycle.Service) error {
 }
 
 func (u *system) addresses(servers []lifecycle.Service) {
+	u.ownerURL, u.vectorURL = u.settings.DatabaseOwnerURL, u.settings.DatabaseVectorURL
 	u.databaseURL, u.natsURL, u.temporalAddress = u.settings.DatabaseURL, u.settings.NATSURL, u.settings.TemporalAddress
 	for _, s := range servers {
 		switch s := s.(type) {
 		case *local.Postgres:
-			u.databaseURL = s.URL()
+			u.databaseURL, u.ownerURL, u.vectorURL = s.URL(), s.OwnerURL(local.Database), s.VectorURL(local.Database)
 		case *local.NATS:
 			u.natsURL = s.URL()
 		case *local.Temporal:
@@ -150,19 +152,24 @@ func (u *system) addresses(servers []lifecycle.Service) {
 }
 
 func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
-	if err := store.Migrate(ctx, u.databaseURL); err != nil {
-		return err
+	if u.ownerURL != "" { // else somebody else migrates
+		if err := store.Migrate(ctx, u.ownerURL, u.databaseURL, u.vectorURL); err != nil {
+			return err
+		}
 	}
 	// A third of the connections is ingestion's, which so can't take them all.
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o := store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart), MaxDocumentBytes: u.settings.MaxUpload << 20,
-		OwnVectorsAbove: u.settings.VectorIndexAbove,
+		OwnVectorsAbove: u.settings.VectorIndexAbove, VectorURL: u.vectorURL,
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err
 	}
 	closing(u.store.Close)
+	if err := u.store.CheckSchema(ctx); err != nil {
+		return err
+	}
 	if u.settings.DatabaseURL == "" { // the backends are processes of this machine
 		o.Connected = u.background()
 	}

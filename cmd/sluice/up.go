@@ -21,6 +21,8 @@ type upCommand struct {
 	JSON bool   `help:"Print one line of JSON when ready, for programs."`
 
 	config.Database
+	config.DatabaseOwner
+	config.DatabaseVectors
 	config.NATS
 	config.Temporal
 	config.Streams

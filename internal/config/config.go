@@ -15,9 +15,19 @@ import (
 
 // Database is where the store is.
 type Database struct {
-	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database."`
+	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database, with a login that owns nothing."`
 	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most."`
 	VectorIndexAbove    int    `env:"SLUICE_VECTOR_INDEX_ABOVE" default:"20000" help:"Passages above which a collection's vectors get an HNSW index; below, all are compared."`
+}
+
+// DatabaseOwner is who migrates the store.
+type DatabaseOwner struct {
+	DatabaseOwnerURL string `env:"SLUICE_DATABASE_OWNER_URL" placeholder:"URL" help:"The database as its owner, whom migrations run as; they make the logins of the other two URLs."`
+}
+
+// DatabaseVectors is who builds indexes of vectors.
+type DatabaseVectors struct {
+	DatabaseVectorURL string `env:"SLUICE_DATABASE_VECTOR_URL" placeholder:"URL" help:"The database as the owner of the partitions that large collections' vectors have; without it their search stays exact."`
 }
 
 // NATS is where messages go.
@@ -211,6 +221,7 @@ func (c Connections) Validate() error {
 // IngestWorker are the settings of ingest-worker.
 type IngestWorker struct {
 	Connections
+	DatabaseVectors
 	Streams
 	Ingest
 	Curate

@@ -16,6 +16,8 @@ var groups = []struct {
 	settings any
 }{
 	{"Connections", "all but as noted", &Connections{}},
+	{"Owner of the database", "`sluice migrate`", &DatabaseOwner{}},
+	{"Owner of the vectors' partitions", "ingest-worker, `sluice migrate`", &DatabaseVectors{}},
 	{"Streams", "ingest-worker, query-worker", &Streams{}},
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},

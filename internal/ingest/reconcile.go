@@ -26,6 +26,8 @@ type Unfinished interface {
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
 	OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error)
+	// AnalyzeGrown tells the database's planner of what was uploaded.
+	AnalyzeGrown(ctx context.Context) error
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
 }
 
@@ -74,6 +76,9 @@ type reconciler struct {
 }
 
 func (r *reconciler) round(ctx context.Context) error {
+	if err := r.unfinished.AnalyzeGrown(ctx); err != nil {
+		return err
+	}
 	n, crashed, err := r.unfinished.RequeueExpired(ctx, r.options.Lease, r.options.Grace, requeueRows)
 	if err != nil {
 		return fmt.Errorf("queue versions with ended leases: %w", err)

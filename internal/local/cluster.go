@@ -95,7 +95,7 @@ func (p *Postgres) createCluster(ctx context.Context, install PostgresInstallati
 // loadPasswords reads the roles' passwords from their files, or makes them for a cluster that is yet to be created.
 func (p *Postgres) loadPasswords(clusterExists bool) error {
 	passwords := map[string]string{}
-	for _, role := range []string{superuser, Owner} {
+	for _, role := range []string{superuser, Owner, Program, Vectors} {
 		path := filepath.Join(p.opts.Dir, role+".password")
 		text, err := os.ReadFile(path)
 		switch {
@@ -103,7 +103,7 @@ func (p *Postgres) loadPasswords(clusterExists bool) error {
 			passwords[role] = strings.TrimSpace(string(text))
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("reading the password of %s: %w", role, err)
-		case clusterExists:
+		case clusterExists && (role == superuser || role == Owner): // older clusters have no others
 			return fmt.Errorf("the password of role %s is lost: %s is missing or empty", role, path)
 		default:
 			passwords[role] = newSecret()

@@ -36,7 +36,7 @@ func helper(dir string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(pg.URL())
+	fmt.Println(pg.OwnerURL(local.Database))
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	return 0
 }
@@ -73,7 +73,7 @@ func TestKillingUsLeavesNothingInTheWay(t *testing.T) {
 	must(t, err)
 	temporal, err := local.StartTemporal(waittest.Context(t), local.TemporalOptions{Dir: filepath.Join(dir, "temporal")})
 	must(t, err)
-	must(t, execute(t, pg.URL(), "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
+	must(t, execute(t, pg.OwnerURL(local.Database), "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
 	must(t, temporal.Stop(waittest.Context(t)))
 	must(t, n.Stop(waittest.Context(t)))
 	must(t, pg.Stop(waittest.Context(t)))

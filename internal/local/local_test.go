@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(helperDir); dir != "" {
 		os.Exit(helper(dir))
 	}
-	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true, Migrate: func(ctx context.Context, url string) error {
-		conn, err := pgx.Connect(ctx, url)
+	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true, Migrate: func(ctx context.Context, owner, _, _ string) error {
+		conn, err := pgx.Connect(ctx, owner)
 		if err != nil {
 			return err
 		}
@@ -83,7 +83,7 @@ func TestTemporalKeepsTheContract(t *testing.T) {
 
 func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 	t.Parallel()
-	a, b := localtest.Database(t), localtest.Database(t)
+	a, b := localtest.OwnerURL(t, localtest.Database(t)), localtest.OwnerURL(t, localtest.Database(t))
 	must(t, execute(t, a, "INSERT INTO migrated VALUES ('[1,2,3]')"))
 	must(t, execute(t, b, "DO $$ BEGIN IF EXISTS (SELECT FROM migrated) THEN RAISE 'not separate'; END IF; END $$"))
 	// The owner isn't a superuser, whom row-level security wouldn't bind, but can make roles for migrations.
@@ -95,12 +95,12 @@ func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	t.Parallel()
 	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t)})
 	must(t, err)
-	url := pg.URL()
+	url := pg.OwnerURL(local.Database)
 	must(t, execute(t, url, "CREATE TABLE kept AS SELECT 1"))
 	must(t, pg.Stop(waittest.Context(t)))
 	must(t, pg.Start(waittest.Context(t)))
-	if pg.URL() != url {
-		t.Errorf("the URL changed over a restart: %s, then %s", url, pg.URL())
+	if after := pg.OwnerURL(local.Database); after != url {
+		t.Errorf("the URL changed over a restart: %s, then %s", url, after)
 	}
 	must(t, execute(t, url, "INSERT INTO kept VALUES (2)"))
 
@@ -173,8 +173,8 @@ func TestPasswordsAreForUsAlone(t *testing.T) {
 	must(t, pg.Stop(waittest.Context(t)))
 	files, err := filepath.Glob(filepath.Join(dir, "*.password"))
 	must(t, err)
-	if len(files) != 2 {
-		t.Errorf("password files: got %v, want two", files)
+	if len(files) != 4 { // superuser, owner, programs, builder of indexes
+		t.Errorf("password files: got %v, want four", files)
 	}
 	for _, file := range files {
 		info, err := os.Stat(file)

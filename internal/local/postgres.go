@@ -24,10 +24,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// Names of the database and of its owner, who may create roles and databases but isn't a superuser.
+// Names of the database, of its owner, who may create roles and databases but isn't a superuser, and of the logins of
+// programs, which own nothing, and partitions of vectors alone. Migrations make the logins.
 const (
 	Database = "sluice"
 	Owner    = "sluice"
+	Program  = "sluice_program"
+	Vectors  = "sluice_vector_builder"
 
 	superuser = "postgres"
 )
@@ -77,8 +80,8 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	return p, p.Start(ctx)
 }
 
-// URL connects as Owner to Database. It is valid after Start and stays the same over later starts.
-func (p *Postgres) URL() string { return p.url(Owner, Database) }
+// URL connects as Program to Database. It is valid after Start and stays the same over later starts.
+func (p *Postgres) URL() string { return p.ProgramURL(Database) }
 
 // AdminURL connects as superuser to the database named. It is for setting up and for tests: row-level security
 // doesn't bind a superuser.
@@ -86,6 +89,12 @@ func (p *Postgres) AdminURL(database string) string { return p.url(superuser, da
 
 // OwnerURL connects as Owner to the database named.
 func (p *Postgres) OwnerURL(database string) string { return p.url(Owner, database) }
+
+// ProgramURL connects as Program to the database named, once a migration has made that login.
+func (p *Postgres) ProgramURL(database string) string { return p.url(Program, database) }
+
+// VectorURL connects as Vectors to the database named, once a migration has made that login.
+func (p *Postgres) VectorURL(database string) string { return p.url(Vectors, database) }
 
 func (p *Postgres) url(user, database string) string {
 	p.mu.Lock()

@@ -255,7 +255,7 @@ func TestPurgeWithoutTheRightToDropShards(t *testing.T) {
 		t.Fatal(err)
 	}
 	at.User = url.UserPassword(role, "plain")
-	plain := open(t, at.String(), store.Options{KeepSuperseded: -1})
+	plain := openPlain(t, at.String(), store.Options{KeepSuperseded: -1})
 	defer plain.Close()
 	for range 2 {
 		if _, err := plain.PurgeOnce(t.Context(), 100); err != nil {

@@ -23,14 +23,30 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// $4 collection. A condition that is not asked for is left out, so that the
-// planner need not guess. Two conditions that join would have it take every
-// join for one of few rows, and sort all of a collection for a page.
-var documentListSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.newest` + documentVisible + `
-  AND d.collection_id = $4 AND v.collection_id = $4`
+var (
+	// $4 collection. A list walks through documents, or through their newest
+	// versions, and finds the other by primary key, so that no statistics make it
+	// a join of all with all. A condition that is not asked for is left out, so
+	// that the planner need not guess.
+	byDocumentSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible + `
+  AND d.collection_id = $4`
+	byVersionSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id` + documentVisible + `
+  AND v.collection_id = $4 AND v.newest`
+	// The walk is through the index of the list's order.
+	walkPlanSQL = `
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+)
 
 const (
 	inStateSQL = ` AND v.state = %[1]s`
+	// The few documents of a state are sorted; of many, a walk in the list's order
+	// finds enough soon.
+	fewInStateSQL = ` AND v.id = ANY (ARRAY(
+      SELECT f.id FROM versions f WHERE f.tenant_id = $1 AND f.collection_id = $4 AND f.state = %[1]s AND f.newest))`
+	countInStateSQL = `
+SELECT count(*) FROM (SELECT FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND state = $3 AND newest LIMIT $4) AS counted`
+	fewInState = 1000
 	// The range is what the index by name knows; in bytes nothing that is text comes behind U+10FFFF.
 	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
 	// By the rules of "C", which know the case of A to Z alone: half the time of all languages' rules.
@@ -42,17 +58,21 @@ const (
 )
 
 // documentOrders are the orders of documents: the order itself, and what comes
-// after a cursor, whose key is %[1]s and whose id is %[2]s.
+// after a cursor, whose key is %[1]s and whose id is %[2]s. %[3]s is the
+// document's id, in the table that is walked through.
 var documentOrders = map[schema.DocumentSort]struct {
 	order, after string
+	byVersion    bool // as versions are indexed, not documents
 	key          func(schema.Document) string
 }{
-	schema.SortOldest:   {`d.id`, ` AND d.id > %[2]s`, nil},
-	schema.SortNewest:   {`d.id DESC`, ` AND d.id < %[2]s`, nil},
-	schema.SortName:     {`d.external_id COLLATE "C"`, ` AND d.external_id COLLATE "C" > %[1]s`, func(d schema.Document) string { return d.ExternalID }},
-	schema.SortLargest:  {`v.bytes DESC, v.document_id DESC`, ` AND (v.bytes, v.document_id) < (%[1]s::bigint, %[2]s)`, sizeKey},
-	schema.SortSmallest: {`v.bytes, v.document_id`, ` AND (v.bytes, v.document_id) > (%[1]s::bigint, %[2]s)`, sizeKey},
-	schema.SortState:    {`v.state, v.document_id`, ` AND (v.state, v.document_id) > (%[1]s, %[2]s)`, func(d schema.Document) string { return string(d.State) }},
+	schema.SortOldest: {`%[3]s`, ` AND %[3]s > %[2]s`, false, nil},
+	schema.SortNewest: {`%[3]s DESC`, ` AND %[3]s < %[2]s`, false, nil},
+	schema.SortName: {`d.external_id COLLATE "C"`, ` AND d.external_id COLLATE "C" > %[1]s`, false,
+		func(d schema.Document) string { return d.ExternalID }},
+	schema.SortLargest:  {`v.bytes DESC, v.document_id DESC`, ` AND (v.bytes, v.document_id) < (%[1]s::bigint, %[2]s)`, true, sizeKey},
+	schema.SortSmallest: {`v.bytes, v.document_id`, ` AND (v.bytes, v.document_id) > (%[1]s::bigint, %[2]s)`, true, sizeKey},
+	schema.SortState: {`v.state, v.document_id`, ` AND (v.state, v.document_id) > (%[1]s, %[2]s)`, true,
+		func(d schema.Document) string { return string(d.State) }},
 }
 
 func sizeKey(d schema.Document) string { return strconv.FormatInt(d.Bytes, 10) }
@@ -92,8 +112,7 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 	if err != nil {
 		return nil, "", err
 	}
-	sql, args, err := documentList(p, collection, q, limits.limit+1)
-	if err != nil {
+	if _, _, err := documentList(p, collection, q, limits.limit+1, false); err != nil {
 		return nil, "", err
 	}
 	var out []schema.Document
@@ -101,10 +120,22 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
-		if q.Part != "" {
-			if _, err := tx.Exec(ctx, partPlanSQL); err != nil {
-				return err
-			}
+		few, err := fewAreInState(ctx, tx, p.Tenant, collection, q)
+		if err != nil {
+			return err
+		}
+		switch {
+		case q.Part != "":
+			_, err = tx.Exec(ctx, partPlanSQL)
+		case q.Prefix == "" && !few:
+			_, err = tx.Exec(ctx, walkPlanSQL)
+		}
+		if err != nil {
+			return err
+		}
+		sql, args, err := documentList(p, collection, q, limits.limit+1, few)
+		if err != nil {
+			return err
 		}
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {
@@ -128,8 +159,20 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 	return out, end.String(), nil
 }
 
-// documentList is the statement of a page, with its parameters.
-func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQuery, limit int) (string, []any, error) {
+// fewAreInState reports whether q asks for a state in an order that no index
+// has, and few documents are in it.
+func fewAreInState(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, q schema.DocumentQuery) (bool, error) {
+	if q.State == "" || q.Part != "" || !slices.Contains([]schema.DocumentSort{schema.SortName, schema.SortLargest, schema.SortSmallest}, q.Sort) {
+		return false, nil
+	}
+	var n int
+	err := tx.QueryRow(ctx, countInStateSQL, tenant, collection, q.State, fewInState).Scan(&n)
+	return n < fewInState, err
+}
+
+// documentList is the statement of a page, with its parameters. few is for a
+// state of few documents.
+func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQuery, limit int, few bool) (string, []any, error) {
 	sort := cmp.Or(q.Sort, schema.SortOldest)
 	order, known := documentOrders[sort]
 	if !known {
@@ -143,8 +186,16 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
 	}
-	sql := documentListSQL
-	for _, c := range []struct{ sql, value string }{{inStateSQL, string(q.State)}, {prefixSQL, q.Prefix}, {partSQL, q.Part}, {labelledSQL, q.Label}} {
+	// By id, documents of a state are in the order of an index of versions.
+	sql, by := byDocumentSQL, "d.id"
+	if order.byVersion || few || q.State != "" && sort != schema.SortName {
+		sql, by = byVersionSQL, "v.document_id"
+	}
+	inState := inStateSQL
+	if few {
+		inState = fewInStateSQL
+	}
+	for _, c := range []struct{ sql, value string }{{inState, string(q.State)}, {prefixSQL, q.Prefix}, {partSQL, q.Part}, {labelledSQL, q.Label}} {
 		if c.value != "" {
 			sql += fmt.Sprintf(c.sql, param(c.value)+"::text")
 		}
@@ -163,7 +214,7 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 		}
 		sql += after
 	}
-	return sql + " ORDER BY " + order.order + " LIMIT " + param(limit), args, nil
+	return strings.ReplaceAll(sql+" ORDER BY "+order.order, "%[3]s", by) + " LIMIT " + param(limit), args, nil
 }
 
 func checkState(state schema.State) error {

@@ -210,7 +210,7 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := pgx.ParseConfig(f.url)
+	config, err := pgx.ParseConfig(f.owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 	if _, err := provider.DownTo(t.Context(), 81); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Migrate(t.Context(), f.url); err != nil {
+	if err := store.Migrate(t.Context(), f.owner, f.url, ""); err != nil {
 		t.Fatal(err)
 	}
 	after, err := f.Collection(t.Context(), f.a, "papers")

@@ -115,6 +115,7 @@ func (s *Store) writeVersions(ctx context.Context, tenant, collection uuid.UUID,
 	if err != nil {
 		return nil, err
 	}
+	s.wrote(ctx, len(docs))
 	return out, nil
 }
 
@@ -153,7 +154,7 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 	b := &pgx.Batch{}
 	b.Queue(bulkSQL) // for all that this transaction does
 	w.queueRecipe(b, &under)
-	found.queue(b, ids)
+	found.queue(b, w.tenant, ids)
 	w.queueTitles(b, ids)
 	w.queueGiven(b, ids)
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
@@ -230,14 +231,18 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 }
 
 const (
+	// Both find rows by primary key alone, through arrays: a join may be planned as
+	// a walk through all of a tenant's documents when statistics are old.
 	holdDocumentsSQL = `
 SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
-WHERE id IN (SELECT document_id FROM versions WHERE id = ANY($1)) ORDER BY id FOR UPDATE`
+WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1))) ORDER BY id FOR UPDATE`
 	// The live versions of the documents too.
 	holdVersionsSQL = `
 SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
-WHERE id IN (SELECT unnest($1::uuid[]) UNION
-             SELECT d.live_version_id FROM versions v JOIN documents d ON d.id = v.document_id WHERE v.id = ANY($1))
+WHERE tenant_id = $2 AND id = ANY (ARRAY(
+    SELECT unnest($1::uuid[]) UNION ALL
+    SELECT live_version_id FROM documents
+    WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1)))))
 ORDER BY id FOR UPDATE`
 )
 
@@ -260,9 +265,9 @@ type heldVersion struct {
 }
 
 // queue locks the documents and then the versions, each in id order.
-func (l *held) queue(b *pgx.Batch, versions []uuid.UUID) {
+func (l *held) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 	l.documents = make(map[uuid.UUID]*heldDocument, len(versions))
-	b.Queue(holdDocumentsSQL, versions).Query(func(rows pgx.Rows) error {
+	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var d heldDocument
 		_, err := pgx.ForEachRow(rows, []any{&id, &d.externalID, &d.live, &d.gone}, func() error {
@@ -271,7 +276,7 @@ func (l *held) queue(b *pgx.Batch, versions []uuid.UUID) {
 		})
 		return wrap(err, "lock documents")
 	})
-	b.Queue(holdVersionsSQL, versions).Query(func(rows pgx.Rows) error {
+	b.Queue(holdVersionsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
 		var v heldVersion
 		_, err := pgx.ForEachRow(rows, []any{&v.Version, &v.Document, &v.Collection, &v.number, &v.attempt, &v.State, &v.trace}, func() error {
 			l.versions = append(l.versions, v)

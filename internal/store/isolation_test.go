@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -109,7 +110,7 @@ var fill = map[string]string{
 
 func TestTenantsAreApart(t *testing.T) {
 	f := setUp(t, store.Options{})
-	tables := tenantTables(t, f.url)
+	tables := tenantTables(t, f.owner)
 	if len(tables) < 20 {
 		t.Fatalf("found only %d tables", len(tables))
 	}
@@ -187,7 +188,7 @@ func walk(t *testing.T, f *fixture, tb table) {
 	}
 
 	// No tenant, in its three forms: never set, empty, another's.
-	conn := connect(t, f.url)
+	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for _, prepare := range []string{`SET ROLE sluice_app`, `SET sluice.tenant = ''`, `SET sluice.tenant = '` + uuid.NewString() + `'`} {
 		if _, err := conn.Exec(t.Context(), prepare); err != nil {
@@ -316,7 +317,7 @@ WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NO
 
 func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 	f := setUp(t, store.Options{})
-	conn := connect(t, f.url)
+	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	list := func(sql string, args ...any) []string {
 		t.Helper()
@@ -346,15 +347,23 @@ func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 	}{
 		{"tables without forced row-level security", `SELECT relname` + tables + `AND NOT (relrowsecurity AND relforcerowsecurity) AND relname <> ALL ($1)`, []any{notTenants}},
 		{"partitions that a role reaches directly", `SELECT rolname || ' ' || relname FROM pg_roles r, pg_class c
-			WHERE r.rolname LIKE 'sluice\_%' AND c.relispartition AND c.relkind IN ('r', 'p')
+			WHERE r.rolname LIKE 'sluice\_%' AND c.relispartition AND (r.rolname, c.relnamespace) <> ('sluice_vectors', 'sluice_vectors'::regnamespace) AND c.relkind IN ('r', 'p')
 			  AND (has_table_privilege(r.oid, c.oid, ` + privileges + `) OR has_any_column_privilege(r.oid, c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`, nil},
 		{"grants to everyone", `SELECT relname || ' ' || a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
 			WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm') AND a.grantee = 0 AND c.relname NOT LIKE 'pg\_%'`, nil},
 		{"roles that bypass, own, or may become more", `SELECT r.rolname FROM pg_roles r WHERE r.rolname LIKE 'sluice\_%' AND (
-			r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolcreatedb OR r.rolcanlogin
-			OR EXISTS (SELECT 1 FROM pg_class c WHERE c.relowner = r.oid)
-			OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid))`, nil},
-		{"functions that run as their owner", `SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prosecdef`, nil},
+			r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolcreatedb OR r.rolreplication
+			OR r.rolcanlogin <> (r.rolname = ANY ($1))
+			OR EXISTS (SELECT 1 FROM pg_class c WHERE c.relowner = r.oid AND (r.rolname <> 'sluice_vectors' OR c.relnamespace <> 'sluice_vectors'::regnamespace))
+			OR EXISTS (SELECT 1 FROM pg_auth_members m WHERE m.member = r.oid AND (r.rolname, m.roleid::regrole::text) NOT IN (
+				('` + local.Program + `', 'sluice_app'), ('` + local.Program + `', 'sluice_auth'), ('` + local.Program + `', 'sluice_system'),
+				('` + local.Vectors + `', 'sluice_vectors'))))`, []any{[]string{local.Program, local.Vectors}}},
+		{"functions that run as their owner, for whom they are not", `SELECT proname || ' ' || coalesce(r.rolname, 'public')
+			FROM pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+			WHERE pronamespace = 'public'::regnamespace AND prosecdef AND a.grantee <> p.proowner AND (proname, r.rolname) NOT IN (
+				('sluice_analyze_grown', 'sluice_system'), ('sluice_attach_vectors', 'sluice_vectors'), ('sluice_drop_vectors', 'sluice_vectors'))`, nil},
+		{"functions that run as their owner, where others may leave functions of the same name", `SELECT proname FROM pg_proc
+			WHERE prosecdef AND pronamespace = 'public'::regnamespace AND NOT coalesce('search_path=pg_catalog, pg_temp' = ANY (proconfig), false)`, nil},
 		{"views, which would run as their owner", `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')`, nil},
 		{"policies that let sluice_app see all", `SELECT tablename || '.' || policyname FROM pg_policies
 			WHERE roles && ARRAY['sluice_app', 'public']::name[] AND (qual IS NULL OR qual NOT LIKE '%sluice.tenant%' OR with_check NOT LIKE '%sluice.tenant%')`, nil},
@@ -410,7 +419,7 @@ func TestAuditCannotBeChanged(t *testing.T) {
 			t.Errorf("as the tenant, %s: %v", sql, err)
 		}
 		// Even by the owner of the table.
-		conn := connect(t, f.url)
+		conn := connect(t, f.owner)
 		_, err = conn.Exec(t.Context(), sql)
 		var pg *pgconn.PgError
 		if !errors.As(err, &pg) || pg.Code != "42501" {

@@ -21,7 +21,7 @@ func TestLexicalLoadPlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	owner, err := pgx.Connect(t.Context(), url)
+	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
 	if err != nil {
 		t.Fatal(err)
 	}

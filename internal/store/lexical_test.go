@@ -294,7 +294,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 // asOwner runs SQL on all tenants' rows.
 func asOwner(t testing.TB, f *fixture, sql string) {
 	t.Helper()
-	conn := connect(t, f.url)
+	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for _, q := range []string{`ALTER TABLE lexical_pages NO FORCE ROW LEVEL SECURITY`, `ALTER TABLE lexical_segments NO FORCE ROW LEVEL SECURITY`,
 		`ALTER TABLE lexical_revisions NO FORCE ROW LEVEL SECURITY`, sql} {

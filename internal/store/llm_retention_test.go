@@ -126,7 +126,7 @@ func TestPurgeFindsForgottenCallsGone(t *testing.T) {
 	up := f.upload(t, f.a, f.collection, text("gone", "secret"))
 	f.goLive(t, f.a, up.Document, up.Version)
 	kept, old := f.ask(t, f.a, f.collection, up.Version, true), f.ask(t, f.a, f.collection, up.Version, false)
-	owner := connect(t, f.url)
+	owner := connect(t, f.owner)
 	defer owner.Close(context.Background()) //nolint:errcheck // a test's
 	if _, err := owner.Exec(t.Context(), `UPDATE llm_calls SET created_at = now() - interval '91 days' WHERE question_id = $1`, old); err != nil {
 		t.Fatal(err)

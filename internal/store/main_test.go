@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 // fixture is a migrated database with two tenants, who each have a collection.
 type fixture struct {
 	*store.Store
-	url        string
+	url        string // as programs log in
+	owner      string // as migrations do
 	a, b       schema.Principal
 	collection uuid.UUID // a's
 	foreign    uuid.UUID // b's
@@ -32,6 +33,7 @@ type fixture struct {
 func setUp(t testing.TB, o store.Options) *fixture {
 	t.Helper()
 	f := &fixture{url: localtest.Database(t)}
+	f.owner = localtest.OwnerURL(t, f.url)
 	f.Store = open(t, f.url, o)
 	f.a, f.collection = f.tenant(t, "tenant-a")
 	f.b, f.foreign = f.tenant(t, "tenant-b")
@@ -65,6 +67,13 @@ func sealed(name string) schema.SealedKey {
 }
 
 func open(t testing.TB, url string, o store.Options) *store.Store {
+	t.Helper()
+	o.VectorURL = localtest.VectorURL(t, url)
+	return openPlain(t, url, o)
+}
+
+// openPlain opens a store that may not build indexes of vectors.
+func openPlain(t testing.TB, url string, o store.Options) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, o)
 	if err != nil {

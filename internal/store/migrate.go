@@ -19,11 +19,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Migrate applies the migrations that the database at url lacks, as the user
-// in the URL, who must own the database and may create roles. Several
-// processes may do so at once: one works, the others wait for it.
-func Migrate(ctx context.Context, url string) error {
-	config, err := pgx.ParseConfig(url)
+// Migrate applies the migrations that the database at the URL owner lacks, as
+// the user in it, who must own the database and may create roles. Then it makes
+// the logins of the URLs program and vectors as far as they are not there; each
+// may be empty. Several processes may do so at once: one works, the others wait
+// for it.
+func Migrate(ctx context.Context, owner, program, vectors string) error {
+	config, err := pgx.ParseConfig(owner)
 	if err != nil {
 		return &schema.FieldError{Field: "database url", Problem: err.Error()}
 	}
@@ -44,6 +46,26 @@ func Migrate(ctx context.Context, url string) error {
 	}
 	for _, r := range results {
 		slog.InfoContext(ctx, "migrated the database", "migration", r.Source.Path, "took", r.Duration)
+	}
+	return makeLogins(ctx, config, program, vectors)
+}
+
+func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors string) error {
+	conn, err := pgx.ConnectConfig(ctx, owner)
+	if err != nil {
+		return fmt.Errorf("connect to make logins: %w", translate(err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	for _, l := range []struct {
+		setting, url string
+		roles        []string
+	}{{databaseSetting, program, programRoles}, {vectorSetting, vectors, vectorRoles}} {
+		if l.url == "" {
+			continue
+		}
+		if err := makeLogin(ctx, conn, l.setting, l.url, l.roles); err != nil {
+			return err
+		}
 	}
 	return nil
 }

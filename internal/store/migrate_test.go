@@ -21,21 +21,22 @@ func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
 	ctx := t.Context()
 	url := emptyDatabase(t)
 	other := emptyDatabase(t) // roles are the server's: another database's migration runs into them
-	if _, err := store.Open(ctx, url, store.Options{}); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "sluice migrate") {
+	if _, err := store.Open(ctx, localtest.ProgramURL(t, url), store.Options{}); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "sluice migrate") {
 		t.Fatalf("open before migration: %v", err)
 	}
 	var wg sync.WaitGroup
 	errs := make([]error, 12)
 	for i := range errs {
 		wg.Go(func() {
-			errs[i] = store.Migrate(ctx, map[bool]string{true: url, false: other}[i < 8])
+			owner := map[bool]string{true: url, false: other}[i < 8]
+			errs[i] = store.Migrate(ctx, owner, localtest.ProgramURL(t, owner), localtest.VectorURL(t, owner))
 		})
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, url, store.Options{})
+	s := open(t, localtest.ProgramURL(t, url), store.Options{})
 	if err := s.CheckSchema(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	ctx := t.Context()
 	url := localtest.Database(t)
 	s := open(t, url, store.Options{})
-	owner := connect(t, url)
+	owner := connect(t, localtest.OwnerURL(t, url))
 	defer owner.Close(context.Background()) //nolint:errcheck // a test's
 	for _, c := range []struct{ change, says string }{
 		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
@@ -68,7 +69,8 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 
 func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	url := localtest.Database(t)
-	config, err := pgx.ParseConfig(url)
+	owner := localtest.OwnerURL(t, url)
+	config, err := pgx.ParseConfig(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +83,7 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	if _, err := provider.DownTo(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := store.Migrate(t.Context(), url); err != nil {
+	if err := store.Migrate(t.Context(), owner, url, localtest.VectorURL(t, url)); err != nil {
 		t.Fatal(err)
 	}
 	if err := open(t, url, store.Options{}).CheckSchema(t.Context()); err != nil {

@@ -108,7 +108,7 @@ func ownServer(t *testing.T, dir string) *local.Postgres {
 		pg.Kill()
 		_ = pg.Stop(context.Background())
 	})
-	if err := store.Migrate(t.Context(), pg.URL()); err != nil {
+	if err := store.Migrate(t.Context(), pg.OwnerURL(local.Database), pg.URL(), ""); err != nil {
 		t.Fatal(err)
 	}
 	return pg

@@ -24,7 +24,7 @@ func TestOneVersionIsFoundByIndexes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	owner, err := pgx.Connect(t.Context(), url)
+	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,8 +85,8 @@ func TestOneVersionIsFoundByIndexes(t *testing.T) {
 			"remove a generation": {removePassagesSQL, []any{tenant, versions, 1}},
 			"recount":             {recountSQL, []any{tenant, versions, collection}},
 			"read vectors":        {fmt.Sprintf(versionVectorsSQL, "vectors_256"), []any{tenant, versions, 1, shards, 1}},
-			"lock documents":      {holdDocumentsSQL, []any{versions}},
-			"lock versions":       {holdVersionsSQL, []any{versions}},
+			"lock documents":      {holdDocumentsSQL, []any{versions, tenant}},
+			"lock versions":       {holdVersionsSQL, []any{versions, tenant}},
 		} {
 			if err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
 				rows, err := tx.Query(ctx, "EXPLAIN "+c.sql, c.args...)

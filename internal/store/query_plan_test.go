@@ -18,7 +18,7 @@ import (
 // versions alone, by an index, and sorts all of them: no approximate index.
 func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	url := localtest.Database(t)
-	owner, err := pgx.Connect(t.Context(), url)
+	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
 	theirs := f.upload(t, f.b, f.foreign, text("b", "text"))
 	webhook := uuid.New()
-	owner := connect(t, f.url)
+	owner := connect(t, f.owner)
 	defer owner.Close(context.Background()) //nolint:errcheck // a test's
 	byOwner := func(sql string, args ...any) {
 		t.Helper()

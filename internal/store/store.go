@@ -47,6 +47,9 @@ type Options struct {
 	// its vectors get a partition with an HNSW index; 20,000 by default. Below,
 	// comparing all of them is as fast and exact.
 	OwnVectorsAbove int
+	// VectorURL logs in as a role that owns the partitions of vectors, and nothing
+	// else. Without it large collections get no index, and searches stay exact.
+	VectorURL string
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
@@ -73,8 +76,9 @@ type core struct {
 	// hold: half of them, for each asks for another one on its way.
 	completing chan struct{}
 
-	notOwner sync.Once    // said that partitions stay
-	left     atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
+	noVectors sync.Once    // said that partitions stay
+	written   atomic.Int64 // versions since statistics were looked at
+	left      atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
 }
 
 const (
@@ -213,7 +217,9 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	// A plan made while a table was small, or had no statistics, would stay in
 	// the session, its foreign key checks too, and read all of a tenant's rows
 	// for each one later. Planning anew costs some 50 µs and prunes partitions.
-	params["plan_cache_mode"] = "force_custom_plan"
+	if params["plan_cache_mode"] == "" {
+		params["plan_cache_mode"] = "force_custom_plan"
+	}
 	// Of what runs outside the doors; each of them sets its own.
 	params["statement_timeout"] = o.lane().milliseconds()
 	// A process that vanished behind a dead network must not keep its locks.
@@ -251,6 +257,9 @@ func enter(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look for the schema: %w", err)
 	case !migrated:
 		return errNotMigrated
+	}
+	if err := checkPowers(ctx, conn, databaseSetting); err != nil {
+		return err
 	}
 	if err := pgxvector.RegisterTypes(ctx, conn); err != nil {
 		return fmt.Errorf("look up vector types: %w", err)

@@ -35,7 +35,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	}
 	f.Close()
 
-	config, err := pgx.ParseConfig(f.url)
+	config, err := pgx.ParseConfig(f.owner)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	if n := one[int](t, f, f.b, `SELECT count(*) FROM vectors_256`); n != 0 {
 		t.Errorf("another tenant sees %d of them", n)
 	}
-	if err := store.Migrate(t.Context(), f.url); err != nil {
+	if err := store.Migrate(t.Context(), f.owner, f.url, ""); err != nil {
 		t.Fatal(err)
 	}
 	f.Store = open(t, f.url, store.Options{OwnVectorsAbove: 50})

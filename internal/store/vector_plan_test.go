@@ -16,7 +16,8 @@ import (
 // it, unless the search must be exact; other collections' partitions are left
 // alone.
 func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
-	s, err := Open(t.Context(), localtest.Database(t), Options{OwnVectorsAbove: 500})
+	url := localtest.Database(t)
+	s, err := Open(t.Context(), url, Options{OwnVectorsAbove: 500, VectorURL: localtest.VectorURL(t, url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +98,11 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 					return err
 				}
 				plan := strings.Join(lines, "\n")
-				if strings.Contains(plan, "Index Scan using "+own.index()) != way.walked {
+				if strings.Contains(plan, "Index Scan using "+own.indexName()) != way.walked {
 					t.Errorf("the graph is walked: %t, want %t:\n%s", !way.walked, way.walked, plan)
 				}
 				for line := range strings.SplitSeq(plan, "\n") {
-					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own.partition()) && !strings.Contains(line, "vectors_256_shared") {
+					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own.relation()) && !strings.Contains(line, "vectors_256_shared") {
 						t.Errorf("another collection's partition is read:\n%s", line)
 					}
 				}

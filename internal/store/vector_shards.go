@@ -40,7 +40,8 @@ const (
 	// The graph: neighbours of a node, and candidates when one is added.
 	graphM, graphEf = 16, 128
 
-	ddlLockTimeout = "2s"
+	// The schema of partitions.
+	vectorSchema = "sluice_vectors."
 )
 
 // errBusy says that another process tends the same collection.
@@ -93,6 +94,8 @@ WHERE tenant_id = $1 AND shard = ` + sharedShard + ` AND ctid = ANY (ARRAY(
     LIMIT $5 FOR UPDATE SKIP LOCKED))`
 
 	deleteShardSQL   = `DELETE FROM vector_shards WHERE tenant_id = $1 AND id = $2`
+	attachSQL        = `SELECT sluice_attach_vectors($1)`
+	dropSQL          = `SELECT sluice_drop_vectors($1)`
 	retiredShardsSQL = `SELECT tenant_id, id, dimension FROM vector_shards WHERE retired_at < now() - $1::interval`
 )
 
@@ -107,11 +110,14 @@ type shard struct {
 func (h shard) table() string { return vectorTable(h.dimension) }
 
 // partition names the partition; it needs no quotes.
-func (h shard) partition() string {
-	return h.table() + "_" + strings.ReplaceAll(h.id.String(), "-", "")
-}
+func (h shard) partition() string { return vectorSchema + h.relation() }
 
-func (h shard) index() string { return h.partition() + "_hnsw" }
+func (h shard) relation() string { return h.table() + "_" + strings.ReplaceAll(h.id.String(), "-", "") }
+
+func (h shard) index() string { return vectorSchema + h.indexName() }
+
+// indexName is the index's name as CREATE INDEX wants it.
+func (h shard) indexName() string { return h.relation() + "_hnsw" }
 
 func (h shard) String() string {
 	return fmt.Sprintf("the vectors of generation %d of collection %s", h.generation, h.collection)
@@ -120,8 +126,7 @@ func (h shard) String() string {
 // TendVectors does the next step for a collection's vectors: gives a large
 // collection a partition of its own, moves vectors to it, builds its index. It
 // reports whether there is more to do; a step may take as long as an index is
-// built. Without the right to make tables it does nothing, and searches stay
-// exact.
+// built. Without a login for it it does nothing, and searches stay exact.
 func (s *Store) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
 	shards, err := s.tended(ctx, tenant, collection)
 	if err != nil {
@@ -135,11 +140,11 @@ func (s *Store) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (
 		if !s.due(h, late) {
 			continue
 		}
-		err = s.asOwner(ctx, collection, func(ctx context.Context, conn *pgx.Conn) error { return s.tend(ctx, conn, h, late) })
+		err = s.asVectors(ctx, collection, func(ctx context.Context, conn *pgx.Conn) error { return s.tend(ctx, conn, h, late) })
 		switch {
 		case errors.Is(err, errBusy):
 			return false, nil
-		case errors.Is(err, errNotOwner):
+		case errors.Is(err, errNoVectorLogin):
 			slog.WarnContext(ctx, "a large collection is searched without an index", "tenant", tenant, "collection", collection, "error", err)
 			return false, nil
 		case err != nil:
@@ -199,7 +204,7 @@ func (s *Store) late(ctx context.Context, h shard) (n int64, err error) {
 	return n, nil
 }
 
-// tend does a shard's next step; conn is the owner's.
+// tend does a shard's next step; conn is that of the owner of partitions.
 func (s *Store) tend(ctx context.Context, conn *pgx.Conn, h shard, late int64) error {
 	if h.id == nil {
 		return s.inShard(ctx, h, insertShardSQL, h.tenant, schema.NewID(), h.collection, h.generation, h.dimension)
@@ -269,23 +274,9 @@ func (s *Store) move(ctx context.Context, h shard, chunk int) (done bool, err er
 	}
 }
 
-// attach makes a shard's partition, empty. Its parent is locked against other
-// changes of its partitions alone.
+// attach makes a shard's partition, empty.
 func attach(ctx context.Context, conn *pgx.Conn, h shard) error {
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		for _, sql := range []string{
-			`SET LOCAL lock_timeout = '` + ddlLockTimeout + `'`,
-			`CREATE TABLE ` + h.partition() + ` (LIKE ` + h.table() + ` INCLUDING DEFAULTS INCLUDING STORAGE)`,
-			`ALTER TABLE ` + h.partition() + ` ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY`,
-			`ALTER TABLE ` + h.table() + ` ATTACH PARTITION ` + h.partition() + ` FOR VALUES IN ('` + h.id.String() + `')`,
-		} {
-			if _, err := tx.Exec(ctx, sql); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
+	if _, err := conn.Exec(ctx, attachSQL, h.id); err != nil {
 		return fmt.Errorf("make partition %s: %w", h.partition(), err)
 	}
 	return nil
@@ -313,7 +304,7 @@ func build(ctx context.Context, conn *pgx.Conn, h shard) error {
 	}
 	memory := min(max(2*pages>>20, 64), 1024)
 	begun := time.Now()
-	sql := `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + h.index() + ` ON ` + h.partition() + ` USING hnsw (embedding halfvec_ip_ops)
+	sql := `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + h.indexName() + ` ON ` + h.partition() + ` USING hnsw (embedding halfvec_ip_ops)
 		WITH (m = ` + strconv.Itoa(graphM) + `, ef_construction = ` + strconv.Itoa(graphEf) + `)`
 	if err := execute(ctx, conn, `SET maintenance_work_mem = '`+strconv.FormatInt(memory, 10)+`MB'`); err != nil {
 		return err
@@ -364,7 +355,7 @@ func (s *Store) dropShards(ctx context.Context) (int, error) {
 	}
 	done := 0
 	for _, h := range retired {
-		err := s.asOwner(ctx, *h.id, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.asVectors(ctx, *h.id, func(ctx context.Context, conn *pgx.Conn) error {
 			if err := drop(ctx, conn, h); err != nil {
 				return err
 			}
@@ -373,9 +364,9 @@ func (s *Store) dropShards(ctx context.Context) (int, error) {
 		if errors.Is(err, errBusy) {
 			continue
 		}
-		if errors.Is(err, errNotOwner) {
-			// Another process may have the right; the rest of purge does not need it.
-			s.notOwner.Do(func() {
+		if errors.Is(err, errNoVectorLogin) {
+			// Another process may have one; the rest of purge does not need it.
+			s.noVectors.Do(func() {
 				slog.WarnContext(ctx, "partitions that are out of use stay", "shards", len(retired), "error", err)
 			})
 			return done, nil
@@ -388,51 +379,42 @@ func (s *Store) dropShards(ctx context.Context) (int, error) {
 	return done, nil
 }
 
-// drop removes a shard's partition, in steps that block no search.
+// drop removes a shard's partition. While searches keep their parent from being
+// locked even for a moment, it is busy, and the next round comes back to it.
 func drop(ctx context.Context, conn *pgx.Conn, h shard) error {
-	var pending bool
-	err := conn.QueryRow(ctx, `SELECT inhdetachpending FROM pg_inherits WHERE inhrelid = to_regclass($1)`, h.partition()).Scan(&pending)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("look for partition %s: %w", h.partition(), err)
+	_, err := conn.Exec(ctx, dropSQL, h.id)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && pg.Code == "55P03" {
+		return errBusy
 	}
-	how := ` CONCURRENTLY`
-	if pending {
-		how = ` FINALIZE`
-	}
-	if err == nil {
-		if err := execute(ctx, conn, `ALTER TABLE `+h.table()+` DETACH PARTITION `+h.partition()+how); err != nil {
-			return err
-		}
-	}
-	return execute(ctx, conn, `DROP TABLE IF EXISTS `+h.partition())
+	return wrap(err, "drop partition %s", h.partition())
 }
 
-// errNotOwner says that the program's login may not change tables.
-var errNotOwner = errors.New("the database login is not a member of the role that owns the tables")
+// errNoVectorLogin says that this process may not change partitions.
+var errNoVectorLogin = errors.New(vectorSetting + " is not set")
 
-const ownerSQL = `
-SELECT pg_get_userbyid(relowner), pg_has_role(session_user, relowner, 'MEMBER') FROM pg_class WHERE oid = 'vector_shards'::regclass`
-
-// asOwner runs fn on a connection as the owner of the tables, who sees no
+// asVectors runs fn on a connection as the owner of partitions, who sees no
 // tenant's rows. One process at a time does so for a key; the others get errBusy.
-func (s *Store) asOwner(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
+func (s *Store) asVectors(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
+	if s.options.VectorURL == "" {
+		return errNoVectorLogin
+	}
 	// Not one of the pool: fn takes others of that, and closing this one at the
 	// end gives the lock back.
-	config := s.pool.Config().ConnConfig
-	config.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
-	conn, err := pgx.ConnectConfig(ctx, config)
+	config, err := poolConfig(s.options.VectorURL, s.options)
+	if err != nil {
+		return err
+	}
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
-	var owner string
-	var may, got bool
-	if err := conn.QueryRow(ctx, ownerSQL).Scan(&owner, &may); err != nil {
-		return fmt.Errorf("look up the owner of the tables: %w", err)
+	if err := checkPowers(ctx, conn, vectorSetting); err != nil {
+		return err
 	}
-	if !may {
-		return fmt.Errorf("role %s: %w", owner, errNotOwner)
-	}
+	var got bool
 	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('sluice vectors ' || $1::text, 0))`, key.String()).Scan(&got); err != nil {
 		return fmt.Errorf("lock: %w", err)
 	}
@@ -446,7 +428,7 @@ func (s *Store) asOwner(ctx context.Context, key uuid.UUID, fn func(ctx context.
 			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // else closing does
 		}
 	}()
-	if err := execute(ctx, conn, `SET ROLE `+pgx.Identifier{owner}.Sanitize()); err != nil {
+	if err := execute(ctx, conn, `SET ROLE `+string(roleVectors)); err != nil {
 		return err
 	}
 	return fn(ctx, conn)

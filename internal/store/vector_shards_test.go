@@ -183,7 +183,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	check("built anew")
 
 	// Row-level security holds on the partition as on all.
-	conn := connect(t, f.url)
+	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	var open int
 	if err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_class c JOIN pg_inherits ON inhrelid = c.oid
@@ -334,13 +334,14 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 	// not valid.
 	id := one[uuid.UUID](t, f, f.a, `SELECT id FROM vector_shards`)
 	run(t, f, f.a, `UPDATE vectors_256 SET shard = $1 WHERE passage_id IN (SELECT passage_id FROM vectors_256 LIMIT 60)`, id)
-	partition := fmt.Sprintf("vectors_256_%x", id[:])
-	execute(t, f.url, `CREATE INDEX `+partition+`_hnsw ON `+partition+` USING hnsw (embedding halfvec_ip_ops)`)
+	name := fmt.Sprintf("vectors_256_%x", id[:])
+	partition := "sluice_vectors." + name
+	execute(t, f.owner, `CREATE INDEX `+name+`_hnsw ON `+partition+` USING hnsw (embedding halfvec_ip_ops)`)
 	admin := adminOf(t, f.url)
 	execute(t, admin, `UPDATE pg_index SET indisvalid = false WHERE indexrelid = '`+partition+`_hnsw'::regclass`)
 	for step() {
 	}
-	conn := connect(t, f.url)
+	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	var valid bool
 	if err := conn.QueryRow(t.Context(), `SELECT indisvalid FROM pg_index WHERE indexrelid = $1::regclass`, partition+"_hnsw").Scan(&valid); err != nil || !valid {

@@ -55,7 +55,11 @@ func newWorld(t *testing.T) *world {
 
 func newWorldOf(t *testing.T, o store.Options) *world {
 	t.Helper()
-	database := localtest.Database(t)
+	return newWorldAt(t, localtest.Database(t), o)
+}
+
+func newWorldAt(t *testing.T, database string, o store.Options) *world {
+	t.Helper()
 	s, err := store.Open(t.Context(), database, o)
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func newWorldOn(t *testing.T, url string) *world {
 	w.bus, err = local.StartNATS(ctx, local.NATSOptions{Dir: w.natsDir})
 	w.ok(err)
 	t.Cleanup(func() { w.ok(w.bus.Stop(context.Background())) })
-	w.store, err = store.Open(ctx, w.url, store.Options{})
+	w.store, err = store.Open(ctx, w.url, store.Options{VectorURL: localtest.VectorURL(w.t, w.url)})
 	w.ok(err)
 	t.Cleanup(w.store.Close)
 	w.nats, err = bus.Connect(ctx, bus.Options{URL: w.bus.URL(), Name: t.Name()})

@@ -85,10 +85,10 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	tenant, collection := schema.NewID(), schema.NewID()
 	run(pg.AdminURL(name), oldSQL, tenant, collection)
 
-	if err := store.Migrate(ctx, url); err != nil {
+	if err := store.Migrate(ctx, url, pg.ProgramURL(name), pg.VectorURL(name)); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOn(t, url)
+	w := newWorldOn(t, pg.ProgramURL(name))
 	w.collection = collection
 	w.principal = schema.Principal{Tenant: tenant, Key: schema.NewID(), Name: "test", Scopes: []schema.Scope{schema.ScopeAdmin}}
 	w.settings.CurateAfter = time.Second

@@ -84,6 +84,7 @@ type Needs struct {
 	NATS     config.NATS
 	Temporal *config.Temporal // nil: none
 	Lane     store.Lane       // of its statements; store.Interactive by default
+	Vectors  config.DatabaseVectors
 }
 
 // Parts are a worker's connections. Close them when the worker has ended.
@@ -122,7 +123,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
 	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
-		Name: w.Name, MaxConns: n.Database.DatabaseConnections, OwnVectorsAbove: n.Database.VectorIndexAbove, Lane: n.Lane,
+		Name: w.Name, MaxConns: n.Database.DatabaseConnections, OwnVectorsAbove: n.Database.VectorIndexAbove, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
 	}); err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Need struct {
 	Temporal bool
 	// Migrate brings the database that Database copies to the schema that the tests expect. It is called once, with
 	// the URL of the database's owner. nil: the databases are empty but for the extension vector.
-	Migrate func(ctx context.Context, url string) error
+	Migrate func(ctx context.Context, owner, program, vectors string) error
 	// Leaks are options for the leak check, for goroutines of libraries that can't be stopped.
 	Leaks []goleak.Option
 }
@@ -46,6 +46,7 @@ type machine struct {
 	postgres *local.Postgres
 	temporal *local.Temporal
 	template string // database that Database copies
+	migrated bool   // so it has the logins of programs
 }
 
 var running *machine
@@ -122,9 +123,10 @@ func (r *machine) startPostgres(ctx context.Context, need Need) error {
 	if need.Migrate == nil {
 		return nil
 	}
-	if err := need.Migrate(ctx, pg.URL()); err != nil {
+	if err := need.Migrate(ctx, pg.OwnerURL(local.Database), pg.ProgramURL(local.Database), pg.VectorURL(local.Database)); err != nil {
 		return fmt.Errorf("migrating the template database: %w", err)
 	}
+	r.migrated = true
 	return nil
 }
 

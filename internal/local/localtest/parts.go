@@ -58,7 +58,8 @@ func Postgres(t testing.TB) *local.Postgres {
 	return r.postgres
 }
 
-// Database returns the URL of a new database, a copy of the migrated one, as its owner. It is dropped after the test.
+// Database returns the URL of a new database, a copy of the migrated one, as programs log in. It is dropped after the
+// test.
 func Database(t testing.TB) string {
 	t.Helper()
 	pg := Postgres(t)
@@ -66,7 +67,37 @@ func Database(t testing.TB) string {
 	// Without fsync, copying the files is ten times faster than the default, which writes each page to the log.
 	admin(t, pg, fmt.Sprintf("CREATE DATABASE %s OWNER %s TEMPLATE %s STRATEGY file_copy", name, local.Owner, running.template))
 	t.Cleanup(func() { admin(t, pg, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name)) })
+	if running.migrated {
+		return pg.ProgramURL(name)
+	}
 	return pg.OwnerURL(name)
+}
+
+// OwnerURL returns the URL of the same database as its owner, whom migrations run as.
+func OwnerURL(t testing.TB, url string) string {
+	t.Helper()
+	return Postgres(t).OwnerURL(database(t, url))
+}
+
+// ProgramURL returns the URL of the same database as programs log in, once a migration has made that login.
+func ProgramURL(t testing.TB, url string) string {
+	t.Helper()
+	return Postgres(t).ProgramURL(database(t, url))
+}
+
+// VectorURL returns the URL of the same database as the owner of partitions of vectors.
+func VectorURL(t testing.TB, url string) string {
+	t.Helper()
+	return Postgres(t).VectorURL(database(t, url))
+}
+
+func database(t testing.TB, url string) string {
+	t.Helper()
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	return config.Database
 }
 
 func admin(t testing.TB, pg *local.Postgres, statement string) {

@@ -1,0 +1,145 @@
+package store
+
+// This file holds the logins of programs: makes them, and checks that they own
+// nothing. docs/security.md has the table of roles.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const roleVectors role = "sluice_vectors"
+
+// What a program's login, and the one that builds indexes of vectors, may become.
+var (
+	programRoles = []string{string(roleApp), string(roleAuth), string(roleSystem)}
+	vectorRoles  = []string{string(roleVectors)}
+)
+
+// Settings, as errors name them.
+const (
+	databaseSetting = "SLUICE_DATABASE_URL"
+	ownerSetting    = "SLUICE_DATABASE_OWNER_URL"
+	vectorSetting   = "SLUICE_DATABASE_VECTOR_URL"
+)
+
+// powers are why a login is refused, the first that it has; null when none.
+const powersSQL = `
+SELECT CASE
+    WHEN r.rolsuper THEN 'is a superuser, whom row-level security does not bind'
+    WHEN r.rolbypassrls THEN 'may bypass row-level security'
+    WHEN EXISTS (SELECT FROM pg_class c WHERE c.relnamespace = 'public'::regnamespace AND c.relname IN ('tenants', 'audit')
+                 AND pg_has_role(r.oid, c.relowner, 'MEMBER')) THEN 'owns the tables, or may become the role that does'
+    WHEN pg_has_role(r.oid, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER') THEN 'owns the database'
+    WHEN r.rolcreaterole THEN 'may create roles'
+    WHEN has_schema_privilege(r.oid, 'public', 'CREATE') THEN 'may create tables'
+END
+FROM pg_roles r WHERE r.rolname = `
+
+// checkPowers refuses the login of conn when it could lift what holds tenants
+// apart.
+func checkPowers(ctx context.Context, conn *pgx.Conn, setting string) error {
+	var why *string
+	if err := conn.QueryRow(ctx, powersSQL+`session_user`).Scan(&why); err != nil {
+		return fmt.Errorf("look up the rights of the login: %w", err)
+	}
+	if why == nil {
+		return nil
+	}
+	return refusedLogin(setting, conn.Config().User, *why)
+}
+
+func refusedLogin(setting, login, why string) error {
+	return schema.Invalid(setting, "login %q %s; programs log in as a role that owns nothing: set %s to the owner's URL, %s to one of a "+
+		"login of its own, and run sluice migrate, which makes that login (docs/operating.md, Database logins)", login, why, ownerSetting, databaseSetting)
+}
+
+// makeLogin makes the login of url as far as it is not there, and lets it become
+// roles. conn is the owner's.
+func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles []string) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return &schema.FieldError{Field: setting, Problem: err.Error()}
+	}
+	login := config.User
+	if login == conn.Config().User {
+		return schema.Invalid(setting, "login %q is the owner's; give programs a login of their own, which sluice migrate makes", login)
+	}
+	name := pgx.Identifier{login}.Sanitize()
+	var there bool
+	if err := conn.QueryRow(ctx, `SELECT to_regrole($1) IS NOT NULL`, name).Scan(&there); err != nil {
+		return fmt.Errorf("look for login %q: %w", login, err)
+	}
+	if err := setPassword(ctx, conn, setting, name, config, there); err != nil {
+		return err
+	}
+	var why *string
+	if err := conn.QueryRow(ctx, powersSQL+`$1`, login).Scan(&why); err != nil {
+		return fmt.Errorf("look up the rights of login %q: %w", login, err)
+	}
+	if why != nil {
+		return schema.Invalid(setting, "login %q %s; name one that owns nothing, or one that is not there: sluice migrate makes it", login, *why)
+	}
+	for _, r := range roles {
+		var member bool
+		if err := conn.QueryRow(ctx, `SELECT pg_has_role($1::name, $2::name, 'MEMBER')`, login, r).Scan(&member); err != nil {
+			return fmt.Errorf("look up the roles of login %q: %w", login, err)
+		}
+		if member {
+			continue
+		}
+		if _, err := conn.Exec(ctx, `GRANT `+r+` TO `+name); err != nil && !alreadyDone(err) {
+			return byAdministrator(setting, err, `GRANT `+strings.Join(roles, ", ")+` TO `+name)
+		}
+	}
+	return nil
+}
+
+// setPassword makes the login, or gives it the URL's password when it has
+// another: who changes the URL changes the password.
+func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, config *pgx.ConnConfig, there bool) error {
+	how := `CREATE ROLE ` + name + ` LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOINHERIT PASSWORD `
+	if there {
+		var pg *pgconn.PgError
+		as, err := pgx.ConnectConfig(ctx, config)
+		switch {
+		case err == nil:
+			return as.Close(ctx)
+		case !errors.As(err, &pg) || pg.Code != "28P01":
+			return fmt.Errorf("log in as %s (%s): %w", name, setting, translate(err))
+		}
+		how = `ALTER ROLE ` + name + ` PASSWORD `
+	}
+	if config.Password == "" {
+		return schema.Invalid(setting, "role %s is not there, and is not made without a password in the URL", name)
+	}
+	// These statements take no parameters.
+	var quoted string
+	if err := conn.QueryRow(ctx, `SELECT quote_literal($1)`, config.Password).Scan(&quoted); err != nil {
+		return fmt.Errorf("quote a password: %w", err)
+	}
+	if _, err := conn.Exec(ctx, how+quoted); err != nil && !alreadyDone(err) {
+		return byAdministrator(setting, err, how+`'...'`)
+	}
+	return nil
+}
+
+// alreadyDone reports whether another migration of this server did the same
+// meanwhile: roles are the server's.
+func alreadyDone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains([]string{"42710", "23505", "0LP01", "XX000"}, pg.Code)
+}
+
+// byAdministrator says what whoever may make roles is to run.
+func byAdministrator(setting string, err error, sql string) error {
+	return fmt.Errorf("make the login of %s: the owner may not; have an administrator run %s; and repeat: %w", setting, sql, translate(err))
+}
