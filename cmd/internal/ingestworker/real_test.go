@@ -1,3 +1,5 @@
+//go:build cgo
+
 package ingestworker
 
 // Ingestion with everything real: parser children, the shipped model pack in a

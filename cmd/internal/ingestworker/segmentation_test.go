@@ -1,3 +1,5 @@
+//go:build cgo
+
 package ingestworker
 
 // Collections of one set of files that are cut in different ways.
