@@ -181,6 +181,8 @@ type HTTP struct {
 	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
 	TenantOpen int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
 
+	BodyIdle time.Duration `env:"SLUICE_BODY_IDLE" default:"15s" help:"How long the body of a request may stand still."`
+
 	TraceURL string `name:"trace-url" env:"SLUICE_TRACE_URL" placeholder:"URL" help:"Where the traces' own pages are, with {trace} for a trace's id, as https://jaeger.example/trace/{trace}; the back office links to them."`
 
 	SessionSecret string `env:"SLUICE_SESSION_SECRET" placeholder:"SECRET" help:"What browsers' sessions are sealed with, at least 32 bytes, the same for all API processes; empty: a new one at every start."`

@@ -57,7 +57,7 @@ func (s *server) routeDocuments() {
 			d, err := s.Documents.Document(ctx, p, in.Document)
 			return replyTo(api.DocumentDetail{Document: d, Versions: versions}, err)
 		})
-	route(s, huma.Operation{OperationID: "change-document", Method: http.MethodPatch, Path: "/v1/documents/{document}", Summary: "Change labels and metadata", Tags: tags},
+	route(s, huma.Operation{OperationID: "change-document", Metadata: metadataBody.with(nil), Method: http.MethodPatch, Path: "/v1/documents/{document}", Summary: "Change labels and metadata", Tags: tags},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
 			InDocument
 			Body api.DocumentChange

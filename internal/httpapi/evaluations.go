@@ -21,10 +21,6 @@ type Evaluations interface {
 	CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error)
 }
 
-// evaluationBody bounds an evaluation, in bytes: as many figures as it may have
-// fit.
-const evaluationBody = 16 << 20
-
 // InEvaluation is the parameter of routes under an evaluation.
 type InEvaluation struct {
 	Evaluation uuid.UUID `path:"evaluation" format:"uuid"`
@@ -33,7 +29,7 @@ type InEvaluation struct {
 func (s *server) routeEvaluations() {
 	tags := []string{"Evaluations"}
 	route(s, huma.Operation{OperationID: "create-evaluation", Method: http.MethodPost, Path: "/v1/evaluations", Summary: "Store an evaluation", Tags: tags,
-		Description: "What `sluice eval --store` sends. A tenant keeps 500.", DefaultStatus: http.StatusCreated, MaxBodyBytes: evaluationBody},
+		Description: "What `sluice eval --store` sends. A tenant keeps 500.", DefaultStatus: http.StatusCreated, Metadata: evaluationBody.with(nil)},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewEvaluation }) (*reply[schema.Evaluation], error) {
 			return replyTo(s.Evaluations.CreateEvaluation(ctx, p, schema.NewEvaluation(in.Body)))
 		})

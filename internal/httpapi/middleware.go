@@ -21,12 +21,23 @@ func caller(ctx context.Context) schema.Principal {
 	return p
 }
 
-const scopeKey = "scope"
+const (
+	scopeKey = "scope"
+	// admitKey is of an operation without a key: who may call it, before its body is read.
+	admitKey = "admit"
+)
 
 // authenticate resolves the API key, or the session's, and holds it against the operation's scope.
 func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	scope, guarded := ctx.Operation().Metadata[scopeKey].(schema.Scope)
 	if !guarded {
+		if admit, ok := ctx.Operation().Metadata[admitKey].(func(*http.Request) error); ok {
+			r, _ := humago.Unwrap(ctx)
+			if err := admit(r); err != nil {
+				s.refuse(ctx, err)
+				return
+			}
+		}
 		next(ctx)
 		return
 	}

@@ -50,8 +50,9 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 					t.Errorf("%s %s does not read its parameter %s", verb, path, name)
 				}
 			}
-			// Every one asks for a key before anything else.
+			// Every one asks for a key before anything else, and the session's for the header that no form can send.
 			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(verb), strings.NewReplacer("{", "", "}", "").Replace(path), strings.NewReader("{}"))
+			r.Header.Set("X-Sluice-Session", "1")
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)
 			if w.Code != http.StatusUnauthorized || w.Header().Get("Content-Type") != "application/problem+json" {

@@ -23,7 +23,7 @@ func (s *server) routePlans() {
 			items, next, err := s.Plans.Plans(ctx, p, in.query())
 			return list(items, next, err, same[schema.Plan])
 		})
-	route(s, huma.Operation{OperationID: "check-plan", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/plans/check", Summary: "Check a retrieval plan", Tags: tags,
+	route(s, huma.Operation{OperationID: "check-plan", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/plans/check", Summary: "Check a retrieval plan", Tags: tags,
 		Description: "Reads a plan without running it. What is wrong is named by its field, for example `stages[2].hybrid.of[0].lexical.weight`, and by its line."},
 		schema.ScopeQuery, func(_ context.Context, _ schema.Principal, in *struct{ Body api.PlanText }) (*reply[schema.Plan], error) {
 			return replyTo(s.Plans.CheckPlan(in.Body.Plan))
@@ -32,7 +32,7 @@ func (s *server) routePlans() {
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *OfPlan) (*reply[schema.Plan], error) {
 			return replyTo(s.Plans.Plan(ctx, p, in.Plan))
 		})
-	route(s, huma.Operation{OperationID: "put-plan", Method: http.MethodPut, Path: "/v1/plans/{plan}", Summary: "Store a plan of the tenant's own", Tags: tags,
+	route(s, huma.Operation{OperationID: "put-plan", Metadata: queryBody.with(nil), Method: http.MethodPut, Path: "/v1/plans/{plan}", Summary: "Store a plan of the tenant's own", Tags: tags,
 		Description: "Searches, questions and jobs may name it from then on. Another one of that name is replaced. The plan's own `name` is the one in the path; names of the server's plans are taken."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			OfPlan

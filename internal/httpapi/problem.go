@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -62,6 +64,49 @@ func problem(ctx context.Context, err error) error {
 	}
 	slog.ErrorContext(ctx, "a request failed", "tenant", caller(ctx).Tenant, "error", err)
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")
+}
+
+// What a problem has at most, in bytes. Texts may quote what the caller sent.
+const (
+	maxDetail   = 2 << 10 // of its own text and of that of one error
+	maxLocation = 256
+	maxTexts    = 8 << 10 // of all of them
+)
+
+// bounded is a transformer that keeps problems short: they name the first errors, and no values.
+func bounded(_ huma.Context, _ string, v any) (any, error) {
+	p, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	short := *p
+	short.Detail, short.Errors = cut(p.Detail, maxDetail), nil
+	left := maxTexts - len(short.Detail)
+	for _, e := range p.Errors {
+		if e == nil {
+			continue
+		}
+		d := &huma.ErrorDetail{Location: cut(e.Location, maxLocation), Message: cut(e.Message, maxDetail)}
+		if left -= len(d.Location) + len(d.Message); len(short.Errors) == maxErrors || left < 0 {
+			break
+		}
+		short.Errors = append(short.Errors, d)
+	}
+	if shown := len(short.Errors); shown < len(p.Errors) {
+		short.Detail += fmt.Sprintf(" (the first %d of %d errors)", shown, len(p.Errors))
+	}
+	return &short, nil
+}
+
+// cut returns the first n bytes of a text, whole characters of them, and says when that is not all.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n] + "..."
 }
 
 func writeProblem(w http.ResponseWriter, status int, detail string) {

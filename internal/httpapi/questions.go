@@ -53,7 +53,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 func (s *server) routeQuestions() {
 	tags := []string{"Questions"}
 	crowded := []int{http.StatusTooManyRequests}
-	route(s, huma.Operation{OperationID: "search", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags, Errors: crowded},
+	route(s, huma.Operation{OperationID: "search", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags, Errors: crowded},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
 			begin := time.Now()
 			leave, err := s.open.enter(p.Tenant)
@@ -99,7 +99,7 @@ func (s *server) routeQuestions() {
 		}) (*reply[schema.AskedQuestion], error) {
 			return replyTo(s.Questions.AskedQuestion(ctx, p, in.Question))
 		})
-	route(s, huma.Operation{OperationID: "start-job", Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
+	route(s, huma.Operation{OperationID: "start-job", Metadata: queryBody.with(nil), Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Description: "The job survives crashes; ask for it by its id."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Job], error) {
 			q, err := s.resolve(ctx, &p, in.Body)

@@ -12,8 +12,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -58,10 +56,13 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	}
 	r, w := humago.Unwrap(ctx)
 	p := caller(ctx.Context())
-	body, err := readBody(ctx, r, w)
-	if err != nil {
-		s.refuse(ctx, err)
-		return
+	body, read := bodyOf(ctx)
+	if !read {
+		var err error
+		if body, err = readBody(ctx, r, w, io.Discard); err != nil {
+			s.refuse(ctx, err)
+			return
+		}
 	}
 	// Another API key's request is another request: it may see other things.
 	hash := sha256.New()
@@ -76,7 +77,7 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		held = &heldReply{header: http.Header{}, status: http.StatusOK, under: w}
 		again := r.Clone(inside)
 		again.Body = io.NopCloser(bytes.NewReader(body))
-		next(humago.NewContext(op, again, held))
+		next(withBody(humago.NewContext(op, again, held), body))
 		return held.kept(secret)
 	}
 	stored, err := s.Idempotency.Once(ctx.Context(), p, key, op.OperationID, hash.Sum(nil), act)
@@ -121,38 +122,6 @@ func passing(status int) bool {
 		return true
 	}
 	return status >= 500
-}
-
-// What huma reads of an operation that names no bounds.
-const (
-	defaultBody     = 1 << 20
-	defaultBodyTime = 5 * time.Second
-)
-
-// readBody reads the whole body within the operation's own bounds.
-func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter) ([]byte, error) {
-	limit, timeout := ctx.Operation().MaxBodyBytes, ctx.Operation().BodyReadTimeout
-	if limit == 0 {
-		limit = defaultBody
-	}
-	if timeout == 0 {
-		timeout = defaultBodyTime
-	}
-	if timeout > 0 {
-		_ = ctx.SetReadDeadline(time.Now().Add(timeout)) // a writer of a test may know none
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	var large *http.MaxBytesError
-	switch {
-	case err == nil:
-		return body, nil
-	case errors.As(err, &large):
-		return nil, huma.NewError(http.StatusRequestEntityTooLarge, "the body is too large: "+err.Error())
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, huma.NewError(http.StatusRequestTimeout, "the body did not arrive in "+timeout.String())
-	default:
-		return nil, huma.Error400BadRequest("the body was cut off: " + err.Error())
-	}
 }
 
 // heldReply holds a reply until what it tells of is there to stay.

@@ -54,10 +54,6 @@ type Options struct {
 	Metrics http.Handler
 }
 
-// uploadBody bounds one JSON upload, in bytes: 256 documents of text fit, and
-// a larger file goes alone through PUT.
-const uploadBody = 64 << 20
-
 type server struct {
 	Options
 	api  huma.API
@@ -83,12 +79,13 @@ func New(o Options) http.Handler {
 	config.DocsPath = "" // the built-in page loads scripts from elsewhere
 	config.SchemasPath = ""
 	config.CreateHooks = nil
+	config.Transformers = []huma.Transformer{bounded}
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
 		held: newAdmission(o.TenantOpen, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
-	s.api.UseMiddleware(s.authenticate, s.idempotent)
+	s.api.UseMiddleware(s.authenticate, s.readFirst, s.idempotent)
 
 	s.routeCollections()
 	s.routeRebuilds()
@@ -133,12 +130,12 @@ func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(methods) == 0 {
-		writeProblem(w, http.StatusNotFound, "there is no "+r.URL.Path+"; /docs lists what there is")
+		writeProblem(w, http.StatusNotFound, "there is no "+cut(r.URL.Path, 200)+"; /docs lists what there is")
 		return
 	}
 	allowed := strings.Join(methods, ", ")
 	w.Header().Set("Allow", allowed)
-	writeProblem(w, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allowed)
+	writeProblem(w, http.StatusMethodNotAllowed, cut(r.URL.Path, 200)+" takes "+allowed)
 }
 
 func (s *server) ready(w http.ResponseWriter, r *http.Request) {
@@ -165,6 +162,7 @@ func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle
 		op.Metadata = map[string]any{}
 	}
 	op.Metadata[scopeKey] = scope
+	limited(&op)
 	if scope == schema.ScopeQuery {
 		op.Parameters = append(op.Parameters, personParameters()...)
 	}

@@ -112,19 +112,21 @@ func (s *server) routeSessions() {
 	refused := newRefusals()
 	huma.Register(s.api, huma.Operation{OperationID: "begin-session", Method: http.MethodPost, Path: "/v1/session", Summary: "Begin a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs,
+		Metadata: sessionBody.with(map[string]any{admitKey: func(r *http.Request) error {
+			if err := ownRequest(r); err != nil {
+				return err
+			}
+			return refused.refuse(addressOf(r))
+		}}),
 		Description: "The key goes, sealed, into a cookie that scripts cannot read; requests with the cookie are the key's. " +
 			"This request, and every one by cookie but GET, needs the header `" + sessionHeader + ": 1`. The session ends with the key, or after 12 hours."},
 		func(ctx context.Context, in *newSession) (*sessionReply, error) {
 			if in.Body.Key == "" || s.Sessions == nil {
 				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
 			}
-			if err := ownRequest(in.r); err != nil {
-				return nil, err
-			}
 			address := addressOf(in.r)
-			if wait := refused.wait(address, time.Now()); wait > 0 {
-				return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many keys from this address were wrong; try again later"),
-					http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
+			if err := refused.refuse(address); err != nil { // others may have tried meanwhile
+				return nil, err
 			}
 			key := strings.TrimSpace(in.Body.Key)
 			p, err := s.Authenticator.Authenticate(ctx, key)
@@ -198,6 +200,16 @@ func (r *refusals) wait(address string, now time.Time) time.Duration {
 		return f.until.Sub(now)
 	}
 	return 0
+}
+
+// refuse says how long an address has to wait, if it has to.
+func (r *refusals) refuse(address string) error {
+	wait := r.wait(address, time.Now())
+	if wait <= 0 {
+		return nil
+	}
+	return huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many keys from this address were wrong; try again later"),
+		http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
 }
 
 func (r *refusals) add(address string, now time.Time) {

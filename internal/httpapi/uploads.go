@@ -40,8 +40,8 @@ func (r *rawUpload) Resolve(ctx huma.Context) []error {
 func (s *server) routeUploads() {
 	tags := []string{"Documents"}
 	route(s, huma.Operation{OperationID: "upload-documents", Method: http.MethodPost, Path: "/v1/collections/{collection}/documents", Summary: "Upload documents", Tags: tags,
-		Description:  "All documents of one request are taken, or none. A document that is stored already, bytes and attributes alike, is left as it is.",
-		MaxBodyBytes: uploadBody, BodyReadTimeout: -1},
+		Description: "All documents of one request are taken, or none. A document that is stored already, bytes and attributes alike, is left as it is.",
+		Metadata:    uploadBody.with(nil), BodyReadTimeout: -1},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.Upload
@@ -98,8 +98,8 @@ func (s *server) routeUploads() {
 			}
 			return &reply[api.Uploaded]{uploaded(done[0])}, nil
 		})
-	route(s, huma.Operation{OperationID: "compare-documents", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
-		Description: "Fingerprints are held against the same document's newest version alone: knowing a hash never grants bytes.", MaxBodyBytes: 16 << 20},
+	route(s, huma.Operation{OperationID: "compare-documents", Metadata: compareBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
+		Description: "Fingerprints are held against the same document's newest version alone: knowing a hash never grants bytes."},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.Compare

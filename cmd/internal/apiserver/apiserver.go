@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.temporal.io/sdk/client"
 
+	"github.com/sluice-rag/sluice/cmd/internal/httpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/auth"
@@ -46,6 +47,7 @@ const stopShare = 1.0 / 3
 type Server struct {
 	*lifecycle.Func
 	listener net.Listener
+	bodyIdle time.Duration
 }
 
 // New listens at once, so that a taken address is an early error and URL is
@@ -99,7 +101,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		},
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
-	s := &Server{listener: listener}
+	s := &Server{listener: listener, bodyIdle: c.BodyIdle}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping, cutShort) })
 	return s, nil
 }
@@ -133,12 +135,8 @@ func (s *Server) Close() { _ = s.listener.Close() }
 
 func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	server := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		BaseContext:       func(net.Listener) context.Context { return base },
-	}
+	server := httpserver.New(handler, httpserver.Limits{Idle: s.bodyIdle})
+	server.BaseContext = func(net.Listener) context.Context { return base }
 	server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	done := make(chan struct{})
 	var failure error

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/cmd/internal/httpserver"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
@@ -51,7 +52,7 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 		if err != nil {
 			return lifecycle.Run{}, fmt.Errorf("listen on SLUICE_HEALTH_LISTEN: %w", err)
 		}
-		server := &http.Server{Handler: mux, ReadHeaderTimeout: readyLimit}
+		server := httpserver.New(mux, httpserver.Limits{Header: readyLimit})
 		done := make(chan struct{})
 		var failure error
 		go func() {

@@ -1,0 +1,156 @@
+package httpserver
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// maxRefusal is the length of a reply with a status of 4xx, in bytes.
+const maxRefusal = 64 << 10
+
+// Guard gives a handler bodies that end when they stand still, and sends its reply without waiting for the rest of a
+// body that it left unread.
+func Guard(next http.Handler, l Limits) http.Handler {
+	l = l.orDefault()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		g := &guarded{ResponseWriter: w, control: http.NewResponseController(w), idle: l.Idle, http1: r.ProtoMajor == 1}
+		if r.ContentLength != 0 && r.Body != nil {
+			g.body = &paced{ReadCloser: r.Body, control: g.control, limits: l,
+				length: r.ContentLength, awaited: r.Header.Get("Expect") != ""}
+			r = r.WithContext(r.Context()) // the server looks at the body that it made
+			r.Body = g.body
+		}
+		next.ServeHTTP(g, r)
+		g.end()
+	})
+}
+
+// paced reads a body that has to go on coming.
+type paced struct {
+	io.ReadCloser
+	control *http.ResponseController
+	limits  Limits
+	length  int64 // -1: unknown
+	awaited bool  // it comes when it is asked for
+
+	read   int64
+	waited time.Duration
+	ended  atomic.Bool
+}
+
+// Read implements io.Reader.
+func (p *paced) Read(b []byte) (int, error) {
+	begin := time.Now()
+	patience := p.limits.Grace + time.Duration(p.read/p.limits.Rate)*time.Second - p.waited
+	_ = p.control.SetReadDeadline(begin.Add(min(patience, p.limits.Idle))) // in-process callers have no connection
+	n, err := p.ReadCloser.Read(b)
+	p.waited += time.Since(begin)
+	p.read += int64(n)
+	if err == io.EOF {
+		p.ended.Store(true)
+	}
+	return n, err
+}
+
+// shortBody is a body that has come with the headers, most likely.
+const shortBody = 2 << 10
+
+// ends tells whether the whole body was read. What is left of a short one, and is there already, is read by it.
+func (p *paced) ends() bool {
+	if p.ended.Load() || p.awaited || p.length < 0 || p.length-p.read > shortBody {
+		return p.ended.Load()
+	}
+	_ = p.control.SetReadDeadline(time.Unix(1, 0)) // nothing is waited for
+	_, err := io.Copy(io.Discard, p.ReadCloser)
+	p.ended.Store(err == nil)
+	return err == nil
+}
+
+// guarded writes a reply. One with a status of 4xx is sent at the end of the handler, when its length is known.
+type guarded struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	body    *paced // nil: the request has none
+	idle    time.Duration
+	http1   bool
+
+	refusal int // the status of a reply that is held back
+	held    bytes.Buffer
+	long    bool
+	written bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (g *guarded) WriteHeader(status int) {
+	switch {
+	case g.written || g.refusal != 0:
+		return
+	case status < 200:
+		g.ResponseWriter.WriteHeader(status)
+	case status >= 400 && status < 500:
+		g.refusal = status
+	default:
+		g.begin(status)
+	}
+}
+
+// begin sends a reply on its way, whether or not the whole request has come.
+func (g *guarded) begin(status int) {
+	g.written = true
+	if g.body != nil && !g.body.ends() {
+		// With a connection that stays the server would read the rest of the body before it sends anything.
+		if g.http1 {
+			g.Header().Set("Connection", "close")
+		}
+		_ = g.control.SetReadDeadline(time.Now().Add(g.idle)) // it reads some of it afterwards
+	}
+	g.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (g *guarded) Write(p []byte) (int, error) {
+	if !g.written && g.refusal == 0 {
+		g.begin(http.StatusOK)
+	}
+	if g.written {
+		return g.ResponseWriter.Write(p)
+	}
+	if g.long = g.long || g.held.Len()+len(p) > maxRefusal; !g.long {
+		g.held.Write(p)
+	}
+	return len(p), nil
+}
+
+// Flush implements http.Flusher.
+func (g *guarded) Flush() {
+	if g.refusal != 0 {
+		return
+	}
+	if !g.written {
+		g.begin(http.StatusOK)
+	}
+	_ = http.NewResponseController(g.ResponseWriter).Flush()
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (g *guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+// end sends what was held back.
+func (g *guarded) end() {
+	if g.refusal == 0 {
+		return
+	}
+	if g.long {
+		g.held.Reset()
+		_ = json.NewEncoder(&g.held).Encode(map[string]any{"status": g.refusal, "title": http.StatusText(g.refusal),
+			"detail": "the refusal is too long to be sent"})
+		g.Header().Del("Content-Length")
+		g.Header().Set("Content-Type", "application/problem+json")
+	}
+	g.begin(g.refusal)
+	_, _ = g.ResponseWriter.Write(g.held.Bytes()) // the client may be gone
+}
