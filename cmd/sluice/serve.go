@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -74,7 +75,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	defer nc.Close()
 	deps := apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
-		deps.Temporal, err = durable.Later(durable.Options{Address: c.TemporalAddress, Namespace: c.TemporalNamespace, Name: "sluice serve"})
+		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {
 			return err
 		}

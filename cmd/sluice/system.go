@@ -20,9 +20,11 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
 	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
 	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
+	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -49,9 +51,10 @@ type system struct {
 	nats        *nats.Conn
 	temporal    client.Client
 
-	// Addresses, given or of what was started.
-	databaseURL, natsURL, temporalAddress string
-	ownerURL, vectorURL                   string // of the database; empty: nobody migrates, or builds indexes
+	// Where the servers are, given or of what was started.
+	databaseURL, natsURL string
+	ownerURL, vectorURL  string // of the database; empty: nobody migrates, or builds indexes
+	temporalAt           config.Temporal
 }
 
 // start brings the parts up, each when those before it are ready, and returns
@@ -118,7 +121,7 @@ func (u *system) servers() ([]lifecycle.Service, error) {
 		out = append(out, n)
 	}
 	if u.settings.TemporalAddress == "" {
-		t, err := local.NewTemporal(local.TemporalOptions{Dir: dir("temporal"), Background: true, Log: u.log})
+		t, err := local.NewTemporal(local.TemporalOptions{Dir: dir("temporal"), Secure: true, Background: true, Log: u.log})
 		if err != nil {
 			return nil, err
 		}
@@ -138,7 +141,7 @@ func together(ctx context.Context, services []lifecycle.Service) error {
 
 func (u *system) addresses(servers []lifecycle.Service) {
 	u.ownerURL, u.vectorURL = u.settings.DatabaseOwnerURL, u.settings.DatabaseVectorURL
-	u.databaseURL, u.natsURL, u.temporalAddress = u.settings.DatabaseURL, u.settings.NATSURL, u.settings.TemporalAddress
+	u.databaseURL, u.natsURL, u.temporalAt = u.settings.DatabaseURL, u.settings.NATSURL, u.settings.Temporal
 	for _, s := range servers {
 		switch s := s.(type) {
 		case *local.Postgres:
@@ -146,7 +149,11 @@ func (u *system) addresses(servers []lifecycle.Service) {
 		case *local.NATS:
 			u.natsURL = s.URL()
 		case *local.Temporal:
-			u.temporalAddress = s.Address()
+			u.temporalAt = config.Temporal{TemporalAddress: s.Address(), TemporalNamespace: u.settings.TemporalNamespace}
+			if own := s.TLS(); own != nil {
+				u.temporalAt.TemporalTLSCA, u.temporalAt.TemporalTLSServerName = own.CA, own.ServerName
+				u.temporalAt.TemporalTLSCert, u.temporalAt.TemporalTLSKey = own.Cert, own.Key
+			}
 		}
 	}
 }
@@ -182,7 +189,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 		return err
 	}
 	closing(u.nats.Close)
-	if u.temporal, err = durable.Dial(ctx, durable.Options{Address: u.temporalAddress, Namespace: u.settings.TemporalNamespace, Name: "sluice up"}); err != nil {
+	if u.temporal, err = durable.Dial(ctx, program.TemporalOptions(u.temporalAt, "sluice up")); err != nil {
 		return err
 	}
 	closing(u.temporal.Close)

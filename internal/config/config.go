@@ -46,6 +46,12 @@ type Streams struct {
 type Temporal struct {
 	TemporalAddress   string `env:"SLUICE_TEMPORAL_ADDRESS" placeholder:"HOST:PORT" help:"Temporal's frontend."`
 	TemporalNamespace string `env:"SLUICE_TEMPORAL_NAMESPACE" default:"default" help:"Temporal namespace."`
+
+	TemporalTLSCA         string `name:"temporal-tls-ca" env:"SLUICE_TEMPORAL_TLS_CA" placeholder:"FILE" help:"Certificates that Temporal's must come from; the system's when empty. Connections are encrypted when this, a certificate, a server name or an API key is set."`
+	TemporalTLSCert       string `name:"temporal-tls-cert" env:"SLUICE_TEMPORAL_TLS_CERT" placeholder:"FILE" help:"Certificate that is shown to Temporal; read anew for every connection."`
+	TemporalTLSKey        string `name:"temporal-tls-key" env:"SLUICE_TEMPORAL_TLS_KEY" placeholder:"FILE" help:"Its key."`
+	TemporalTLSServerName string `name:"temporal-tls-server-name" env:"SLUICE_TEMPORAL_TLS_SERVER_NAME" placeholder:"NAME" help:"Name that Temporal's certificate must have; the address' host when empty."`
+	TemporalAPIKey        string `name:"temporal-api-key" env:"SLUICE_TEMPORAL_API_KEY" placeholder:"KEY" help:"API key of Temporal."`
 }
 
 // Log is how a program logs.

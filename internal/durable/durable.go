@@ -22,6 +22,8 @@ type Options struct {
 	Address   string
 	Namespace string // "default" when empty
 	Name      string // identity, shown in Temporal's histories
+	TLS       TLS
+	APIKey    string // sent with every call, encrypted
 }
 
 // Dial connects, trying again until ctx ends. Workers made from the client
@@ -65,7 +67,18 @@ func (o Options) client() (client.Options, error) {
 	if err != nil {
 		return client.Options{}, fmt.Errorf("trace temporal: %w", err)
 	}
+	encryption, err := o.encryption()
+	if err != nil {
+		return client.Options{}, err
+	}
+	var key client.Credentials
+	if o.APIKey != "" {
+		key = client.NewAPIKeyStaticCredentials(o.APIKey)
+	}
 	return client.Options{
+		ConnectionOptions: client.ConnectionOptions{TLS: encryption, TLSDisabled: encryption == nil},
+		Credentials:       key,
+
 		HostPort:       o.Address,
 		Namespace:      o.Namespace,
 		Identity:       o.Name,

@@ -171,23 +171,24 @@ type TemporalProgram struct {
 	Official bool // Temporal's own command line tool, rather than the server in tools/temporal
 }
 
-// FindTemporal returns `temporal` from PATH, else the server that set-up built. The error wraps ErrMissing.
+// FindTemporal returns the server that set-up built, which can ask its clients for a certificate, else `temporal` from PATH,
+// which can't. The error wraps ErrMissing.
 func FindTemporal() (TemporalProgram, error) {
-	if path, err := exec.LookPath("temporal"); err == nil {
-		if path, err = filepath.Abs(path); err != nil {
-			return TemporalProgram{}, fmt.Errorf("temporal on PATH: %w", err)
-		}
-		return TemporalProgram{Path: path, Official: true}, nil
-	}
 	dir, err := ToolsDir()
 	if err != nil {
 		return TemporalProgram{}, err
 	}
 	path := filepath.Join(dir, "temporal-server")
-	if _, err := os.Stat(path); err != nil {
-		return TemporalProgram{}, fmt.Errorf("the Temporal server is %w (looked on PATH and for %s); %s", ErrMissing, path, remedyTemporal)
+	if _, err := os.Stat(path); err == nil {
+		return TemporalProgram{Path: path}, nil
 	}
-	return TemporalProgram{Path: path}, nil
+	if official, err := exec.LookPath("temporal"); err == nil {
+		if official, err = filepath.Abs(official); err != nil {
+			return TemporalProgram{}, fmt.Errorf("temporal on PATH: %w", err)
+		}
+		return TemporalProgram{Path: official, Official: true}, nil
+	}
+	return TemporalProgram{}, fmt.Errorf("the Temporal server is %w (looked for %s and on PATH); %s", ErrMissing, path, remedyTemporal)
 }
 
 // FindONNXRuntime returns the path of the ONNX Runtime library: SLUICE_ONNXRUNTIME_LIB if set, else what set-up

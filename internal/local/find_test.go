@@ -26,13 +26,13 @@ func TestToolsAreLookedForInOrder(t *testing.T) {
 	if _, err := local.FindTemporal(); !errors.Is(err, local.ErrMissing) || !contains(err, "make setup") || !contains(err, "brew install temporal") {
 		t.Errorf("FindTemporal with none: got %v, want ErrMissing with a remedy", err)
 	}
-	ours := touch(t, filepath.Join(dir, "temporal-server"))
-	if got, err := local.FindTemporal(); err != nil || got != (local.TemporalProgram{Path: ours}) {
-		t.Errorf("FindTemporal: got %v, %v, want the built one", got, err)
-	}
 	official := touch(t, filepath.Join(path, "temporal"))
 	if got, err := local.FindTemporal(); err != nil || got != (local.TemporalProgram{Path: official, Official: true}) {
 		t.Errorf("FindTemporal: got %v, %v, want the one on PATH", got, err)
+	}
+	ours := touch(t, filepath.Join(dir, "temporal-server"))
+	if got, err := local.FindTemporal(); err != nil || got != (local.TemporalProgram{Path: ours}) {
+		t.Errorf("FindTemporal: got %v, %v, want the built one, which can ask for a certificate", got, err)
 	}
 
 	library := touch(t, filepath.Join(dir, "onnxruntime-1.30.0", libraryName()))

@@ -17,6 +17,7 @@ import (
 
 	"go.temporal.io/api/workflowservice/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
@@ -36,6 +37,9 @@ type TemporalOptions struct {
 	Dir string
 	// Port to listen on; 0 takes a free one, which is kept for as long as the Temporal value lives.
 	Port int
+	// Secure has every port of the server ask for a certificate, which this process alone has: other users of this machine
+	// can't read or end workflows. A server that is found on PATH can't do that, and is warned of.
+	Secure bool
 	// Background lowers the server's priority, where the system lets us: nobody waits for it by the second.
 	Background bool
 	// Log gets what is worth telling; nil discards it.
@@ -51,6 +55,7 @@ type Temporal struct {
 	mu    sync.Mutex
 	port  int
 	child *child
+	tls   *Certificate // nil without Secure, or where the server can't
 }
 
 // NewTemporal checks the options; Start does the work.
@@ -77,6 +82,14 @@ func (t *Temporal) Address() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return net.JoinHostPort(Host, strconv.Itoa(t.port))
+}
+
+// TLS is what clients show and ask for, with TemporalOptions.Secure; nil where the server asks for nothing. It is valid after
+// Start and stays the same over later starts.
+func (t *Temporal) TLS() *Certificate {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.tls
 }
 
 // Kill ends the server as a crash would. Start works again afterwards.
@@ -106,6 +119,9 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	if err != nil {
 		return lifecycle.Run{}, err
 	}
+	if err := t.secure(program); err != nil {
+		return lifecycle.Run{}, err
+	}
 	store := filepath.Join(t.opts.Dir, "temporal.db")
 	pidFile := filepath.Join(t.opts.Dir, "pid")
 	if err := endOrphan(ctx, pidFile, store, syscall.SIGKILL); err != nil {
@@ -127,7 +143,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		}
 		err = os.WriteFile(pidFile, []byte(strconv.Itoa(c.process.Pid)+"\n"), 0o600)
 		if err == nil {
-			err = awaitTemporal(ctx, c, port)
+			err = t.await(ctx, c, port)
 		}
 		if err != nil {
 			c.kill()
@@ -144,6 +160,26 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}
 }
 
+// secure makes the certificate that the server is to ask for, once.
+func (t *Temporal) secure(program TemporalProgram) error {
+	if !t.opts.Secure || t.TLS() != nil {
+		return nil
+	}
+	if program.Official {
+		t.opts.Log.Warn("this Temporal server asks for no password: every user of this machine can read and end workflows; "+
+			"`tools/setup temporal` builds one that does", "program", program.Path)
+		return nil
+	}
+	c, err := newCertificate(t.opts.Dir, "temporal.sluice.local")
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tls = &c
+	return nil
+}
+
 func (t *Temporal) command(program TemporalProgram, store string, port int) command {
 	var args []string
 	if program.Official {
@@ -152,6 +188,9 @@ func (t *Temporal) command(program TemporalProgram, store string, port int) comm
 		args = []string{"--exit-with-stdin", "--namespace", Namespace}
 	}
 	args = append(args, "--db-filename", store, "--ip", Host, "--port", strconv.Itoa(port), "--log-level", "error")
+	if c := t.TLS(); c != nil {
+		args = append(args, "--tls-ca", c.CA, "--tls-cert", c.Cert, "--tls-key", c.Key, "--tls-server-name", c.ServerName)
+	}
 	return command{
 		path: program.Path,
 		args: args,
@@ -161,9 +200,17 @@ func (t *Temporal) command(program TemporalProgram, store string, port int) comm
 	}
 }
 
-// awaitTemporal returns when the server serves and has its namespace.
-func awaitTemporal(ctx context.Context, c *child, port int) (err error) {
-	conn, err := grpc.NewClient(net.JoinHostPort(Host, strconv.Itoa(port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
+// await returns when the server serves and has its namespace.
+func (t *Temporal) await(ctx context.Context, c *child, port int) (err error) {
+	transport := insecure.NewCredentials()
+	if own := t.TLS(); own != nil {
+		config, err := own.config()
+		if err != nil {
+			return err
+		}
+		transport = credentials.NewTLS(config)
+	}
+	conn, err := grpc.NewClient(net.JoinHostPort(Host, strconv.Itoa(port)), grpc.WithTransportCredentials(transport))
 	if err != nil {
 		return err
 	}

@@ -63,6 +63,7 @@ type options struct {
 	logLevel      string
 	namespace     string
 	exitWithStdin bool
+	tls           certificate
 }
 
 func parse(args []string) (options, error) {
@@ -74,6 +75,10 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.logLevel, "log-level", "error", "debug, info, warn or error")
 	fs.StringVar(&o.namespace, "namespace", "default", "`namespace` registered at the start")
 	fs.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop when standard input closes, so that the server ends with its parent")
+	fs.StringVar(&o.tls.authority, "tls-ca", "", "`file` with the certificate of who signed all others; with it every port asks for one that it signed")
+	fs.StringVar(&o.tls.cert, "tls-cert", "", "`file` with the server's certificate")
+	fs.StringVar(&o.tls.key, "tls-key", "", "`file` with its key")
+	fs.StringVar(&o.tls.name, "tls-server-name", "", "`name` that it is made out to")
 	if err := fs.Parse(args); err != nil {
 		return o, err
 	}
@@ -84,6 +89,9 @@ func parse(args []string) (options, error) {
 		return o, errors.New("--db-filename: needed")
 	case o.port < 1 || o.port > 65535:
 		return o, fmt.Errorf("--port: %d is not between 1 and 65535", o.port)
+	}
+	if set := o.tls.set(); set != 0 && set != 4 {
+		return o, errors.New("--tls-ca, --tls-cert, --tls-key and --tls-server-name: all or none are needed")
 	}
 	switch o.logLevel {
 	case "debug", "info", "warn", "error":

@@ -87,6 +87,7 @@ func TestWrongFlagsAreNamed(t *testing.T) {
 		"--db-filename": {},
 		"--port":        {"--db-filename", "x", "--port", "70000"},
 		"--log-level":   {"--db-filename", "x", "--log-level", "loud"},
+		"--tls-key":     {"--db-filename", "x", "--tls-cert", "y"},
 		`"start"`:       {"--db-filename", "x", "start"},
 	} {
 		if err := run(t.Context(), args, strings.NewReader("")); err == nil || !strings.Contains(err.Error(), name) {

@@ -78,6 +78,7 @@ func newServer(o options) (temporal.Server, error) {
 		}},
 		PublicClient: config.PublicClient{HostPort: hostPort(o.ip, o.port)},
 		Services:     map[string]config.Service{},
+		Global:       config.Global{TLS: o.tls.settings()},
 	}
 	hosts := map[primitives.ServiceName]static.Hosts{}
 	for i, service := range []primitives.ServiceName{

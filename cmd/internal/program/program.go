@@ -138,7 +138,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	if n.Temporal == nil {
 		return p, nil
 	}
-	if p.Temporal, err = durable.Dial(starting, durable.Options{Address: n.Temporal.TemporalAddress, Namespace: n.Temporal.TemporalNamespace, Name: w.Name}); err != nil {
+	if p.Temporal, err = durable.Dial(starting, TemporalOptions(*n.Temporal, w.Name)); err != nil {
 		return nil, err
 	}
 	p.closing = append(p.closing, p.Temporal.Close)
