@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
 	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
+	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
@@ -44,7 +46,7 @@ func (d *doctorCommand) Run(ctx context.Context) error {
 	}{
 		{"postgres", d.postgres}, {"nats", d.nats}, {"temporal", d.temporal},
 		{"onnx runtime", d.onnxRuntime}, {"gpu-segmenter", func(context.Context) (string, error) { return modelchild.Find() }},
-		{"model pack", d.modelPack}, {"data directory", d.directory}, {"server", d.server},
+		{"model pack", d.modelPack}, {"parsers", ingestworker.Confinement}, {"data directory", d.directory}, {"server", d.server},
 	}
 	var found []finding
 	sick := false
@@ -111,9 +113,13 @@ func (d *doctorCommand) nats(ctx context.Context) (string, error) {
 func (d *doctorCommand) temporal(ctx context.Context) (string, error) {
 	if d.TemporalAddress == "" {
 		t, err := local.FindTemporal()
+		if t.Official {
+			return t.Path + "; `sluice up` starts it, and it asks for no password: every user of this machine can read and end " +
+				"workflows; `tools/setup temporal` builds one that does", err
+		}
 		return t.Path + "; `sluice up` starts it", err
 	}
-	c, err := durable.Dial(ctx, durable.Options{Address: d.TemporalAddress, Namespace: d.TemporalNamespace, Name: "sluice doctor"})
+	c, err := durable.Dial(ctx, program.TemporalOptions(d.Temporal, "sluice doctor"))
 	if err != nil {
 		return "", err
 	}

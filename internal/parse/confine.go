@@ -39,7 +39,7 @@ func (c *Confinement) try(what string, err error) {
 
 // What protections are called.
 const (
-	heldNetwork    = "no network of its own"
+	heldNetwork    = "a network namespace"
 	heldUser       = "a user without rights"
 	heldPrivileges = "no new privileges"
 	heldLimits     = "limits on resources"

@@ -48,7 +48,7 @@ func parsers(s Settings) (pool, error) {
 		return pool{}, fmt.Errorf("find this program, to run parsers: %w", err)
 	}
 	p, err := parse.NewPool(parse.PoolOptions{
-		Command: func() *exec.Cmd { return exec.Command(program, childArgument) },
+		Command: childOf(program),
 		Workers: s.ParseWorkers,
 		Limits: parse.Limits{
 			Bytes: maxBytes, Pages: s.ParsePages, TextBytes: int(s.ParseText << 20), Time: s.ParseTimeout,
@@ -57,6 +57,20 @@ func parsers(s Settings) (pool, error) {
 		CacheDir:    codeCache(),
 	})
 	return pool{p}, err
+}
+
+func childOf(program string) func() *exec.Cmd {
+	return func() *exec.Cmd { return exec.Command(program, childArgument) }
+}
+
+// Confinement says what keeps parsers from the rest of this machine. The program must call RunIfParseChild.
+func Confinement(ctx context.Context) (string, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find this program, to run parsers: %w", err)
+	}
+	c, err := parse.Probe(ctx, parse.PoolOptions{Command: childOf(program)})
+	return c.String(), err
 }
 
 // codeCache is where compiled code is kept between runs; empty when there is no
