@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -303,23 +302,24 @@ func TestAParserWithoutANamespaceIsConfinedAllTheSame(t *testing.T) {
 
 // TestAParserDiesWithItsPool: who has become another user still gets the signal of its parent's death.
 func TestAParserDiesWithItsPool(t *testing.T) {
-	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
-	status := statusOf(t, textOfPool(t, p, "PID"))
-	if status["PPid"] != fmt.Sprint(os.Getpid()) {
-		t.Fatalf("its parent is %s", status["PPid"])
+	r := pool(t, func(o *PoolOptions) { o.Workers = 1 }).run
+	c, err := r.start()
+	if err != nil {
+		t.Fatal(err)
 	}
-	done := make(chan error, 1)
+	taken, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		_, err := p.Parse(t.Context(), "a.txt", "", []byte("HANG"))
+		_, err := c.exchange(request{Name: "a.txt", data: []byte("HANG")}, taken, r.tell)
 		done <- err
 	}()
-	for !busy(p) {
-		syscall.Syscall(syscall.SYS_SCHED_YIELD, 0, 0, 0)
-	}
+	<-taken
 	// The thread that started it ends.
-	p.run.spawn.stop()
-	if err := <-done; !errors.Is(err, ErrCrashed) || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("got %v", err)
+	r.spawn.stop()
+	r.spawn = newSpawner()
+	if err := <-done; err == nil {
+		t.Error("it answered")
 	}
-	p.run.spawn = newSpawner()
+	if err := c.wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("it ended with %v", err)
+	}
 }
