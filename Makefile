@@ -30,7 +30,7 @@ CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 # with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -timeout 30m
 
-.PHONY: help setup build demo up test test-web screenshots lint bench clean
+.PHONY: help setup build demo up test test-web screenshots lint bench bench-webhooks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench: setup build ## measure against what is to be reached: the quick parts, or
 	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/bench
 	cd tools/bench-bleve && CGO_ENABLED=0 go build -o ../../bin/ .
 	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
+
+bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers at once
+	CGO_ENABLED=0 go test ./internal/store -run XXX -bench Webhooks -benchtime 3000x
 
 clean: ## remove what was built here
 	rm -rf bin dist web/node_modules web/dist/assets web/dist/index.html web/dist/icon.svg web/dist/.built

@@ -48,7 +48,7 @@ var systemColumns = map[string]string{
 	"slow_queries":       "at code id kind millis plan stages tenant_id trace",
 	"tenants":            "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
 	"vector_shards":      "collection_id created_at dimension id indexed retired_at tenant_id",
-	"webhook_deliveries": "attempts claimed_until finished_at id next_at since state subject_id tenant_id webhook_id",
+	"webhook_deliveries": "attempts claimed_until finished_at id kind next_at since state subject_id tenant_id webhook_id",
 	"webhooks":           "id kinds tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"reason_code retired_at state tenant_id trace",

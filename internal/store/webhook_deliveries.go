@@ -63,38 +63,48 @@ func (s *Store) Webhooking() Webhooking { return Webhooking{s} }
 
 var _ webhook.Store = Webhooking{}
 
-// claimLock is the key of the lock that makes the limit per tenant exact.
-const claimLock = 0x51C1CEB0
-
-// What is due is looked for tenant by tenant, so that none hides another's.
+// What is due is looked for webhook by webhook, so that none hides another's, and
+// locked by whoever takes it: others take the next. What is claimed is not due.
 const claimDeliveriesSQL = `
-WITH RECURSIVE tenants AS (
-    (SELECT tenant_id FROM webhook_deliveries WHERE state = 'waiting' ORDER BY tenant_id LIMIT 1)
+WITH RECURSIVE endpoints AS (
+    (SELECT tenant_id, webhook_id FROM webhook_deliveries WHERE state = 'waiting' ORDER BY tenant_id, webhook_id LIMIT 1)
     UNION ALL
-    SELECT (SELECT d.tenant_id FROM webhook_deliveries d WHERE d.state = 'waiting' AND d.tenant_id > t.tenant_id ORDER BY d.tenant_id LIMIT 1)
-    FROM tenants t WHERE t.tenant_id IS NOT NULL
+    SELECT n.tenant_id, n.webhook_id FROM endpoints e, LATERAL (
+        SELECT d.tenant_id, d.webhook_id FROM webhook_deliveries d
+        WHERE d.state = 'waiting' AND (d.tenant_id, d.webhook_id) > (e.tenant_id, e.webhook_id)
+        ORDER BY d.tenant_id, d.webhook_id LIMIT 1) n
 ), due AS (
-    SELECT c.* FROM tenants t, LATERAL (
-        SELECT d.tenant_id, d.webhook_id, d.id, d.next_at FROM webhook_deliveries d
-        WHERE d.tenant_id = t.tenant_id AND d.state = 'waiting' AND d.next_at <= $1
-        ORDER BY d.next_at
-        LIMIT greatest(0, $4 - (SELECT count(*) FROM webhook_deliveries b
-                                WHERE b.tenant_id = t.tenant_id AND b.state = 'waiting' AND b.next_at > $1 AND b.claimed_until > $1))
-    ) c
-    WHERE t.tenant_id IS NOT NULL ORDER BY c.next_at LIMIT $3
+    SELECT e.tenant_id, e.webhook_id, d.id, r.document, d.next_at, coalesce(k.proven, false) AS proven,
+           min(r.document::int) OVER w = r.document::int AS first,
+           row_number() OVER (PARTITION BY e.tenant_id, e.webhook_id ORDER BY r.document, d.next_at) AS turn
+    FROM endpoints e
+    LEFT JOIN unnest($5::uuid[], $6::int[], $7::bool[]) AS k (webhook_id, room, proven) ON k.webhook_id = e.webhook_id
+    CROSS JOIN (VALUES (false), (true)) AS r (document)
+    CROSS JOIN LATERAL (
+        SELECT d.id, d.next_at FROM webhook_deliveries d
+        WHERE d.tenant_id = e.tenant_id AND d.webhook_id = e.webhook_id AND d.state = 'waiting'
+          AND (d.kind LIKE 'version.%') = r.document AND d.next_at <= $1
+        ORDER BY d.next_at LIMIT coalesce(k.room, 1) FOR UPDATE SKIP LOCKED) d
+    WINDOW w AS (PARTITION BY e.tenant_id, e.webhook_id)
+), placed AS (
+    SELECT *, row_number() OVER (PARTITION BY tenant_id ORDER BY turn, document, next_at) AS place FROM due WHERE first
+), chosen AS (
+    SELECT * FROM (
+        SELECT *, row_number() OVER (PARTITION BY proven ORDER BY place, document, next_at) AS n FROM placed) p
+    WHERE proven OR n <= $4
+    ORDER BY place, document, next_at LIMIT $3
+), claimed AS (
+    UPDATE webhook_deliveries d SET attempts = d.attempts + 1, claimed_until = $2, next_at = $2
+    FROM chosen c WHERE d.tenant_id = c.tenant_id AND d.webhook_id = c.webhook_id AND d.id = c.id
+    RETURNING d.tenant_id, d.webhook_id, d.id, d.attempts, d.since, c.place, c.document
 )
-UPDATE webhook_deliveries d SET attempts = d.attempts + 1, claimed_until = $2, next_at = $2
-FROM due WHERE d.tenant_id = due.tenant_id AND d.webhook_id = due.webhook_id AND d.id = due.id
-RETURNING d.tenant_id, d.webhook_id, d.id, d.attempts, d.since`
+SELECT tenant_id, webhook_id, id, attempts, since FROM claimed ORDER BY place, document`
 
 // ClaimDeliveries implements webhook.Store.
-func (s Webhooking) ClaimDeliveries(ctx context.Context, now, until time.Time, limit, perTenant int) ([]webhook.Claimed, error) {
+func (s Webhooking) ClaimDeliveries(ctx context.Context, now, until time.Time, r webhook.Room) ([]webhook.Claimed, error) {
 	var out []webhook.Claimed
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, claimLock); err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, claimDeliveriesSQL, now, until, limit, perTenant)
+		rows, err := tx.Query(ctx, claimDeliveriesSQL, now, until, r.Limit, r.Unproven, r.Webhooks, r.Each, r.Proven)
 		if err != nil {
 			return err
 		}

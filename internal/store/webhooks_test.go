@@ -35,13 +35,22 @@ func (f *fixture) deliveries(t *testing.T, p schema.Principal, webhook uuid.UUID
 	return out
 }
 
-func (f *fixture) claim(t *testing.T, now time.Time, limit, perTenant int) []webhook.Claimed {
+// claim takes what is due: of each of some webhooks up to so many, of any other one.
+func (f *fixture) claim(t *testing.T, now time.Time, each int, hooks ...schema.Webhook) []webhook.Claimed {
 	t.Helper()
-	out, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), limit, perTenant)
+	out, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(each, hooks...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
+}
+
+func roomFor(each int, hooks ...schema.Webhook) webhook.Room {
+	r := webhook.Room{Limit: 1000, Unproven: 1000}
+	for _, w := range hooks {
+		r.Webhooks, r.Each, r.Proven = append(r.Webhooks, w.ID), append(r.Each, each), append(r.Proven, true)
+	}
+	return r
 }
 
 // soon is after everything that was written has become due.
@@ -97,7 +106,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	if n := len(f.deliveries(t, f.b, other.ID)); n != 0 {
 		t.Errorf("another tenant gets %d", n)
 	}
-	for _, c := range f.claim(t, soon(), 10, 10) {
+	for _, c := range f.claim(t, soon(), 10, all, answers) {
 		d, err := f.Webhooking().Delivery(t.Context(), c, time.Now())
 		do(err)
 		whole := d.Job != nil && d.Job.ID == answered.Question && c.Webhook == all.ID
@@ -123,7 +132,7 @@ func TestVersionsAreDelivered(t *testing.T) {
 	if len(list) != 1 || list[0].Kind != schema.WebhookVersionFailed || list[0].Subject != u.Version {
 		t.Fatalf("delivered %+v", list)
 	}
-	d, err := f.Webhooking().Delivery(t.Context(), f.claim(t, soon(), 1, 1)[0], time.Now())
+	d, err := f.Webhooking().Delivery(t.Context(), f.claim(t, soon(), 1)[0], time.Now())
 	if err != nil || d.Version == nil || d.Version.Document != u.Document || d.Version.State != schema.StateFailed {
 		t.Errorf("to send: %+v, %v", d, err)
 	}
@@ -141,23 +150,25 @@ func (f *fixture) failByWorker(t *testing.T, p schema.Principal, version uuid.UU
 	}
 }
 
-// TestConcurrentSendersTakeTurns: no delivery twice, of no tenant more than may
-// be, and what a dead process held is free again.
-func TestConcurrentSendersTakeTurns(t *testing.T) {
+// due adds deliveries of a kind to a webhook.
+func (f *fixture) due(t testing.TB, p schema.Principal, w schema.Webhook, kind string, n int) {
+	t.Helper()
+	run(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
+		SELECT $1, $2, gen_random_uuid(), $3, gen_random_uuid() FROM generate_series(1, $4)`, p.Tenant, w.ID, kind, n)
+}
+
+// TestConcurrentSendersShareTheWork: no delivery twice, and what a dead process
+// held is free again.
+func TestConcurrentSendersShareTheWork(t *testing.T) {
 	f := setUp(t, store.Options{})
 	loud, quiet := f.hook(t, f.a, nil, schema.WebhookQuestionFailed), f.hook(t, f.b, nil, schema.WebhookQuestionFailed)
-	add := func(p schema.Principal, w schema.Webhook, n int) {
-		for range n {
-			run(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id) VALUES ($1, $2, $3, 'question.failed', $3)`, p.Tenant, w.ID, schema.NewID())
-		}
-	}
-	add(f.a, loud, 10)
-	add(f.b, quiet, 1)
+	f.due(t, f.a, loud, schema.WebhookQuestionFailed, 10)
+	f.due(t, f.b, quiet, schema.WebhookQuestionFailed, 1)
 	now := soon()
 	claims := make(chan []webhook.Claimed, 4)
 	for range 4 {
 		go func() {
-			c, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), 100, 3)
+			c, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(3, loud, quiet))
 			if err != nil {
 				t.Error(err)
 			}
@@ -165,55 +176,94 @@ func TestConcurrentSendersTakeTurns(t *testing.T) {
 		}()
 	}
 	seen := map[uuid.UUID]bool{}
-	var mine []webhook.Claimed
-	tenants := map[uuid.UUID]int{}
-	for range 4 {
-		for _, c := range <-claims {
+	note := func(list []webhook.Claimed) {
+		for _, c := range list {
 			if seen[c.ID] || c.Attempt != 1 {
 				t.Errorf("claimed twice: %+v", c)
 			}
 			seen[c.ID] = true
-			tenants[c.Tenant]++
-			mine = append(mine, c)
 		}
 	}
-	if tenants[f.a.Tenant] != 3 || tenants[f.b.Tenant] != 1 {
-		t.Fatalf("claimed %v", tenants)
+	for range 4 {
+		c := <-claims
+		if len(c) > 4 {
+			t.Errorf("one process has %d", len(c))
+		}
+		note(c)
 	}
-	// One that is settled makes room for another.
-	of := slices.IndexFunc(mine, func(c webhook.Claimed) bool { return c.Tenant == f.a.Tenant })
+	note(f.claim(t, now, 10, loud, quiet)) // what met a lock
+	if len(seen) != 11 {
+		t.Errorf("%d of 11 are claimed", len(seen))
+	}
 	settle := func(c webhook.Claimed, o webhook.Outcome) {
 		t.Helper()
 		if err := f.Webhooking().SettleDelivery(t.Context(), c, o); err != nil {
 			t.Fatal(err)
 		}
 	}
-	settle(mine[of], webhook.Outcome{State: schema.DeliveryDelivered, Status: 200, At: now})
-	if next := f.claim(t, now, 100, 3); len(next) != 1 {
-		t.Errorf("after one was settled %d are claimed", len(next))
-	}
 	// When claims run out the same are taken again, and their first holder's
 	// word does not count any more.
 	later := now.Add(2 * time.Minute)
-	again := f.claim(t, later, 100, 100)
-	if len(again) != 10 {
-		t.Errorf("%d are claimed again", len(again))
+	again := f.claim(t, later, 100, loud, quiet)
+	if len(again) != 11 || again[0].Attempt != 2 {
+		t.Fatalf("claimed again: %+v", again)
 	}
-	var lost webhook.Claimed
-	for _, c := range again {
-		if seen[c.ID] {
-			if c.Attempt != 2 {
-				t.Errorf("claimed again as attempt %d", c.Attempt)
-			}
-			lost = c
-		}
-	}
+	lost := again[0]
 	stale := lost
 	stale.Attempt = 1
 	settle(stale, webhook.Outcome{State: schema.DeliveryDelivered, At: later})
 	settle(lost, webhook.Outcome{State: schema.DeliveryWaiting, Status: 500, Problem: "p", Next: later.Add(time.Hour), At: later})
 	if n := one[int](t, f, schema.Principal{Tenant: lost.Tenant}, `SELECT count(*) FROM webhook_deliveries WHERE id = $1 AND state = 'waiting' AND status = 500 AND problem = 'p' AND attempts = 2`, lost.ID); n != 1 {
 		t.Error("a stale holder's word counted")
+	}
+}
+
+// TestDeliveriesAreClaimedInTurns: ends of jobs before versions, and of tenants
+// and webhooks each as many as another.
+func TestDeliveriesAreClaimedInTurns(t *testing.T) {
+	f := setUp(t, store.Options{})
+	kinds := []string{schema.WebhookQuestionAnswered, schema.WebhookVersionReady}
+	first, second, other := f.hook(t, f.a, nil, kinds...), f.hook(t, f.a, nil, kinds...), f.hook(t, f.b, nil, kinds...)
+	f.due(t, f.a, first, schema.WebhookVersionReady, 500)
+	f.due(t, f.a, first, schema.WebhookQuestionAnswered, 3)
+	f.due(t, f.a, second, schema.WebhookVersionReady, 10)
+	f.due(t, f.b, other, schema.WebhookVersionReady, 10)
+	now := soon()
+	claim := func(r webhook.Room) map[uuid.UUID][]string {
+		t.Helper()
+		list, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := map[uuid.UUID][]string{}
+		for _, c := range list {
+			p := f.a
+			if c.Tenant == f.b.Tenant {
+				p = f.b
+			}
+			out[c.Webhook] = append(out[c.Webhook], one[string](t, f, p, `SELECT kind FROM webhook_deliveries WHERE webhook_id = $1 AND id = $2`, c.Webhook, c.ID))
+		}
+		return out
+	}
+	r := roomFor(8, first, second, other)
+	r.Limit = 8
+	got := claim(r)
+	if len(got[first.ID]) != 2 || len(got[second.ID]) != 2 || len(got[other.ID]) != 4 {
+		t.Errorf("of 8 places the webhooks got %v", got)
+	}
+	if !slices.Equal(got[first.ID], []string{schema.WebhookQuestionAnswered, schema.WebhookQuestionAnswered}) {
+		t.Errorf("before answers go %v", got[first.ID])
+	}
+	// The last answer goes alone, what comes after it is a version.
+	if got := claim(roomFor(8, first)); !slices.Equal(got[first.ID], []string{schema.WebhookQuestionAnswered}) || len(got[second.ID]) != 1 || len(got[other.ID]) != 1 {
+		t.Errorf("claimed %v", got)
+	}
+	// A webhook without room keeps none waiting, and those that are not proven have
+	// their own places.
+	r = roomFor(0, first)
+	r.Webhooks, r.Each, r.Proven, r.Unproven = append(r.Webhooks, second.ID), append(r.Each, 5), append(r.Proven, true), 0
+	if got := claim(r); len(got[first.ID]) != 0 || len(got[second.ID]) != 5 || len(got[other.ID]) != 0 {
+		t.Errorf("claimed %v", got)
 	}
 }
 
@@ -241,7 +291,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 	if _, err := f.ReplayDelivery(t.Context(), f.a, w.ID, d.ID); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("replaying what waits gave %v", err)
 	}
-	c := f.claim(t, soon(), 1, 1)[0]
+	c := f.claim(t, soon(), 1)[0]
 	if err := f.Webhooking().SettleDelivery(t.Context(), c, webhook.Outcome{State: schema.DeliveryFailed, Problem: "p", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +303,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 	if err != nil || rotated.OldSecretUntil == nil {
 		t.Fatalf("rotated: %+v, %v", rotated, err)
 	}
-	c = f.claim(t, soon(), 1, 1)[0]
+	c = f.claim(t, soon(), 1)[0]
 	for at, want := range map[time.Time]string{time.Now(): "second first", time.Now().Add(25 * time.Hour): "second"} {
 		send, err := f.Webhooking().Delivery(t.Context(), c, at)
 		var got []string

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,11 @@ import (
 
 // errRefused is wrapped when an address may not be sent to.
 var errRefused = errors.New("the address is not public")
+
+// platforms are addresses that look public and are a cloud's own, reached from
+// inside it alone: Azure's WireServer, Google's private and restricted APIs, IBM's
+// services.
+var platforms = prefixes("168.63.129.16/32", "199.36.153.4/30", "199.36.153.8/30", "161.26.0.0/16", "166.8.0.0/14")
 
 // notPublic are ranges that the standard library does not know as private: IANA's
 // special-purpose registries, and those that carry an IPv4 address inside.
@@ -56,12 +62,8 @@ func public(a netip.Addr, allowed []netip.Prefix) bool {
 	if !a.IsGlobalUnicast() || a.IsPrivate() {
 		return false
 	}
-	for _, p := range notPublic {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	inside := func(p netip.Prefix) bool { return p.Contains(a) }
+	return !slices.ContainsFunc(notPublic, inside) && !slices.ContainsFunc(platforms, inside)
 }
 
 // dialer connects to public and allowed addresses alone.

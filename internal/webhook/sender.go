@@ -27,6 +27,7 @@ const (
 	sendTime    = 15 * time.Second // one attempt in all
 	claimTime   = time.Minute      // after it a claim is a dead process's
 	maxReply    = 64 << 10         // what is read of a reply, in bytes
+	keepAlive   = 10 * time.Second // of a connection without a delivery
 
 	// An attempt that fails is followed by another after 20 seconds, then after
 	// twice as long each time, give or take a quarter: 13 within a day.
@@ -34,8 +35,9 @@ const (
 	firstPause  = 20 * time.Second
 	longest     = 24 * time.Hour
 
-	atOnce    = 16 // attempts of one process
-	perTenant = 4  // attempts of one tenant
+	// reading is how many deliveries are read or noted at once: the connections to
+	// the database are for questions, too.
+	reading = 4
 
 	keepOver = 30 * 24 * time.Hour // deliveries that are over stay so long to be seen
 	looking  = time.Second         // between two looks for what is due
@@ -57,8 +59,9 @@ type Sender struct {
 	store   Store
 	options Options
 	client  *http.Client
-	slots   chan struct{}
+	reading chan struct{}
 	forgot  time.Time // when old deliveries were last forgotten
+	*endpoints
 }
 
 // New makes a Sender.
@@ -67,29 +70,31 @@ func New(store Store, o Options) *Sender {
 		o.Now = time.Now
 	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	return &Sender{store: store, options: o, slots: make(chan struct{}, atOnce), client: &http.Client{
+	return &Sender{store: store, options: o, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
 		Timeout: sendTime,
 		// Neither a proxy nor a redirect: what is dialled is what was checked.
 		Transport: &http.Transport{DialContext: dialer(o.Allow).DialContext, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: maxReply,
-			DisableKeepAlives: true, ForceAttemptHTTP2: true},
+			MaxIdleConns: atOnce, MaxIdleConnsPerHost: perEndpoint, IdleConnTimeout: keepAlive, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
 // Run sends what becomes due until fetch ends, and finishes what it sends while
-// work lasts.
+// work lasts. It looks for more when attempts have ended, and every second.
 func (s *Sender) Run(fetch, work context.Context) error {
+	defer s.client.CloseIdleConnections()
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	ticker := time.NewTicker(looking)
 	defer ticker.Stop()
 	for {
-		if err := s.begin(work, &sending); err != nil && fetch.Err() == nil {
+		if _, err := s.look(work, &sending); err != nil && fetch.Err() == nil {
 			slog.Warn("could not look for webhooks' deliveries; trying again", "error", err)
 		}
 		select {
 		case <-fetch.Done():
 			return nil
+		case <-s.wake:
 		case <-ticker.C:
 		}
 	}
@@ -97,44 +102,64 @@ func (s *Sender) Run(fetch, work context.Context) error {
 
 // Round sends what is due now and waits until it is sent.
 func (s *Sender) Round(ctx context.Context) error {
-	var sending sync.WaitGroup
-	defer sending.Wait()
-	return s.begin(ctx, &sending)
+	defer s.client.CloseIdleConnections()
+	for {
+		var sending sync.WaitGroup
+		n, err := s.look(ctx, &sending)
+		sending.Wait()
+		if n == 0 || err != nil {
+			return err
+		}
+	}
 }
 
-// begin begins to send as much of what is due as there is room for.
-func (s *Sender) begin(ctx context.Context, sending *sync.WaitGroup) error {
+// look begins to send as much of what is due as there is room for, and returns
+// how many that are.
+func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error) {
 	now := s.options.Now()
 	if now.Sub(s.forgot) > time.Hour {
 		if _, err := s.store.ForgetDeliveries(ctx, now.Add(-keepOver), 10_000); err != nil {
-			return fmt.Errorf("forget old deliveries: %w", err)
+			return 0, fmt.Errorf("forget old deliveries: %w", err)
 		}
 		s.forgot = now
 	}
-	room := cap(s.slots) - len(s.slots)
-	if room == 0 {
-		return nil
+	room := s.room(now)
+	if room.Limit == 0 {
+		return 0, nil
 	}
-	due, err := s.store.ClaimDeliveries(ctx, now, now.Add(claimTime), room, perTenant)
+	due, err := s.store.ClaimDeliveries(ctx, now, now.Add(claimTime), room)
 	if err != nil {
-		return fmt.Errorf("claim deliveries: %w", err)
+		return 0, fmt.Errorf("claim deliveries: %w", err)
 	}
+	s.endpoints.begin(due, room, now)
 	for _, c := range due {
-		s.slots <- struct{}{}
 		sending.Go(func() {
-			defer func() { <-s.slots }()
-			s.deliver(ctx, c)
+			accepted := false
+			defer func() { s.end(c.Webhook, accepted) }()
+			accepted = s.deliver(ctx, c)
 		})
 	}
-	return nil
+	return len(due), nil
+}
+
+// kept runs fn while few others read or write.
+func (s *Sender) kept(ctx context.Context, fn func() error) error {
+	select {
+	case s.reading <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.reading }()
+	return fn()
 }
 
 // deliver makes one attempt and notes what came of it. Without a note the claim
-// runs out, and the delivery is sent again.
-func (s *Sender) deliver(ctx context.Context, c Claimed) {
+// runs out, and the delivery is sent again. It reports whether the receiver
+// accepted.
+func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 	out, err := s.attempt(ctx, c)
 	if err == nil {
-		err = s.store.SettleDelivery(ctx, c, out)
+		err = s.kept(ctx, func() error { return s.store.SettleDelivery(ctx, c, out) })
 	}
 	log := slog.With("tenant", c.Tenant, "webhook", c.Webhook, "delivery", c.ID, "attempt", c.Attempt)
 	switch {
@@ -143,13 +168,18 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) {
 	case out.State == schema.DeliveryFailed:
 		log.WarnContext(ctx, "gave up a webhook's delivery", "problem", out.Problem)
 	}
+	return err == nil && out.State == schema.DeliveryDelivered
 }
 
 // attempt reads and sends a delivery. An error is of this side: nothing is known
 // of the attempt.
 func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	now := s.options.Now()
-	d, err := s.store.Delivery(ctx, c, now)
+	var d Delivery
+	err := s.kept(ctx, func() (err error) {
+		d, err = s.store.Delivery(ctx, c, now)
+		return err
+	})
 	if errors.Is(err, schema.ErrNotFound) {
 		return Outcome{State: schema.DeliveryFailed, Problem: "what it tells of is gone", At: now}, nil
 	}
@@ -244,6 +274,7 @@ func (s *Sender) send(ctx context.Context, d Delivery, id string, at time.Time, 
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "Sluice-Webhooks")
+	r.Header["Idempotency-Key"] = nil // not sent: one that met a connection's end goes on another
 	r.Header.Set("Webhook-Id", id)
 	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	r.Header.Set("Webhook-Signature", sign(d.Secrets, id, at, body))

@@ -34,7 +34,7 @@ type memory struct {
 	lose     bool // what came of an attempt is lost, as when a process dies
 }
 
-func (m *memory) ClaimDeliveries(_ context.Context, now, until time.Time, _, _ int) ([]Claimed, error) {
+func (m *memory) ClaimDeliveries(_ context.Context, now, until time.Time, _ Room) ([]Claimed, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.out.State == schema.DeliveryDelivered || m.out.State == schema.DeliveryFailed || m.next.After(now) {
@@ -259,6 +259,9 @@ func TestPublicAddresses(t *testing.T) {
 		"1.1.1.1": true, "2606:4700:4700::1111": true, "93.184.216.34": true, "::ffff:8.8.8.8": true,
 		"10.0.0.1": false, "172.16.5.4": false, "192.168.1.1": false, "127.0.0.1": false, "169.254.169.254": false, "100.64.0.1": false, "100.127.255.254": false,
 		"0.0.0.0": false, "255.255.255.255": false, "224.0.0.1": false, "198.18.0.1": false, "240.0.0.1": false, "::1": false, "::": false, "fe80::1": false, "fe80::1%eth0": false,
+		// Platforms' own: metadata, agents and private services of clouds.
+		"168.63.129.16": false, "168.63.129.17": true, "::ffff:168.63.129.16": false, "64:ff9b::a83f:8110": false, "100.100.100.200": false, "169.254.0.23": false,
+		"169.254.170.2": false, "fd00:ec2::254": false, "fd20:ce::254": false, "199.36.153.4": false, "199.36.153.11": false, "161.26.0.10": false, "166.9.0.1": false,
 		"fd00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "64:ff9b::a00:1": false, "2002:a00:1::": false, "2001::1": false, "::10.0.0.1": false,
 	} {
 		if got := public(netip.MustParseAddr(text), nil); got != want {

@@ -28,6 +28,19 @@ type Claimed struct {
 	Since   time.Time // it is tried
 }
 
+// Room is how many deliveries may be claimed.
+type Room struct {
+	Limit int // in all
+	// Unproven is how many of them may be of webhooks that are not among those that
+	// follow, or not proven.
+	Unproven int
+	// Webhooks, how many Each may have, and whether it is Proven; any other may have
+	// one.
+	Webhooks []uuid.UUID
+	Each     []int
+	Proven   []bool
+}
+
 // Delivery is what is sent, and where. One of Job and Version is set.
 type Delivery struct {
 	Webhook schema.Webhook
@@ -68,9 +81,10 @@ type Outcome struct {
 
 // Store keeps deliveries.
 type Store interface {
-	// ClaimDeliveries takes up to limit deliveries that are due at now, of each
-	// tenant no more than keep perTenant claimed at once, until a time.
-	ClaimDeliveries(ctx context.Context, now, until time.Time, limit, perTenant int) ([]Claimed, error)
+	// ClaimDeliveries takes deliveries that are due at now, as many as there is
+	// room for, until a time. Of one webhook ends of jobs come before versions, and
+	// the two are not mixed; tenants, and webhooks of a tenant, take turns.
+	ClaimDeliveries(ctx context.Context, now, until time.Time, r Room) ([]Claimed, error)
 	// Delivery reads what to send; schema.ErrNotFound when the webhook, or what
 	// the delivery tells of, is gone.
 	Delivery(ctx context.Context, c Claimed, now time.Time) (Delivery, error)
