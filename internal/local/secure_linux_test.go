@@ -53,6 +53,19 @@ func TestEveryPortOfTemporalAsksForACertificate(t *testing.T) {
 	}
 }
 
+// TestATemporalServerOfAnOlderVersionIsTold: with what to do.
+func TestATemporalServerOfAnOlderVersionIsTold(t *testing.T) {
+	home := localtest.Dir(t)
+	t.Setenv("SLUICE_HOME", home)
+	must(t, os.MkdirAll(filepath.Join(home, "tools"), 0o755))
+	old := "#!/bin/sh\necho 'flag provided but not defined: -tls-ca' >&2\nexit 1\n"
+	must(t, os.WriteFile(filepath.Join(home, "tools", "temporal-server"), []byte(old), 0o755))
+	_, err := local.StartTemporal(t.Context(), local.TemporalOptions{Dir: localtest.Dir(t), Secure: true})
+	if !contains(err, "make setup") {
+		t.Errorf("got %v, want an error that says what to run", err)
+	}
+}
+
 // callUnknown calls without a certificate: the server answers, be it that it doesn't know the call, or hangs up.
 func callUnknown(t *testing.T, port int) codes.Code {
 	t.Helper()

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -228,6 +229,9 @@ func (t *Temporal) await(ctx context.Context, c *child, port int) (err error) {
 		select {
 		case <-tick.C:
 		case <-c.done:
+			if t.TLS() != nil && strings.Contains(c.tail(), "not defined: -tls-ca") {
+				return fmt.Errorf("%s is of an older version, which can't ask for a certificate; run `make setup`: %w", c.path, c.failure())
+			}
 			return c.failure()
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for temporal on port %d: %w: %w\n%s", port, context.Cause(ctx), err, c.tail())
