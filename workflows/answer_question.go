@@ -15,34 +15,38 @@ import (
 )
 
 // questionOptions of the steps: a worker that goes silent is noticed by its
-// heartbeat, what may pass is tried again for some minutes, then the question
-// fails with the last reason.
+// heartbeat, and what the surroundings are to blame for is waited for. A step
+// says itself when trying again is of no use.
 func questionOptions(atMost time.Duration) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout:    atMost,
-		ScheduleToCloseTimeout: 15 * time.Minute,
+		ScheduleToCloseTimeout: 50 * time.Minute,
 		HeartbeatTimeout:       10 * time.Second,
 		RetryPolicy: &temporal.RetryPolicy{
-			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second, MaximumAttempts: 10,
+			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second,
 		},
 	}
+}
+
+// generateOptions of what a language model does: one that doesn't answer is not
+// waited for as long.
+func generateOptions() workflow.ActivityOptions {
+	o := questionOptions(3 * time.Minute)
+	o.ScheduleToCloseTimeout = 15 * time.Minute
+	return o
 }
 
 // roundOptions of judging and of further rounds: an answer waits for them, so they
 // are not tried for long.
 func roundOptions() workflow.ActivityOptions {
-	o := questionOptions(3 * time.Minute)
+	o := generateOptions()
 	o.RetryPolicy.MaximumAttempts = 3
 	return o
 }
 
 // endOptions of what ends a question. It must not fail: without it the job
 // would wait for its lease to run out.
-func endOptions() workflow.ActivityOptions {
-	o := questionOptions(30 * time.Second)
-	o.RetryPolicy.MaximumAttempts = 0
-	return o
-}
+func endOptions() workflow.ActivityOptions { return questionOptions(30 * time.Second) }
 
 // AnswerQuestion answers a stored question. Its result is the state in which it
 // left the question; a cancelled workflow leaves the question cancelled.
@@ -62,7 +66,7 @@ func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionR
 		err = run(wire.ActivityQuestionRetrieve, questionOptions(time.Minute), in, nil)
 	}
 	if err == nil {
-		err = run(wire.ActivityQuestionGenerate, questionOptions(3*time.Minute), in, nil)
+		err = run(wire.ActivityQuestionGenerate, generateOptions(), in, nil)
 	}
 	// How many rounds there may be is recorded with the first step's result; that of
 	// workers of before has none, so that their questions run as they began.

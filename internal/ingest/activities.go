@@ -30,7 +30,14 @@ type Store interface {
 	ExtendLeases(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]uuid.UUID, error)
 	Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error)
 	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error)
-	CountParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt) (int, error)
+	// BeginParse notes that holder begins to parse a version and has done so with
+	// those that are over, and returns how often the first killed a parser, or the
+	// worker that had noted so before.
+	BeginParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt, holder string, over []wire.Attempt) (deaths int, err error)
+	// CountDeath counts a parser that died over a version.
+	CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error
+	// EndParses notes that holder parses versions no more, and lives.
+	EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error
 	SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error
 	Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error)
 	// WriteVersions makes versions ready; a *batch.StaleError says that nothing
@@ -113,7 +120,8 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	defer timed(ctx, stage, "all")()
 	log := slog.With("stage", stage, "tenant", in.Tenant, "collection", in.Collection, "versions", len(in.Items))
 
-	out, err = a.stage(ctx, in, do)
+	faults := faultsOf(ctx)
+	out, err = a.stage(ctx, in, faults, do)
 	switch {
 	case err == nil:
 		for _, o := range out {
@@ -129,12 +137,18 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	span.RecordError(err)
 	span.SetStatus(codes.Error, err.Error())
 	attempt := int(activity.GetInfo(ctx).Attempt)
-	if transient(err) || attempt < a.options.Tries {
-		log.WarnContext(ctx, "stage failed, trying again", "try", attempt, "error", err)
+	if transient(err) {
+		log.WarnContext(ctx, "stage waits for its surroundings, trying again", "try", attempt, "error", err)
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
-	log.ErrorContext(ctx, "stage failed for good", "try", attempt, "error", err)
-	reason := schema.Reason{Code: schema.ReasonRejected, Message: fmt.Sprintf("the stage %s failed %d times: %v", stage, attempt, err)}
+	faults++
+	if faults < a.options.Tries {
+		activity.RecordHeartbeat(ctx, faults)
+		log.WarnContext(ctx, "stage failed, trying again", "try", attempt, "failures", faults, "error", err)
+		return nil, fmt.Errorf("%s: %w", stage, err)
+	}
+	log.ErrorContext(ctx, "stage failed for good", "try", attempt, "failures", faults, "error", err)
+	reason := schema.Reason{Code: schema.ReasonRejected, Message: fmt.Sprintf("the stage %s failed %d times: %v", stage, faults, err)}
 	out = nil
 	for _, item := range in.Items {
 		out = append(out, wire.Outcome{Version: item.Version, Reason: &reason})
@@ -142,12 +156,21 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	return out, nil
 }
 
-func (a *Activities) stage(ctx context.Context, in wire.IngestBatch, do body) ([]wire.Outcome, error) {
+// faultsOf is how often this stage of the batch failed before for a reason that
+// is not the surroundings': heartbeats carry the count to the next try.
+func faultsOf(ctx context.Context) (n int) {
+	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &n) != nil {
+		return 0
+	}
+	return n
+}
+
+func (a *Activities) stage(ctx context.Context, in wire.IngestBatch, faults int, do body) ([]wire.Outcome, error) {
 	current, lost, err := a.take(ctx, in)
 	if err != nil || len(current.Items) == 0 {
 		return lost, err
 	}
-	ctx, stop := a.keep(ctx, current)
+	ctx, stop := a.keep(ctx, current, faults)
 	defer stop()
 	out, err := do(ctx, current)
 	return append(lost, out...), err
@@ -176,7 +199,7 @@ func (a *Activities) take(ctx context.Context, in wire.IngestBatch) (current wir
 }
 
 // keep shows Temporal that the stage lives and extends the leases until stop.
-func (a *Activities) keep(ctx context.Context, in wire.IngestBatch) (context.Context, func()) {
+func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) (context.Context, func()) {
 	whole := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -190,7 +213,7 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch) (context.Con
 				return
 			case <-tick.C:
 			}
-			activity.RecordHeartbeat(whole) // one under way may end: cutting it would look like a fault
+			activity.RecordHeartbeat(whole, faults) // one under way may end: cutting it would look like a fault
 			if time.Since(extended) < a.options.Lease/4 {
 				continue
 			}

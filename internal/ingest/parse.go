@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -30,50 +31,73 @@ func (a *Activities) parse(ctx context.Context, in wire.IngestBatch) ([]wire.Out
 	if err != nil {
 		return nil, err
 	}
-	var mu sync.Mutex
-	var outcomes []wire.Outcome
-	var artifacts []batch.Artifact
-	var bytes int64
+	p := parsing{Activities: a, in: in, blobs: blobs}
 	done := timed(ctx, "parse", "parser")
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(a.options.Parallel)
-	for _, src := range sources {
-		if src.Parsed {
-			continue
-		}
-		data, found := blobs[string(src.SHA256)]
-		if !found {
-			outcomes = append(outcomes, failed(src.Version, schema.ReasonBroken, "its bytes are no longer stored: upload it again"))
-			continue
-		}
-		group.Go(func() error {
-			artifact, out, err := a.parseOne(working, in, src, data)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			if out != nil {
-				outcomes = append(outcomes, *out)
-				return nil
-			}
-			artifacts = append(artifacts, batch.Artifact{Attempt: src.Attempt, Data: artifact})
-			bytes += int64(len(data))
-			return nil
-		})
-	}
-	err = group.Wait()
+	err = p.all(ctx, sources)
 	done()
-	// What is parsed already is kept even when the stage has to run again.
+	// What is parsed already is kept even when the stage has to run again, and
+	// waits for the store: what is not kept is parsed once more.
 	defer timed(ctx, "parse", "store")()
-	if saveErr := a.store.SaveArtifacts(context.WithoutCancel(ctx), in.Tenant, batch.StageParsed, artifacts); saveErr != nil {
-		err = errors.Join(err, fmt.Errorf("save blocks: %w", saveErr))
+	saving := context.WithoutCancel(ctx)
+	if saveErr := insist(ctx, "save blocks", func() error {
+		return a.store.SaveArtifacts(saving, in.Tenant, batch.StageParsed, p.artifacts)
+	}); saveErr != nil {
+		err = errors.Join(err, saveErr)
+	}
+	if err != nil || len(p.outcomes) > 0 {
+		a.endParses(saving, in)
 	}
 	if err != nil {
 		return nil, err
 	}
-	meters.bytes.Add(ctx, bytes)
-	return outcomes, nil
+	meters.bytes.Add(ctx, p.bytes)
+	return p.outcomes, nil
+}
+
+// parsing is the parsing of a batch.
+type parsing struct {
+	*Activities
+	in    wire.IngestBatch
+	blobs map[string][]byte
+
+	mu        sync.Mutex
+	outcomes  []wire.Outcome
+	artifacts []batch.Artifact
+	bytes     int64
+	over      []wire.Attempt // parsed, and the store has not heard of it yet
+	suspects  []batch.Source
+}
+
+// all parses several files at a time, and then, one by one, those over which a
+// parser or a worker died before: it would take the others with it.
+func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
+	group, working := errgroup.WithContext(ctx)
+	group.SetLimit(p.options.Parallel)
+	for _, src := range sources {
+		if src.Parsed {
+			continue
+		}
+		if _, found := p.blobs[string(src.SHA256)]; !found {
+			p.leave(failed(src.Version, schema.ReasonBroken, "its bytes are no longer stored: upload it again"))
+			continue
+		}
+		group.Go(func() error { return p.one(working, src, false) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, src := range p.suspects {
+		if err := p.one(ctx, src, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parsing) leave(out wire.Outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.outcomes = append(p.outcomes, out)
 }
 
 // sources reads what is to be parsed, and the bytes of all of it.
@@ -99,44 +123,117 @@ func (a *Activities) sources(ctx context.Context, in wire.IngestBatch) ([]batch.
 	return sources, blobs, nil
 }
 
-// parseOne parses one file. Each parse is counted before it begins: a file that
-// takes down the parser, or this whole process, fails alone in the end.
-func (a *Activities) parseOne(ctx context.Context, in wire.IngestBatch, src batch.Source, data []byte) ([]byte, *wire.Outcome, error) {
+// endLimit bounds the note that a worker lives which ends or gives up.
+const endLimit = 5 * time.Second
+
+// endParses notes that this worker lives though it parses no more of a batch.
+// When that can't be noted, and the worker dies before it has begun another
+// parse of the version, that counts as the version's doing.
+func (a *Activities) endParses(ctx context.Context, in wire.IngestBatch) {
+	ctx, cancel := context.WithTimeout(ctx, endLimit)
+	defer cancel()
+	if err := a.store.EndParses(ctx, in.Tenant, in.Items, a.options.Holder); err != nil {
+		slog.WarnContext(ctx, "cannot note the end of parses", "tenant", in.Tenant, "error", err)
+	}
+}
+
+// insist tries until it works, ctx ends, or it fails for another reason than the
+// surroundings.
+func insist(ctx context.Context, what string, try func() error) error {
+	pause := backoff{first: backoffFirst, most: insistMost}
 	for {
-		begun, err := a.store.CountParse(ctx, in.Tenant, src.Attempt)
-		if errors.Is(err, schema.ErrLostLease) {
-			return nil, &wire.Outcome{Version: src.Version, Lost: true}, nil
+		err := try()
+		if err == nil {
+			return nil
 		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("count a parse of version %s: %w", src.Version, err)
+		err = fmt.Errorf("%s: %w", what, err)
+		if ctx.Err() != nil || !transient(err) {
+			return err
 		}
-		if begun > maxCrashes {
-			out := failed(src.Version, schema.ReasonCrashed,
-				"the parser died %d times on it: it is damaged, or it needs more memory than the parser may take", maxCrashes)
-			return nil, &out, nil
+		slog.WarnContext(ctx, "trying again", "pause", pause.next(), "error", err)
+		pause.sleep(ctx)
+	}
+}
+
+// insistMost is the longest pause between two tries of what is insisted on.
+const insistMost = 5 * time.Second
+
+// one parses one file. That it begins is noted before: a file that takes down
+// the parser, or this whole process, fails alone in the end. Only deaths count:
+// that the store, say, did not answer afterwards is no fault of the file.
+func (p *parsing) one(ctx context.Context, src batch.Source, alone bool) error {
+	data := p.blobs[string(src.SHA256)]
+	for {
+		deaths, err := p.begin(ctx, src)
+		switch {
+		case errors.Is(err, schema.ErrLostLease):
+			p.leave(wire.Outcome{Version: src.Version, Lost: true})
+			return nil
+		case err != nil:
+			return fmt.Errorf("begin to parse version %s: %w", src.Version, err)
+		case deaths >= maxCrashes:
+			p.leave(failed(src.Version, schema.ReasonCrashed,
+				"the parser died %d times on it: it is damaged, or it needs more memory than the parser may take", deaths))
+			return nil
+		case deaths > 0 && !alone:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
+			return nil
 		}
-		parsed, err := a.parser.Parse(ctx, src.Name, src.MediaType, data)
+		parsed, err := p.parser.Parse(ctx, src.Name, src.MediaType, data)
 		var failure *FileError
 		switch {
 		case err == nil:
-		case errors.As(err, &failure):
-			reason := failure.Reason
-			if reason.Code == schema.ReasonCrashed {
-				slog.WarnContext(ctx, "the parser died", "tenant", in.Tenant, "version", src.Version, "document", src.Name,
-					"time", begun, "reason", reason.Message)
-				continue
-			}
-			return nil, &wire.Outcome{Version: src.Version, Reason: &reason}, nil
-		default:
-			return nil, nil, fmt.Errorf("parse version %s: %w", src.Version, err)
+			return p.keep(src, parsed, len(data))
+		case !errors.As(err, &failure):
+			return fmt.Errorf("parse version %s: %w", src.Version, err)
+		case failure.Reason.Code != schema.ReasonCrashed:
+			p.leave(wire.Outcome{Version: src.Version, Reason: &failure.Reason})
+			return nil
 		}
-		if len(parsed.Blocks) == 0 {
-			out := failed(src.Version, schema.ReasonEmpty, "there is no text in it")
-			return nil, &out, nil
+		slog.WarnContext(ctx, "the parser died", "tenant", p.in.Tenant, "version", src.Version, "document", src.Name,
+			"deaths", deaths+1, "reason", failure.Reason.Message)
+		if err := insist(ctx, fmt.Sprintf("count a death of the parser over version %s", src.Version), func() error {
+			return p.store.CountDeath(ctx, p.in.Tenant, src.Attempt)
+		}); err != nil {
+			return err
 		}
-		// The title that people see is the one that is embedded with the text.
-		parsed.Title = cmp.Or(src.Title, parsed.Title)
-		artifact, err := batch.Pack(parsed)
-		return artifact, nil, err
+		alone = true // its child alone died
 	}
+}
+
+// begin notes that a parse begins, and that others have ended.
+func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, err error) {
+	p.mu.Lock()
+	over := p.over
+	p.over = nil
+	p.mu.Unlock()
+	deaths, err = p.store.BeginParse(ctx, p.in.Tenant, src.Attempt, p.options.Holder, over)
+	if err != nil {
+		p.mu.Lock()
+		p.over = append(p.over, over...)
+		p.mu.Unlock()
+	}
+	return deaths, err
+}
+
+// keep keeps what a file was parsed to.
+func (p *parsing) keep(src batch.Source, parsed schema.Parsed, size int) error {
+	if len(parsed.Blocks) == 0 {
+		p.leave(failed(src.Version, schema.ReasonEmpty, "there is no text in it"))
+		return nil
+	}
+	// The title that people see is the one that is embedded with the text.
+	parsed.Title = cmp.Or(src.Title, parsed.Title)
+	artifact, err := batch.Pack(parsed)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.artifacts = append(p.artifacts, batch.Artifact{Attempt: src.Attempt, Data: artifact})
+	p.over = append(p.over, src.Attempt)
+	p.bytes += int64(size)
+	return nil
 }

@@ -22,6 +22,8 @@ import (
 
 // Unfinished is what the reconciler looks at.
 type Unfinished interface {
+	// Ping reports whether the store takes writes.
+	Ping(ctx context.Context) error
 	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error)
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
@@ -73,10 +75,27 @@ type reconciler struct {
 	unfinished Unfinished
 	js         jetstream.JetStream
 	options    Options
+	outage     bool      // the store was away when it was last asked
+	since      time.Time // when it came back from an outage; zero: there was none
 }
 
-func (r *reconciler) round(ctx context.Context) error {
-	if err := r.unfinished.AnalyzeGrown(ctx); err != nil {
+// settled reports whether leases that have ended mean that nobody works: after
+// an outage of the store those who live first extend theirs.
+func (r *reconciler) settled(ctx context.Context, now time.Time) (bool, error) {
+	if err := r.unfinished.Ping(ctx); err != nil {
+		r.outage = true
+		return false, err
+	}
+	if r.outage {
+		r.outage, r.since = false, now
+	}
+	return r.since.IsZero() || now.Sub(r.since) >= r.options.Lease/4, nil
+}
+
+// requeueExpired queues what nobody works on any more.
+func (r *reconciler) requeueExpired(ctx context.Context) error {
+	settled, err := r.settled(ctx, time.Now())
+	if err != nil || !settled {
 		return err
 	}
 	n, crashed, err := r.unfinished.RequeueExpired(ctx, r.options.Lease, r.options.Grace, requeueRows)
@@ -87,6 +106,16 @@ func (r *reconciler) round(ctx context.Context) error {
 	if crashed > 0 {
 		slog.WarnContext(ctx, "versions failed: their workers vanished too often", "versions", crashed)
 		meters.outcome(ctx, "failed", crashed)
+	}
+	return nil
+}
+
+func (r *reconciler) round(ctx context.Context) error {
+	if err := r.requeueExpired(ctx); err != nil {
+		return err
+	}
+	if err := r.unfinished.AnalyzeGrown(ctx); err != nil {
+		return err
 	}
 
 	now := time.Now()

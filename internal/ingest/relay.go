@@ -44,6 +44,7 @@ const (
 	fullMost        = 5 * time.Second
 	backoffFirst    = 100 * time.Millisecond
 	backoffMost     = 15 * time.Second
+	sessionMost     = 2 * time.Second
 )
 
 // relay is the state of one relay.
@@ -88,7 +89,8 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, open func(ctx conte
 // hear wakes the relay when rows are added, on a session that it opens again
 // whenever it breaks.
 func hear(ctx context.Context, open func(ctx context.Context) (Wakeup, error), wake chan<- struct{}) error {
-	pause := backoff{first: backoffFirst, most: backoffMost}
+	// The session also says that this worker lives: it must not be away for long.
+	pause := backoff{first: backoffFirst, most: sessionMost}
 	for ctx.Err() == nil {
 		err := hearOne(ctx, open, wake, &pause)
 		if ctx.Err() != nil {

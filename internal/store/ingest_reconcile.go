@@ -129,6 +129,11 @@ func (s *Store) requeue(ctx context.Context, tenant uuid.UUID, lost int, query s
 		if err != nil || len(ids) == 0 {
 			return err
 		}
+		if lost > 0 {
+			if _, err := tx.Exec(ctx, diedParsingSQL, ids, presenceClass); err != nil {
+				return fmt.Errorf("count deaths over versions: %w", err)
+			}
+		}
 		reason := schema.Reason{Code: schema.ReasonCrashed,
 			Message: fmt.Sprintf("the worker that had it vanished %d times; the workers' logs may say why", lostLimit)}
 		rows, err = tx.Query(ctx, requeueFoundSQL, tenant, ids, lost, lostLimit, reason.Code, reason.Message)

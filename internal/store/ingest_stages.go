@@ -77,38 +77,107 @@ func (s *Store) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (m
 	return out, err
 }
 
-// CountParse counts a parse of a version as begun, before it begins, and returns
-// how many were begun without success. ErrLostLease: the attempt is over.
-func (s *Store) CountParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt) (int, error) {
-	var parses int
+// The versions' rows are locked before the leases', as everywhere.
+const (
+	deathsSQL = `SELECT parses FROM versions WHERE id = $1 AND attempt = $2 AND state = 'processing' FOR UPDATE`
+	// A holder that is somebody else, and dead, died before it noted an end: its
+	// session's advisory lock is gone.
+	beginParseSQL = `
+WITH before AS (
+    SELECT parsing FROM leases WHERE subject_id = $1 AND attempt = $2 AND kind = 'version'
+), noted AS (
+    UPDATE leases SET parsing = $3 WHERE subject_id = $1 AND attempt = $2 AND kind = 'version'
+)
+SELECT coalesce(parsing <> $3, false) AND NOT EXISTS (
+    SELECT FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid = $4::int::oid AND l.objsubid = 2 AND l.granted
+      AND l.objid = (hashtext(parsing)::bigint & 4294967295)::oid
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))
+FROM before`
+	// The same of versions that are taken from whoever has them.
+	diedParsingSQL = `
+UPDATE versions v SET parses = v.parses + 1 FROM leases h
+WHERE v.id = ANY($1) AND h.tenant_id = v.tenant_id AND h.subject_id = v.id AND h.parsing IS NOT NULL AND NOT EXISTS (
+    SELECT FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid = $2::int::oid AND l.objsubid = 2 AND l.granted
+      AND l.objid = (hashtext(h.parsing)::bigint & 4294967295)::oid
+      AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
+	countDeathSQL = `
+UPDATE versions SET parses = parses + 1 WHERE id = $1 AND attempt = $2 AND state = 'processing' RETURNING parses`
+	endParsesSQL = `
+UPDATE leases l SET parsing = NULL FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version' AND l.parsing = coalesce($3, l.parsing)`
+)
+
+// BeginParse notes that holder begins to parse a version, and that its parses of
+// others are over. It returns how often a parser died over the version since it
+// was last parsed, or a worker that had noted the same and whose session is gone.
+// ErrLostLease: the attempt is over.
+func (s *Store) BeginParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt, holder string, over []wire.Attempt) (int, error) {
+	var deaths int
+	ids, attempts := split(over)
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		// A count that a crash of the database itself loses costs one more
+		var found, died bool
+		b := &pgx.Batch{}
+		// A note that a crash of the database itself loses costs one more
 		// parse; waiting for the disk per document would cost more.
-		if _, err := tx.Exec(ctx, `SET LOCAL synchronous_commit = off`); err != nil {
+		b.Queue(`SET LOCAL synchronous_commit = off`)
+		b.Queue(deathsSQL, item.Version, item.Attempt).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&deaths)
+			found = err == nil
+			return unlessNoRows(err)
+		})
+		if len(over) > 0 { // the version may be among them
+			b.Queue(endParsesSQL, ids, attempts, holder)
+		}
+		b.Queue(beginParseSQL, item.Version, item.Attempt, holder, presenceClass).QueryRow(func(row pgx.Row) error {
+			return unlessNoRows(row.Scan(&died))
+		})
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `
-			UPDATE versions SET parses = parses + 1
-			WHERE id = $1 AND attempt = $2 AND state = 'processing' RETURNING parses`, item.Version, item.Attempt)
-		if err != nil {
-			return err
+		if !found {
+			return fmt.Errorf("begin to parse version %s: %w", item.Version, schema.ErrLostLease)
 		}
-		found, err := pgx.CollectRows(rows, pgx.RowTo[int])
-		if err != nil {
-			return err
+		if !died {
+			return nil
 		}
-		if len(found) == 0 {
-			return fmt.Errorf("count a parse of version %s: %w", item.Version, schema.ErrLostLease)
-		}
-		parses = found[0]
-		return nil
+		return tx.QueryRow(ctx, countDeathSQL, item.Version, item.Attempt).Scan(&deaths)
 	})
-	return parses, err
+	return deaths, err
+}
+
+func unlessNoRows(err error) error {
+	if isNoRows(err) {
+		return nil
+	}
+	return err
+}
+
+// CountDeath counts a parser that died over a version. The worker that tells of
+// it lives.
+func (s *Store) CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error {
+	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, countDeathSQL, item.Version, item.Attempt); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, endParsesSQL, []uuid.UUID{item.Version}, []int{item.Attempt}, nil)
+		return err
+	})
+}
+
+// EndParses takes back what BeginParse noted for holder.
+func (s *Store) EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error {
+	ids, attempts := split(items)
+	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, endParsesSQL, ids, attempts, holder)
+		return err
+	})
 }
 
 // SaveArtifacts keeps what a stage made. The first artifact of an attempt and
 // stage stays: the stages behind it may have read it. A parsed artifact ends the
-// count of parses without success.
+// parse and the count of deaths.
 func (s *Store) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error {
 	if len(artifacts) == 0 {
 		return nil
@@ -125,6 +194,9 @@ func (s *Store) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch
 				UPDATE versions v SET parses = 0
 				FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 				WHERE v.id = w.id AND v.attempt = w.attempt`, ids, attempts); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, endParsesSQL, ids, attempts, nil); err != nil {
 				return err
 			}
 		}

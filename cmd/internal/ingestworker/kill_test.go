@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -32,6 +33,24 @@ type childSettings struct {
 	Grace                               time.Duration
 	// Hang is a word: encoding a text with it never ends.
 	Hang string
+	// Deadly is the name of a file: parsing it kills the worker.
+	Deadly string
+}
+
+// deadlyParser kills this process over a file.
+type deadlyParser struct {
+	ingest.Parser
+	name string
+}
+
+func (p deadlyParser) Parse(ctx context.Context, name, mediaType string, data []byte) (schema.Parsed, error) {
+	if name == p.name {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		<-ctx.Done() // the signal is on its way
+	}
+	return p.Parser.Parse(ctx, name, mediaType, data)
 }
 
 // runIfWorkerChild makes this process a worker if a test started it as one.
@@ -82,7 +101,7 @@ func runWorkerChild(encoded []byte) error {
 	}}
 	o := c.Settings.Options()
 	o.Grace = c.Grace
-	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, parsers, models)
+	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, deadlyParser{parsers, c.Deadly}, models)
 	if err != nil {
 		return err
 	}
@@ -94,11 +113,17 @@ func runWorkerChild(encoded []byte) error {
 	return worker.Stop(ctx)
 }
 
-// child starts a worker process. It lives until the test ends.
+// child starts a worker process that hangs over a word. It lives until the test ends.
 func (w *world) child(hang string) (*exec.Cmd, *bufio.Scanner) {
 	w.t.Helper()
-	encoded, err := json.Marshal(childSettings{Database: w.url, NATS: w.bus.URL(), Temporal: w.temporal.Address,
-		Namespace: w.temporal.Namespace, Settings: w.settings, Grace: w.options.Grace, Hang: hang})
+	return w.childWith(childSettings{Hang: hang})
+}
+
+func (w *world) childWith(c childSettings) (*exec.Cmd, *bufio.Scanner) {
+	w.t.Helper()
+	c.Database, c.NATS, c.Temporal, c.Namespace = w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace
+	c.Settings, c.Grace = w.settings, w.options.Grace
+	encoded, err := json.Marshal(c)
 	w.ok(err)
 	program, err := os.Executable()
 	w.ok(err)

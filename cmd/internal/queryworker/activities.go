@@ -143,6 +143,7 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 	// What it asked for is given up with a question that was cancelled, and goes on
 	// when the step is to be repeated. Temporal does not tell the two apart.
 	ctx = bus.Cancels(ctx, func(error) bool { return w.cancelled(ctx, in) })
+	faults := faultsOf(ctx)
 	var beating sync.WaitGroup
 	defer beating.Wait()
 	done := make(chan struct{})
@@ -155,7 +156,7 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 			case <-done:
 				return
 			case <-ticker.C:
-				activity.RecordHeartbeat(ctx)
+				activity.RecordHeartbeat(ctx, faults)
 			}
 		}
 	})
@@ -173,10 +174,43 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorQuestionLost, nil, state)
 	}
 	reason := answer.ReasonOf(err)
-	if final(err, reason) {
+	if !waits(err, name) {
+		faults++
+		activity.RecordHeartbeat(ctx, faults)
+	}
+	if final(err, reason) || faults >= maxFaults {
 		return temporal.NewNonRetryableApplicationError(reason.Message, reason.Code, nil)
 	}
 	return temporal.NewApplicationError(reason.Message, reason.Code)
+}
+
+// maxFaults is how often a step may fail for another reason than that a part of
+// the system is away.
+const maxFaults = 10
+
+// faultsOf is how often this step of the question did before: heartbeats carry
+// the count to the next try.
+func faultsOf(ctx context.Context) (n int) {
+	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &n) != nil {
+		return 0
+	}
+	return n
+}
+
+// waits reports whether err says that a part of the system is away, which is
+// waited for, or that this try was cut short. Of what the gateway says about a
+// language model a few times are enough.
+func waits(err error, step string) bool {
+	var said *schema.RemoteError
+	if errors.As(err, &said) && (step == wire.ActivityQuestionGenerate || step == wire.ActivityQuestionJudge) {
+		return false
+	}
+	for _, away := range []error{schema.ErrUnavailable, schema.ErrOverloaded, context.Canceled} {
+		if errors.Is(err, away) {
+			return true
+		}
+	}
+	return false
 }
 
 // cancelled reports whether a question was.
