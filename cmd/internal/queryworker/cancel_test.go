@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // What becomes of a call to a language model whose question nobody waits for any more, and of one whose worker stops.

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // The plan sage on real parts: a language model that judges its answers, whose

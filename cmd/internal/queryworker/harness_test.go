@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // What every test here stands on: documents in a new database, a NATS server and

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // The text of a job's answer while it is made, on real parts but for the language

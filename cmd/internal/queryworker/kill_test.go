@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // A worker that is killed between a reply that was paid for and the end of the

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // What comes of an answer when the language model and the reader of the model pack

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // The shipped plans on real parts: the lexical index, clusters and vectors in

@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // A pack's reranker on real parts: in plans, behind the pair model, and as the

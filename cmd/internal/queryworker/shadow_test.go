@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // FIT-RAG's self-knowledge recogniser on real parts: questions are asked without

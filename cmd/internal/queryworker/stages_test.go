@@ -1,3 +1,5 @@
+//go:build cgo
+
 package queryworker
 
 // The stages that have models read, and the reader behind answers, on real
