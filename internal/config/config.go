@@ -187,7 +187,8 @@ type HTTP struct {
 	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
 	TenantOpen int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
 
-	BodyIdle time.Duration `env:"SLUICE_BODY_IDLE" default:"15s" help:"How long the body of a request may stand still."`
+	BodyIdle      time.Duration `env:"SLUICE_BODY_IDLE" default:"15s" help:"How long the body of a request may stand still."`
+	TenantStreams int           `name:"tenant-streams" env:"SLUICE_TENANT_STREAMS" default:"250" help:"Streams of jobs and events of one tenant that one API process holds open, about 50 KB each; more are refused with 429."`
 
 	TraceURL string `name:"trace-url" env:"SLUICE_TRACE_URL" placeholder:"URL" help:"Where the traces' own pages are, with {trace} for a trace's id, as https://jaeger.example/trace/{trace}; the back office links to them."`
 

@@ -15,6 +15,10 @@ import (
 // defaultTenantOpen is how many they are when nothing else is said.
 const defaultTenantOpen = 32
 
+// defaultTenantStreams is how many streams are open when nothing else is said. One
+// that is silent costs memory alone.
+const defaultTenantStreams = 250
+
 // admission counts what is open by tenant.
 type admission struct {
 	most int

@@ -76,6 +76,9 @@ func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*wr
 	if err != nil {
 		return nil, err
 	}
+	if err := s.good(ctx); err != nil {
+		return nil, huma.Error401Unauthorized(err.Error())
+	}
 	return &written{func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/json")
 		hctx.SetStatus(http.StatusOK)
@@ -117,8 +120,9 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 // does, the question goes on: the feed blocks nobody.
 func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Progress, over bool) error {
 	defer out.close()
-	ticker := time.NewTicker(s.Heartbeat)
+	ticker, keys := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
 	defer ticker.Stop()
+	defer keys.Stop()
 	var said strings.Builder // of the answer, to this client
 	for {
 		for _, told := range waiting {
@@ -153,6 +157,11 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 		case <-ticker.C:
 			if err := out.beat(); err != nil {
 				return err
+			}
+			waiting = nil
+		case <-keys.C: // who leaves ends the question
+			if err := s.good(ctx); err != nil {
+				return out.send(api.EventError, problemModel(huma.Error401Unauthorized(err.Error())))
 			}
 			waiting = nil
 		}

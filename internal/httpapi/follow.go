@@ -12,6 +12,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -30,7 +31,7 @@ func (s *server) routeFollowJob(tags []string) {
 		Description: "Server-sent events: `job` has the job as it is, at first and after every change of its state or stage; changes that follow each other at once may be one. " +
 			"The last one has its end and the result. `delta` is a piece of the answer's text while it is made, which has not been checked; the first one of a stream has all there is so far, and `restart`. " +
 			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last `job` takes it back and has the text that is. " +
-			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again.",
+			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again. One whose key is revoked ends within seconds.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			eventsType: s.eventsContent(map[string]any{api.EventJob: schema.Job{}, api.EventDelta: api.DeltaEvent{}, api.EventError: huma.ErrorModel{}}),
@@ -108,9 +109,11 @@ func (g *growing) next() *api.DeltaEvent {
 // grows, until it ends.
 func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
 	defer out.close()
-	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(followLook)
+	beat, look, keys := time.NewTicker(s.Heartbeat), time.NewTicker(followLook), time.NewTicker(keyLook)
 	defer beat.Stop()
 	defer look.Stop()
+	defer keys.Stop()
+	shown := sources{server: s, p: p, question: job.ID}
 	if err := out.send(api.EventJob, job); err != nil {
 		return err
 	}
@@ -125,7 +128,15 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 				return err
 			}
 			continue
+		case <-keys.C:
+			if err := s.good(ctx); err != nil {
+				return out.send(api.EventError, problemModel(huma.Error401Unauthorized(err.Error())))
+			}
+			continue
 		case <-made.wake:
+			if hidden, err := shown.hidden(ctx); err != nil || hidden {
+				continue // the text comes with the job's end, if at all
+			}
 			if d := made.next(); d != nil {
 				if err := out.send(api.EventDelta, d); err != nil {
 					return err
@@ -152,6 +163,29 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 		job = now
 	}
 	return nil
+}
+
+// sources tells whether the sources of an answer that is being made are hidden from
+// its reader. Labels may change while it is.
+type sources struct {
+	server   *server
+	p        schema.Principal
+	question uuid.UUID
+
+	at  time.Time
+	was bool
+}
+
+// hidden asks again when a second has passed.
+func (s *sources) hidden(ctx context.Context) (bool, error) {
+	if time.Since(s.at) < time.Second {
+		return s.was, nil
+	}
+	var err error
+	if s.was, err = s.server.Questions.SourcesHidden(ctx, s.p, s.question); err == nil {
+		s.at = time.Now()
+	}
+	return s.was, err
 }
 
 // answerOf is the text of a job's result; empty without one.

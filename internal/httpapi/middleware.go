@@ -41,7 +41,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		next(ctx)
 		return
 	}
-	key, err := s.key(ctx)
+	used, err := s.key(ctx)
 	switch {
 	case errors.Is(err, errNoKey):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
@@ -54,7 +54,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, problem(ctx.Context(), err))
 		return
 	}
-	p, err := s.Authenticator.Authenticate(ctx.Context(), key)
+	p, err := s.Authenticator.Authenticate(ctx.Context(), used.key)
 	switch {
 	case errors.Is(err, schema.ErrUnauthorized):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
@@ -78,7 +78,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	p = acting
-	next(huma.WithValue(ctx, callerKey{}, p))
+	next(huma.WithValue(huma.WithValue(ctx, callerKey{}, p), credentialKey{}, used))
 }
 
 func (s *server) refuse(ctx huma.Context, err error) {

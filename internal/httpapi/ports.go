@@ -123,6 +123,9 @@ type Questions interface {
 	AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error)
 	ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error)
 	Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
+	// SourcesHidden tells whether p may not see all that was read for a question by
+	// now.
+	SourcesHidden(ctx context.Context, p schema.Principal, question uuid.UUID) (bool, error)
 	// FollowJob returns a channel that has something after a change of a job that
 	// may exist, until ctx ends. It may miss one and may tell of none: Job says
 	// what is. tell gets what there is so far of the answer while it is made; it

@@ -24,6 +24,9 @@ type Options struct {
 	// TenantOpen is how many searches and synchronous questions of one tenant are
 	// open at most; 0: 32.
 	TenantOpen int
+	// TenantStreams is how many streams of jobs and events of one tenant are open at
+	// most; 0: 250.
+	TenantStreams int
 	// Heartbeat is how often a stream of events that is silent says that it
 	// lives; 0: 15 seconds.
 	Heartbeat time.Duration
@@ -59,12 +62,17 @@ type server struct {
 	api  huma.API
 	open *admission // searches and questions
 	held *admission // streams of jobs, and of what happens
+
+	ended endedSessions
 }
 
 // New returns the handler of the whole API.
 func New(o Options) http.Handler {
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
+	}
+	if o.TenantStreams <= 0 {
+		o.TenantStreams = defaultTenantStreams
 	}
 	if o.Heartbeat <= 0 {
 		o.Heartbeat = defaultHeartbeat
@@ -84,7 +92,7 @@ func New(o Options) http.Handler {
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
-		held: newAdmission(o.TenantOpen, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
+		held: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
 	s.api.UseMiddleware(s.authenticate, s.readFirst, s.idempotent)
 
 	s.routeCollections()

@@ -39,35 +39,42 @@ const (
 )
 
 const (
-	// refusedMost is how many keys may be wrong from one address within
-	// refusedTime. A key cannot be guessed; each try costs the database.
+	// refusedMost is how many keys with one beginning may be wrong from one address
+	// within refusedTime before they are told to wait. A key cannot be guessed; each
+	// try costs the database a look at one index.
 	refusedMost = 30
 	refusedTime = time.Minute
-	// refusedKept bounds how many addresses are remembered.
+	// refusedKept bounds how many of these are remembered.
 	refusedKept = 4096
+	// shownKeyBytes is how much of a key lists show: its prefix.
+	shownKeyBytes = 12
 )
 
 var errNoKey = errors.New("no API key")
 
 // key returns the API key that a request is made with: in its header, or in
 // the cookie of its session.
-func (s *server) key(ctx huma.Context) (string, error) {
+func (s *server) key(ctx huma.Context) (credential, error) {
 	if header := ctx.Header("Authorization"); header != "" {
 		key, ok := strings.CutPrefix(header, "Bearer ")
 		if !ok || strings.TrimSpace(key) == "" {
-			return "", errNoKey
+			return credential{}, errNoKey
 		}
-		return strings.TrimSpace(key), nil
+		return credential{key: strings.TrimSpace(key)}, nil
 	}
 	r, _ := humago.Unwrap(ctx)
 	cookie, err := r.Cookie(sessionCookie)
 	if err != nil || s.Sessions == nil {
-		return "", errNoKey
+		return credential{}, errNoKey
 	}
 	if err := ownRequest(r); err != nil {
-		return "", err
+		return credential{}, err
 	}
-	return s.Sessions.Open(cookie.Value)
+	if s.ended.has(cookie.Value) {
+		return credential{}, schema.ErrUnauthorized
+	}
+	key, err := s.Sessions.Open(cookie.Value)
+	return credential{key: key, sealed: cookie.Value}, err
 }
 
 // ownRequest says why a request is not one of this server's own pages.
@@ -112,26 +119,21 @@ func (s *server) routeSessions() {
 	refused := newRefusals()
 	huma.Register(s.api, huma.Operation{OperationID: "begin-session", Method: http.MethodPost, Path: "/v1/session", Summary: "Begin a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs,
-		Metadata: sessionBody.with(map[string]any{admitKey: func(r *http.Request) error {
-			if err := ownRequest(r); err != nil {
-				return err
-			}
-			return refused.refuse(addressOf(r))
-		}}),
+		Metadata: sessionBody.with(map[string]any{admitKey: ownRequest}),
 		Description: "The key goes, sealed, into a cookie that scripts cannot read; requests with the cookie are the key's. " +
 			"This request, and every one by cookie but GET, needs the header `" + sessionHeader + ": 1`. The session ends with the key, or after 12 hours."},
 		func(ctx context.Context, in *newSession) (*sessionReply, error) {
 			if in.Body.Key == "" || s.Sessions == nil {
 				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
 			}
-			address := addressOf(in.r)
-			if err := refused.refuse(address); err != nil { // others may have tried meanwhile
-				return nil, err
-			}
 			key := strings.TrimSpace(in.Body.Key)
 			p, err := s.Authenticator.Authenticate(ctx, key)
 			if errors.Is(err, schema.ErrUnauthorized) {
-				refused.add(address, time.Now())
+				// A good key passes whatever others from its address tried.
+				if wait := refused.refuse(tryOf(in.r, key), time.Now()); wait > 0 {
+					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("this key and others like it from this address were wrong too often; try again later"),
+						http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
+				}
 				return nil, huma.Error401Unauthorized("the API key is unknown, revoked or expired")
 			}
 			if err != nil {
@@ -146,11 +148,18 @@ func (s *server) routeSessions() {
 		func(_ context.Context, in *endSession) (*struct {
 			SetCookie http.Cookie `header:"Set-Cookie"`
 		}, error) {
-			if _, err := in.r.Cookie(sessionCookie); err != nil {
+			sealed, err := in.r.Cookie(sessionCookie)
+			if err != nil {
 				return nil, huma.Error401Unauthorized("there is no session")
 			}
 			if err := ownRequest(in.r); err != nil {
 				return nil, err
+			}
+			if s.Sessions != nil {
+				if _, err := s.Sessions.Open(sealed.Value); err == nil {
+					_, until := s.Sessions.Seal("") // one sealed now outlasts it
+					s.ended.add(sealed.Value, until, time.Now())
+				}
 			}
 			return &struct {
 				SetCookie http.Cookie `header:"Set-Cookie"`
@@ -179,7 +188,12 @@ func addressOf(r *http.Request) string {
 	return host
 }
 
-// refusals counts wrong keys by address.
+// tryOf is what a wrong key counts for: its address and its prefix.
+func tryOf(r *http.Request, key string) string {
+	return addressOf(r) + " " + key[:min(len(key), shownKeyBytes)]
+}
+
+// refusals counts wrong keys by address and prefix.
 type refusals struct {
 	mu   sync.Mutex
 	from map[string]refusal
@@ -192,7 +206,16 @@ type refusal struct {
 
 func newRefusals() *refusals { return &refusals{from: map[string]refusal{}} }
 
-// wait is how long an address has to wait before it may try again.
+// refuse counts a wrong key, and is how long such a one has to wait.
+func (r *refusals) refuse(try string, now time.Time) time.Duration {
+	if wait := r.wait(try, now); wait > 0 {
+		return wait
+	}
+	r.add(try, now)
+	return 0
+}
+
+// wait is how long such a key has to wait before it may be tried again.
 func (r *refusals) wait(address string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,16 +223,6 @@ func (r *refusals) wait(address string, now time.Time) time.Duration {
 		return f.until.Sub(now)
 	}
 	return 0
-}
-
-// refuse says how long an address has to wait, if it has to.
-func (r *refusals) refuse(address string) error {
-	wait := r.wait(address, time.Now())
-	if wait <= 0 {
-		return nil
-	}
-	return huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many keys from this address were wrong; try again later"),
-		http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
 }
 
 func (r *refusals) add(address string, now time.Time) {

@@ -133,6 +133,9 @@ func TestSessionEndsWithSigningOut(t *testing.T) {
 	if w.Code != http.StatusNoContent || len(cookies) != 1 || cookies[0].MaxAge >= 0 || cookies[0].Value != "" || cookies[0].Path != "/v1" {
 		t.Errorf("signing out gave %d %v", w.Code, cookies)
 	}
+	if w := send(t, h, http.MethodGet, "/v1/whoami", "", &http.Cookie{Name: sessionCookie, Value: "sealed-good"}); w.Code != http.StatusUnauthorized {
+		t.Errorf("a copy of the cookie outlives the session: %d", w.Code)
+	}
 	if w := send(t, h, http.MethodGet, "/v1/whoami", "", &http.Cookie{Name: sessionCookie, Value: "forged"}); w.Code != http.StatusUnauthorized {
 		t.Errorf("a forged session gave %d", w.Code)
 	}
@@ -145,9 +148,13 @@ func TestWrongKeysAreLimited(t *testing.T) {
 			t.Fatalf("a wrong key gave %d", w.Code)
 		}
 	}
-	w := send(t, h, http.MethodPost, "/v1/session", `{"key":"good"}`, nil)
+	w := send(t, h, http.MethodPost, "/v1/session", `{"key":"bad"}`, nil)
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" {
 		t.Errorf("after %d wrong keys: %d %v", refusedMost, w.Code, w.Header())
+	}
+	signIn(t, h) // behind the same proxy
+	if w := send(t, h, http.MethodPost, "/v1/session", `{"key":"other"}`, nil); w.Code != http.StatusUnauthorized {
+		t.Errorf("another wrong key gave %d", w.Code)
 	}
 	r, now := newRefusals(), time.Now()
 	for range refusedMost {

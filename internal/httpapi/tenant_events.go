@@ -20,13 +20,13 @@ type Events interface {
 	// FollowEvents returns the changes of p's tenant from now on, until ctx ends.
 	// Of what is not read in time the oldest are dropped: the next has their
 	// number.
-	FollowEvents(ctx context.Context, p schema.Principal) (<-chan api.ChangeEvent, error)
+	FollowEvents(ctx context.Context, p schema.Principal) (<-chan *api.ChangeEvent, error)
 }
 
 func (s *server) routeEvents(tags []string) {
 	route(s, huma.Operation{OperationID: "follow-events", Method: http.MethodGet, Path: "/v1/events", Summary: "Follow what happens in the tenant", Tags: tags,
 		Description: "Server-sent events: `change` is a document's or a job's new state. Of more than a client reads, the oldest are dropped, and `dropped` tells how many. " +
-			"A stream ends after an hour and is asked for again; what happened between two is in the documents and jobs themselves.",
+			"A stream ends after an hour, or within seconds when its key is revoked, and is asked for again; what happened between two is in the documents and jobs themselves.",
 		Errors: []int{http.StatusTooManyRequests},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			eventsType: s.eventsContent(map[string]any{api.EventChange: api.ChangeEvent{}}),
@@ -55,10 +55,11 @@ func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct
 	}}, nil
 }
 
-func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan api.ChangeEvent) error {
+func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *api.ChangeEvent) error {
 	defer out.close()
-	beat := time.NewTicker(s.Heartbeat)
+	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
 	defer beat.Stop()
+	defer look.Stop()
 	if err := out.beat(); err != nil { // the client sees that it is heard from
 		return err
 	}
@@ -70,6 +71,10 @@ func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan ap
 			return nil
 		case <-beat.C:
 			if err := out.beat(); err != nil {
+				return err
+			}
+		case <-look.C:
+			if err := s.good(ctx); err != nil {
 				return err
 			}
 		case c := <-changes:

@@ -83,6 +83,9 @@ type Searcher interface {
 	// Search is for queries with terms and groups among those that it was
 	// opened for.
 	Search(q Query) (Result, error)
+	// Counts tells how many sections that the query's groups may see have each of its
+	// terms, most at most.
+	Counts(q Query, most int) (map[string]int, error)
 	// Generation is the collection's that is searched.
 	Generation() int
 }
@@ -104,6 +107,15 @@ type opened struct {
 }
 
 func (o opened) Search(q Query) (Result, error) { return o.index.search(o.sight, q) }
+
+func (o opened) Counts(q Query, most int) (map[string]int, error) {
+	counts, err := Counts(o.sight.view, q, most)
+	if err != nil {
+		return nil, fmt.Errorf("count terms of collection %s: %w", o.sight.key.of, err)
+	}
+	o.index.keepStatistics(o.sight)
+	return counts, nil
+}
 
 func (o opened) Generation() int { return o.sight.generation }
 

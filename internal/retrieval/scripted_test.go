@@ -150,6 +150,15 @@ func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.Que
 	return c, nil
 }
 
+// Counts implements lexical.Searcher.
+func (c *scriptedCorpus) Counts(q lexical.Query, most int) (map[string]int, error) {
+	out := map[string]int{}
+	for _, t := range q.Terms {
+		out[t] = min(c.df[t], most)
+	}
+	return out, nil
+}
+
 // Search implements lexical.Searcher.
 func (c *scriptedCorpus) Search(q lexical.Query) (lexical.Result, error) {
 	c.queries = append(c.queries, q)

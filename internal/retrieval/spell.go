@@ -16,6 +16,9 @@ import (
 
 type spell struct{ least int }
 
+// maxMeant is how far the sections with a possible term are counted.
+const maxMeant = 10_000
+
 // maxMisspelt bounds the words that are looked at: each is some hundred
 // possible terms to look up.
 const maxMisspelt = 3
@@ -24,9 +27,9 @@ const maxMisspelt = 3
 //
 //	spell: {least: 5}
 //
-// It comes before what searches. A term of the question that is in no document of
-// the collection, has least letters or more and nothing else, is taken for the
-// term that most sections have of those that differ by one slip: a letter left
+// It comes before what searches. A term of the question that is in no section that
+// the asker may see, has least letters or more and nothing else, is taken for the
+// term that most of these sections have, of those that differ by one slip: a letter left
 // out, put in, another one, or two that have changed places (Damerau 1964). The
 // first letter is right, or changed places. Lexical stages and proximity use the
 // terms; the models read the question as it was asked.
@@ -54,14 +57,18 @@ func (s spell) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	if err != nil {
 		return outcome{}, fmt.Errorf("look the question's terms up: %w", err)
 	}
+	t.statistics = &r.Statistics
+	seen, err := t.index.Counts(t.statisticsOf(t.terms), 1)
+	if err != nil {
+		return outcome{}, fmt.Errorf("look the question's terms up: %w", err)
+	}
 	var unknown []string
 	for _, term := range t.terms {
-		if r.Statistics.DF[term] == 0 && s.looksAt(term) && !slices.Contains(unknown, term) && len(unknown) < maxMisspelt {
+		if seen[term] == 0 && s.looksAt(term) && !slices.Contains(unknown, term) && len(unknown) < maxMisspelt {
 			unknown = append(unknown, term)
 		}
 	}
-	if len(unknown) == 0 || r.Statistics.Units == 0 {
-		t.statistics = &r.Statistics
+	if len(unknown) == 0 {
 		return out, nil
 	}
 	meant, err := t.meant(ctx, unknown)
@@ -72,14 +79,14 @@ func (s spell) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	if len(meant) == 0 {
 		return out, nil
 	}
-	out.statistics = map[string]float64{} // for admins: what there is does not depend on who asks
+	out.statistics = map[string]float64{}
 	for i, term := range t.terms {
 		if m, ok := meant[term]; ok {
 			t.terms[i] = m.term
 			out.statistics[term+" as "+m.term] = float64(m.df)
 		}
 	}
-	t.index = nil // it was opened for the other terms
+	t.index, t.statistics = nil, nil // they were opened for the other terms
 	return out, nil
 }
 
@@ -122,14 +129,14 @@ func (t *task) meant(ctx context.Context, terms []string) (map[string]meaning, e
 	if err != nil {
 		return nil, fmt.Errorf("look up what may be meant: %w", err)
 	}
-	r, err := index.Search(q)
+	counts, err := index.Counts(q, maxMeant)
 	if err != nil {
 		return nil, fmt.Errorf("look up what may be meant: %w", err)
 	}
 	out := map[string]meaning{}
 	for _, term := range terms {
 		for _, slip := range slips[term] {
-			if df := r.Statistics.DF[slip]; df > out[term].df {
+			if df := counts[slip]; df > out[term].df {
 				out[term] = meaning{slip, df}
 			}
 		}

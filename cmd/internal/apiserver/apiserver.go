@@ -69,13 +69,14 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	keys, running := auth.New(d.Store), operations{store: d.Store, nats: d.NATS, temporal: d.Temporal, namespace: d.Namespace}
+	keys, running := auth.New(d.Store), operations{store: d.Store, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
 		TenantOpen:    c.TenantOpen,
+		TenantStreams: c.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
 		Collections:   d.Store,

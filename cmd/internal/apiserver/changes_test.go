@@ -9,10 +9,10 @@ import (
 // TestChangesThatNobodyReadsAreCounted: the newest are kept, and with those that
 // were dropped they are all.
 func TestChangesThatNobodyReadsAreCounted(t *testing.T) {
-	changes := make(chan api.ChangeEvent, 4)
+	changes := make(chan *api.ChangeEvent, 4)
 	const sent = 11
 	for i := range sent {
-		put(changes, api.ChangeEvent{Kind: string(rune('a' + i))})
+		put(changes, &api.ChangeEvent{Kind: string(rune('a' + i))})
 	}
 	close(changes)
 	kinds, dropped := "", 0

@@ -60,6 +60,12 @@ func newWorldOf(t *testing.T, o store.Options) *world {
 
 func newWorldAt(t *testing.T, database string, o store.Options) *world {
 	t.Helper()
+	return newWorldServed(t, database, o, config.HTTP{})
+}
+
+func newWorldServed(t *testing.T, database string, o store.Options, c config.HTTP) *world {
+	t.Helper()
+	c.Listen = "127.0.0.1:0"
 	s, err := store.Open(t.Context(), database, o)
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +85,7 @@ func newWorldAt(t *testing.T, database string, o store.Options) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0"}, apiserver.Deps{Store: s, NATS: nc})
+	server, err := apiserver.New(t.Context(), c, apiserver.Deps{Store: s, NATS: nc})
 	if err != nil {
 		t.Fatal(err)
 	}

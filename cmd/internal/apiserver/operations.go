@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,14 +14,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/api"
-	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // operations ask the store, NATS and Temporal what runs.
 type operations struct {
 	store     *store.Store
 	nats      *nats.Conn
+	hub       *eventHub
 	temporal  client.Client // nil: it was not said where Temporal is
 	namespace string
 }
@@ -91,51 +89,4 @@ func keep[T any](mu *sync.Mutex, to *[]T) func([]T, error) error {
 		}
 		return err
 	}
-}
-
-// changesHeld is how many changes wait for a client that reads slowly.
-const changesHeld = 256
-
-// FollowEvents implements httpapi.Events.
-func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-chan api.ChangeEvent, error) {
-	changes := make(chan api.ChangeEvent, changesHeld)
-	sub, err := o.nats.Subscribe(wire.TenantEvents(p.Tenant), func(m *nats.Msg) {
-		c, err := changeOf(m)
-		if err != nil { // of a newer build
-			slog.DebugContext(ctx, "cannot read an event", "subject", m.Subject, "error", err)
-			return
-		}
-		put(changes, c)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
-	}
-	context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection's end ends it too
-	if err := o.nats.FlushWithContext(ctx); err != nil {
-		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
-	}
-	return changes, nil
-}
-
-// put adds a change for whoever reads; when too many wait, the oldest goes, and
-// this one tells of it. Nobody else writes.
-func put(changes chan api.ChangeEvent, c api.ChangeEvent) {
-	if len(changes) == cap(changes) {
-		select {
-		case old := <-changes:
-			c.Dropped = 1 + old.Dropped
-		default: // it was read in that moment
-		}
-	}
-	changes <- c
-}
-
-func changeOf(m *nats.Msg) (api.ChangeEvent, error) {
-	_, kind, _ := strings.Cut(strings.TrimPrefix(m.Subject, "sluice.events."), ".")
-	if strings.HasPrefix(kind, "question.") {
-		e, err := wire.Decode[wire.QuestionEvent](m.Data)
-		return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Job: e.Question, State: string(e.State), Reason: e.Reason}, err
-	}
-	e, err := wire.Decode[wire.Event](m.Data)
-	return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Document: e.Document, ExternalID: e.ExternalID, State: string(e.State), Reason: e.Reason}, err
 }

@@ -1,0 +1,123 @@
+package apiserver
+
+// What happens in a tenant is heard once by a process, and told to all who follow it
+// there.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// changesHeld is how many changes wait for a client that reads slowly.
+const changesHeld = 256
+
+// eventHub has one subscription for each tenant that somebody follows.
+type eventHub struct {
+	nats *nats.Conn
+
+	mu      sync.Mutex
+	tenants map[uuid.UUID]*followed
+}
+
+// followed is a tenant and those who follow it.
+type followed struct {
+	sub       *nats.Subscription
+	followers map[chan *api.ChangeEvent]struct{}
+}
+
+func newEventHub(nc *nats.Conn) *eventHub {
+	return &eventHub{nats: nc, tenants: map[uuid.UUID]*followed{}}
+}
+
+// FollowEvents implements httpapi.Events.
+func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-chan *api.ChangeEvent, error) {
+	changes, err := o.hub.follow(ctx, p.Tenant)
+	if err != nil {
+		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)
+	}
+	return changes, nil
+}
+
+// follow adds a follower until ctx ends. What happens after it returns is told.
+func (h *eventHub) follow(ctx context.Context, tenant uuid.UUID) (<-chan *api.ChangeEvent, error) {
+	changes := make(chan *api.ChangeEvent, changesHeld)
+	h.mu.Lock()
+	f := h.tenants[tenant]
+	if f == nil || !f.sub.IsValid() { // after its connection was closed
+		sub, err := h.nats.Subscribe(wire.TenantEvents(tenant), func(m *nats.Msg) { h.heard(tenant, m) })
+		if err != nil {
+			h.mu.Unlock()
+			return nil, err
+		}
+		f = &followed{sub: sub, followers: map[chan *api.ChangeEvent]struct{}{}}
+		h.tenants[tenant] = f
+	}
+	f.followers[changes] = struct{}{}
+	h.mu.Unlock()
+	context.AfterFunc(ctx, func() { h.leave(tenant, f, changes) })
+	// Also when the subscription is another's: its own flush may be under way.
+	return changes, h.nats.FlushWithContext(ctx)
+}
+
+func (h *eventHub) leave(tenant uuid.UUID, f *followed, changes chan *api.ChangeEvent) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if delete(f.followers, changes); len(f.followers) > 0 {
+		return
+	}
+	_ = f.sub.Unsubscribe() // the connection's end ends it too
+	if h.tenants[tenant] == f {
+		delete(h.tenants, tenant)
+	}
+}
+
+// heard tells an event to those who follow its tenant. It blocks for none of them.
+func (h *eventHub) heard(tenant uuid.UUID, m *nats.Msg) {
+	c, err := changeOf(m)
+	if err != nil { // of a newer build
+		slog.Debug("cannot read an event", "subject", m.Subject, "error", err)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if f := h.tenants[tenant]; f != nil {
+		for changes := range f.followers {
+			put(changes, &c)
+		}
+	}
+}
+
+// put adds a change for whoever reads; when too many wait, the oldest goes, and a
+// copy of this one tells of it. Nobody else writes.
+func put(changes chan *api.ChangeEvent, c *api.ChangeEvent) {
+	if len(changes) == cap(changes) {
+		select {
+		case old := <-changes:
+			late := *c
+			late.Dropped = 1 + old.Dropped
+			c = &late
+		default: // it was read in that moment
+		}
+	}
+	changes <- c
+}
+
+func changeOf(m *nats.Msg) (api.ChangeEvent, error) {
+	_, kind, _ := strings.Cut(strings.TrimPrefix(m.Subject, "sluice.events."), ".")
+	if strings.HasPrefix(kind, "question.") {
+		e, err := wire.Decode[wire.QuestionEvent](m.Data)
+		return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Job: e.Question, State: string(e.State), Reason: e.Reason}, err
+	}
+	e, err := wire.Decode[wire.Event](m.Data)
+	return api.ChangeEvent{At: e.At, Kind: e.Kind, Collection: e.Collection, Document: e.Document, ExternalID: e.ExternalID, State: string(e.State), Reason: e.Reason}, err
+}

@@ -1,0 +1,82 @@
+package httpapi
+
+// What a request was let in by, looked at again while its stream lasts: a key that is
+// revoked or has expired, and a session that was signed out of, end what they began.
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// keyLook is how often a stream looks whether its key is still good. The
+// Authenticator answers from memory but once in a few seconds.
+const keyLook = 2 * time.Second
+
+// credential is an API key, and the sealed session that it came in; empty: in none.
+type credential struct{ key, sealed string }
+
+type credentialKey struct{}
+
+// errKeyEnded is why a stream ends.
+var errKeyEnded = errors.New("the API key or the session has ended")
+
+// good says whether what a request was let in by would let it in now. When that
+// cannot be told, it would.
+func (s *server) good(ctx context.Context) error {
+	c, ok := ctx.Value(credentialKey{}).(credential)
+	if !ok {
+		return nil
+	}
+	if c.sealed != "" && s.ended.has(c.sealed) {
+		return errKeyEnded
+	}
+	if _, err := s.Authenticator.Authenticate(ctx, c.key); errors.Is(err, schema.ErrUnauthorized) {
+		return errKeyEnded
+	}
+	return nil
+}
+
+// endedKept bounds how many ended sessions are remembered.
+const endedKept = 65_536
+
+// endedSessions are sessions that were signed out of in this process before they were
+// over. A cookie that was copied is worth nothing after that.
+type endedSessions struct {
+	mu    sync.Mutex
+	until map[[sha256.Size]byte]time.Time
+}
+
+// add notes that a session has ended; until says when it would have by itself.
+func (e *endedSessions) add(sealed string, until, now time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.until == nil {
+		e.until = map[[sha256.Size]byte]time.Time{}
+	}
+	if len(e.until) >= endedKept {
+		for hash, over := range e.until {
+			if !now.Before(over) {
+				delete(e.until, hash)
+			}
+		}
+		for hash := range e.until { // any one: the keys behind them are still checked
+			if len(e.until) < endedKept {
+				break
+			}
+			delete(e.until, hash)
+		}
+	}
+	e.until[sha256.Sum256([]byte(sealed))] = until
+}
+
+func (e *endedSessions) has(sealed string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, ok := e.until[sha256.Sum256([]byte(sealed))]
+	return ok
+}
