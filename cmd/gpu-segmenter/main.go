@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/telemetry"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // version is set by the build.
@@ -109,7 +110,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {
 			ctx, cancel := context.WithTimeout(ctx, connecting)
 			defer cancel()
-			nc, err = bus.Connect(ctx, bus.Options{URL: s.NATSURL, Name: "gpu-segmenter"})
+			nc, err = bus.Connect(ctx, bus.Options{URL: s.NATSURL, Name: "gpu-segmenter", Program: wire.ProgramGPUSegmenter, Files: bus.Files(s.NATSFiles)})
 			return err
 		}, func(context.Context) error {
 			nc.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // doctorCommand checks what `sluice up` would use: what is given answers, and
@@ -98,7 +99,7 @@ func (d *doctorCommand) nats(ctx context.Context) (string, error) {
 	if d.NATSURL == "" {
 		return "built in; `sluice up` starts it", nil
 	}
-	nc, err := bus.Connect(ctx, bus.Options{URL: d.NATSURL, Name: "sluice doctor"})
+	nc, err := bus.Connect(ctx, bus.Options{URL: d.NATSURL, Name: "sluice doctor", Program: wire.ProgramServe, Files: bus.Files(d.NATSFiles)})
 	if err != nil {
 		return "", err
 	}

@@ -28,6 +28,8 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the database's schema."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every part and say what to do."`
 
+	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Write the configuration of a NATS server, and each program's credentials for it."`
+
 	Ingest ingestCommand `cmd:"" help:"Put documents in: folders, files, globs, BEIR folders."`
 	Search searchCommand `cmd:"" help:"Find passages."`
 	Ask    askCommand    `cmd:"" help:"Ask a question; get an answer with citations."`

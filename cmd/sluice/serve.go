@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // grace is what work in hand gets when the program is asked to stop.
@@ -68,7 +69,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err := db.CheckSchema(starting); err != nil {
 		return err
 	}
-	nc, err := bus.Connect(starting, bus.Options{URL: c.NATSURL, Name: "sluice serve"})
+	nc, err := bus.Connect(starting, bus.Options{URL: c.NATSURL, Name: "sluice serve", Program: wire.ProgramServe, Files: bus.Files(c.NATSFiles)})
 	if err != nil {
 		return err
 	}

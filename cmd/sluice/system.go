@@ -33,6 +33,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // This file puts everything together in one process, the workers as their own
@@ -47,14 +48,15 @@ type system struct {
 	credentials apiclient.Credentials
 	auth        *auth.Auth
 	store       *store.Store
-	ingestion   *store.Store // of the ingest worker
-	nats        *nats.Conn
+	ingestion   *store.Store                // of the ingest worker
+	nats        map[wire.Program]*nats.Conn // of each part, with its own credentials
 	temporal    client.Client
 
 	// Where the servers are, given or of what was started.
 	databaseURL, natsURL string
 	ownerURL, vectorURL  string // of the database; empty: nobody migrates, or builds indexes
 	temporalAt           config.Temporal
+	ownNATS              *local.NATS // nil: one was given
 }
 
 // start brings the parts up, each when those before it are ready, and returns
@@ -114,7 +116,7 @@ func (u *system) servers() ([]lifecycle.Service, error) {
 		out = append(out, p)
 	}
 	if u.settings.NATSURL == "" {
-		n, err := local.NewNATS(local.NATSOptions{Dir: dir("nats"), Log: u.log})
+		n, err := local.NewNATS(local.NATSOptions{Dir: dir("nats"), ProgramsAlone: true, Log: u.log})
 		if err != nil {
 			return nil, err
 		}
@@ -147,7 +149,7 @@ func (u *system) addresses(servers []lifecycle.Service) {
 		case *local.Postgres:
 			u.databaseURL, u.ownerURL, u.vectorURL = s.URL(), s.OwnerURL(local.Database), s.VectorURL(local.Database)
 		case *local.NATS:
-			u.natsURL = s.URL()
+			u.natsURL, u.ownNATS = s.Address(), s
 		case *local.Temporal:
 			u.temporalAt = config.Temporal{TemporalAddress: s.Address(), TemporalNamespace: u.settings.TemporalNamespace}
 			if own := s.TLS(); own != nil {
@@ -185,10 +187,9 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 		return err
 	}
 	closing(u.ingestion.Close)
-	if u.nats, err = bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up"}); err != nil {
+	if err := u.connectNATS(ctx, closing); err != nil {
 		return err
 	}
-	closing(u.nats.Close)
 	if u.temporal, err = durable.Dial(ctx, program.TemporalOptions(u.temporalAt, "sluice up")); err != nil {
 		return err
 	}
@@ -199,6 +200,33 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 		return err
 	}
 	u.credentials = apiclient.Credentials{APIKey: key, Data: u.settings.Data}
+	return nil
+}
+
+// connectNATS connects each part to the server that was started, with the part's own credentials; to one that was given
+// all have one connection, with those of the settings.
+func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
+	u.nats = map[wire.Program]*nats.Conn{}
+	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway}
+	if u.ownNATS == nil {
+		nc, err := bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up", Program: wire.ProgramUp, Files: bus.Files(u.settings.NATSFiles)})
+		if err != nil {
+			return err
+		}
+		closing(nc.Close)
+		for _, p := range parts {
+			u.nats[p] = nc
+		}
+		return nil
+	}
+	for _, p := range parts {
+		nc, err := bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up", Program: p, Seed: u.ownNATS.Seed(p)})
+		if err != nil {
+			return err
+		}
+		closing(nc.Close)
+		u.nats[p] = nc
+	}
 	return nil
 }
 
@@ -224,24 +252,28 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	models := modelclient.New(u.nats, modelclient.Options{})
-	model := modelchild.New(modelchild.Options{Program: program, Env: u.modelEnv(pack), Log: u.log,
-		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
-	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
-		ingestworker.Deps{Store: u.ingestion, NATS: u.nats, Temporal: u.temporal})
+	models := modelclient.New(u.nats[wire.ProgramServe], modelclient.Options{})
+	env, err := u.modelEnv(pack)
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := llmgateway.New(s.LLM, llmgateway.Deps{Store: u.store, NATS: u.nats})
+	model := modelchild.New(modelchild.Options{Program: program, Env: env, Log: u.log,
+		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
+	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
+		ingestworker.Deps{Store: u.ingestion, NATS: u.nats[wire.ProgramIngestWorker], Temporal: u.temporal})
+	if err != nil {
+		return nil, err
+	}
+	gateway, err := llmgateway.New(s.LLM, llmgateway.Deps{Store: u.store, NATS: u.nats[wire.ProgramLLMGateway]})
 	if err != nil {
 		return nil, err
 	}
 	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams, Webhooks: s.Webhooks},
-		queryworker.Deps{Store: u.store, NATS: u.nats, Temporal: u.temporal})
+		queryworker.Deps{Store: u.store, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal})
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats, Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace})
 	if err != nil {
 		return nil, err
@@ -253,11 +285,19 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 
 // modelEnv is the model server's environment: this process's, without what
 // is not its business, which pack it serves, and where NATS is.
-func (u *system) modelEnv(pack string) []string {
+func (u *system) modelEnv(pack string) ([]string, error) {
 	env := withoutSettings()
 	s := u.settings
+	credentials := s.NATSCredentials
+	if u.ownNATS != nil {
+		var err error
+		if credentials, err = u.ownNATS.SeedFile(wire.ProgramGPUSegmenter); err != nil {
+			return nil, err
+		}
+	}
 	for name, value := range map[string]string{
-		"SLUICE_NATS_URL": u.natsURL, "SLUICE_HEALTH_LISTEN": "off", "SLUICE_MODEL_PACK": pack,
+		"SLUICE_NATS_URL": u.natsURL, "SLUICE_NATS_CREDENTIALS": credentials,
+		"SLUICE_NATS_CA": s.NATSCA, "SLUICE_NATS_CERT": s.NATSCert, "SLUICE_NATS_KEY": s.NATSKey, "SLUICE_HEALTH_LISTEN": "off", "SLUICE_MODEL_PACK": pack,
 		"SLUICE_MODEL_PROVIDER": s.ModelProvider, "SLUICE_MODEL_THREADS": fmt.Sprint(s.ModelThreads),
 		"SLUICE_ONNXRUNTIME_LIB": s.ONNXRuntimeLib, "SLUICE_LOG_LEVEL": s.LogLevel, "SLUICE_LOG_FORMAT": s.LogFormat,
 	} {
@@ -265,7 +305,7 @@ func (u *system) modelEnv(pack string) []string {
 			env = append(env, name+"="+value)
 		}
 	}
-	return env
+	return env, nil
 }
 
 // withoutSettings is this process's environment without the settings of Sluice,

@@ -22,6 +22,10 @@ import (
 type Options struct {
 	URL  string
 	Name string // of the client, shown in NATS' monitoring
+	// Program says at which inbox replies come; empty: at one that no server restricted to programs allows.
+	Program wire.Program
+	Files   Files
+	Seed    []byte // of an NKey, in place of Files.NATSCredentials
 }
 
 // How soon a connection that died without a word is noticed: when the ping after pingsOut unanswered ones is due, at most
@@ -37,8 +41,26 @@ const (
 func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	dialer := tcp.Dialer()
 	dialer.Timeout = 5 * time.Second
+	options, err := o.Files.options()
+	if err != nil {
+		return nil, err
+	}
+	if o.Seed != nil {
+		seed, err := seeded(o.Seed)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, seed)
+	}
+	if o.Program != "" {
+		options = append(options, nats.CustomInboxPrefix(o.Program.Inbox()))
+		if o.Seed == nil && o.Files.NATSCredentials == "" {
+			slog.Warn("this program has no credentials of its own for NATS (SLUICE_NATS_CREDENTIALS): whoever has the address "+
+				"can read and ask in the name of any tenant; `sluice nats-config` makes credentials", "program", o.Program)
+		}
+	}
 	for {
-		nc, err := nats.Connect(o.URL,
+		nc, err := nats.Connect(o.URL, append(options,
 			nats.Name(o.Name),
 			nats.MaxReconnects(-1),
 			nats.ReconnectWait(250*time.Millisecond),
@@ -62,7 +84,8 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 					slog.Warn("lost the connection to nats; reconnecting", "error", err)
 				}
 			}),
-		)
+			nats.PermissionErrOnSubscribe(true),
+		)...)
 		if err == nil {
 			return nc, nil
 		}

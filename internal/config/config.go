@@ -32,7 +32,16 @@ type DatabaseVectors struct {
 
 // NATS is where messages go.
 type NATS struct {
-	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222."`
+	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222, or tls://host:4222."`
+	NATSFiles
+}
+
+// NATSFiles are what the connection to NATS is secured with.
+type NATSFiles struct {
+	NATSCredentials string `name:"nats-credentials" env:"SLUICE_NATS_CREDENTIALS" placeholder:"FILE" help:"This program's credentials: a file that 'sluice nats-config' wrote, or a .creds file. Without, the address has to hold user and password, or a token, which cannot tell programs apart."`
+	NATSCA          string `name:"nats-ca" env:"SLUICE_NATS_CA" placeholder:"FILE" help:"Authorities, PEM, by which NATS' certificate is checked; the system's when empty."`
+	NATSCert        string `name:"nats-cert" env:"SLUICE_NATS_CERT" placeholder:"FILE" help:"This program's certificate for NATS, PEM."`
+	NATSKey         string `name:"nats-key" env:"SLUICE_NATS_KEY" placeholder:"FILE" help:"Its key, PEM."`
 }
 
 // Streams bounds what waits in JetStream.

@@ -4,16 +4,22 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // NATSOptions say where and how the NATS server runs.
@@ -22,16 +28,20 @@ type NATSOptions struct {
 	Dir string
 	// Port to listen on; 0 takes a free one, which is kept for as long as the NATS value lives.
 	Port int
+	// ProgramsAlone leaves out the user of URL, who may do everything.
+	ProgramsAlone bool
 	// Log gets the server's warnings and errors; nil discards them.
 	Log *slog.Logger
 }
 
-// NATS is a NATS server with JetStream. Clients need the token that is part of its URL.
+// NATS is a NATS server with JetStream. Each program has credentials that allow what the program needs (wire.AccessOf);
+// URL is for whoever started it, and allows all.
 type NATS struct {
 	*lifecycle.Func
 
-	opts  NATSOptions
-	token string
+	opts     NATSOptions
+	password string
+	seeds    map[wire.Program][]byte
 
 	mu   sync.Mutex
 	port int
@@ -42,7 +52,16 @@ func NewNATS(opts NATSOptions) (*NATS, error) {
 	if err := settle("nats", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
 	}
-	n := &NATS{opts: opts, token: newSecret(), port: opts.Port}
+	n := &NATS{opts: opts, password: newSecret(), seeds: map[wire.Program][]byte{}, port: opts.Port}
+	for _, p := range wire.Programs() {
+		pair, err := nkeys.CreateUser()
+		if err == nil {
+			n.seeds[p], err = pair.Seed()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("local nats: make the credentials of %s: %w", p, err)
+		}
+	}
 	n.Func = lifecycle.NewFunc("nats", n.start)
 	return n, nil
 }
@@ -56,11 +75,54 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	return n, n.Start(ctx)
 }
 
-// URL is what clients connect to. It is valid after Start and stays the same over later starts.
-func (n *NATS) URL() string {
+// URL is what clients connect to who may do everything. It is valid after Start and stays the same over later starts.
+func (n *NATS) URL() string { return n.url(admin + ":" + n.password + "@") }
+
+// Address is what programs connect to, with their credentials. It is valid as long as URL.
+func (n *NATS) Address() string { return n.url("") }
+
+func (n *NATS) url(user string) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return fmt.Sprintf("nats://%s@%s:%d", n.token, Host, n.port)
+	return fmt.Sprintf("nats://%s%s:%d", user, Host, n.port)
+}
+
+// Seed is the NKey seed of a program's credentials.
+func (n *NATS) Seed(p wire.Program) []byte { return slices.Clone(n.seeds[p]) }
+
+// SeedFile writes a program's seed to a file that only this user can read, for a program in another process.
+func (n *NATS) SeedFile(p wire.Program) (string, error) {
+	file := filepath.Join(n.opts.Dir, string(p)+".nk")
+	// A new file each time: the mode of one that is there would stay.
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("write the credentials of %s: %w", p, err)
+	}
+	if err := os.WriteFile(file, n.seeds[p], 0o600); err != nil {
+		return "", fmt.Errorf("write the credentials of %s: %w", p, err)
+	}
+	return file, nil
+}
+
+// admin is the user who may do everything.
+const admin = "sluice"
+
+// programs are the users that programs are.
+func (n *NATS) programs() ([]*server.NkeyUser, error) {
+	var out []*server.NkeyUser
+	for _, p := range wire.Programs() {
+		pair, err := nkeys.FromSeed(n.seeds[p])
+		if err != nil {
+			return nil, err
+		}
+		public, err := pair.PublicKey()
+		if err != nil {
+			return nil, err
+		}
+		a := wire.AccessOf(p)
+		out = append(out, &server.NkeyUser{Nkey: public, Permissions: &server.Permissions{
+			Publish: &server.SubjectPermission{Allow: a.Publish}, Subscribe: &server.SubjectPermission{Allow: a.Subscribe}}})
+	}
+	return out, nil
 }
 
 func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
@@ -80,12 +142,21 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
+	programs, err := n.programs()
+	if err != nil {
+		return lifecycle.Run{}, fmt.Errorf("users of programs: %w", err)
+	}
+	var all []*server.User
+	if !n.opts.ProgramsAlone {
+		all = append(all, &server.User{Username: admin, Password: n.password})
+	}
 	log := natsLog{log: n.opts.Log, fatal: make(chan error, 1)}
 	srv, err := server.NewServer(&server.Options{
 		ServerName:             "sluice-local",
 		Host:                   Host,
 		Port:                   port,
-		Authorization:          n.token,
+		Users:                  all,
+		Nkeys:                  programs,
 		JetStream:              true,
 		StoreDir:               n.opts.Dir,
 		JetStreamMaxMemory:     256 << 20,

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // connecting is how long Postgres, NATS and Temporal may take to answer at the
@@ -31,7 +32,7 @@ const connecting = time.Minute
 
 // Worker describes a worker program.
 type Worker struct {
-	Name        string // of the program
+	Name        string // of the program, a wire.Program
 	Version     string
 	Description string
 }
@@ -131,7 +132,8 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	if err := p.Store.CheckSchema(starting); err != nil {
 		return nil, err
 	}
-	if p.NATS, err = bus.Connect(starting, bus.Options{URL: n.NATS.NATSURL, Name: w.Name}); err != nil {
+	if p.NATS, err = bus.Connect(starting, bus.Options{
+		URL: n.NATS.NATSURL, Name: w.Name, Program: wire.Program(w.Name), Files: bus.Files(n.NATS.NATSFiles)}); err != nil {
 		return nil, err
 	}
 	p.closing = append(p.closing, p.NATS.Close)

@@ -1,0 +1,127 @@
+package bus
+
+// The configuration of a NATS server that lets each program do what it has to, and the credentials that go with it.
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nkeys"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// ServerConfig is what differs from one server to another.
+type ServerConfig struct {
+	Store     string // where JetStream keeps its files
+	MaxMemory string // of JetStream, such as 256MB
+	MaxFile   string
+	// Cert, Key and CA have clients use TLS and show a certificate that CA signed; all empty: neither. They are paths where
+	// the server runs.
+	Cert, Key, CA string
+}
+
+// Names of the files that Write makes beside the credentials, which are called after their programs.
+const (
+	ServerConfigFile = "nats.conf"
+	seedSuffix       = ".nk"
+)
+
+// CredentialsFile is the file of a program's credentials.
+func CredentialsFile(p wire.Program) string { return string(p) + seedSuffix }
+
+// Write writes the configuration and a file of credentials for each program into dir, which others cannot enter.
+// Credentials that are there stay, so that a new configuration needs no change of programs.
+func (c ServerConfig) Write(dir string) error {
+	if (c.Cert == "") != (c.Key == "") || (c.CA == "") != (c.Cert == "") {
+		return schema.Invalid("tls", "needs certificate, key and authority, all three")
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("make the folder of credentials: %w", err)
+	}
+	users := map[wire.Program]string{}
+	for _, p := range wire.Programs() {
+		public, err := keep(filepath.Join(dir, CredentialsFile(p)))
+		if err != nil {
+			return fmt.Errorf("credentials of %s: %w", p, err)
+		}
+		users[p] = public
+	}
+	if err := os.WriteFile(filepath.Join(dir, ServerConfigFile), c.text(users), 0o644); err != nil {
+		return fmt.Errorf("write the server's configuration: %w", err)
+	}
+	return nil
+}
+
+// keep returns the public key of the seed in a file, and makes the file if it is not there. The folder keeps others out:
+// a container that gets the file alone may run as another user.
+func keep(file string) (public string, err error) {
+	seed, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if seed, err = NewSeed(); err == nil {
+			err = os.WriteFile(file, append(seed, '\n'), 0o644)
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	pair, err := nkeys.FromSeed(bytes.TrimSpace(seed))
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", file, err)
+	}
+	return pair.PublicKey()
+}
+
+// NewSeed makes the seed of a new NKey of a user.
+func NewSeed() ([]byte, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("make an NKey: %w", err)
+	}
+	return pair.Seed()
+}
+
+func (c ServerConfig) text(users map[wire.Program]string) []byte {
+	var b bytes.Buffer
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("# Written by `sluice nats-config`. Each program has a user of its own, who may publish and subscribe to")
+	line("# exactly what the program needs. The keys here are public; the files beside this one are secret.")
+	line("")
+	line("port: 4222")
+	line("http: \"127.0.0.1:8222\"")
+	line("ping_interval: \"10s\" # a client that is gone without a word gets no requests after half a minute")
+	line("ping_max: 2")
+	line("")
+	line("jetstream {")
+	line("  store_dir: %s", strconv.Quote(c.Store))
+	for _, limit := range [][2]string{{"max_memory_store", c.MaxMemory}, {"max_file_store", c.MaxFile}} {
+		if limit[1] != "" {
+			line("  %s: %s", limit[0], limit[1])
+		}
+	}
+	line("}")
+	if c.Cert != "" {
+		line("")
+		line("tls {")
+		line("  cert_file: %q\n  key_file: %q\n  ca_file: %q\n  verify: true", c.Cert, c.Key, c.CA)
+		line("}")
+	}
+	line("")
+	line("authorization {")
+	line("  users: [")
+	list := func(subjects []string) string { return `["` + strings.Join(subjects, `", "`) + `"]` }
+	for _, p := range wire.Programs() {
+		a := wire.AccessOf(p)
+		line("    { # %s\n      nkey: %s\n      permissions: {", p, users[p])
+		line("        publish: { allow: %s }\n        subscribe: { allow: %s }\n      }\n    }", list(a.Publish), list(a.Subscribe))
+	}
+	line("  ]\n}")
+	return b.Bytes()
+}

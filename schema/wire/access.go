@@ -1,0 +1,127 @@
+package wire
+
+// Who may say and hear what. A program connects to NATS with credentials of its own, and the server refuses what is not
+// here: this table is what servers are configured from.
+
+import "slices"
+
+// Program is a program that connects to NATS.
+type Program string
+
+// Programs that exist.
+const (
+	ProgramServe        Program = "serve"
+	ProgramIngestWorker Program = "ingest-worker"
+	ProgramQueryWorker  Program = "query-worker"
+	ProgramLLMGateway   Program = "llm-gateway"
+	ProgramGPUSegmenter Program = "gpu-segmenter"
+	// ProgramUp is `sluice up` with a server that others run: all of the above in one process.
+	ProgramUp Program = "up"
+)
+
+// Programs are all programs.
+func Programs() []Program {
+	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramUp}
+}
+
+// Inbox begins the subjects at which a program gets replies. Each has its own, so that none reads another's.
+func (p Program) Inbox() string { return inboxPrefix + string(p) }
+
+// Access is what a program may publish to and subscribe to: patterns of subjects.
+type Access struct{ Publish, Subscribe []string }
+
+// traffic is what a program sends and gets.
+type traffic struct {
+	asks    []string // requests, whose replies come to its inbox
+	answers []string // requests of others, whose inboxes it replies to
+	streams []string // requests of others to others whose inboxes it tells of its progress
+	tells   []string
+	hears   []string
+}
+
+var (
+	modelSubjects = []string{ModelSubject(OpEncode), ModelSubject(OpSegment), ModelSubject(OpScore), ModelSubject(OpLink), ModelSubject(OpFuse),
+		ModelSubject(OpDetect), ModelSubject(OpInfo)}
+	allStreams = []string{StreamIngest, StreamQuestions, StreamEvents}
+)
+
+const (
+	stages = "sluice.query.stage.*.*"
+	texts  = "sluice.query.text.*.*"
+)
+
+// traffics is the table. JetStream's own requests are subjects like all others.
+var traffics = map[Program]traffic{
+	ProgramServe: {
+		// The model servers' info is for `sluice doctor`, which runs with these credentials.
+		asks:  slices.Concat([]string{SearchSubject, AskSubject, StatusSubject, ModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject)},
+		hears: []string{EventsSubjects, stages, texts},
+	},
+	ProgramIngestWorker: {
+		asks: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},
+			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamIngest, ConsumerIngest)),
+		hears: []string{SearchingSubject},
+	},
+	ProgramQueryWorker: {
+		asks: slices.Concat(modelSubjects, []string{LLMSubject},
+			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
+		answers: []string{SearchSubject, AskSubject, StatusSubject},
+		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, stages, texts},
+		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), QuestionEvents(EventQuestionCancelled)},
+	},
+	ProgramLLMGateway: {
+		asks:    modelSubjects,
+		answers: []string{LLMSubject, StatusSubject},
+		streams: []string{AskSubject}, // the text of an answer goes to who waits for it
+		hears:   []string{CancelSubject(LLMSubject)},
+	},
+	ProgramGPUSegmenter: {answers: append([]string{StatusSubject}, modelSubjects...)},
+}
+
+func init() {
+	var all traffic
+	for _, p := range Programs() {
+		t := traffics[p]
+		all.asks, all.answers, all.streams = append(all.asks, t.asks...), append(all.answers, t.answers...), append(all.streams, t.streams...)
+		all.tells, all.hears = append(all.tells, t.tells...), append(all.hears, t.hears...)
+	}
+	traffics[ProgramUp] = all
+}
+
+// jetstreamOf are requests about each of the streams.
+func jetstreamOf(requests ...string) (out []string) {
+	for _, r := range requests {
+		for _, stream := range allStreams {
+			out = append(out, "$JS.API."+r+"."+stream)
+		}
+	}
+	return out
+}
+
+// worksOn is what taking messages off a work queue needs.
+func worksOn(stream, consumer string) []string {
+	of := stream + "." + consumer
+	return []string{"$JS.API.CONSUMER.CREATE." + of, "$JS.API.CONSUMER.INFO." + of, "$JS.API.CONSUMER.MSG.NEXT." + of,
+		"$JS.API.STREAM.MSG.GET." + stream, "$JS.ACK." + of + ".>"}
+}
+
+// AccessOf says what a program may do. It panics for one that is not in the table.
+func AccessOf(p Program) Access {
+	t, ok := traffics[p]
+	if !ok {
+		panic("wire: no program " + string(p))
+	}
+	a := Access{Publish: slices.Concat(t.asks, t.tells), Subscribe: slices.Concat(t.answers, t.hears, []string{p.Inbox() + ".>"})}
+	for _, q := range Programs() {
+		asks := func(subject string) bool { return slices.Contains(traffics[q].asks, subject) }
+		if slices.ContainsFunc(t.answers, asks) || slices.ContainsFunc(t.streams, asks) {
+			a.Publish = append(a.Publish, q.Inbox()+".>")
+		}
+	}
+	for _, list := range []*[]string{&a.Publish, &a.Subscribe} {
+		slices.Sort(*list)
+		*list = slices.Compact(*list)
+	}
+	return a
+}
