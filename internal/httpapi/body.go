@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -64,24 +65,36 @@ func (l limits) with(metadata map[string]any) map[string]any {
 // readFirst reads the body of an operation that decodes one, and gives it on.
 func (s *server) readFirst(ctx huma.Context, next func(huma.Context)) {
 	content := ctx.Operation().RequestBody
-	if content == nil || content.Content["application/json"] == nil {
+	if content == nil || content.Content["application/json"] == nil || batchOf(ctx.Context()) != nil {
 		next(ctx)
 		return
 	}
-	kind := ctx.Header("Content-Type")
-	if err := s.api.Unmarshal(kind, []byte("null"), new(any)); errors.Is(err, huma.ErrUnknownContentType) {
-		s.refuse(ctx, huma.NewError(http.StatusUnsupportedMediaType, "the body is "+kind+"; send application/json"))
+	if err := s.json(ctx); err != nil {
+		s.refuse(ctx, err)
 		return
 	}
 	r, w := humago.Unwrap(ctx)
-	form := &shape{limits: limitsOf(ctx.Operation()), schemas: s.api.OpenAPI().Components.Schemas,
-		root: content.Content["application/json"].Schema}
-	body, err := readBody(ctx, r, w, form)
+	body, err := readBody(ctx, r, w, s.shapeOf(ctx.Operation()))
 	if err != nil {
 		s.refuse(ctx, err)
 		return
 	}
 	next(withBody(ctx, body))
+}
+
+// json refuses bodies of another kind.
+func (s *server) json(ctx huma.Context) error {
+	kind := ctx.Header("Content-Type")
+	if err := s.api.Unmarshal(kind, []byte("null"), new(any)); errors.Is(err, huma.ErrUnknownContentType) {
+		return huma.NewError(http.StatusUnsupportedMediaType, "the body is "+kind+"; send application/json")
+	}
+	return nil
+}
+
+// shapeOf is what an operation's body is held against.
+func (s *server) shapeOf(op *huma.Operation) *shape {
+	return &shape{limits: limitsOf(op), schemas: s.api.OpenAPI().Components.Schemas,
+		root: op.RequestBody.Content["application/json"].Schema}
 }
 
 func limitsOf(op *huma.Operation) limits {
@@ -128,34 +141,42 @@ func bodyOf(ctx huma.Context) ([]byte, bool) {
 // readBody reads the whole body within the operation's own bounds. Every byte also goes to look, which may end the
 // reading.
 func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, look io.Writer) ([]byte, error) {
+	var body bytes.Buffer
+	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
+	_, err := copyBody(ctx, r, w, io.MultiWriter(look, &body))
+	return body.Bytes(), err
+}
+
+// copyBody is readBody to a writer.
+func copyBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, to io.Writer) (int64, error) {
 	limit, timeout := limitsOf(ctx.Operation()).bytes, ctx.Operation().BodyReadTimeout
 	if timeout == 0 {
 		timeout = bodyTime
 	}
 	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
+		return 0, tooLarge(limit)
 	}
 	if timeout > 0 {
 		_ = ctx.SetReadDeadline(time.Now().Add(timeout)) // a writer of a test may know none
 	}
-	var body bytes.Buffer
-	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
-	_, err := io.Copy(io.MultiWriter(look, &body), http.MaxBytesReader(w, r.Body, limit))
+	n, err := io.Copy(to, http.MaxBytesReader(w, r.Body, limit))
 	var large *http.MaxBytesError
 	var refused huma.StatusError
 	switch {
 	case err == nil:
-		return body.Bytes(), nil
+		return n, nil
 	case errors.As(err, &refused):
-		return nil, err
+		return 0, err
 	case errors.As(err, &large):
-		return nil, tooLarge(limit)
+		return 0, tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return nil, huma.NewError(http.StatusRequestTimeout, "the body did not arrive in "+timeout.String())
+		return 0, huma.NewError(http.StatusRequestTimeout, "the body did not arrive in "+timeout.String())
 	case errors.Is(err, context.Canceled):
-		return nil, huma.NewError(statusClientGone, "the client went away")
+		return 0, huma.NewError(statusClientGone, "the client went away")
+	case errors.Is(err, syscall.ENOSPC):
+		return 0, noRoom(err)
 	default:
-		return nil, huma.Error400BadRequest("the body was cut off: " + err.Error())
+		return 0, huma.Error400BadRequest("the body was cut off: " + err.Error())
 	}
 }
 

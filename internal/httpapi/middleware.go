@@ -51,7 +51,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, huma.Error401Unauthorized("the session is over; sign in again"))
 		return
 	case err != nil:
-		s.refuse(ctx, problem(ctx.Context(), err))
+		s.refuse(ctx, unproven(ctx.Context(), err))
 		return
 	}
 	p, err := s.Authenticator.Authenticate(ctx.Context(), used.key)
@@ -61,7 +61,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, huma.Error401Unauthorized("the API key is unknown, revoked or expired"))
 		return
 	case err != nil:
-		s.refuse(ctx, problem(ctx.Context(), err))
+		s.refuse(ctx, unproven(ctx.Context(), err))
 		return
 	}
 	r, _ := humago.Unwrap(ctx)

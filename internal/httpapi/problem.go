@@ -66,6 +66,17 @@ func problem(ctx context.Context, err error) error {
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")
 }
 
+// unproven is problem for a caller of whom nobody knows yet who it is: it hears nothing of how the server is built.
+func unproven(ctx context.Context, err error) error {
+	var done huma.StatusError
+	if errors.As(err, &done) || errors.Is(err, context.Canceled) {
+		return problem(ctx, err)
+	}
+	slog.ErrorContext(ctx, "could not check an API key", "error", err)
+	return huma.ErrorWithHeaders(huma.Error503ServiceUnavailable("API keys cannot be checked now; try again"),
+		http.Header{"Retry-After": {"1"}})
+}
+
 // What a problem has at most, in bytes. Texts may quote what the caller sent.
 const (
 	maxDetail   = 2 << 10 // of its own text and of that of one error

@@ -57,7 +57,8 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	r, w := humago.Unwrap(ctx)
 	p := caller(ctx.Context())
 	body, read := bodyOf(ctx)
-	if !read {
+	documents := batchOf(ctx.Context())
+	if !read && documents == nil {
 		var err error
 		if body, err = readBody(ctx, r, w, io.Discard); err != nil {
 			s.refuse(ctx, err)
@@ -71,6 +72,12 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.Groups)
 	}
 	hash.Write(body)
+	if documents != nil {
+		if err := documents.writeTo(hash); err != nil {
+			s.refuse(ctx, problem(ctx.Context(), err))
+			return
+		}
+	}
 	secret := op.Metadata[repeatKey] == repeatRefuse
 	var held *heldReply
 	act := func(inside context.Context) *schema.Reply {

@@ -6,6 +6,7 @@ package httpapi
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -64,6 +65,9 @@ type server struct {
 	held *admission // streams of jobs, and of what happens
 
 	ended endedSessions
+
+	uploads  *intake
+	decoding chan struct{} // has as many as decode a batch
 }
 
 // New returns the handler of the whole API.
@@ -93,7 +97,8 @@ func New(o Options) http.Handler {
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
 		held: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
-	s.api.UseMiddleware(s.authenticate, s.readFirst, s.idempotent)
+	s.uploads, s.decoding = newIntake(), make(chan struct{}, decodersAtOnce)
+	s.api.UseMiddleware(s.authenticate, s.upload, s.readFirst, s.idempotent)
 
 	s.routeCollections()
 	s.routeRebuilds()
@@ -151,7 +156,9 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()
 		if err := s.Ready(ctx); err != nil {
-			writeProblem(w, http.StatusServiceUnavailable, err.Error())
+			slog.WarnContext(ctx, "the API is not ready", "error", err)
+			w.Header().Set("Retry-After", "1")
+			writeProblem(w, http.StatusServiceUnavailable, "a part of the server does not answer; its log says which")
 			return
 		}
 	}

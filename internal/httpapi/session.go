@@ -137,7 +137,7 @@ func (s *server) routeSessions() {
 				return nil, huma.Error401Unauthorized("the API key is unknown, revoked or expired")
 			}
 			if err != nil {
-				return nil, problem(ctx, err)
+				return nil, unproven(ctx, err)
 			}
 			sealed, ends := s.Sessions.Seal(key)
 			return &sessionReply{SetCookie: cookie(in.r, sealed, int(time.Until(ends)/time.Second)), CacheControl: "no-store",

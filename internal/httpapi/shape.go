@@ -52,6 +52,10 @@ type shape struct {
 	wrong   []error // the first unknown properties and values of a wrong type
 	failed  error
 
+	// Of a batch: where its documents stand, and what is around them. nil: it is none.
+	spans  *[]span
+	around *skeleton
+
 	token  token
 	escape bool
 	blanks int                        // in a row
@@ -83,12 +87,42 @@ type level struct {
 func (s *shape) Write(p []byte) (int, error) {
 	for i := 0; i < len(p) && s.failed == nil; i++ {
 		s.read++
-		s.take(p[i])
+		if s.take(p[i]); s.around != nil {
+			s.keep(p[i])
+		}
 	}
 	if s.failed != nil {
 		return 0, s.failed
 	}
 	return len(p), nil
+}
+
+// keep takes note of the documents of a batch. It looks after a byte was taken.
+func (s *shape) keep(c byte) {
+	n, spans := len(s.stack), *s.spans
+	inside := n >= 2 && s.stack[0].object && !s.stack[1].object && strings.EqualFold(s.stack[0].key, "documents")
+	text := s.token == tokenString || s.token == tokenKey
+	opened := len(spans) > 0 && spans[len(spans)-1].end == 0
+	switch {
+	case opened && n == 2 && c == '}' && !text:
+		spans[len(spans)-1].end = s.read
+		return
+	case opened:
+		if s.read-spans[len(spans)-1].begin > maxInBatch {
+			s.failAt(fmt.Sprintf("body.documents[%d]", len(spans)-1),
+				"has more than %d MB; send it alone, by PUT /v1/collections/{collection}/content", maxInBatch>>20)
+		}
+		return
+	case inside && n == 3 && s.stack[2].object && c == '{' && !text:
+		*s.spans = append(spans, span{begin: s.read - 1})
+		s.around.WriteByte('0')
+		return
+	case s.blanks > 1:
+		return
+	}
+	if s.around.WriteByte(c); s.around.Len() > maxAround {
+		s.failAt("body", "has more than %d bytes beside its documents", maxAround)
+	}
 }
 
 func (s *shape) take(c byte) {
@@ -97,7 +131,7 @@ func (s *shape) take(c byte) {
 		s.takeText(c)
 		return
 	case c == '"':
-		s.token = tokenNone
+		s.token, s.blanks = tokenNone, 0
 		if top := s.top(); top != nil && top.object && !top.named {
 			s.token, s.key = tokenKey, s.key[:0]
 			return

@@ -1,12 +1,13 @@
 package httpapi
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"io"
 	"net/http"
+	"os"
+	"reflect"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -33,34 +34,43 @@ type rawUpload struct {
 // Resolve implements huma.Resolver: the body is streamed, not read into memory.
 func (r *rawUpload) Resolve(ctx huma.Context) []error {
 	request, _ := humago.Unwrap(ctx)
-	r.content = request.Body
+	r.content = &content{request.Body}
 	return nil
+}
+
+// uploadUnknown is what a file counts for whose length is not named.
+const uploadUnknown = 100 << 20
+
+// content is a body that is read by others: what goes wrong with it is the client's affair.
+type content struct{ from io.Reader }
+
+// Read implements io.Reader.
+func (c *content) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = huma.NewError(http.StatusRequestTimeout, "the body stood still, or came too slowly")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = huma.Error400BadRequest("the body was cut off")
+	}
+	return n, err
 }
 
 func (s *server) routeUploads() {
 	tags := []string{"Documents"}
 	route(s, huma.Operation{OperationID: "upload-documents", Method: http.MethodPost, Path: "/v1/collections/{collection}/documents", Summary: "Upload documents", Tags: tags,
-		Description: "All documents of one request are taken, or none. A document that is stored already, bytes and attributes alike, is left as it is.",
-		Metadata:    uploadBody.with(nil), BodyReadTimeout: -1},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
-			InCollection
-			Body api.Upload
-		}) (*reply[api.UploadResult], error) {
+		Description: "All documents of one request are taken, or none. A document that is stored already, bytes and attributes alike, is left as it is. " +
+			"One of more than 16 MB as JSON goes alone, by PUT.",
+		Metadata: uploadBody.with(map[string]any{takesUploads: uploadBody.bytes}), BodyReadTimeout: -1,
+		Errors: []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInsufficientStorage}},
+		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.UploadResult], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			uploads := make([]schema.Upload, len(in.Body.Documents))
-			for i, d := range in.Body.Documents {
-				content := d.Content
-				switch {
-				case d.Text != "" && len(content) > 0:
-					return nil, schema.Invalid(fmt.Sprintf("body.documents[%d]", i), "has both text and content; send one")
-				case d.Text != "":
-					content = []byte(d.Text)
-				}
-				uploads[i] = schema.Upload{ExternalID: d.ExternalID, Title: d.Title, MediaType: d.MediaType,
-					Content: bytes.NewReader(content), Labels: d.Labels, Metadata: d.Metadata}
+			uploads, err := batchOf(ctx).documents(ctx, s)
+			if err != nil {
+				return nil, err
 			}
 			done, err := s.Documents.Upload(ctx, p, collection, uploads)
 			if err != nil {
@@ -72,10 +82,15 @@ func (s *server) routeUploads() {
 			}
 			return out, nil
 		})
+	// huma doesn't read this body: it is described afterwards.
+	registry := s.api.OpenAPI().Components.Schemas
+	s.api.OpenAPI().Paths["/v1/collections/{collection}/documents"].Post.RequestBody = &huma.RequestBody{Required: true,
+		Content: map[string]*huma.MediaType{"application/json": {Schema: registry.Schema(reflect.TypeFor[api.Upload](), true, "Upload")}}}
 	route(s, huma.Operation{OperationID: "upload-content", Method: http.MethodPut, Path: "/v1/collections/{collection}/content", Summary: "Upload one file", Tags: tags,
 		Description: "The body is the file. One over the size limit is recorded as a failed document, with its reason.",
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
-		Errors:      []int{http.StatusRequestEntityTooLarge}},
+		Metadata:    map[string]any{takesUploads: int64(uploadUnknown)},
+		Errors:      []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests}},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *rawUpload) (*reply[api.Uploaded], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {

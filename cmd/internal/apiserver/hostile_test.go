@@ -286,7 +286,7 @@ func (r operation) attacks() (general, places []attack) {
 		}
 		switch {
 		case p.is("string"):
-			many("4 MB of text", `"`, "x", 4<<20, `"`)
+			many("16 MB of text", `"`, "x", 16<<20, `"`)
 			many("escapes", `"`, `\u0000`, 1_000_000, `"`)
 			text("a number", "1")
 			text("half a character", "\"\\ud800\xc3\x28\"")
