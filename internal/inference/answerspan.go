@@ -3,14 +3,19 @@ package inference
 // This file finds answer spans: the best pair of tokens, and the part of the text that they stand for.
 
 import (
+	"slices"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
-// maxAnswerTokens is the longest answer span that is considered.
-const maxAnswerTokens = 30
+const (
+	// maxAnswerTokens is the longest answer span that is considered.
+	maxAnswerTokens = 30
+	// maxOtherSpans is how many further spans of a text are told.
+	maxOtherSpans = 3
+)
 
 // bestSpan is the span of at most longest tokens whose start and end have the highest sum.
 func bestSpan(start, end []float32, longest int) (first, last int, score float32) {
@@ -23,6 +28,40 @@ func bestSpan(start, end []float32, longest int) (first, last int, score float32
 		}
 	}
 	return first, last, score
+}
+
+// tokenSpan is an answer in tokens of a text, both ends included, with the sum of its start and end.
+type tokenSpan struct {
+	first, last int
+	score       float32
+}
+
+// otherSpans are the best spans that share no token with the given one, nor with each other, best first.
+func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []tokenSpan {
+	var left []tokenSpan // the best of each run of tokens that no span has yet, with the run
+	var runs [][2]int
+	look := func(from, to int) {
+		if first, last, score := bestSpan(start[from:to], end[from:to], longest); last >= first {
+			left, runs = append(left, tokenSpan{from + first, from + last, score}), append(runs, [2]int{from, to})
+		}
+	}
+	look(0, best.first)
+	look(best.last+1, len(start))
+	var out []tokenSpan
+	for len(out) < most && len(left) > 0 {
+		at := 0
+		for i := range left {
+			if left[i].score > left[at].score {
+				at = i
+			}
+		}
+		next, run := left[at], runs[at]
+		left, runs = slices.Delete(left, at, at+1), slices.Delete(runs, at, at+1)
+		out = append(out, next)
+		look(run[0], next.first)
+		look(next.last+1, run[1])
+	}
+	return out
 }
 
 // words is the part of text from one token to another, in bytes: whole words with their marks, whatever the pieces

@@ -1,6 +1,7 @@
 package inference
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
@@ -26,6 +27,26 @@ func TestBestSpan(t *testing.T) {
 	}
 	if first, last, _ := bestSpan(nil, nil, 30); last >= first {
 		t.Errorf("no tokens have the span %d to %d", first, last)
+	}
+}
+
+func TestOtherSpansShareNoToken(t *testing.T) {
+	start, end := []float32{9, 0, 5, 0, 7, 1}, []float32{8, 1, 6, 0, 0, 7}
+	first, last, score := bestSpan(start, end, 2)
+	best := tokenSpan{first, last, score}
+	if want := (tokenSpan{0, 0, 17}); best != want {
+		t.Fatalf("the best is %v", best)
+	}
+	for most, want := range map[int][]tokenSpan{0: nil, 1: {{4, 5, 14}}, 2: {{4, 5, 14}, {2, 2, 11}}, 9: {{4, 5, 14}, {2, 2, 11}, {1, 1, 1}, {3, 3, 0}}} {
+		if got := otherSpans(start, end, 2, best, most); !slices.Equal(got, want) {
+			t.Errorf("of %d: %v, want %v", most, got, want)
+		}
+	}
+	if got := otherSpans(start[:1], end[:1], 2, tokenSpan{0, 0, 17}, 3); len(got) != 0 {
+		t.Errorf("one token has the further spans %v", got)
+	}
+	if got := otherSpans(nil, nil, 2, tokenSpan{last: -1}, 3); len(got) != 0 {
+		t.Errorf("no tokens have the further spans %v", got)
 	}
 }
 

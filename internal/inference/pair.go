@@ -35,6 +35,7 @@ type pairResult struct {
 	relevance, hasAnswer, llmPrefer float32
 	first, last                     int
 	span                            float32
+	others                          []tokenSpan
 }
 
 // pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is one.
@@ -126,6 +127,7 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 		r.relevance, r.hasAnswer, r.llmPrefer = scores[0], scores[1], scores[2]
 		if r.last = -1; pair.spans {
 			r.first, r.last, r.span = bestSpan(start, end, maxAnswerTokens)
+			r.others = otherSpans(start, end, maxAnswerTokens, tokenSpan{r.first, r.last, r.span}, maxOtherSpans)
 		}
 	}
 	return nil

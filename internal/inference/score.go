@@ -75,8 +75,15 @@ func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.
 		r := work.results[i]
 		reply.Scores[i] = wire.PairScore{Relevance: r.relevance, HasAnswer: r.hasAnswer, LLMPrefer: r.llmPrefer}
 		if r.last >= r.first {
-			start, end := words(text, work.spans[i][r.first], work.spans[i][r.last])
-			reply.Scores[i].Answer = &wire.AnswerSpan{Start: start, End: end, Score: r.span}
+			answer := func(s tokenSpan) wire.AnswerSpan {
+				start, end := words(text, work.spans[i][s.first], work.spans[i][s.last])
+				return wire.AnswerSpan{Start: start, End: end, Score: s.score}
+			}
+			best := answer(tokenSpan{r.first, r.last, r.span})
+			reply.Scores[i].Answer = &best
+			for _, s := range r.others {
+				reply.Scores[i].Others = append(reply.Scores[i].Others, answer(s))
+			}
 		}
 	}
 	return reply, nil

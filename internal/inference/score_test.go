@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -40,7 +41,7 @@ func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Sco
 		t.Helper()
 		want := g.Texts[i]
 		if len(want.IDs) == 0 {
-			if got != (wire.PairScore{Relevance: lowestScore, HasAnswer: lowestScore, LLMPrefer: lowestScore}) {
+			if !reflect.DeepEqual(got, wire.PairScore{Relevance: lowestScore, HasAnswer: lowestScore, LLMPrefer: lowestScore}) {
 				t.Errorf("%s: %q got %+v", what, want.Text, got)
 			}
 			return

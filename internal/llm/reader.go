@@ -54,6 +54,9 @@ const (
 	offQuestion = 1.0
 	// allowed is how much of that a passage may lose and answer still.
 	allowed = 0.5
+	// otherSort is how far below the best span one may be that is of the sort that the question asks for when the
+	// best one is not: the sum of two logits.
+	otherSort = 6.0
 	// readTokens are what a piece of a passage has at most, in tokens of
 	// internal/text: with its title it stays under the modelTokens that the shipped
 	// models read. One that reads less gets less, in proportion.
@@ -237,20 +240,20 @@ func inputs(question string, stretches []stretch, out *Completion) []string {
 // the sentences that it lies in.
 func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
 	var all []span
+	asked := text.AskedFor(question)
 	for i, s := range stretches {
 		x := scores[i]
 		has := float64(x.HasAnswer)
 		if !(has >= least) || x.Answer == nil || math.IsNaN(float64(x.Answer.Score)) {
 			continue
 		}
-		// An answer in the title cannot be quoted from the passage.
-		start, end := x.Answer.Start-s.offset, x.Answer.End-s.offset
-		if start < 0 || start >= end || end > s.piece.End-s.piece.Start {
-			continue
-		}
-		answer := trim(passages[s.passage].Text, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
+		answer, score, ok := s.answer(asked, passages[s.passage].Text, x)
 		if answer.Start >= answer.End {
 			continue
+		}
+		short := wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}
+		if !ok { // the quote may answer all the same
+			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(passages[s.passage].Text, answer)
 		loss := aside(question, s, whole.Of(passages[s.passage].Text))
@@ -258,9 +261,8 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 			continue
 		}
 		all = append(all, span{
-			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End,
-				Answer: wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}},
-			value: has - loss + spanWeight*float64(x.Answer.Score) + rankLogit/float64(1+s.passage),
+			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End, Answer: short},
+			value: has - loss + spanWeight*float64(score) + rankLogit/float64(1+s.passage),
 		})
 	}
 	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(b.value, a.value) })
@@ -269,6 +271,33 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		n++
 	}
 	return all[:n]
+}
+
+// answer is the best span that the reader found in a stretch, as a range of the passage's text; an empty one where it
+// cannot be quoted. Where it is of another sort than the question asks for, the best of the right sort that is
+// nearly as good takes its place; ok says whether the span is of the right sort.
+func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
+	in := func(a wire.AnswerSpan) text.Range {
+		// An answer in the title cannot be quoted from the passage.
+		start, end := a.Start-s.offset, a.End-s.offset
+		if start < 0 || start >= end || end > s.piece.End-s.piece.Start {
+			return text.Range{}
+		}
+		return trim(body, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
+	}
+	best := in(*x.Answer)
+	if best.Start >= best.End || asked.Fits(body, best) {
+		return best, x.Answer.Score, true
+	}
+	for _, other := range x.Others {
+		if !(other.Score >= x.Answer.Score-otherSort) {
+			break
+		}
+		if r := in(other); r.Start < r.End && asked.Fits(body, r) {
+			return r, other.Score, true
+		}
+	}
+	return best, x.Answer.Score, false
 }
 
 // aside is how far what a stretch and the sentences quoted of it speak of is not

@@ -107,6 +107,42 @@ func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
 	}
 }
 
+// TestAShortAnswerIsOfTheSortThatIsAskedFor: a clause's number does not say how long something is, however sure the
+// model is of it. A span of the right sort that is nearly as good stands in; else the quote stands without one.
+func TestAShortAnswerIsOfTheSortThatIsAskedFor(t *testing.T) {
+	const clause = "7.1 Either party may end this lease by thirty days' notice in writing."
+	passages := []wire.LLMPassage{{Title: "Lease", Text: clause}}
+	at := func(answer string, score float32) wire.AnswerSpan {
+		start := len("Lease\n") + strings.Index(clause, answer)
+		return wire.AnswerSpan{Start: start, End: start + len(answer), Score: score}
+	}
+	for _, c := range []struct {
+		question string
+		others   []wire.AnswerSpan
+		short    string
+	}{
+		{"How long is the notice of the lease?", []wire.AnswerSpan{at("Either party", 8), at("thirty days", 6)}, "thirty days"},
+		{"How long is the notice of the lease?", []wire.AnswerSpan{at("Either party", 8), at("thirty days", -4)}, ""},
+		{"How long is the notice of the lease?", []wire.AnswerSpan{at("in writing", 8)}, ""},
+		{"How long is the notice of the lease?", nil, ""},
+		{"Who may end the lease by notice?", []wire.AnswerSpan{at("Either party", 8)}, "Either party"},
+		{"Which clause is about notice of the lease?", []wire.AnswerSpan{at("Either party", 8)}, "7.1"},
+	} {
+		score := wire.PairScore{HasAnswer: 4, Others: c.others}
+		best := at("7.1", 9)
+		score.Answer = &best
+		r := request(passages)
+		r.Question = c.question
+		got, err := llm.NewExtractive(nil, reads(map[string]wire.PairScore{"7.1": score})).Complete(t.Context(), r)
+		if err != nil || len(got.Quotes) != 1 || !strings.Contains(got.Text, "thirty days' notice in writing.") {
+			t.Fatalf("%q, others %v: %+v, %v", c.question, c.others, got, err)
+		}
+		if a := got.Quotes[0].Answer; clause[a.Start:a.End] != c.short || (a.Confidence > 0) != (c.short != "") {
+			t.Errorf("%q, others %v: the short answer is %q of %v, want %q", c.question, c.others, clause[a.Start:a.End], a.Confidence, c.short)
+		}
+	}
+}
+
 func TestAPackWithoutSpansDoesNotRead(t *testing.T) {
 	r := reads(map[string]wire.PairScore{"five days": logits(3, 8)})
 	r.info.NoSpans = true
@@ -117,7 +153,7 @@ func TestAPackWithoutSpansDoesNotRead(t *testing.T) {
 }
 
 func TestTheReaderChoosesByAllThatItKnows(t *testing.T) {
-	const torque, days, march, soup = "4.5 Nm", "25 days", "31 March", "am Freitag"
+	const torque, days, march, soup = "4.5 Nm", "25 days", "31 March", "um acht Uhr"
 	for _, x := range []struct {
 		name    string
 		answers map[string]wire.PairScore

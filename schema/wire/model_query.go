@@ -61,6 +61,9 @@ type PairScore struct {
 	HasAnswer float32     `json:"has_answer"`
 	LLMPrefer float32     `json:"llm_prefer"` // FIT-RAG's second label
 	Answer    *AnswerSpan `json:"answer,omitempty"`
+	// Others are the next best answers in the text, best first: a few, which share no token with Answer nor with
+	// each other. Their score is on Answer's scale.
+	Others []AnswerSpan `json:"others,omitempty"`
 }
 
 // AnswerSpan is the part of a text that answers best, in UTF-8 bytes of the text

@@ -1,0 +1,291 @@
+package text
+
+// What sort of thing a question asks for, and whether a piece of text is of that sort: by rules, for a short answer
+// that a model read out of a text without looking at its sort. The rules are of the questions of English, German,
+// French, Spanish, Italian, Portuguese and Dutch; any other question asks for anything.
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/clipperhouse/uax29/v2/words"
+)
+
+// Asked is what sort of thing a question asks for.
+type Asked int
+
+const (
+	AskedAnything Asked = iota
+	AskedExtent         // how long: a time, or a length
+	AskedTime           // when: a date, an hour, an event
+	AskedAmount         // how much, how many, how high: a number or what stands for one
+	AskedPerson         // who
+	AskedPlace          // where
+	AskedYesNo          // is it, does it
+)
+
+// askedBy are the words that ask, with what they ask for; a phrase stands before the phrases that begin it.
+var askedBy = func() map[string]Asked {
+	out := map[string]Asked{}
+	for kind, phrases := range map[Asked]string{
+		AskedExtent: `how long|for how long|wie lang|wie lange|combien de temps|pendant combien de temps|quelle est la durée|
+			cuánto tiempo|cuanto tiempo|cuánto dura|cuanto dura|quanto tempo|quanto dura|hoe lang`,
+		AskedTime: `when|what year|which year|what date|which date|what day|which day|what month|which month|what time|what century|which century|
+			wann|in welchem jahr|an welchem tag|in welchem monat|um wie viel uhr|quand|à quelle date|quelle date|en quelle année|à quelle heure|
+			cuándo|en qué año|en qué fecha|qué día|a qué hora|quando|in che anno|in quale anno|em que ano|a che ora|a que horas|wanneer|in welk jaar|hoe laat`,
+		AskedAmount: `how much|how many|how high|how tall|how heavy|how fast|how deep|how wide|how large|how big|how old|what percentage|
+			which percentage|what percent|wie viel|wie viele|wieviel|wieviele|wie hoch|wie schwer|wie schnell|wie tief|wie breit|wie groß|wie alt|wie teuer|
+			combien|cuánto|cuánta|cuántos|cuántas|quanto|quanta|quanti|quante|quantos|quantas|hoeveel|hoe hoog|hoe zwaar|hoe oud|hoe groot|hoe duur`,
+		AskedPerson: `who|whose|whom|wer|wen|wem|wessen|quién|quiénes|quem|qui est|qui a|qui était|qui sont`,
+		AskedPlace:  `where|wo|woher|wohin|où|dónde|adónde|dove|onde|waar|waarheen`,
+	} {
+		for p := range strings.SplitSeq(phrases, "|") {
+			out[strings.Join(strings.Fields(p), " ")] = kind
+		}
+	}
+	return out
+}()
+
+// Words that ask when a question begins with them, and mean something else inside it.
+var (
+	askedAtFirst = map[string]Asked{"chi": AskedPerson, "wie is": AskedPerson, "wie was": AskedPerson, "wie heeft": AskedPerson,
+		"qui": AskedPerson, "quien": AskedPerson, "cuando": AskedTime, "donde": AskedPlace, "cuanto": AskedAmount, "cuantos": AskedAmount,
+		"cuanta": AskedAmount, "cuantas": AskedAmount, "ou": AskedPlace, "est ce que": AskedYesNo}
+	// otherQuestions ask for anything, whatever word follows in the question.
+	otherQuestions = set(`what which why how was welche welcher welches welchen warum wieso weshalb quel quelle quels quelles que pourquoi comment
+		qué cuál cuáles cómo che quale quali perché come qual quais porque como wat welk welke waarom hoe`)
+	// auxiliaries begin questions that are answered by yes or no.
+	auxiliaries = set(`is are am was were do does did can could may might must shall should will would has have had isn't aren't doesn't don't didn't can't
+		ist sind war waren hat haben hatte darf dürfen kann können muss müssen soll sollen wird werden gibt`)
+	// subjects follow "was" in English, and not in German.
+	subjects = set(`the a an it he she they this that these those there his her their its our your my any all some one`)
+	// alternatives make a choice of what began like a question for yes or no.
+	alternatives = set(`or oder`)
+)
+
+// AskedFor is what a question asks for.
+func AskedFor(question string) Asked {
+	all := askedWords(question)
+	for at := range all {
+		if at > 0 && otherQuestions[all[at-1]] && at == 1 {
+			// "What was ... when ..." asks for anything, "what year" has been seen.
+			return AskedAnything
+		}
+		for n := min(4, len(all)-at); n > 0; n-- {
+			phrase := strings.Join(all[at:at+n], " ")
+			if kind, ok := askedBy[phrase]; ok && (n > 1 || at == 0 || asksInside(phrase, at)) {
+				return kind
+			}
+			if kind, ok := askedAtFirst[phrase]; ok && at == 0 {
+				return kind
+			}
+		}
+		if at == 0 && auxiliaries[all[0]] && asksYesNo(all) {
+			return AskedYesNo
+		}
+	}
+	return AskedAnything
+}
+
+// asksInside reports whether a single word asks although words stand before it: one or two of them, a preposition
+// with or without a noun ("By when", "In the handbook, who"), and none that could be what the clause is about.
+func asksInside(word string, at int) bool {
+	switch word {
+	case "when", "where", "who", "whose", "whom", "wo", "qui", "dove", "quando", "onde": // they begin clauses, too
+		return at == 1
+	}
+	return true
+}
+
+func asksYesNo(all []string) bool {
+	for _, w := range all {
+		if alternatives[w] {
+			return false
+		}
+	}
+	return len(all) > 2 && (all[0] != "was" || subjects[all[1]])
+}
+
+// askedWords are the words of a question in lower case.
+func askedWords(question string) []string {
+	var out []string
+	for it := words.FromString(strings.ReplaceAll(question, "’", "'")); it.Next(); {
+		if w := it.Value(); hasLetterOrDigit(w) {
+			out = append(out, strings.ToLower(w))
+		}
+	}
+	return out
+}
+
+// Fits reports whether the part r of s is of the sort that a question asks for. What stands around it in s counts where
+// it tells a number's unit, or that a number is a clause's.
+func (a Asked) Fits(s string, r Range) bool {
+	if a == AskedAnything {
+		return true
+	}
+	if reference(s, r) {
+		return false
+	}
+	p := partsOf(r.Of(s))
+	switch a {
+	case AskedExtent:
+		return p.unit || p.period || p.number && (unitFollows(s[r.End:]) || unitPrecedes(s[:r.Start]))
+	case AskedTime:
+		return p.time || p.period || !p.number && p.word && !p.money
+	case AskedAmount:
+		return p.number || p.quantifier
+	case AskedPerson, AskedPlace:
+		return p.word
+	case AskedYesNo:
+		return p.yesNo
+	}
+	return true
+}
+
+// parts are what a short answer is made of.
+type parts struct {
+	number     bool // in digits or words
+	quantifier bool // half, none, several
+	unit       bool // of time or length
+	time       bool // a year, a month, an hour, a weekday
+	period     bool // until, since, for ever
+	money      bool
+	word       bool // that is none of these
+	yesNo      bool // it begins so
+}
+
+func partsOf(s string) parts {
+	var p parts
+	for it := words.FromString(s); it.Next(); {
+		for w := range strings.FieldsFuncSeq(strings.ToLower(it.Value()), func(r rune) bool { return r == '-' || r == '–' || r == '/' }) {
+			p.add(w)
+		}
+	}
+	p.money = p.money || strings.ContainsAny(s, "€$£¥%")
+	p.time = p.time || clock.MatchString(s)
+	said, _, _ := strings.Cut(strings.ToLower(s), ",")
+	p.yesNo = yesNo[strings.Trim(said, " .!;:")]
+	return p
+}
+
+func (p *parts) add(w string) {
+	value, unit, _ := numberOf(w)
+	numeral := value != "" || spelled[w]
+	switch {
+	case !hasLetterOrDigit(w):
+		return
+	case year(w) || ordinalDay(w) || len(strings.TrimLeft(w, "0123456789")) == 0 && len(w) > 4 || thousands.MatchString(w): // "74,000 years ago"
+		p.number, p.time = true, true
+	case numeral:
+		p.number = true
+		p.unit = p.unit || extents[unit]
+		p.time = p.time || unit == "am" || unit == "pm"
+	case calendar[w]:
+		p.time = true
+	case extents[w]:
+		p.unit, p.period = true, true
+	case periods[w]:
+		p.period = true
+	case moneys[w]:
+		p.money = true
+	case quantifiers[w]:
+		p.quantifier = true
+	case measures[w], particles[w], stopWords[w]:
+	case unicode.IsDigit(rune(w[0])): // a measure that is written together
+		p.number = true
+	default:
+		p.word = true
+	}
+}
+
+func year(w string) bool {
+	w = strings.TrimSuffix(strings.TrimSuffix(w, "s"), "'")
+	if len(w) != 4 || w[0] != '1' && w[0] != '2' {
+		return false
+	}
+	return strings.Trim(w, "0123456789") == ""
+}
+
+// ordinalDay is "1st", "20th": of a month, a century.
+func ordinalDay(w string) bool {
+	for _, ending := range []string{"st", "nd", "rd", "th"} {
+		if n, ok := strings.CutSuffix(w, ending); ok && n != "" && strings.Trim(n, "0123456789") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+var thousands = regexp.MustCompile(`^[0-9]{1,3}([.,][0-9]{3})+$`)
+
+// clock is an hour or a date in digits alone: "10:30", "7h30", "12.03.2024".
+var clock = regexp.MustCompile(`\b[0-9]{1,2}([:h][0-9]{2}|\.[0-9]{1,2}\.([0-9]{2}){0,2})`)
+
+// unitFollows reports whether the next words of s have the unit of the number before them.
+func unitFollows(s string) bool {
+	s, _, _ = strings.Cut(s, "\n")
+	n := 0
+	for it := words.FromString(s); it.Next() && n < 3; {
+		for w := range strings.FieldsFuncSeq(strings.ToLower(it.Value()), func(r rune) bool { return r == '-' }) {
+			if extents[w] {
+				return true
+			}
+			if hasLetterOrDigit(w) {
+				n++
+			}
+		}
+		if strings.ContainsAny(it.Value(), ".;:!?") {
+			return false
+		}
+	}
+	return false
+}
+
+// unitPrecedes reports whether a table's cell or a label before a number has its unit: "Duration (days): 30".
+func unitPrecedes(s string) bool {
+	line := s[strings.LastIndexByte(s, '\n')+1:]
+	open := strings.LastIndexByte(line, '(')
+	if open < 0 || len(line)-open > 20 {
+		return false
+	}
+	unit, _, closed := strings.Cut(line[open+1:], ")")
+	return closed && extents[strings.ToLower(strings.TrimSpace(unit))]
+}
+
+// reference reports whether a part of s is the number of a clause, a figure, a page: in front of a line, or behind the
+// word that says what it numbers.
+func reference(s string, r Range) bool {
+	part := strings.Trim(r.Of(s), " ().:§#")
+	if part == "" || strings.Trim(part, "0123456789.") != "" && len(part) > 1 || len(part) > 12 {
+		return referenceWords(r.Of(s))
+	}
+	before := strings.TrimRight(s[:r.Start], " (\t*#|")
+	if strings.HasSuffix(before, "§") || strings.Contains(r.Of(s), "§") {
+		return true
+	}
+	last := strings.ToLower(before[strings.LastIndexFunc(before, func(c rune) bool { return !unicode.IsLetter(c) && c != '.' })+1:])
+	if numbered[strings.TrimSuffix(last, ".")] {
+		return true
+	}
+	// "7.1 Notice", "3. Fees": the number of what the line says.
+	atFront := before == "" || strings.HasSuffix(before, "\n")
+	after := s[r.End:]
+	rest := strings.TrimLeft(after, ".): \t")
+	next, _, _ := strings.Cut(rest, "\n")
+	if !atFront || strings.TrimSpace(next) == "" {
+		return false
+	}
+	dotted := strings.Contains(part, ".") || strings.HasPrefix(after, ".") || strings.HasPrefix(after, ")")
+	head := []rune(rest)[0]
+	return dotted && (unicode.IsUpper(head) || !unicode.IsLetter(head) && !unicode.IsDigit(head))
+}
+
+// referenceWords reports whether all of a short answer is such a number with its word: "Section 7.1".
+func referenceWords(s string) bool {
+	all := askedWords(s)
+	if len(all) != 2 || !numbered[all[0]] {
+		return false
+	}
+	return strings.Trim(all[1], "0123456789.") == "" || len(all[1]) == 1
+}
