@@ -14,7 +14,24 @@ else
 fi
 tools_dir="$sluice_home/tools"
 
-say() { echo "setup: $*" >&2; }
+# say LINE: with the time since tools/setup began.
+say() {
+	local at=""
+	if [[ -n "${SETUP_BEGIN:-}" ]]; then at="$(printf '%4d s: ' $(($(date +%s) - SETUP_BEGIN)))"; fi
+	echo "setup: $at$*" >&2
+}
+
+# begin WHAT HOW-LONG: what a part calls when it knows that it has something to do, and can. Where tools/setup only asks
+# what there is to do, the part ends here.
+begin() {
+	if [[ -n "${SETUP_ASK:-}" ]]; then
+		echo "$1 (about $2)"
+		exit 0
+	fi
+}
+
+# at_least VERSION MINIMUM
+at_least() { [[ -n "$1" && "$(printf '%s\n' "$1" "$2" | sort -V | head -1)" == "$2" ]]; }
 
 fail() {
 	echo "setup: $1" >&2
