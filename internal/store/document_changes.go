@@ -46,7 +46,7 @@ ORDER BY id FOR UPDATE`
 UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, losses = 0, reason_code = NULL, reason = NULL,
        queued_at = now(), finished_at = NULL, trace = nullif($3, '')
 FROM documents d
-WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND v.state = 'failed' AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND (v.state = 'failed') IS TRUE AND d.tenant_id = v.tenant_id AND d.id = v.document_id
   AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
 RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
 	touchDocumentsSQL = `UPDATE documents SET updated_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`

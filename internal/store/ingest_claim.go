@@ -16,13 +16,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+// Attempts are looked up by primary key: an array of ids, which is the key's, and
+// a state that no partial index is taken for.
 const claimSQL = `
 WITH wanted AS (
     SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL AS gone
     FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
     JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
     JOIN documents d ON d.id = v.document_id
-    WHERE v.state = 'queued'
+    WHERE v.id = ANY ($1) AND (v.state = 'queued') IS TRUE
     ORDER BY v.id
     FOR UPDATE OF v
 ), moved AS (
@@ -77,7 +79,7 @@ func (s *Store) ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []w
 		if _, err := tx.Exec(ctx, `
 			UPDATE versions v SET state = 'queued'
 			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-			WHERE v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'`, ids, attempts); err != nil {
+			WHERE v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE`, ids, attempts); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
@@ -90,7 +92,7 @@ func (s *Store) ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []w
 const extendSQL = `
 UPDATE leases l SET holder = $3, expires_at = now() + $4
 FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-JOIN versions v ON v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'
+JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
 WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
 RETURNING l.subject_id`
 
@@ -127,7 +129,7 @@ func (s *Store) FailVersions(ctx context.Context, tenant uuid.UUID, failures []b
 			    SELECT v.id, w.code, w.message FROM versions v
 			    JOIN unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) AS w(id, attempt, code, message)
 			    ON v.id = w.id AND v.attempt = w.attempt
-			    WHERE v.state = 'processing'
+			    WHERE v.id = ANY ($1) AND (v.state = 'processing') IS TRUE
 			    ORDER BY v.id FOR UPDATE OF v
 			)
 			UPDATE versions v

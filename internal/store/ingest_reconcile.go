@@ -80,7 +80,7 @@ func (s *Store) RequeueExpired(ctx context.Context, ttl, grace time.Duration, li
 	for tenant, e := range found {
 		q, f, err := s.requeue(ctx, tenant, 1, `
 			SELECT v.id FROM unnest($1::uuid[], $2::int[], $3::timestamptz[]) AS w(id, attempt, until)
-			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'
+			JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
 			JOIN leases l ON l.subject_id = v.id AND l.expires_at = w.until
 			ORDER BY v.id FOR UPDATE OF v SKIP LOCKED`, e.ids, e.attempts, e.until)
 		queued, failed = queued+q, failed+f

@@ -24,7 +24,7 @@ func (s *Store) Sources(ctx context.Context, tenant uuid.UUID, items []wire.Atte
 		rows, err := tx.Query(ctx, `
 			SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.title, v.media_type, v.sha256, a.version_id IS NOT NULL
 			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
+			JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt
 			JOIN documents d ON d.id = v.document_id
 			LEFT JOIN artifacts a ON a.version_id = v.id AND a.attempt = v.attempt AND a.stage = 'parsed'
 			ORDER BY v.id`, ids, attempts)
@@ -193,7 +193,7 @@ func (s *Store) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch
 			if _, err := tx.Exec(ctx, `
 				UPDATE versions v SET parses = 0
 				FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-				WHERE v.id = w.id AND v.attempt = w.attempt`, ids, attempts); err != nil {
+				WHERE v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt`, ids, attempts); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, endParsesSQL, ids, attempts, nil); err != nil {
@@ -204,7 +204,7 @@ func (s *Store) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch
 			INSERT INTO artifacts (tenant_id, version_id, attempt, stage, data)
 			SELECT $1, w.id, w.attempt, $2, w.data
 			FROM unnest($3::uuid[], $4::int[], $5::bytea[]) AS w(id, attempt, data)
-			JOIN versions v ON v.id = w.id AND v.attempt = w.attempt AND v.state = 'processing'
+			JOIN versions v ON v.id = ANY ($3) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
 			ON CONFLICT DO NOTHING`, tenant, stage, ids, attempts, data)
 		return err
 	})

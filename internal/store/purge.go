@@ -36,6 +36,10 @@ WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id
 SELECT id, sha256 FROM versions
 WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL ORDER BY id FOR UPDATE`
 
+	// One index finds what is looked up; another one that has all of a tenant would
+	// be read from end to end beside it.
+	purgePlanSQL = `SELECT set_config('enable_bitmapscan', 'off', true)`
+
 	// Named, so that the other collections' partitions are not touched.
 	purgedShardsSQL = `
 SELECT id FROM vector_shards
@@ -164,6 +168,9 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		vectors, err := s.vectors.list(ctx, tx)
 		if err != nil {
 			return err
+		}
+		if _, err := tx.Exec(ctx, purgePlanSQL); err != nil {
+			return fmt.Errorf("prepare the lookups: %w", err)
 		}
 		if _, err := tx.Exec(ctx, lockClusteringsOfSQL, tenant, candidates); err != nil {
 			return fmt.Errorf("lock clusterings: %w", err)
