@@ -41,7 +41,11 @@ func (r *run) Run() error {
 		return err
 	}
 	defer parts.Close()
-	service, err := llmgateway.New(r.LLM, llmgateway.Deps{Store: parts.Store, NATS: parts.NATS})
+	_, trusted, err := program.Signatures(config.Signatures{Trust: r.Trust})
+	if err != nil {
+		return err
+	}
+	service, err := llmgateway.New(r.LLM, llmgateway.Deps{Store: parts.Store, NATS: parts.NATS, Trusted: trusted})
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,12 @@ func (r *run) Run() error {
 		return err
 	}
 	defer parts.Close()
+	signer, trusted, err := program.Signatures(r.Signatures)
+	if err != nil {
+		return err
+	}
 	service, err := queryworker.New(queryworker.Settings{Query: r.Query, Streams: r.Streams, Webhooks: r.Webhooks},
-		queryworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal})
+		queryworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal, Signer: signer, Trusted: trusted})
 	if err != nil {
 		return err
 	}

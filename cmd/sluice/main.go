@@ -28,7 +28,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the database's schema."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every part and say what to do."`
 
-	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Write the configuration of a NATS server, and each program's credentials for it."`
+	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Write the configuration of a NATS server, and each program's credentials and keys."`
 
 	Ingest ingestCommand `cmd:"" help:"Put documents in: folders, files, globs, BEIR folders."`
 	Search searchCommand `cmd:"" help:"Find passages."`

@@ -2,10 +2,15 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -28,6 +33,51 @@ func (c *natsConfigCommand) Run(context.Context) error {
 	fmt.Printf("%s is the server's configuration: nats-server --config %[1]s\n", filepath.Join(c.Dir, bus.ServerConfigFile))
 	for _, p := range wire.Programs() {
 		fmt.Printf("%s is for %s alone: SLUICE_NATS_CREDENTIALS\n", filepath.Join(c.Dir, bus.CredentialsFile(p)), p)
+	}
+	signers := []wire.Program{wire.ProgramServe, wire.ProgramQueryWorker, wire.ProgramUp}
+	if err := writeSigningKeys(c.Dir, signers); err != nil {
+		return err
+	}
+	for _, p := range signers {
+		fmt.Printf("%s is for %s alone: SLUICE_SIGNING_KEY\n", filepath.Join(c.Dir, signingKeyFile(p)), p)
+	}
+	fmt.Printf("%s is for query-worker, llm-gateway and up: SLUICE_TRUSTED_KEYS\n", filepath.Join(c.Dir, trustedKeysFile))
+	return nil
+}
+
+const trustedKeysFile = "trusted-keys"
+
+func signingKeyFile(p wire.Program) string { return string(p) + ".signing-key" }
+
+// writeSigningKeys makes the private keys that are not there, and adds public ones to those that are trusted: one that was
+// changed stays trusted until its line is taken out, so that programs may get theirs one after the other.
+func writeSigningKeys(dir string, programs []wire.Program) error {
+	trusted := filepath.Join(dir, trustedKeysFile)
+	text, err := os.ReadFile(trusted)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("read the trusted keys: %w", err)
+	}
+	for _, p := range programs {
+		file := filepath.Join(dir, signingKeyFile(p))
+		signer, err := signature.ReadSigner(file, file)
+		if err != nil {
+			if _, missing := os.Stat(file); !errors.Is(missing, fs.ErrNotExist) {
+				return err
+			}
+			if signer, err = signature.NewSigner(string(p)); err != nil {
+				return err
+			}
+			// As credentials: the folder keeps others out.
+			if err := os.WriteFile(file, []byte(signer.Private()), 0o644); err != nil {
+				return fmt.Errorf("write the signing key of %s: %w", p, err)
+			}
+		}
+		if !strings.Contains(string(text), signer.Public()) {
+			text = append(text, signer.Public()...)
+		}
+	}
+	if err := os.WriteFile(trusted, text, 0o644); err != nil {
+		return fmt.Errorf("write the trusted keys: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -38,6 +39,7 @@ func logging(c config.Log) (*slog.Logger, error) {
 type serveCommand struct {
 	config.Database
 	config.NATS
+	config.Signing
 	config.Temporal
 	config.HTTP
 	config.Plans
@@ -74,7 +76,11 @@ func (c *serveCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer nc.Close()
-	deps := apiserver.Deps{Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
+	signer, err := signature.ReadSigner("SLUICE_SIGNING_KEY", c.SigningKey)
+	if err != nil {
+		return err
+	}
+	deps := apiserver.Deps{Signer: signer, Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {

@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -57,6 +58,8 @@ type system struct {
 	ownerURL, vectorURL  string // of the database; empty: nobody migrates, or builds indexes
 	temporalAt           config.Temporal
 	ownNATS              *local.NATS // nil: one was given
+	signers              map[wire.Program]*signature.Signer
+	trusted              *signature.Trusted
 }
 
 // start brings the parts up, each when those before it are ready, and returns
@@ -208,6 +211,9 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	u.nats = map[wire.Program]*nats.Conn{}
 	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway}
+	if err := u.signatures(); err != nil {
+		return err
+	}
 	if u.ownNATS == nil {
 		nc, err := bus.Connect(ctx, bus.Options{URL: u.natsURL, Name: "sluice up", Program: wire.ProgramUp, Files: bus.Files(u.settings.NATSFiles)})
 		if err != nil {
@@ -228,6 +234,27 @@ func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 		u.nats[p] = nc
 	}
 	return nil
+}
+
+// signatures makes the keys that requests in the name of a tenant are signed and checked with: with a NATS of its own new ones, which only
+// this process has; else those of the settings.
+func (u *system) signatures() (err error) {
+	u.signers = map[wire.Program]*signature.Signer{}
+	if u.ownNATS == nil {
+		var signer *signature.Signer
+		signer, u.trusted, err = program.Signatures(u.settings.Signatures)
+		u.signers[wire.ProgramServe], u.signers[wire.ProgramQueryWorker] = signer, signer
+		return err
+	}
+	public := ""
+	for _, p := range []wire.Program{wire.ProgramServe, wire.ProgramQueryWorker} {
+		if u.signers[p], err = signature.NewSigner(string(p)); err != nil {
+			return err
+		}
+		public += u.signers[p].Public()
+	}
+	u.trusted, err = signature.ParseTrusted(public)
+	return err
 }
 
 // background lowers the priority of backends, so that the database works for searches first.
@@ -264,16 +291,17 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	gateway, err := llmgateway.New(s.LLM, llmgateway.Deps{Store: u.store, NATS: u.nats[wire.ProgramLLMGateway]})
+	gateway, err := llmgateway.New(s.LLM, llmgateway.Deps{Store: u.store, NATS: u.nats[wire.ProgramLLMGateway], Trusted: u.trusted})
 	if err != nil {
 		return nil, err
 	}
 	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams, Webhooks: s.Webhooks},
-		queryworker.Deps{Store: u.store, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal})
+		queryworker.Deps{Store: u.store, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal,
+			Signer: u.signers[wire.ProgramQueryWorker], Trusted: u.trusted})
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace})
 	if err != nil {
 		return nil, err

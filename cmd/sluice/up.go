@@ -24,6 +24,7 @@ type upCommand struct {
 	config.DatabaseOwner
 	config.DatabaseVectors
 	config.NATS
+	config.Signatures
 	config.Temporal
 	config.Streams
 	config.HTTP

@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -44,15 +45,18 @@ func unwanted(ctx context.Context) bool {
 	return ok && counts(cause)
 }
 
-// cancelAt tells a service that a request is not wanted any more, if that is why its context ended.
-func cancelAt(ctx context.Context, nc *nats.Conn, msg *nats.Msg) {
+// cancel tells a service that a request is not wanted any more, if that is why its context ended.
+func (x sending) cancel(ctx context.Context, msg *nats.Msg) {
 	subject := wire.CancelSubject(msg.Subject)
 	if subject == "" || !unwanted(ctx) {
 		return
 	}
 	data, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: msg.Header.Get(wire.HeaderRequest)})
 	if err == nil {
-		err = nc.Publish(subject, data)
+		// A name of its own, by which a second one like it is refused.
+		c := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{wire.HeaderRequest: []string{schema.NewID().String()}}}
+		x.sign(c)
+		err = x.nc.PublishMsg(c)
 	}
 	if err != nil {
 		slog.WarnContext(ctx, "a request was not cancelled at its service", "subject", msg.Subject, "error", err)
@@ -68,13 +72,14 @@ const (
 
 // held are the requests that a service holds, waiting and running, by their names.
 type held struct {
-	mu    sync.Mutex
-	by    map[string]context.CancelCauseFunc
-	early map[string]time.Time
+	checker *signature.Checker
+	mu      sync.Mutex
+	by      map[string]context.CancelCauseFunc
+	early   map[string]time.Time
 }
 
-func newHeld() *held {
-	return &held{by: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
+func newHeld(checker *signature.Checker) *held {
+	return &held{checker: checker, by: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
 }
 
 // hold returns a request's context and what to call at its end.
@@ -100,6 +105,10 @@ func (h *held) hold(ctx context.Context, name string) (_ context.Context, releas
 
 // cancel takes a message of a cancel subject. It may come before its request: they are two subscriptions.
 func (h *held) cancel(msg *nats.Msg) {
+	if err := h.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
+		slog.Warn("a cancellation is refused", "subject", msg.Subject, "error", err)
+		return
+	}
 	c, err := wire.Decode[wire.Cancel](msg.Data)
 	if err != nil || c.Request == "" {
 		slog.Warn("a cancellation cannot be read", "subject", msg.Subject, "error", err)

@@ -22,7 +22,7 @@ type Files struct {
 	NATSKey         string
 }
 
-// options are those of the connection. They are read again at every reconnect, so that keys can be changed in place.
+// options are those of the connection. Credentials are read again at every reconnect.
 func (f Files) options() ([]nats.Option, error) {
 	var out []nats.Option
 	if f.NATSCredentials != "" {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -26,8 +27,32 @@ var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 // not heard of any more while the request is under way: its process or the way to
 // it is gone. An error inside the reply is the caller's to look at. When ctx ends
 // because nobody wants the reply any more (Cancels), the service is told.
-func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any) (Reply, error) {
-	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {})
+func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any, how ...How) (Reply, error) {
+	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {}, how...)
+}
+
+// How a request is sent.
+type How func(*sending)
+
+// SignedBy signs a request; nil doesn't.
+func SignedBy(s *signature.Signer) How { return func(x *sending) { x.signer = s } }
+
+// sending is a request on its way.
+type sending struct {
+	nc     *nats.Conn
+	signer *signature.Signer
+}
+
+// sign signs a message as it is.
+func (x sending) sign(msg *nats.Msg) {
+	if signed := x.signer.Sign(statement(msg)); signed != "" {
+		msg.Header.Set(wire.HeaderSignature, signed)
+	}
+}
+
+// statement is what is signed of a message.
+func statement(msg *nats.Msg) signature.Statement {
+	return signature.Statement{Subject: msg.Subject, Reply: msg.Reply, Request: msg.Header.Get(wire.HeaderRequest), Data: msg.Data}
 }
 
 // What may wait of one stream. Whoever reads it does not block, so this is
@@ -40,11 +65,15 @@ const (
 // RequestStream does what Request does, with a request that names a stream of its
 // own. Until the reply comes tell gets what is sent to the parts of the stream
 // (wire.StreamSubject), in order; it must not block.
-func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte)) (reply Reply, err error) {
+func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte), how ...How) (reply Reply, err error) {
+	x := sending{nc: nc}
+	for _, h := range how {
+		h(&x)
+	}
 	ctx, span := tracer.Start(ctx, "request "+subject, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", subject)))
 	defer span.End()
-	data, err := exchange(ctx, nc, subject, request, tell)
+	data, err := x.exchange(ctx, subject, request, tell)
 	if err == nil {
 		err = json.Unmarshal(data, &reply)
 	}
@@ -57,7 +86,8 @@ func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string
 }
 
 // exchange sends a request and returns what the service replied.
-func exchange(ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte)) ([]byte, error) {
+func (x sending) exchange(ctx context.Context, subject string, request func(stream string) any, tell func(part string, data []byte)) ([]byte, error) {
+	nc := x.nc
 	stream := nc.NewInbox()
 	// One subscription for all parts: a subscription keeps the order.
 	sub, err := nc.SubscribeSync(wire.StreamSubject(stream, "*"))
@@ -73,6 +103,7 @@ func exchange(ctx context.Context, nc *nats.Conn, subject string, request func(s
 		return nil, err
 	}
 	msg.Reply = wire.StreamSubject(stream, wire.PartReply)
+	x.sign(msg)
 	if err := nc.PublishMsg(msg); err != nil {
 		return nil, meaning(err)
 	}
@@ -90,7 +121,7 @@ func exchange(ctx context.Context, nc *nats.Conn, subject string, request func(s
 			// It is not told to give up: should it live, its reply is there for who asks again.
 			return nil, errSilent
 		case err != nil:
-			cancelAt(ctx, nc, msg)
+			x.cancel(ctx, msg)
 			return nil, meaning(err)
 		}
 		switch part := got.Subject[len(stream)+1:]; part {

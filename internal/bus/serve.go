@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -37,6 +38,9 @@ type ServeOptions struct {
 	// end by themselves. Then their contexts end, with ErrStopping as the cause, and
 	// Stop is no failure. 0: all of it, and when that is over Stop fails.
 	StopShare float64
+	// Trusted are the keys of those who may speak for tenants (wire.Signers of the subject); requests and cancellations
+	// that none of them signed are refused. nil: all are taken, signed or not.
+	Trusted *signature.Trusted
 }
 
 // Service answers requests on a subject, as one of a queue group.
@@ -104,6 +108,7 @@ type serving struct {
 	counts  counts
 	held    *held
 	alive   *alive
+	checker *signature.Checker
 }
 
 // arrival is a message that waits since it came.
@@ -117,7 +122,8 @@ type arrival struct {
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	r := &serving{work: work, held: newHeld(), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
+	checker := s.options.Trusted.Checker(signers(s.options.Subject)...)
+	r := &serving{work: work, checker: checker, held: newHeld(checker), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
 		id: schema.NewID(), since: time.Now().UTC()}
 	telling, silence := context.WithCancel(work)
 	var teller sync.WaitGroup
@@ -182,8 +188,21 @@ func end(sub *nats.Subscription) {
 	}
 }
 
+// signers are the names of those who may sign requests to a service.
+func signers(subject string) (out []string) {
+	for _, p := range wire.Signers(subject) {
+		out = append(out, string(p))
+	}
+	return out
+}
+
 // accept runs on the subscription's own goroutine, one message at a time.
 func (r *serving) accept(msg *nats.Msg) {
+	if err := r.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
+		slog.Warn("a request is refused", "subject", r.options.Subject, "error", err)
+		r.reply(msg, r.failure(schema.ToRemote(err)))
+		return
+	}
 	// Before put: the request may have left the queue when put returns.
 	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
 	ctx, give := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))

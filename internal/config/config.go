@@ -44,6 +44,22 @@ type NATSFiles struct {
 	NATSKey         string `name:"nats-key" env:"SLUICE_NATS_KEY" placeholder:"FILE" help:"Its key, PEM."`
 }
 
+// Signing is how a program signs what it asks in the name of a tenant.
+type Signing struct {
+	SigningKey string `name:"signing-key" env:"SLUICE_SIGNING_KEY" placeholder:"FILE" help:"This program's private key, which 'sluice nats-config' makes; requests are not signed when empty."`
+}
+
+// Trust is whose requests in the name of a tenant a program takes.
+type Trust struct {
+	TrustedKeys string `name:"trusted-keys" env:"SLUICE_TRUSTED_KEYS" placeholder:"FILE" help:"Public keys of those who may ask in the name of a tenant; unsigned requests are taken when empty."`
+}
+
+// Signatures are both.
+type Signatures struct {
+	Signing
+	Trust
+}
+
 // Streams bounds what waits in JetStream.
 type Streams struct {
 	QueuePerTenant int64         `env:"SLUICE_QUEUE_PER_TENANT" default:"10000" help:"Versions, or questions, of one tenant that wait in JetStream; more wait in Postgres."`
@@ -252,6 +268,7 @@ type IngestWorker struct {
 // QueryWorker are the settings of query-worker.
 type QueryWorker struct {
 	Connections
+	Signatures
 	Streams
 	Query
 	Webhooks
@@ -263,6 +280,7 @@ type QueryWorker struct {
 type LLMGateway struct {
 	Database
 	NATS
+	Trust
 	LLM
 	Health
 	Log

@@ -18,6 +18,7 @@ var groups = []struct {
 	{"Connections", "all but as noted", &Connections{}},
 	{"Owner of the database", "`sluice migrate`", &DatabaseOwner{}},
 	{"Owner of the vectors' partitions", "ingest-worker, `sluice migrate`", &DatabaseVectors{}},
+	{"Signatures", "serve (the first), query-worker (both), llm-gateway (the second)", &Signatures{}},
 	{"Streams", "ingest-worker, query-worker", &Streams{}},
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},

@@ -62,6 +62,7 @@ var house = map[string]kind{
 	"internal/llm/...":       capability,
 	"internal/parse/...":     capability,
 	"internal/retrieval/...": capability,
+	"internal/signature":     capability,
 	"internal/webhook":       capability,
 
 	"internal/bus":           adapter,

@@ -24,6 +24,18 @@ func Programs() []Program {
 	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramUp}
 }
 
+// Signers are the programs that may speak for a tenant to a service, and so sign its requests: those that know people by
+// their keys, or own the tenant's jobs.
+func Signers(service string) []Program {
+	switch service {
+	case SearchSubject, AskSubject:
+		return []Program{ProgramServe, ProgramUp}
+	case LLMSubject:
+		return []Program{ProgramQueryWorker, ProgramUp}
+	}
+	return nil
+}
+
 // Inbox begins the subjects at which a program gets replies. Each has its own, so that none reads another's.
 func (p Program) Inbox() string { return inboxPrefix + string(p) }
 

@@ -71,6 +71,9 @@ const HeaderRequest = "Sluice-Request"
 // hears nothing of it gives up. Services of before say nothing.
 const HeaderAlive = "Sluice-Alive"
 
+// HeaderSignature is the NATS header of a request that speaks for a tenant: the signature of who may.
+const HeaderSignature = "Sluice-Signature"
+
 // Cancel says that nobody wants the reply to a request any more. A caller that is killed does not say so: what it asked
 // for goes on, and is there when another asks again.
 type Cancel struct {

@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/httpapi"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -51,8 +52,9 @@ func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID
 // questions asks the query workers; the store keeps the jobs.
 type questions struct {
 	*store.Store
-	nats  *nats.Conn
-	plans plans
+	nats   *nats.Conn
+	signer *signature.Signer
+	plans  plans
 	// waiting ends when the server stops and who waits for an answer has had time.
 	waiting context.Context
 }
@@ -76,7 +78,7 @@ func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Que
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
-		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)})
+		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
 	if err != nil {
 		return httpapi.Found{}, given(ctx, err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/web"
@@ -32,6 +33,7 @@ import (
 type Deps struct {
 	Store   *store.Store
 	NATS    *nats.Conn
+	Signer  *signature.Signer // of requests that speak for a tenant; nil: they are not signed
 	Metrics http.Handler
 	Version string
 	Plans   config.Plans // those of the query workers
@@ -82,7 +84,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documents{d.Store},
-		Questions:     questions{Store: d.Store, nats: d.NATS, plans: plans{catalogue, d.Store}, waiting: waiting},
+		Questions:     questions{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: plans{catalogue, d.Store}, waiting: waiting},
 		Plans:         plans{catalogue, d.Store},
 		Webhooks:      webhooks{d.Store},
 		Evaluations:   evaluations{d.Store},

@@ -27,12 +27,12 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	request := wire.AskRequest{Envelope: wire.Header(), Query: query(p, q), Question: job.ID, Deadline: deadline(ctx)}
 	var reply wire.AskReply
 	if tell == nil {
-		reply, err = bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject, request)
+		reply, err = bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject, request, bus.SignedBy(a.signer))
 	} else {
 		reply, err = bus.RequestStream[wire.AskReply](ctx, a.nats, wire.AskSubject, func(stream string) any {
 			request.Stream = stream
 			return request
-		}, func(part string, data []byte) { told(ctx, part, data, tell) })
+		}, func(part string, data []byte) { told(ctx, part, data, tell) }, bus.SignedBy(a.signer))
 	}
 	switch {
 	case err != nil:

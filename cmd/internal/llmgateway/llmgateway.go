@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -27,6 +28,8 @@ import (
 type Deps struct {
 	Store *store.Store
 	NATS  *nats.Conn
+	// Trusted are the keys of those who may ask; nil: all.
+	Trusted *signature.Trusted
 }
 
 // Concurrency is how many completions one gateway makes at once.
@@ -76,7 +79,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare},
+	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare, Trusted: d.Trusted},
 		gateway.Complete, llm.Failure)
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil
 }

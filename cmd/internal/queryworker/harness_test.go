@@ -179,7 +179,7 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	made, err := newWorker(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	p := parts{teller{made.deps.Store.Questions(), made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{made.deps.NATS}}
+	p := parts{teller{made.deps.Store.Questions(), made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
 	if tamper != nil {
 		tamper(&p)
 	}

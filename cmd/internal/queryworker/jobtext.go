@@ -39,7 +39,7 @@ func (g gateway) told(ctx context.Context, in wire.QuestionInput, r wire.LLMRequ
 		if d, err := wire.Decode[wire.LLMDelta](data); err == nil && part == wire.PartText {
 			text.add(d)
 		}
-	})
+	}, bus.SignedBy(g.signer))
 	if err == nil && reply.Error == nil {
 		text.end()
 	}

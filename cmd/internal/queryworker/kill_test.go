@@ -74,7 +74,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(db.Questions(), retriever{w.engine, 0}, suicidal{gateway{nc}, c.After})
+	w.answerer = answer.New(db.Questions(), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}

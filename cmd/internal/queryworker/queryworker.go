@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -35,8 +36,11 @@ type Settings struct {
 
 // Deps are the connections that the worker works on; they stay the caller's.
 type Deps struct {
-	Store    *store.Store
-	NATS     *nats.Conn
+	Store *store.Store
+	NATS  *nats.Conn
+	// Signer signs what is asked of the gateway; nil: it is not signed. Trusted are the keys of those who may ask; nil: all.
+	Signer   *signature.Signer
+	Trusted  *signature.Trusted
 	Temporal client.Client
 }
 
@@ -110,7 +114,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index,
-		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS}),
+		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
@@ -124,7 +128,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 	return retrieval.Sources{
 		Model:   models,
 		Readers: models,
-		Judges:  gateway{deps.NATS},
+		Judges:  gateway{deps.NATS, deps.Signer},
 		Lexical: index,
 		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
 		Texts:   deps.Store.Reader(),
@@ -141,7 +145,8 @@ func (w *worker) service() lifecycle.Service {
 		share = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	serve := func(subject string, share int) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share, StopShare: stopShare}
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share, StopShare: stopShare,
+			Trusted: w.deps.Trusted}
 	}
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),
@@ -158,7 +163,10 @@ func (w *worker) service() lifecycle.Service {
 }
 
 // gateway asks the language model gateway over NATS.
-type gateway struct{ nc *nats.Conn }
+type gateway struct {
+	nc     *nats.Conn
+	signer *signature.Signer
+}
 
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	var reply wire.LLMReply
@@ -167,7 +175,7 @@ func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply
 		reply, err = g.told(ctx, job, r)
 	} else {
 		g.streamed(ctx, &r)
-		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r)
+		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r, bus.SignedBy(g.signer))
 	}
 	if err == nil && reply.Error != nil {
 		err = reply.Error

@@ -1,0 +1,26 @@
+package program
+
+import (
+	"log/slog"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/signature"
+)
+
+// Signatures reads the keys of a worker: its own, nil when it has none, and those that it trusts, nil when it takes what
+// is not signed. It logs a warning then.
+func Signatures(c config.Signatures) (*signature.Signer, *signature.Trusted, error) {
+	signer, err := signature.ReadSigner("SLUICE_SIGNING_KEY", c.SigningKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	trusted, err := signature.ReadTrusted("SLUICE_TRUSTED_KEYS", c.TrustedKeys)
+	if err != nil {
+		return nil, nil, err
+	}
+	if trusted == nil {
+		slog.Warn("requests in the name of a tenant are taken without a signature (SLUICE_TRUSTED_KEYS): any program that may send them " +
+			"can speak for all tenants; `sluice nats-config` makes keys")
+	}
+	return signer, trusted, nil
+}
