@@ -34,7 +34,7 @@ var systemColumns = map[string]string{
 	"goose_db_version":   "id is_applied tstamp version_id",
 	"idempotency":        "created_at key tenant_id",
 	"known_questions":    "due_at known question_id tenant_id tries",
-	"leases":             "attempt expires_at holder kind subject_id tenant_id",
+	"leases":             "attempt expires_at holder kind parsing subject_id tenant_id",
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
 	"llm_calls":          "created_at item question_id round step tenant_id",
 	"llm_cache":          "created_at key tenant_id",
