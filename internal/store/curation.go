@@ -128,7 +128,7 @@ func (s *Store) RemoveGenerations(ctx context.Context, tenant, collection uuid.U
 		for _, table := range vectors {
 			// Rows in a partition of the generation's own go with that.
 			commands.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+
-				` WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = $3 AND shard = `+sharedShard, tenant, versions, number)
+				` WHERE `+vectorsOfVersionsSQL+` AND generation = $3 AND shard = `+sharedShard, tenant, versions, number)
 		}
 		commands.Queue(removePassagesSQL, tenant, versions, number)
 		commands.Queue(removePassageLinksSQL, tenant, versions, number)

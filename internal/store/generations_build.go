@@ -226,7 +226,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	dimension := docs[0].Vectors.Dimension
 	again, err := w.tx.Exec(ctx, removePassagesSQL, w.tenant, locked, w.generation)
 	if err == nil && again.RowsAffected() > 0 {
-		_, err = w.tx.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = $3`, vectorTable(dimension)),
+		_, err = w.tx.Exec(ctx, `DELETE FROM `+vectorTable(dimension)+` WHERE `+vectorsOfVersionsSQL+` AND generation = $3`,
 			w.tenant, locked, w.generation)
 	}
 	if err == nil {

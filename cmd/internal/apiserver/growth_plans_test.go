@@ -1,0 +1,133 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// Buffers that a statement may touch more at the larger size: a share; and, as
+// rows that shared a page of a small table don't share one of a large table, and
+// indexes have a level more, some for each row that is returned, or changed in
+// all its indexes. Batches bound these rows. A row that is looked up by its id
+// costs the levels of the primary key and its own page, however large the table
+// is; a small table is read whole for less. More such rows than a batch has are
+// no lookup but a walk, and count nothing.
+const (
+	growthShare    = 1.2
+	growthRest     = 6
+	growthReturned = 6
+	growthChanged  = 16
+	growthLookup   = 4
+	growthBatch    = 500
+)
+
+// logged is an entry of auto_explain in the server's log.
+var logged = regexp.MustCompile(`(?m)^.*LOG:  duration: .* plan:\n((?:\t.*\n)+)`)
+
+// lookup is the condition of an index scan for ids that are known.
+var lookup = regexp.MustCompile(`\(id = `)
+
+// used are the buffers that runs of a statement touched.
+type used struct {
+	buffers float64
+	allowed float64 // more, for the rows that were returned, changed or looked up
+	times   int
+	plan    string
+}
+
+func (u used) mean() float64 { return u.buffers / max(float64(u.times), 1) }
+
+// explained reads what the server wrote of statements since it was last asked.
+func (g *growing) explained() map[string]used {
+	g.t.Helper()
+	text, err := os.ReadFile(g.log)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	fresh := string(text[g.read:])
+	g.read = int64(len(text))
+	out := map[string]used{}
+	for _, entry := range logged.FindAllStringSubmatch(fresh, -1) {
+		var explained struct {
+			Query string `json:"Query Text"`
+			Plan  map[string]any
+		}
+		if err := json.Unmarshal([]byte(strings.ReplaceAll(entry[1], "\n\t", "\n")), &explained); err != nil {
+			g.t.Fatalf("%v: %s", err, entry[1])
+		}
+		u := out[explained.Query]
+		for _, kind := range []string{
+			"Shared Hit Blocks", "Shared Read Blocks", "Local Hit Blocks", "Temp Read Blocks", "Temp Written Blocks",
+		} {
+			n, _ := explained.Plan[kind].(float64)
+			u.buffers += n
+		}
+		u.allowed += allowance(explained.Plan)
+		if n := lookups(explained.Plan); n <= growthBatch {
+			u.allowed += growthLookup * n
+		}
+		u.times++
+		u.plan = outline(explained.Plan, "")
+		out[explained.Query] = u
+	}
+	return out
+}
+
+// allowance is what a plan's rows may cost more.
+func allowance(plan map[string]any) float64 {
+	rows, _ := plan["Actual Rows"].(float64)
+	if plan["Node Type"] != "ModifyTable" {
+		return growthReturned * rows
+	}
+	children, _ := plan["Plans"].([]any)
+	if len(children) == 0 {
+		return 0
+	}
+	source, _ := children[len(children)-1].(map[string]any) // those before are of WITH, and of sub-selects
+	rows, _ = source["Actual Rows"].(float64)
+	return growthChanged * rows
+}
+
+// lookups are the rows that a plan finds by primary keys, for ids that it has.
+func lookups(plan map[string]any) float64 {
+	var n float64
+	index, _ := plan["Index Name"].(string)
+	condition, _ := plan["Index Cond"].(string)
+	if strings.HasSuffix(index, "_pkey") && lookup.MatchString(condition) {
+		rows, _ := plan["Actual Rows"].(float64)
+		removed, _ := plan["Rows Removed by Filter"].(float64)
+		loops, _ := plan["Actual Loops"].(float64)
+		n = (rows + removed) * loops
+	}
+	children, _ := plan["Plans"].([]any)
+	for _, c := range children {
+		if child, ok := c.(map[string]any); ok {
+			n += lookups(child)
+		}
+	}
+	return n
+}
+
+// outline is a plan's nodes, a line each.
+func outline(plan map[string]any, indent string) string {
+	line := indent + fmt.Sprint(plan["Node Type"])
+	for _, key := range []string{
+		"Relation Name", "Index Name", "Index Cond", "Filter", "Rows Removed by Filter",
+		"Actual Rows", "Actual Loops", "Shared Hit Blocks",
+	} {
+		if v, ok := plan[key]; ok {
+			line += fmt.Sprintf(" [%v]", v)
+		}
+	}
+	line += "\n"
+	children, _ := plan["Plans"].([]any)
+	for _, c := range children {
+		if child, ok := c.(map[string]any); ok {
+			line += outline(child, indent+"  ")
+		}
+	}
+	return line
+}

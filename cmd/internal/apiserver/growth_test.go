@@ -1,0 +1,343 @@
+package apiserver_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What a collection is measured at, in documents.
+const smallCollection, largeCollection = 2_000, 20_000
+
+// grows are the statements that are allowed to, by what is in their text, with
+// the reason.
+var grows = map[string]string{
+	"position(lower(":                   "a search for a part of a name goes through all names of the collection",
+	"count(*) FROM documents":           "a tenant's quota of documents is counted",
+	"sum(bytes), 0)::bigint FROM blobs": "a tenant's quota of bytes is added up",
+	"FROM versions\nWHERE state = 'failed' AND finished_at >= now() - interval '24 hours'": "the failures of a day are counted, for operators",
+	"interval '59 minutes'":                    "what an hour ended is counted, for operators",
+	"finished_at >= now() - interval '1 hour'": "what tenants did in an hour is counted, for operators",
+	"FROM outbox":                              "no vacuum has removed the rows that were relayed",
+}
+
+// TestStatementsDontGrowWithTheirTables: with the statistics of empty tables and
+// generic plans, no statement of the API, nor of ingestion, touches more buffers
+// in a large collection than in a small one. The server itself tells of every
+// statement, those of triggers and constraints included.
+func TestStatementsDontGrowWithTheirTables(t *testing.T) {
+	g := newGrowing(t)
+	g.grow(1, smallCollection)
+	small := g.measure("small")
+	g.grow(smallCollection+1, largeCollection)
+	large := g.measure("large")
+	if len(large) < 150 {
+		t.Errorf("only %d statements were seen", len(large))
+	}
+	for _, sql := range slices.Sorted(maps.Keys(large)) {
+		before, after := small[sql], large[sql]
+		if before.times == 0 || after.mean() <= growthShare*before.mean()+growthRest+after.allowed/float64(after.times) {
+			continue
+		}
+		if slices.ContainsFunc(slices.Collect(maps.Keys(grows)), func(part string) bool { return strings.Contains(sql, part) }) {
+			continue
+		}
+		t.Errorf("%.0f buffers at %d documents, %.0f at %d (of %d and %d runs):\n%s\n%s\nat %d:\n%s", before.mean(), smallCollection,
+			after.mean(), largeCollection, before.times, after.times, strings.TrimSpace(sql), after.plan, smallCollection, before.plan)
+	}
+}
+
+// growing is an API on a database of its own whose planner knows nothing.
+type growing struct {
+	*world
+	postgres   *local.Postgres
+	log        string
+	read       int64
+	collection uuid.UUID
+}
+
+func newGrowing(t *testing.T) *growing {
+	t.Helper()
+	dir := localtest.Dir(t)
+	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: dir, Throwaway: true, Settings: map[string]string{
+		"autovacuum": "off", "session_preload_libraries": "auto_explain",
+		"auto_explain.log_analyze": "on", "auto_explain.log_buffers": "on", "auto_explain.log_timing": "off",
+		"auto_explain.log_format": "json", "auto_explain.log_nested_statements": "on", "auto_explain.log_min_duration": "-1",
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := pg.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	owner := pg.OwnerURL(local.Database)
+	if err := store.Migrate(t.Context(), owner, pg.URL(), ""); err != nil {
+		t.Fatal(err)
+	}
+	g := &growing{postgres: pg, log: filepath.Join(dir, "server.log")}
+	g.admin(t, `ANALYZE`)
+	g.admin(t, `ALTER ROLE `+local.Program+` SET auto_explain.log_min_duration = 0`)
+	g.world = newWorldAt(t, pg.URL()+"&plan_cache_mode=force_generic_plan", store.Options{Lane: store.Batch, KeepSuperseded: -1})
+	var made schema.Collection
+	g.post("/v1/collections", map[string]any{"name": "papers"}, "").want(http.StatusCreated, &made)
+	g.collection = made.ID
+	g.write("first") // gives the collection its space, and its index a segment
+	return g
+}
+
+func (g *growing) admin(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), g.postgres.AdminURL(local.Database))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	if _, err := conn.Exec(context.Background(), sql, args...); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+}
+
+// growSQL are documents $3 to $4, ready and curated but for the ten first of
+// them all, which failed. Their ids are in the order of their making, as they
+// always are.
+var growSQL = []string{
+	`CREATE OR REPLACE FUNCTION pg_temp.named(kind text, n int) RETURNS uuid LANGUAGE sql IMMUTABLE AS
+	 $$ SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(kind || n), 1, 3) || '8' || substr(md5(kind || n), 5, 15))::uuid $$`,
+	`INSERT INTO blobs (tenant_id, sha256, bytes) SELECT $1, sha256(n::text::bytea), 100 + n % 977 FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
+	`INSERT INTO blob_chunks (tenant_id, sha256, ordinal, data) SELECT $1, sha256(n::text::bytea), 0, convert_to(repeat('x', 100 + n % 977), 'UTF8') FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
+	`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id, last_version_id, last_number)
+	 SELECT $1, pg_temp.named('d', n), $2, 'folder/document ' || md5(n::text), CASE WHEN n > 10 THEN pg_temp.named('v', n) END, pg_temp.named('v', n), 1
+	 FROM generate_series($3::int, $4::int) n`,
+	`INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, reason_code, reason, title, media_type, sha256, bytes, fingerprint,
+	     section_count, passage_count, curated, finished_at)
+	 SELECT $1, pg_temp.named('v', n), pg_temp.named('d', n), $2, 1, CASE WHEN n > 10 THEN 'ready' ELSE 'failed' END,
+	     CASE WHEN n <= 10 THEN 'broken' END, CASE WHEN n <= 10 THEN 'no text' END, 'Title ' || n, 'text/plain', sha256(n::text::bytea), 100 + n % 977,
+	     n::text, 1, 1, true, now()
+	 FROM generate_series($3::int, $4::int) n`,
+	`INSERT INTO version_metadata (tenant_id, version_id, key, ordinal, text_value, int_value)
+	 SELECT $1, pg_temp.named('v', n), 'year', 0, (n % 50)::text, n % 50 FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
+	`INSERT INTO sections (tenant_id, id, version_id, document_id, collection_id, ordinal, body, tokens)
+	 SELECT $1, pg_temp.named('s', n), pg_temp.named('v', n), pg_temp.named('d', n), $2, 0, 'words of ' || n, 3 FROM generate_series($3::int, $4::int) n`,
+	`INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, ordinal, start_byte, end_byte, tokens)
+	 SELECT $1, pg_temp.named('p', n), pg_temp.named('s', n), pg_temp.named('v', n), $2, 0, 0, 5, 3 FROM generate_series($3::int, $4::int) n`,
+	`INSERT INTO vectors_256 (tenant_id, collection_id, space_id, passage_id, version_id, embedding)
+	 SELECT $1, $2, (SELECT space_id FROM collections WHERE id = $2), pg_temp.named('p', n), pg_temp.named('v', n), array_fill(0.0625, ARRAY[256])::real[]::halfvec
+	 FROM generate_series($3::int, $4::int) n`,
+}
+
+// grow loads documents in bulk, as nobody but a test may.
+func (g *growing) grow(from, to int) {
+	g.t.Helper()
+	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	for i, sql := range growSQL {
+		args := []any{g.principal().Tenant, g.collection, from, to}
+		if i == 0 {
+			args = nil
+		}
+		if _, err := conn.Exec(g.t.Context(), sql, args...); err != nil {
+			g.t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+func (g *growing) principal() schema.Principal { return g.world.admin }
+
+// document is the id of a document of a state.
+func (g *growing) document(state string, at int) (document uuid.UUID) {
+	g.t.Helper()
+	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database)) // whose statements aren't measured
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	if err := conn.QueryRow(g.t.Context(), `SELECT document_id FROM versions WHERE state = $1 ORDER BY id OFFSET $2 LIMIT 1`, state, at).Scan(&document); err != nil {
+		g.t.Fatal(err)
+	}
+	return document
+}
+
+// measure calls everything and returns what its statements touched.
+func (g *growing) measure(name string) map[string]used {
+	g.t.Helper()
+	document := g.document("ready", 500)
+	section := scalar[uuid.UUID](g.world, `SELECT id FROM sections WHERE document_id = $1`, document)
+	// Plans are made for the tables as they are: those of sessions that began when
+	// these were smaller are the store's to avoid, by custom plans.
+	g.admin(g.t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '`+local.Program+`'`)
+	g.explained() // what was before
+	g.readAll(document)
+	g.changeAll(name)
+	g.write(name)
+	g.tendAll()
+	if _, err := g.store.Sections(g.t.Context(), g.principal(), []uuid.UUID{section}); err != nil {
+		g.t.Fatal(err)
+	}
+	return g.explained()
+}
+
+// readAll calls every route that reads, with what its path needs; lists in all
+// ways.
+func (g *growing) readAll(document uuid.UUID) {
+	g.t.Helper()
+	var spec struct{ Paths map[string]map[string]any }
+	g.do(http.MethodGet, "/openapi.json", nil, "").want(http.StatusOK, &spec)
+	fixed := map[string]string{"{collection}": "papers", "{document}": document.String(), "{tenant}": g.principal().Tenant.String(), "{plan}": "default"}
+	other := regexp.MustCompile(`\{[^}]+\}`)
+	for _, path := range slices.Sorted(maps.Keys(spec.Paths)) {
+		if spec.Paths[path]["get"] == nil || strings.HasSuffix(path, "/events") || strings.HasSuffix(path, "/operations") {
+			continue // streams; and what asks NATS and Temporal
+		}
+		for name, value := range fixed {
+			path = strings.ReplaceAll(path, name, value)
+		}
+		path = other.ReplaceAllString(path, uuid.NewString())
+		if got := g.do(http.MethodGet, path, nil, ""); got.status >= http.StatusInternalServerError {
+			g.t.Errorf("GET %s: %d %s", path, got.status, got.body)
+		}
+	}
+	list := "/v1/collections/papers/documents?limit=20"
+	for _, sort := range []string{"oldest", "newest", "name", "largest", "smallest", "state"} {
+		for _, state := range []string{"", "&state=failed", "&state=ready", "&state=queued"} {
+			var page struct{ Next string }
+			g.do(http.MethodGet, list+"&sort="+sort+state, nil, "").want(http.StatusOK, &page)
+			if page.Next != "" {
+				g.do(http.MethodGet, list+"&sort="+sort+state+"&cursor="+page.Next, nil, "").want(http.StatusOK, nil)
+			}
+		}
+	}
+	g.do(http.MethodGet, list+"&contains=1a", nil, "").want(http.StatusOK, nil)
+	g.do(http.MethodGet, list+"&prefix=folder/document+1a&sort=name", nil, "").want(http.StatusOK, nil)
+}
+
+// changeAll calls routes that write documents.
+func (g *growing) changeAll(name string) {
+	g.t.Helper()
+	var documents []any
+	for i := range 20 {
+		documents = append(documents, map[string]any{"external_id": fmt.Sprintf("%s/changed %d", name, i), "text": fmt.Sprintf("words %s %d", name, i)})
+	}
+	g.post("/v1/collections/papers/documents", map[string]any{"documents": documents}, "").want(http.StatusOK, nil)
+	g.post("/v1/collections/papers/documents", map[string]any{"documents": documents}, "again-"+name).want(http.StatusOK, nil)
+	document := scalar[uuid.UUID](g.world, `SELECT id FROM documents WHERE external_id = $1`, name+"/changed 1")
+	path := "/v1/documents/" + document.String()
+	g.do(http.MethodPatch, path, strings.NewReader(`{"labels": ["staff"]}`), "").want(http.StatusOK, nil)
+	g.do(http.MethodDelete, path, nil, "")
+	failed := g.document("failed", 0)
+	g.post("/v1/documents/"+failed.String()+"/retry", map[string]any{}, "")
+	for _, sql := range []string{`UPDATE versions SET state = 'failed', reason_code = 'broken', reason = 'no text' WHERE document_id = $1 AND newest`} {
+		g.admin(g.t, sql, failed)
+	}
+	g.post("/v1/collections", map[string]any{"name": "short-" + name}, "").want(http.StatusCreated, nil)
+	g.do(http.MethodPatch, "/v1/collections/papers", strings.NewReader(`{"description": "new"}`), "").want(http.StatusOK, nil)
+	g.do(http.MethodDelete, "/v1/collections/short-"+name, nil, "")
+}
+
+// write takes a batch of documents through the store's part of ingestion.
+func (g *growing) write(name string) {
+	g.t.Helper()
+	ctx, tenant := g.t.Context(), g.principal().Tenant
+	must := func(err error) {
+		g.t.Helper()
+		if err != nil {
+			g.t.Fatal(err)
+		}
+	}
+	var uploads []schema.Upload
+	for i := range 64 {
+		uploads = append(uploads, schema.Upload{ExternalID: fmt.Sprintf("%s/written %d", name, i), MediaType: "text/plain",
+			Content: strings.NewReader(fmt.Sprintf("words of %s %d", name, i))})
+	}
+	up, err := g.store.Upload(ctx, g.principal(), g.collection, uploads)
+	must(err)
+	for {
+		_, found, _, err := g.store.RelayOutbox(ctx, batch.Round{PerSubject: 500, Limit: 500}, func(_ context.Context, list []batch.Message) (done []int64) {
+			for _, m := range list {
+				done = append(done, m.ID)
+			}
+			return done
+		})
+		must(err)
+		if found == 0 {
+			break
+		}
+	}
+	var items []wire.Attempt
+	for _, u := range up {
+		items = append(items, wire.Attempt{Version: u.Version, Attempt: 1})
+	}
+	lease := batch.Lease{Holder: "test", TTL: time.Minute}
+	items, err = g.store.ClaimVersions(ctx, tenant, items, lease)
+	must(err)
+	_, err = g.store.ExtendLeases(ctx, tenant, items, lease)
+	must(err)
+	sources, err := g.store.Sources(ctx, tenant, items)
+	must(err)
+	_, err = g.store.Blobs(ctx, tenant, [][]byte{sources[0].SHA256})
+	must(err)
+	_, err = g.store.BeginParse(ctx, tenant, items[0], lease.Holder, items[1:3])
+	must(err)
+	must(g.store.CountDeath(ctx, tenant, items[0]))
+	must(g.store.EndParses(ctx, tenant, items[:1], lease.Holder))
+	var artifacts []batch.Artifact
+	var docs []batch.Document
+	for _, item := range items {
+		artifacts = append(artifacts, batch.Artifact{Attempt: item, Data: []byte("x")})
+		section := batch.Section{Section: schema.Section{ID: schema.NewID(), Text: "words", Tokens: 1}}
+		section.Passages = []schema.Passage{{ID: schema.NewID(), SectionID: section.ID, End: 5, Tokens: 1}}
+		d := batch.Document{Attempt: item, Vectors: batch.NewVectors("space", 256, make([]float32, 256))}
+		d.Text.Sections = []batch.Section{section}
+		docs = append(docs, d)
+	}
+	must(g.store.SaveArtifacts(ctx, tenant, batch.Stage("parsed"), artifacts))
+	_, err = g.store.Artifacts(ctx, tenant, batch.Stage("parsed"), items)
+	must(err)
+	_, err = g.store.LiveRecipe(ctx, tenant, g.collection)
+	must(err)
+	must(g.store.FailVersions(ctx, tenant, []batch.Failure{{Attempt: items[0], Reason: schema.Reason{Code: "broken", Message: "no text"}}}))
+	must(g.store.ReleaseVersions(ctx, tenant, items[1:2]))
+	outcomes, err := g.store.WriteVersions(ctx, tenant, g.collection, docs[2:])
+	must(err)
+	if len(outcomes) > 0 {
+		g.t.Fatalf("%+v", outcomes)
+	}
+}
+
+// tendAll does what goes on in the background.
+func (g *growing) tendAll() {
+	g.t.Helper()
+	ctx, tenant := g.t.Context(), g.principal().Tenant
+	_, _, expired := g.store.RequeueExpired(ctx, time.Minute, time.Second, 500)
+	_, _, backlogs := g.store.Backlogs(ctx, time.Now().Add(-time.Hour))
+	_, _, depth := g.store.OutboxDepth(ctx)
+	_, uncurated := g.store.Uncurated(ctx, uuid.Nil, time.Hour, time.Hour, 20)
+	_, purged := g.store.PurgeOnce(ctx, 200)
+	_, merged := g.store.MergeSegments(ctx, tenant, g.collection)
+	for _, err := range []error{expired, backlogs, depth, uncurated, purged, merged, g.store.SweepArtifacts(ctx, time.Hour, 500)} {
+		if err != nil {
+			g.t.Error(err)
+		}
+	}
+}
