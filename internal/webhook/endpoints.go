@@ -67,7 +67,9 @@ func (e *endpoints) room(now time.Time) Room {
 func (e *endpoints) begin(claimed []Claimed, r Room, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	took := map[uuid.UUID]int{}
 	for _, c := range claimed {
+		took[c.Webhook]++
 		p := e.of[c.Webhook]
 		if p == nil {
 			p = &endpoint{share: 1}
@@ -75,7 +77,13 @@ func (e *endpoints) begin(claimed []Claimed, r Room, now time.Time) {
 		}
 		p.inFlight++
 		p.used = now
-		p.more = p.inFlight >= p.share
+		p.more = true // it was not known, or see below
+	}
+	// Of what it had room for at the look: attempts have ended since.
+	for i, id := range r.Webhooks {
+		if p := e.of[id]; p != nil {
+			p.more = took[id] == r.Each[i]
+		}
 	}
 	e.inFlight += len(claimed)
 	e.full = len(claimed) == r.Limit
