@@ -25,6 +25,9 @@ var (
 	ErrOverloaded = errors.New("overloaded")
 	// ErrUnavailable: a part of the system does not answer now.
 	ErrUnavailable = errors.New("unavailable")
+	// ErrStorageFull: a disk has no room for what is to be stored. It is an
+	// ErrUnavailable: what is stored may be read, and room comes back.
+	ErrStorageFull = fmt.Errorf("no room to store it: %w", ErrUnavailable)
 	// ErrQuota: the tenant's quota would be exceeded.
 	ErrQuota = errors.New("quota exceeded")
 	// ErrTooLarge: an upload is over its size limit.

@@ -257,6 +257,14 @@ func (u *system) signatures() (err error) {
 	return err
 }
 
+// queues says why nothing can be queued now.
+func (u *system) queues() error {
+	if u.ownNATS == nil {
+		return nil
+	}
+	return u.ownNATS.Trouble()
+}
+
 // background lowers the priority of backends, so that the database works for searches first.
 func (u *system) background() func(backend uint32) {
 	var once sync.Once
@@ -302,7 +310,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
-		Temporal: u.temporal, Namespace: s.TemporalNamespace})
+		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
 		return nil, err
 	}

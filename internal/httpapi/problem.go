@@ -29,6 +29,7 @@ var statuses = []struct {
 	{schema.ErrQuota, http.StatusTooManyRequests},
 	{schema.ErrInvalid, http.StatusUnprocessableEntity},
 	{schema.ErrOverloaded, http.StatusServiceUnavailable},
+	{schema.ErrStorageFull, http.StatusInsufficientStorage},
 	{schema.ErrUnavailable, http.StatusServiceUnavailable},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout},
 }

@@ -43,8 +43,9 @@ type NATS struct {
 	password string
 	seeds    map[wire.Program][]byte
 
-	mu   sync.Mutex
-	port int
+	mu      sync.Mutex
+	port    int
+	trouble error
 }
 
 // NewNATS checks the options; Start does the work.
@@ -138,13 +139,37 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 			_ = lock.Close()
 		}
 	}()
+	srv, err := n.serve(ctx)
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
+	n.opts.Log.Info("nats is ready", "dir", n.opts.Dir, "port", n.port)
+
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	var failure error
+	go func() {
+		defer close(done)
+		failure = n.watch(watching, srv)
+		failure = errors.Join(failure, lock.Close())
+	}()
+	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(context.Context) error {
+		// Shutting down flushes the streams and closes the connections: a matter of milliseconds that can't be cut.
+		stop()
+		<-done
+		return nil
+	}}, nil
+}
+
+// serve starts a server, on the port of the one before it.
+func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 	port := n.port
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
 	programs, err := n.programs()
 	if err != nil {
-		return lifecycle.Run{}, fmt.Errorf("users of programs: %w", err)
+		return nil, fmt.Errorf("users of programs: %w", err)
 	}
 	var all []*server.User
 	if !n.opts.ProgramsAlone {
@@ -160,6 +185,7 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		JetStream:              true,
 		StoreDir:               n.opts.Dir,
 		JetStreamMaxMemory:     256 << 20,
+		JetStreamMaxStore:      1 << 40, // as much as the disk has: a share of what is free now would be too little when it has filled up
 		DisableJetStreamBanner: true,
 		NoSigs:                 true, // signals are our program's business
 		// A client that is gone without a word gets no more requests after half a minute.
@@ -167,34 +193,27 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		MaxPingsOut:  2,
 	})
 	if err != nil {
-		return lifecycle.Run{}, err
+		return nil, err
 	}
 	srv.SetLoggerV2(log, false, false, false)
-	end := func() {
-		srv.Shutdown()
-		srv.WaitForShutdown()
-	}
 	srv.Start()
 	if err := awaitNATS(ctx, srv, log.fatal); err != nil {
-		end()
-		return lifecycle.Run{}, err
+		end(srv)
+		return nil, err
 	}
 	if !srv.JetStreamEnabled() {
-		end()
-		return lifecycle.Run{}, fmt.Errorf("JetStream doesn't start on %s", n.opts.Dir)
+		end(srv)
+		return nil, fmt.Errorf("JetStream doesn't start on %s", n.opts.Dir)
 	}
 	n.mu.Lock()
 	n.port = srv.Addr().(*net.TCPAddr).Port
 	n.mu.Unlock()
-	n.opts.Log.Info("nats is ready", "dir", n.opts.Dir, "port", n.port)
+	return srv, nil
+}
 
-	done := make(chan struct{})
-	return lifecycle.Run{Done: done, Stop: func(context.Context) error {
-		// Shutting down flushes the streams and closes the connections: a matter of milliseconds that can't be cut.
-		end()
-		close(done)
-		return lock.Close()
-	}}, nil
+func end(srv *server.Server) {
+	srv.Shutdown()
+	srv.WaitForShutdown()
 }
 
 func awaitNATS(ctx context.Context, srv *server.Server, fatal <-chan error) error {

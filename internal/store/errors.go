@@ -150,8 +150,10 @@ func meaningOfCode(pg *pgconn.PgError) error {
 	switch {
 	case strings.HasPrefix(pg.Code, "22"): // data: text, number or time that the column cannot hold
 		return &schema.FieldError{Field: fieldOf(pg), Problem: pg.Message}
+	case pg.Code == "53100": // disk full
+		return schema.ErrStorageFull
 	case strings.HasPrefix(pg.Code, "53"), strings.HasPrefix(pg.Code, "57"), strings.HasPrefix(pg.Code, "58"):
-		return schema.ErrUnavailable // resources (disk full), shutdown, input/output
+		return schema.ErrUnavailable // resources, shutdown, input/output
 	}
 	return nil
 }

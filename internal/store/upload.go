@@ -8,9 +8,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -121,6 +123,9 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 		}
 	}
 	if it.content, err = spool.read(u.Content, s.options.MaxDocumentBytes); err != nil {
+		if errors.Is(err, syscall.ENOSPC) { // of the directory for temporary files
+			err = errors.Join(schema.ErrStorageFull, err)
+		}
 		return nil, fmt.Errorf("document %q: %w", u.ExternalID, err)
 	}
 	it.sha256 = it.content.sha256[:]

@@ -17,7 +17,21 @@ import (
 )
 
 // documents gives the store's bytes the API's shape.
-type documents struct{ *store.Store }
+type documents struct {
+	*store.Store
+	room func() error // nil: nobody knows
+}
+
+// Upload implements httpapi.Documents. What is stored already is to have room to
+// be worked on: on a disk that is nearly full nothing is added.
+func (d documents) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
+	if d.room != nil {
+		if err := d.room(); err != nil {
+			return nil, err
+		}
+	}
+	return d.Store.Upload(ctx, p, collection, uploads)
+}
 
 // OpenContent implements httpapi.Documents.
 func (d documents) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {

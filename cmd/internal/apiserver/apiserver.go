@@ -40,6 +40,12 @@ type Deps struct {
 
 	Temporal  client.Client // whose task queues are shown; nil: none
 	Namespace string        // of theirs
+
+	// Room says why nothing may be uploaded now, a schema.ErrStorageFull; nil: never.
+	Room func() error
+	// Ready says why this server cannot do its work, beside the database and NATS;
+	// nil: it can.
+	Ready func() error
 }
 
 // stopShare is the part of the time to stop that questions which somebody waits for get to end.
@@ -83,7 +89,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Sessions:      sessions,
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
-		Documents:     documents{d.Store},
+		Documents:     documents{d.Store, d.Room},
 		Questions:     questions{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: plans{catalogue, d.Store}, waiting: waiting},
 		Plans:         plans{catalogue, d.Store},
 		Webhooks:      webhooks{d.Store},
@@ -99,6 +105,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Ready: func(ctx context.Context) error {
 			if !d.NATS.IsConnected() {
 				return fmt.Errorf("no connection to nats: %w", schema.ErrUnavailable)
+			}
+			if d.Ready != nil {
+				if err := d.Ready(); err != nil {
+					return err
+				}
 			}
 			return d.Store.Ping(ctx)
 		},

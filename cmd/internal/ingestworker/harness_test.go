@@ -75,6 +75,12 @@ func newWorld(t *testing.T) *world {
 // newWorldOn makes a world on a database, which has the tenant to be used.
 func newWorldOn(t *testing.T, url string) *world {
 	t.Helper()
+	return newWorldAt(t, url, localtest.Dir(t))
+}
+
+// newWorldAt makes a world on a database, with what NATS stores in a directory.
+func newWorldAt(t *testing.T, url, natsDir string) *world {
+	t.Helper()
 	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
@@ -88,7 +94,7 @@ func newWorldOn(t *testing.T, url string) *world {
 	w.options.Grace, w.options.Tries = time.Second, 3
 	ctx := w.context()
 	var err error
-	w.natsDir = localtest.Dir(t)
+	w.natsDir = natsDir
 	w.bus, err = local.StartNATS(ctx, local.NATSOptions{Dir: w.natsDir})
 	w.ok(err)
 	t.Cleanup(func() { w.ok(w.bus.Stop(context.Background())) })

@@ -1,0 +1,28 @@
+package localtest
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// Disk returns a directory on a file system of its own, in memory, of so many bytes: a disk that a test can fill. Only
+// root may mount one.
+func Disk(t testing.TB, size int64) string {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Fatal("localtest: a test that fills a disk mounts one of its own: run it as root, or with `unshare --user --map-root-user --mount`")
+	}
+	dir := Dir(t)
+	if err := unix.Mount("sluice-test", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Fatalf("localtest: mount a disk to fill at %s (CAP_SYS_ADMIN): %v", dir, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Errorf("localtest: unmount %s: %v", dir, err)
+		}
+	})
+	return dir
+}
