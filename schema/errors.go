@@ -23,6 +23,9 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrOverloaded: a bounded queue is full; try again after a pause.
 	ErrOverloaded = errors.New("overloaded")
+	// ErrTenantOverloaded: what one tenant may have running and waiting is full, while
+	// others are served; try again after a pause. It is an ErrOverloaded.
+	ErrTenantOverloaded = fmt.Errorf("the tenant's requests are too many: %w", ErrOverloaded)
 	// ErrUnavailable: a part of the system does not answer now.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrStorageFull: a disk has no room for what is to be stored. It is an
@@ -95,12 +98,18 @@ type RemoteError struct {
 	Code    Code   `json:"code"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
+	// OfTenant says that a CodeOverloaded is the excess of the request's own tenant.
+	// It is no code of its own, because older programs know only the codes they have.
+	OfTenant bool `json:"of_tenant,omitempty"`
 }
 
 func (e *RemoteError) Error() string { return e.Message }
 
-// Is reports whether target is the sentinel of e's code.
+// Is reports whether target is the sentinel of e's code, or ErrTenantOverloaded.
 func (e *RemoteError) Is(target error) bool {
+	if target == ErrTenantOverloaded { //nolint:errorlint // a sentinel's name
+		return e.Code == CodeOverloaded && e.OfTenant
+	}
 	for _, c := range codes {
 		if c.code == e.Code {
 			return target == c.err
@@ -114,14 +123,14 @@ func ToRemote(err error) *RemoteError {
 	if err == nil {
 		return nil
 	}
-	out := &RemoteError{Code: CodeOf(err), Message: err.Error()}
+	out := &RemoteError{Code: CodeOf(err), Message: err.Error(), OfTenant: errors.Is(err, ErrTenantOverloaded)}
 	var field *FieldError
 	if errors.As(err, &field) {
 		out.Field = field.Field
 	}
 	var remote *RemoteError
 	if errors.As(err, &remote) {
-		out.Code, out.Field = remote.Code, remote.Field
+		out.Code, out.Field, out.OfTenant = remote.Code, remote.Field, remote.OfTenant
 	}
 	return out
 }

@@ -73,7 +73,7 @@ func TestFingerprintIsOfContentAndAttributes(t *testing.T) {
 }
 
 func TestErrorsSurviveTheWire(t *testing.T) {
-	for _, sentinel := range []error{schema.ErrNotFound, schema.ErrConflict, schema.ErrInvalid, schema.ErrForbidden, schema.ErrOverloaded,
+	for _, sentinel := range []error{schema.ErrNotFound, schema.ErrConflict, schema.ErrInvalid, schema.ErrForbidden, schema.ErrOverloaded, schema.ErrTenantOverloaded,
 		schema.ErrUnavailable, schema.ErrQuota, schema.ErrTooLarge} {
 		sent := schema.ToRemote(fmt.Errorf("doing it: %w", sentinel))
 		if !errors.Is(sent, sentinel) {
@@ -82,6 +82,17 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 		if again := schema.ToRemote(fmt.Errorf("asking: %w", sent)); again.Code != sent.Code {
 			t.Errorf("%v lost its code on the second hop", sentinel)
 		}
+	}
+	own := schema.ToRemote(schema.ToRemote(schema.ErrTenantOverloaded))
+	if !errors.Is(own, schema.ErrOverloaded) || !errors.Is(own, schema.ErrTenantOverloaded) {
+		t.Errorf("a tenant's overload came out as %+v", own)
+	}
+	// Programs built before there was ErrTenantOverloaded read the code alone.
+	if own.Code != schema.CodeOverloaded {
+		t.Errorf("a tenant's overload has code %q, which older programs do not take for an overload", own.Code)
+	}
+	if errors.Is(schema.ToRemote(schema.ErrOverloaded), schema.ErrTenantOverloaded) {
+		t.Error("an overload of all is one tenant's")
 	}
 	if e := schema.ToRemote(schema.Invalid("k", "is negative")); e.Field != "k" || !errors.Is(e, schema.ErrInvalid) {
 		t.Errorf("a field error came out as %+v", e)

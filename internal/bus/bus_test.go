@@ -146,8 +146,9 @@ func TestServeIsBoundedAndFinishesWhatItHolds(t *testing.T) {
 		send() // one waits, two are refused
 	}
 	for range 2 {
-		if r := <-results; r.err != nil || r.reply.Error == nil || !errors.Is(r.reply.Error, schema.ErrOverloaded) {
-			t.Fatalf("got %+v, want overloaded", r)
+		if r := <-results; r.err != nil || r.reply.Error == nil || !errors.Is(r.reply.Error, schema.ErrOverloaded) ||
+			errors.Is(r.reply.Error, schema.ErrTenantOverloaded) {
+			t.Fatalf("got %+v, want overloaded, of no tenant", r)
 		}
 	}
 	stopped := make(chan error, 1)

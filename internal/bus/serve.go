@@ -25,9 +25,9 @@ type ServeOptions struct {
 	Subject string
 	Group   string
 	// Concurrency is how many requests run at once; of each tenant, as many again
-	// may wait, and more of that tenant are answered with "overloaded". 0: 16.
+	// may wait, and more of that tenant are answered with schema.ErrTenantOverloaded. 0: 16.
 	// Tenants that wait take turns. The tenant is that of a wire.OfTenant;
-	// requests of other types all count as one tenant's.
+	// requests of other types share one queue, and its excess is schema.ErrOverloaded.
 	Concurrency int
 	// Share is how many requests of one tenant run at once, on average over a few
 	// seconds, while others have asked within the last minute; those who use less
@@ -208,7 +208,8 @@ func (r *serving) accept(msg *nats.Msg) {
 	ctx, give := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
 	silence := r.alive.hold(msg)
 	release := func() { silence(); give() }
-	taken, closed := r.queue.put(tenantOf(msg), arrival{msg, time.Now(), ctx, release})
+	tenant := tenantOf(msg)
+	taken, closed := r.queue.put(tenant, arrival{msg, time.Now(), ctx, release})
 	if taken {
 		return
 	}
@@ -220,8 +221,12 @@ func (r *serving) accept(msg *nats.Msg) {
 	}
 	r.counts.refused.Add(1)
 	r.meters.refused.Add(context.Background(), 1, r.meters.of)
-	r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded,
-		Message: fmt.Sprintf("%s is overloaded: as many requests of this tenant run and wait as may", r.options.Subject)}))
+	full := &schema.RemoteError{Code: schema.CodeOverloaded, OfTenant: true,
+		Message: fmt.Sprintf("%s is overloaded: as many requests of this tenant run and wait as may", r.options.Subject)}
+	if tenant == uuid.Nil { // requests that name no tenant share one queue
+		full.OfTenant, full.Message = false, fmt.Sprintf("%s is overloaded: as many requests run and wait as may", r.options.Subject)
+	}
+	r.reply(msg, r.failure(full))
 }
 
 // stop takes no new requests and finishes those it holds; it cancels them when

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -172,11 +173,16 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
-	}{{schema.ErrOverloaded, http.StatusServiceUnavailable}, {schema.Invalid("plan", "is unknown"), http.StatusUnprocessableEntity}, {schema.ErrNotFound, http.StatusNotFound}} {
+	}{{schema.ErrOverloaded, http.StatusServiceUnavailable}, {fmt.Errorf("ask: %w", schema.ToRemote(schema.ErrTenantOverloaded)), http.StatusTooManyRequests},
+		{schema.ErrQuota, http.StatusTooManyRequests}, {schema.Invalid("plan", "is unknown"), http.StatusUnprocessableEntity}, {schema.ErrNotFound, http.StatusNotFound}} {
 		fail = c.err
 		got := postAsk(t, t.Context(), url, "text/event-stream", api.Query{Collection: "c", Query: "q"})
 		if got.StatusCode != c.status || got.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v gave %d %v", c.err, got.StatusCode, got.Header)
+		}
+		// An overload ends by waiting, and says when to come again.
+		if again := got.Header.Get("Retry-After"); (again == "1") != errors.Is(c.err, schema.ErrOverloaded) {
+			t.Errorf("%v gave Retry-After %q", c.err, again)
 		}
 	}
 	for _, choices := range [][]string{{"one"}, {"a", " "}, {"a", strings.Repeat("x", 501)}, slices.Repeat([]string{"a"}, 27)} {

@@ -28,6 +28,7 @@ var statuses = []struct {
 	{schema.ErrTooLarge, http.StatusRequestEntityTooLarge},
 	{schema.ErrQuota, http.StatusTooManyRequests},
 	{schema.ErrInvalid, http.StatusUnprocessableEntity},
+	{schema.ErrTenantOverloaded, http.StatusTooManyRequests}, // before what it is one of
 	{schema.ErrOverloaded, http.StatusServiceUnavailable},
 	{schema.ErrStorageFull, http.StatusInsufficientStorage},
 	{schema.ErrUnavailable, http.StatusServiceUnavailable},
@@ -55,7 +56,8 @@ func problem(ctx context.Context, err error) error {
 			details = append(details, &huma.ErrorDetail{Message: remote.Message, Location: remote.Field})
 		}
 		out := huma.NewError(s.status, err.Error(), details...)
-		if s.status == http.StatusServiceUnavailable {
+		// A quota does not come back by waiting.
+		if s.status == http.StatusServiceUnavailable || errors.Is(err, schema.ErrTenantOverloaded) {
 			return huma.ErrorWithHeaders(out, http.Header{"Retry-After": {"1"}})
 		}
 		return out

@@ -144,7 +144,7 @@ func isLimit(err error) bool {
 }
 
 func limitReached(code schema.Code, format string, args ...any) error {
-	return &schema.RemoteError{Code: code, Message: fmt.Sprintf(format, args...)}
+	return &schema.RemoteError{Code: code, Message: fmt.Sprintf(format, args...), OfTenant: code == schema.CodeOverloaded}
 }
 
 // hold reports that a call may not begin now, and when it may.

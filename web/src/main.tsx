@@ -9,9 +9,9 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
-      // What is refused stays refused; what cannot be reached may be back.
+      // What is refused stays refused; what cannot be reached or is too busy may be back.
       retry: (failures, error) =>
-        failures < 2 && (!(error instanceof APIError) || error.status === 0 || error.status === 503),
+        failures < 2 && (!(error instanceof APIError) || [0, 429, 503].includes(error.status)),
     },
   },
 });
