@@ -14,6 +14,7 @@ import (
 type keysCommand struct {
 	List   keysList   `cmd:"" default:"withargs" help:"List API keys."`
 	Create keysCreate `cmd:"" help:"Create an API key; prints it once."`
+	Rotate keysRotate `cmd:"" help:"Create a key in place of another, which stays good for a while."`
 	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
 }
 
@@ -67,7 +68,7 @@ func (l *keysList) Run(ctx context.Context) error {
 type keysCreate struct {
 	remote
 	Name    string         `arg:"" help:"What it is for."`
-	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query or impersonate; may be repeated."`
+	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
 	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
 	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
 }

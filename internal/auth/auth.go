@@ -20,6 +20,10 @@ type Store interface {
 	CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error)
+	// RotateKey stores next in place of a key of p's tenant that is good now and that may
+	// allows to rotate; that one is good until a time.
+	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
+		now, until time.Time, may func(old schema.Key) error) (schema.Key, error)
 	// KeyUsed notes that a key is used now, unless that was noted within a time.
 	KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error)
@@ -121,17 +125,29 @@ func (a *Auth) keep(hash [sha256.Size]byte, k kept, now time.Time) {
 }
 
 // CreateKey makes a key of p's tenant and returns it this once. p needs the
-// admin scope, and the operator scope to give that on.
+// admin scope, and the operator scope to give that on: that one and no other is
+// given on without the admin scope.
 func (a *Auth) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
-	if !p.Has(schema.ScopeAdmin) && !p.Has(schema.ScopeOperator) {
-		return schema.Key{}, "", fmt.Errorf("create key: needs the admin scope: %w", schema.ErrForbidden)
-	}
-	for _, s := range k.Scopes {
-		if s == schema.ScopeOperator && !p.Has(schema.ScopeOperator) {
-			return schema.Key{}, "", fmt.Errorf("create key: only an operator's key may give the operator scope: %w", schema.ErrForbidden)
-		}
+	if err := mayGive(p, k.Scopes); err != nil {
+		return schema.Key{}, "", fmt.Errorf("create key: %w", err)
 	}
 	return a.create(ctx, p, p.Tenant, k)
+}
+
+// mayGive tells whether p may make keys with scopes.
+func mayGive(p schema.Principal, scopes []schema.Scope) error {
+	if !p.Has(schema.ScopeAdmin) && !p.Has(schema.ScopeOperator) {
+		return fmt.Errorf("needs the admin scope: %w", schema.ErrForbidden)
+	}
+	for _, s := range scopes {
+		switch {
+		case s == schema.ScopeOperator && !p.Has(schema.ScopeOperator):
+			return fmt.Errorf("only an operator's key may give the operator scope: %w", schema.ErrForbidden)
+		case s != schema.ScopeOperator && !p.Has(schema.ScopeAdmin):
+			return fmt.Errorf("needs the admin scope to give the %s scope: %w", s, schema.ErrForbidden)
+		}
+	}
+	return nil
 }
 
 func (a *Auth) create(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.NewKey) (schema.Key, string, error) {

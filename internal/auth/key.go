@@ -76,13 +76,13 @@ func check(k schema.NewKey, now time.Time) error {
 		return err
 	}
 	if len(k.Scopes) == 0 {
-		return schema.Invalid("scopes", "is missing: give at least one of admin, ingest, query, impersonate")
+		return schema.Invalid("scopes", "is missing: give at least one of operator, admin, ingest, query, impersonate")
 	}
 	for i, s := range k.Scopes {
 		switch s {
 		case schema.ScopeOperator, schema.ScopeAdmin, schema.ScopeIngest, schema.ScopeQuery, schema.ScopeImpersonate:
 		default:
-			return schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is not one of admin, ingest, query, impersonate", string(s))
+			return schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is not one of operator, admin, ingest, query, impersonate", string(s))
 		}
 	}
 	if len(k.Groups) > maxGroups {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
@@ -18,15 +19,35 @@ func shownKey(k schema.Key) api.Key { return api.Key(k) }
 
 func (s *server) routeKeys() {
 	keys := []string{"Keys"}
-	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
+	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys,
+		Description: "Needs the `admin` or the `operator` scope."},
+		"", func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
+			if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil {
+				return nil, err
+			}
 			items, next, err := s.Tenants.Keys(ctx, p, in.query())
 			return list(items, next, err, shownKey)
 		})
-	route(s, huma.Operation{OperationID: "create-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys", Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
-		Description: "The key is in this reply and nowhere else."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
+	route(s, huma.Operation{OperationID: "create-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys",
+		Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
+		Description: "The key is in this reply and nowhere else. Needs the `admin` scope; giving the `operator` scope needs that one."},
+		"", func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
 			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})
+			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
+		})
+	route(s, huma.Operation{OperationID: "rotate-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys/{key}/rotate",
+		Summary: "Make an API key in place of another", Tags: keys, DefaultStatus: http.StatusCreated,
+		Description: "It has the same name, scopes, groups and end. The old one stays good for a while, as the request says. " +
+			"The new key is in this reply and nowhere else. A key may rotate itself; others may whose key could create it."},
+		"", func(ctx context.Context, p schema.Principal, in *struct {
+			Key  uuid.UUID `path:"key" format:"uuid"`
+			Body api.RotateKey
+		}) (*reply[api.KeyCreated], error) {
+			overlap := 24 * time.Hour
+			if in.Body.OverlapSeconds != nil {
+				overlap = time.Duration(*in.Body.OverlapSeconds) * time.Second
+			}
+			k, key, err := s.Tenants.RotateKey(ctx, p, in.Key, overlap)
 			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
 		})
 	route(s, huma.Operation{OperationID: "revoke-key", Method: http.MethodDelete, Path: "/v1/keys/{key}", Summary: "Revoke an API key", Tags: keys, DefaultStatus: http.StatusNoContent},
@@ -66,6 +87,8 @@ func (s *server) routeKeys() {
 // operator, who stays who it is but acts in that tenant.
 func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
 	switch {
+	case p.Person != "":
+		return p, fmt.Errorf("nobody looks after keys for a person: %w", schema.ErrForbidden)
 	case tenant == p.Tenant && (p.Has(schema.ScopeAdmin) || p.Has(schema.ScopeOperator)):
 		return p, nil
 	case tenant == p.Tenant:

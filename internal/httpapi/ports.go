@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -164,6 +165,8 @@ type Tenants interface {
 	CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
+	// RotateKey returns a key in place of another, which is good for the overlap.
+	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error)
 	Audit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error)
 }
 

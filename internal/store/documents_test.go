@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -49,6 +50,11 @@ func TestForeignIDsAreNotFound(t *testing.T) {
 		"DeleteCollection": func() error { return f.DeleteCollection(ctx, f.a, f.foreign) },
 		"OpenBlob": func() error {
 			_, err := f.OpenBlob(ctx, f.a.Tenant, one[[]byte](t, f, f.b, `SELECT sha256 FROM blobs`))
+			return err
+		},
+		"RotateKey": func() error {
+			_, err := f.RotateKey(ctx, f.a, one[uuid.UUID](t, f, f.b, `SELECT id FROM api_keys`), schema.SealedKey{},
+				time.Now(), time.Now(), func(schema.Key) error { return nil })
 			return err
 		},
 		"RevokeKey": func() error {

@@ -14,15 +14,20 @@ import (
 )
 
 const (
-	keyColumns = `id, name, prefix, scopes, groups, created_at, expires_at, revoked_at, last_used_at`
+	// A key that another replaced ends with that, or before.
+	keyColumns = `id, name, prefix, scopes, groups, created_at, least(expires_at, replaced_until), revoked_at, last_used_at`
 
 	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
 	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
 	// A key revoked twice keeps the time of the first.
 	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
-	keyUsedSQL   = `UPDATE api_keys SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
-	keyByHashSQL = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
+	// The key is not made to last longer, however often it is replaced; least ignores nulls.
+	replaceKeySQL = `UPDATE api_keys SET replaced_until = least(replaced_until, $3) WHERE tenant_id = $1 AND id = $2`
+	ownEndSQL     = `SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2`
+	lockedKeySQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2 FOR UPDATE`
+	keyUsedSQL    = `UPDATE api_keys SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
+	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
 )
 
 // CreateKey stores a key of tenant. Package auth validates and seals keys. An
@@ -88,6 +93,39 @@ func (s *Store) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID)
 		return out, fmt.Errorf("revoke key: %w", named(err, "key", id))
 	}
 	return out, nil
+}
+
+// RotateKey stores next as a key in place of another of p's tenant, with its name,
+// scopes and groups, and the end that it was made with; the other one is good until a
+// time, or its own end. may is asked about the other one first. One that has ended by
+// now is schema.ErrConflict.
+func (s *Store) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
+	now, until time.Time, may func(old schema.Key) error) (schema.Key, error) {
+	var out schema.Key
+	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		old, err := keyRow(tx.Query(ctx, lockedKeySQL, p.Tenant, id))
+		if err != nil {
+			return named(err, "key", id)
+		}
+		if err := may(old); err != nil {
+			return err
+		}
+		if old.RevokedAt != nil || old.ExpiresAt != nil && !old.ExpiresAt.After(now) {
+			return fmt.Errorf("it has ended; create a new key: %w", schema.ErrConflict)
+		}
+		next.NewKey = schema.NewKey{Name: old.Name, Scopes: old.Scopes, Groups: old.Groups}
+		if err := tx.QueryRow(ctx, ownEndSQL, p.Tenant, id).Scan(&next.ExpiresAt); err != nil {
+			return err
+		}
+		if out, err = insertKey(ctx, tx, p, p.Tenant, next); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, replaceKeySQL, p.Tenant, id, until); err != nil {
+			return err
+		}
+		return audit(ctx, tx, p.Tenant, p, "key.rotate", id.String(), map[string]any{"by": out.ID, "until": until})
+	})
+	return out, wrap(err, "rotate key %s", id)
 }
 
 // KeyByHash returns the key with a hash and its tenant, revoked and expired

@@ -169,9 +169,14 @@ type TenantCreated struct {
 // NewKey makes an API key.
 type NewKey struct {
 	Name      string         `json:"name" minLength:"1" maxLength:"128"`
-	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"admin,ingest,query,impersonate"`
+	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,ingest,query,impersonate" doc:"Operators alone give operator on."`
 	Groups    []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
 	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
+}
+
+// RotateKey asks for a key in the place of another.
+type RotateKey struct {
+	OverlapSeconds *int `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" default:"86400" doc:"How long the old key stays good: a day by default; 0 ends it at once."`
 }
 
 // Key is an API key without its secret.

@@ -340,6 +340,11 @@ func (c *Client) CreateKey(ctx context.Context, k api.NewKey) (api.KeyCreated, e
 	return post[api.KeyCreated](ctx, c, "/v1/keys", k)
 }
 
+// RotateKey makes a key in place of another.
+func (c *Client) RotateKey(ctx context.Context, id uuid.UUID, r api.RotateKey) (api.KeyCreated, error) {
+	return post[api.KeyCreated](ctx, c, "/v1/keys/"+id.String()+"/rotate", r)
+}
+
 // RevokeKey revokes a key.
 func (c *Client) RevokeKey(ctx context.Context, id uuid.UUID) error {
 	return c.json(ctx, http.MethodDelete, "/v1/keys/"+id.String(), nil, nil, nil)

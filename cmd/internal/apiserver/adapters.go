@@ -63,6 +63,11 @@ func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID
 	return t.auth.RevokeKey(ctx, p, id)
 }
 
+// RotateKey implements httpapi.Tenants.
+func (t tenants) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
+	return t.auth.RotateKey(ctx, p, id, overlap)
+}
+
 // questions asks the query workers; the store keeps the jobs.
 type questions struct {
 	*store.Store

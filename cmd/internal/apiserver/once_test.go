@@ -56,6 +56,11 @@ var samples = map[string]func(w *world, name string) sample{
 	"create-key": func(_ *world, name string) sample {
 		return sample{"/v1/keys", api.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeQuery}}, countAudit, []any{"key.create"}}
 	},
+	"rotate-key": func(w *world, name string) sample {
+		var made api.KeyCreated
+		w.post("/v1/keys", api.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeQuery}}, "").want(http.StatusCreated, &made)
+		return sample{"/v1/keys/" + made.ID.String() + "/rotate", api.RotateKey{}, countAudit, []any{"key.rotate"}}
+	},
 	"create-tenant": func(_ *world, name string) sample {
 		return sample{"/v1/tenants", api.NewTenant{Name: name}, `SELECT count(*) FROM tenants`, nil}
 	},

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+type keysRotate struct {
+	remote
+	Key     string        `arg:"" optional:"" help:"The key's id; the key that asks when absent."`
+	Overlap time.Duration `default:"24h" help:"How long the old key stays good, 720h at most; 0 ends it at once."`
+}
+
+// Run makes the key. When the old one is what 'sluice up' left in the data directory,
+// the new one takes its place there.
+func (r *keysRotate) Run(ctx context.Context) error {
+	if r.Overlap%time.Second != 0 {
+		return schema.Invalid("--overlap", "must be whole seconds, e.g. 24h")
+	}
+	c, err := r.client()
+	if err != nil {
+		return err
+	}
+	var id uuid.UUID
+	if r.Key != "" {
+		if id, err = schema.ParseID("key", r.Key); err != nil {
+			return err
+		}
+	} else {
+		me, err := c.WhoAmI(ctx)
+		if err != nil {
+			return err
+		}
+		id = me.Key
+	}
+	left, is, err := r.leftKey(ctx, id)
+	if err != nil {
+		return err
+	}
+	overlap := int(r.Overlap / time.Second)
+	made, err := c.RotateKey(ctx, id, api.RotateKey{OverlapSeconds: &overlap})
+	if err != nil {
+		return err
+	}
+	// It is shown before anything else can fail: it is not shown again.
+	if r.JSON {
+		err = printJSON(made)
+	} else {
+		fmt.Printf("%s  %s\n%s\nIt is not shown again.\n", made.ID, made.Name, made.APIKey)
+	}
+	if is {
+		left.APIKey = made.APIKey
+		err = errors.Join(err, apiclient.WriteCredentials(left))
+	}
+	return err
+}
+
+// leftKey returns what 'sluice up' left in the data directory, and whether its key is
+// the one with an id.
+func (r *keysRotate) leftKey(ctx context.Context, id uuid.UUID) (apiclient.Credentials, bool, error) {
+	data, err := dataDirectory(r.Data)
+	if err != nil {
+		return apiclient.Credentials{}, false, err
+	}
+	left, err := apiclient.ReadCredentials(data)
+	if errors.Is(err, fs.ErrNotExist) {
+		return left, false, nil
+	}
+	if err != nil {
+		return left, false, err
+	}
+	c, err := apiclient.New(left.URL, left.APIKey)
+	if err != nil {
+		return left, false, err
+	}
+	me, err := c.WhoAmI(ctx)
+	if err != nil { // of a server that is stopped, or a key that has ended
+		return left, false, nil
+	}
+	return left, me.Key == id, nil
+}
