@@ -30,7 +30,7 @@ CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 # with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -timeout 30m
 
-.PHONY: help setup build demo up test test-web screenshots lint bench bench-webhooks clean
+.PHONY: help setup build demo up test test-web screenshots lint bench bench-webhooks soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ bench: setup build ## measure against what is to be reached: the quick parts, or
 
 bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers at once
 	CGO_ENABLED=0 go test ./internal/store -run XXX -bench Webhooks -benchtime 3000x
+
+soak: setup ## work for half an hour while each part is taken away for a minute in turn; or DURATION=5m FAULT=10s
+	SOAK_DURATION='$(or $(DURATION),30m)' SOAK_FAULT='$(or $(FAULT),1m)' CGO_ENABLED=0 go test -tags soak -count=1 -timeout 0 -v -run '^Test(Faults|Soak)$$' ./e2e
 
 clean: ## remove what was built here
 	rm -rf bin dist web/node_modules web/dist/assets web/dist/index.html web/dist/icon.svg web/dist/.built

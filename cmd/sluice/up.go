@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -57,6 +58,7 @@ func (c *upCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer heapProfiles(filepath.Join(c.Data, "profiles"), u.log)()
 	return lifecycle.Main(ctx, u.log, grace, service, func() { u.announce() })
 }
 

@@ -1,0 +1,181 @@
+//go:build soak
+
+package e2e
+
+// This file takes every part of the system away for a while, one after another, while documents are ingested and
+// questions asked. Nothing may fail, get lost or stuck, or be there twice; whoever asks meanwhile gets an answer or
+// hears that the system is unavailable.
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// faultPlan is how much happens, and how long each fault lasts.
+type faultPlan struct {
+	documents, jobs int
+	hold            time.Duration
+	settings        []string
+}
+
+// shortFaults is a plan of seconds; soak_test.go has one of minutes.
+var shortFaults = faultPlan{documents: 105, jobs: 35, hold: 3 * time.Second, settings: impatient}
+
+// TestFaults has every fault happen once, for seconds.
+func TestFaults(t *testing.T) {
+	articles, questions := squadArticles(t)
+	if articles == nil {
+		t.Fatal("the faults need squad-articles")
+	}
+	b := newBed(t, build(t), shortFaults.settings...)
+	l := newLoad(t, b.server, articles[:shortFaults.documents], questions[:shortFaults.jobs])
+	b.all(t, l, shortFaults.hold)
+	l.finish(t)
+	b.nothingLeft(t, l)
+}
+
+// bed is a system whose servers can be taken away.
+type bed struct {
+	*server
+	postgres *local.Postgres
+	database *link
+	nats     *link
+	temporal *link
+}
+
+func newBed(t *testing.T, p programs, settings ...string) *bed {
+	t.Helper()
+	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: localtest.Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		pg.Kill()
+		_ = pg.Stop(context.Background())
+	})
+	config, err := pgx.ParseConfig(pg.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	nats, temporal := localtest.NATS(t), localtest.Temporal(t)
+	b := &bed{postgres: pg}
+	b.database = newLink(t, fmt.Sprintf("%s:%d", config.Host, config.Port))
+	b.nats = newLink(t, hostOf(t, nats.URL()))
+	b.temporal = newLink(t, temporal.Address)
+	b.server = p.up(t, localtest.Dir(t), append([]string{
+		"SLUICE_DATABASE_URL=" + b.database.through(pg.URL()), "SLUICE_DATABASE_OWNER_URL=" + b.database.through(pg.OwnerURL(local.Database)),
+		"SLUICE_DATABASE_VECTOR_URL=" + b.database.through(pg.VectorURL(local.Database)), "SLUICE_NATS_URL=" + b.nats.through(nats.URL()),
+		"SLUICE_TEMPORAL_ADDRESS=" + b.temporal.address(), "SLUICE_TEMPORAL_NAMESPACE=" + temporal.Namespace,
+	}, settings...)...)
+	return b
+}
+
+// fault is one way to take a part away; what it returns brings it back.
+type fault struct {
+	name string
+	take func(t *testing.T, b *bed) (back func())
+}
+
+var faults = []fault{
+	{"Postgres is read-only", func(t *testing.T, b *bed) func() {
+		b.administer(t, `ALTER SYSTEM SET default_transaction_read_only = on`, `SELECT pg_reload_conf()`)
+		return func() { b.administer(t, `ALTER SYSTEM RESET default_transaction_read_only`, `SELECT pg_reload_conf()`) }
+	}},
+	{"Postgres crashes", func(t *testing.T, b *bed) func() {
+		b.postgres.Kill()
+		<-b.postgres.Done()
+		return func() {
+			if err := b.postgres.Start(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}},
+	{"Postgres drops every connection", func(t *testing.T, b *bed) func() {
+		b.database.drop()
+		b.administer(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'sluice' AND pid <> pg_backend_pid()`)
+		return b.database.drop
+	}},
+	{"NATS is away", func(_ *testing.T, b *bed) func() {
+		b.nats.refuse(true)
+		return func() { b.nats.refuse(false) }
+	}},
+	{"Temporal is away", func(_ *testing.T, b *bed) func() {
+		b.temporal.refuse(true)
+		return func() { b.temporal.refuse(false) }
+	}},
+	{"the model server hangs", func(t *testing.T, b *bed) func() {
+		model := b.child(t, "gpu-segmenter")
+		freeze(t, model)
+		return func() { thaw(t, model) }
+	}},
+	{"the connections to NATS are dead", func(_ *testing.T, b *bed) func() {
+		b.nats.silence(true)
+		return func() { b.nats.silence(false) }
+	}},
+}
+
+// all has every fault happen once in the middle of the load, of which each gets a part.
+func (b *bed) all(t *testing.T, l *load, hold time.Duration) {
+	t.Helper()
+	for i, f := range faults {
+		l.part(t, i, len(faults))
+		started := time.Now()
+		back := f.take(t, b)
+		l.pause(hold)
+		back()
+		l.serves(t)
+		took := time.Since(started) //house:clock it is told, not waited for
+		t.Logf("%s for %s: served again after %s more; %s", f.name, hold.Round(time.Second), (took - hold).Round(10*time.Millisecond), l.said())
+	}
+}
+
+func (b *bed) administer(t *testing.T, statements ...string) {
+	t.Helper()
+	db := connect(t, b.postgres.AdminURL(local.Database))
+	defer func() { _ = db.Close(t.Context()) }()
+	for _, s := range statements {
+		if _, err := db.Exec(t.Context(), s); err != nil {
+			t.Fatalf("%s: %v", s, err)
+		}
+	}
+}
+
+// nothingLeft demands that all is there once and whole, and that no work is left over.
+func (b *bed) nothingLeft(t *testing.T, l *load) {
+	t.Helper()
+	checkStored(t, b.postgres.AdminURL(local.Database))
+	db := connect(t, b.postgres.AdminURL(local.Database))
+	defer func() { _ = db.Close(t.Context()) }()
+	waittest.Until(t, func() string {
+		var leases, artifacts, outbox int
+		if err := db.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM leases), (SELECT count(*) FROM artifacts), (SELECT count(*) FROM outbox)`).
+			Scan(&leases, &artifacts, &outbox); err != nil {
+			t.Fatal(err)
+		}
+		if leases+artifacts+outbox > 0 {
+			return fmt.Sprintf("%d leases, %d artifacts and %d messages are left", leases, artifacts, outbox)
+		}
+		return ""
+	})
+	var versions, documents, jobs, asked int
+	if err := db.QueryRow(t.Context(), `
+		WITH here AS (SELECT id FROM collections WHERE name = $1)
+		SELECT (SELECT count(*) FROM versions WHERE collection_id IN (SELECT id FROM here)),
+		       (SELECT count(*) FROM documents WHERE collection_id IN (SELECT id FROM here)),
+		       (SELECT count(*) FROM questions WHERE async), (SELECT count(DISTINCT question) FROM questions WHERE async)`, crowded).
+		Scan(&versions, &documents, &jobs, &asked); err != nil {
+		t.Fatal(err)
+	}
+	if versions != len(l.articles) || documents != len(l.articles) || jobs != len(l.questions) || asked != len(l.questions) {
+		t.Errorf("%d documents with %d versions and %d jobs of %d questions, want %d and %d", documents, versions, jobs, asked,
+			len(l.articles), len(l.questions))
+	}
+}
