@@ -149,18 +149,24 @@ func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {
 	}
 }
 
+// connectAs connects with the credentials of a program in dir.
+func connectAs(t *testing.T, address, dir string, p wire.Program) *nats.Conn {
+	t.Helper()
+	nc, err := bus.Connect(t.Context(), bus.Options{
+		URL: address, Name: string(p), Program: p, Files: bus.Files{NATSCredentials: dir + "/" + bus.CredentialsFile(p)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
+}
+
 // TestAProgramsCredentialsSuffice for what the bus itself does.
 func TestAProgramsCredentialsSuffice(t *testing.T) {
 	t.Parallel()
 	address, dir := configured(t, bus.ServerConfig{})
-	as := func(p wire.Program) *nats.Conn {
-		nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: string(p), Program: p, Files: bus.Files{NATSCredentials: dir + "/" + bus.CredentialsFile(p)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
+	as := func(p wire.Program) *nats.Conn { return connectAs(t, address, dir, p) }
 	tenant := uuid.New()
 	works := func(stream, consumer string, nc *nats.Conn) jetstream.Consumer {
 		js, err := jetstream.New(nc)

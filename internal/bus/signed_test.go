@@ -183,14 +183,7 @@ func TestACancellationIsSigned(t *testing.T) {
 // TestTheModelServerCannotAskForATenant: with its credentials, on a server that nats-config configured, whatever it signs.
 func TestTheModelServerCannotAskForATenant(t *testing.T) {
 	address, dir := configured(t, bus.ServerConfig{})
-	as := func(p wire.Program) *nats.Conn {
-		nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: string(p), Program: p, Files: bus.Files{NATSCredentials: dir + "/" + bus.CredentialsFile(p)}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(nc.Close)
-		return nc
-	}
+	as := func(p wire.Program) *nats.Conn { return connectAs(t, address, dir, p) }
 	signer := signerOf(t, wire.ProgramServe)
 	ran := searching(t, as(wire.ProgramQueryWorker), signer)
 	serve, segmenter := as(wire.ProgramServe), as(wire.ProgramGPUSegmenter)
