@@ -112,9 +112,9 @@ func (c *child) failure() error {
 	return fmt.Errorf("%s ended: %w\n%s", c.path, ended, c.tail())
 }
 
-// tail returns the last lines of this run's log.
+// tail returns the last lines of this run's log, each without the stack trace that may end it.
 func (c *child) tail() string {
-	const most = 4 << 10
+	const most, longest = 64 << 10, 1 << 10
 	f, err := os.Open(c.log)
 	if err != nil {
 		return err.Error()
@@ -128,7 +128,19 @@ func (c *child) tail() string {
 	if err != nil {
 		return err.Error()
 	}
-	return strings.TrimSpace(string(text))
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines = lines[max(0, len(lines)-20):]
+	for i, line := range lines {
+		if len(line) > longest {
+			lines[i] = strings.ToValidUTF8(line[:longest], "") + " ..."
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// portTaken reports whether the child ended because somebody else was faster to take a port that was free.
+func (c *child) portTaken() bool {
+	return strings.Contains(strings.ToLower(c.tail()), "address already in use")
 }
 
 // end stops the child and waits for its end. When ctx is over first, harder signals follow, and the error wraps

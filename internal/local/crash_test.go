@@ -119,3 +119,25 @@ func TestServerThatDiesSaysHow(t *testing.T) {
 		t.Errorf("Err: got %v, want that it was killed", err)
 	}
 }
+
+// TestTemporalStartsAgainWhenAPortIsTaken has another process be faster once to take a port that the server found free.
+func TestTemporalStartsAgainWhenAPortIsTaken(t *testing.T) {
+	real, err := local.FindTemporal()
+	must(t, err)
+	if real.Official {
+		t.Fatal("the Temporal server of tools/temporal is missing: run `make setup`")
+	}
+	home := t.TempDir()
+	t.Setenv("SLUICE_HOME", home)
+	must(t, os.Mkdir(filepath.Join(home, "tools"), 0o700))
+	script := fmt.Sprintf("#!/bin/sh\nif mkdir %[1]q 2>/dev/null; then\n"+
+		"echo '{\"level\":\"fatal\",\"error\":\"listen tcp: bind: address already in use\",\"stacktrace\":\"%[2]s\"}'; exit 1\nfi\nexec %[3]q \"$@\"\n",
+		filepath.Join(home, "failed"), strings.Repeat("go.uber.org/fx ", 1000), real.Path)
+	must(t, os.WriteFile(filepath.Join(home, "tools", "temporal-server"), []byte(script), 0o700))
+	server, err := local.StartTemporal(waittest.Context(t), local.TemporalOptions{Dir: localtest.Dir(t)})
+	must(t, err)
+	if _, err := os.Stat(filepath.Join(home, "failed")); err != nil {
+		t.Errorf("the server never failed: %v", err)
+	}
+	must(t, server.Stop(waittest.Context(t)))
+}

@@ -257,7 +257,7 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		}
 		// Two things pass by themselves: somebody else was faster to take the free port, and processes of a killed
 		// server that have not noticed yet.
-		again := p.port == 0 && taken(port) || strings.Contains(c.tail(), "is still in use")
+		again := p.port == 0 && (taken(port) || c.portTaken()) || strings.Contains(c.tail(), "is still in use")
 		if !again {
 			return nil, err
 		}

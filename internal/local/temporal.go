@@ -148,8 +148,9 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		}
 		if err != nil {
 			c.kill()
-			if t.port == 0 && ctx.Err() == nil && taken(port) {
-				continue // somebody else was faster to take the free port
+			// The server takes more ports than this one, which it chooses itself.
+			if ctx.Err() == nil && (t.port == 0 || !taken(t.port)) && c.portTaken() {
+				continue
 			}
 			return lifecycle.Run{}, err
 		}
