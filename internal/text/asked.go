@@ -134,7 +134,7 @@ func (a Asked) Fits(s string, r Range) bool {
 	case AskedTime:
 		return p.time || p.period || !p.number && p.word && !p.money
 	case AskedAmount:
-		return p.number || p.quantifier
+		return p.number && !p.date() || p.quantifier
 	case AskedPerson, AskedPlace:
 		return p.word
 	case AskedYesNo:
@@ -149,11 +149,16 @@ type parts struct {
 	quantifier bool // half, none, several
 	unit       bool // of time or length
 	time       bool // a year, a month, an hour, a weekday
+	year       bool // in four digits
+	calendar   bool // a month or a weekday by its name
 	period     bool // until, since, for ever
 	money      bool
 	word       bool // that is none of these
 	yesNo      bool // it begins so
 }
+
+// date reports whether it is a date with its year, and no more.
+func (p *parts) date() bool { return p.calendar && p.year && !p.unit && !p.money && !p.word }
 
 func partsOf(s string) parts {
 	var p parts
@@ -176,13 +181,13 @@ func (p *parts) add(w string) {
 	case !hasLetterOrDigit(w):
 		return
 	case year(w) || ordinalDay(w) || len(strings.TrimLeft(w, "0123456789")) == 0 && len(w) > 4 || thousands.MatchString(w): // "74,000 years ago"
-		p.number, p.time = true, true
+		p.number, p.time, p.year = true, true, p.year || year(w)
 	case numeral:
 		p.number = true
 		p.unit = p.unit || extents[unit]
 		p.time = p.time || unit == "am" || unit == "pm"
 	case calendar[w]:
-		p.time = true
+		p.time, p.calendar = true, true
 	case extents[w]:
 		p.unit, p.period = true, true
 	case periods[w]:
