@@ -24,6 +24,7 @@ type commands struct {
 	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
 	Funnel    funnelCommand    `cmd:"" help:"Measure a funnel against flat retrieval among a million passages."`
 	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
+	Callers   callersCommand   `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
 	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
 

@@ -91,6 +91,7 @@ func beside(program, name string) (string, error) {
 // tenant is one with documents.
 type tenant struct {
 	client *apiclient.Client
+	key    string
 	random *rand.Rand
 	writer *writer
 	serial int
@@ -110,7 +111,7 @@ func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apic
 		return nil, fmt.Errorf("make a collection of tenant %s: %w", name, err)
 	}
 	random := rand.New(rand.NewPCG(c.Seed, uint64(n)))
-	return &tenant{client: client, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
+	return &tenant{client: client, key: made.APIKey, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
 }
 
 // upload uploads documents that were not there.

@@ -241,7 +241,7 @@ func TestAServiceMeasuresItself(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	check(map[string]float64{"sluice.service.in_flight": 0, "sluice.service.waiting": 0, "sluice.service.overloaded": 1, "sluice.service.duration": 2})
+	check(map[string]float64{"sluice.service.in_flight": 0, "sluice.service.waiting": 0, "sluice.service.overloaded": 1, "sluice.service.duration": 2, "sluice.service.wait": 2})
 }
 
 func TestTraceTravelsInHeaders(t *testing.T) {

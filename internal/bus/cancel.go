@@ -131,7 +131,10 @@ func (h *held) cancel(msg *nats.Msg) {
 	}
 }
 
-// gaveUp is the reply to a request whose turn never came; its caller does not read it.
+// gaveUp is the reply to a request whose turn never came.
 func gaveUp(subject string, why error) *schema.RemoteError {
+	if errors.Is(why, context.DeadlineExceeded) {
+		return &schema.RemoteError{Code: schema.CodeDeadline, Message: subject + ": " + why.Error()}
+	}
 	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: subject + ": " + why.Error()}
 }

@@ -13,6 +13,7 @@ package bus
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,7 +29,7 @@ const (
 )
 
 // fair is a queue of requests of many tenants. Its workers, as many as it has places, call next.
-type fair[T any] struct {
+type fair[T comparable] struct {
 	places int // requests that run at once
 	share  int // of one tenant, beside others
 	alone  int // of a tenant that shares with none; what is left lets a newcomer begin at once
@@ -44,10 +45,11 @@ type fair[T any] struct {
 	forget  time.Time         // when to look for tenants that are not remembered any more
 	ended   chan struct{}     // closed when a request ends; nil when none gives way
 	closed  bool
+	leaving sync.WaitGroup // requests that were withdrawn and are not over
 }
 
 // flow is the requests of one tenant.
-type flow[T any] struct {
+type flow[T comparable] struct {
 	waiting []T
 	running int           // those that give way included
 	giving  int           // of them, those that give way now
@@ -58,15 +60,15 @@ type flow[T any] struct {
 }
 
 // place is what a request has that runs.
-type place[T any] struct {
+type place[T comparable] struct {
 	queue *fair[T]
 	of    *flow[T]
 	gave  time.Duration // how long it gave way
 }
 
-// newFair makes a queue of so many places. A share of 0 is all of them.
-func newFair[T any](places, share int, now func() time.Time) *fair[T] {
-	f := &fair[T]{places: places, share: share, alone: places, queue: places, now: now, tenants: map[uuid.UUID]*flow[T]{}, busy: map[*flow[T]]bool{}}
+// newFair makes a queue of so many places, where so many requests of each tenant may wait. A share of 0 is all places.
+func newFair[T comparable](places, share, queue int, now func() time.Time) *fair[T] {
+	f := &fair[T]{places: places, share: share, alone: places, queue: queue, now: now, tenants: map[uuid.UUID]*flow[T]{}, busy: map[*flow[T]]bool{}}
 	if share <= 0 || share > places {
 		f.share = places
 	}
@@ -106,6 +108,32 @@ func (f *fair[T]) put(tenant uuid.UUID, request T) (taken, closed bool) {
 	}
 	f.change.Signal()
 	return true, false
+}
+
+// withdraw takes a request out of its tenant's queue if it is still there; running is how many requests of that tenant
+// run. When it was there, leaving must be told once the request is over.
+func (f *fair[T]) withdraw(tenant uuid.UUID, request T) (withdrawn bool, running int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	of := f.tenants[tenant]
+	if of == nil {
+		return false, 0
+	}
+	at := slices.Index(of.waiting, request)
+	if at < 0 {
+		return false, 0
+	}
+	f.leaving.Add(1)
+	f.count(of, f.now())
+	of.waiting = slices.Delete(of.waiting, at, at+1)
+	if len(of.waiting) == 0 {
+		of.waiting = nil
+		f.turns = slices.DeleteFunc(f.turns, func(o *flow[T]) bool { return o == of })
+	}
+	if f.closed && len(f.turns) == 0 {
+		f.change.Broadcast() // nothing is left to wait for
+	}
+	return true, of.running
 }
 
 // prune forgets tenants that have been silent for long.

@@ -22,7 +22,7 @@ type served struct {
 
 func newServed(t *testing.T, places, share int) *served {
 	s := &served{t: t, at: time.Unix(0, 0)}
-	s.fair = newFair[string](places, share, func() time.Time { return s.at })
+	s.fair = newFair[string](places, share, places, func() time.Time { return s.at })
 	return s
 }
 
@@ -88,6 +88,84 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 		if over := i >= 4; s.idle() == over {
 			t.Fatalf("%d of the flood run beside another tenant: idle %v", 5-i, s.idle())
 		}
+	}
+}
+
+// TestManyCallersDelayNoOther: 32 callers of one tenant ask again as soon as they are answered; another tenant's one
+// caller does, too, and is never more than a request behind.
+func TestManyCallersDelayNoOther(t *testing.T) {
+	const callers, took = 32, 50 * time.Millisecond
+	s := newServed(t, 4, 1)
+	s.queue = 64
+	if taken := s.give(loud, "loud", callers); taken != callers {
+		t.Fatalf("%d of %d callers were taken", taken, callers)
+	}
+	type run struct {
+		tenant uuid.UUID
+		end    func()
+	}
+	var running []run
+	names := map[string]uuid.UUID{"loud": loud, "quiet": quiet}
+	served := map[uuid.UUID]int{}
+	s.give(quiet, "quiet", 1)
+	const rounds = 400
+	for range rounds {
+		for !s.idle() {
+			name, place, _ := s.next()
+			running = append(running, run{names[name], place.end})
+		}
+		s.at = s.at.Add(took)
+		for _, r := range running {
+			r.end()
+		}
+		for name, tenant := range names { // who was answered asks again
+			for _, r := range running {
+				if r.tenant == tenant {
+					served[tenant]++
+					if s.give(tenant, name, 1) != 1 {
+						t.Fatalf("a caller of %s was refused", name)
+					}
+				}
+			}
+		}
+		running = nil
+	}
+	if served[quiet] < rounds {
+		t.Errorf("the one caller was served %d times of %d", served[quiet], rounds)
+	}
+	if served[loud] < rounds {
+		t.Errorf("the 32 callers were served %d times: less than their share", served[loud])
+	}
+}
+
+// TestWhatIsWithdrawnIsNotServed: and leaves its place in the queue, and the turn of its tenant if it was the last.
+func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
+	s := newServed(t, 1, 1)
+	s.queue = 2
+	s.give(loud, "first", 1)
+	done := s.fetch("first")
+	s.give(loud, "second", 1)
+	s.give(loud, "third", 1)
+	if s.give(loud, "fourth", 1) != 0 {
+		t.Fatal("a full queue took more")
+	}
+	if ok, running := s.withdraw(loud, "second"); !ok || running != 1 {
+		t.Fatalf("%v, beside %d that run", ok, running)
+	}
+	if s.give(loud, "fourth", 1) != 1 {
+		t.Error("a withdrawn request keeps its place in the queue")
+	}
+	if ok, _ := s.withdraw(loud, "first"); ok {
+		t.Error("what runs was withdrawn")
+	}
+	done()
+	s.fetch("third")()
+	s.withdraw(loud, "fourth")
+	if !s.idle() || len(s.turns) != 0 {
+		t.Error("something is left")
+	}
+	for range 2 {
+		s.leaving.Done()
 	}
 }
 
@@ -204,7 +282,7 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 // has not, and does so for patience in all.
 func TestWhatRunsGivesWayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFair[string](8, 1, time.Now)
+		f := newFair[string](8, 1, 8, time.Now)
 		defer f.close()
 		run := func(tenant uuid.UUID) *place[string] {
 			f.put(tenant, "a search")
@@ -275,7 +353,7 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 
 // TestACloseServesWhatWaits: and wakes all who wait for more.
 func TestACloseServesWhatWaits(t *testing.T) {
-	f := newFair[int](3, 1, time.Now)
+	f := newFair[int](3, 1, 3, time.Now)
 	for i := range 3 {
 		f.put(loud, i)
 		f.put(quiet, i)

@@ -24,11 +24,19 @@ import (
 type ServeOptions struct {
 	Subject string
 	Group   string
-	// Concurrency is how many requests run at once; of each tenant, as many again
-	// may wait, and more of that tenant are answered with schema.ErrTenantOverloaded. 0: 16.
+	// Concurrency is how many requests run at once. 0: 16.
 	// Tenants that wait take turns. The tenant is that of a wire.OfTenant;
 	// requests of other types share one queue, and its excess is schema.ErrOverloaded.
 	Concurrency int
+	// Queue is how many requests of each tenant may wait; more of that tenant are
+	// answered with schema.ErrTenantOverloaded. 0: Concurrency.
+	Queue int
+	// Wait is how long a request may wait for its turn. Then it is answered with schema.ErrTenantOverloaded if others
+	// of its tenant run, else with schema.ErrOverloaded. 0: as long as its deadline allows.
+	Wait time.Duration
+	// Timeout is the longest time of a request since it came. The deadline that a request names, if any, may end it
+	// before. 0: there is none.
+	Timeout time.Duration
 	// Share is how many requests of one tenant run at once, on average over a few
 	// seconds, while others have asked within the last minute; those who use less
 	// than theirs go first. A tenant that is alone may take up to three quarters
@@ -61,6 +69,7 @@ func Serve[Req, Reply any, P interface {
 	wire.Message
 }](nc *nats.Conn, o ServeOptions, handle func(context.Context, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
 	o.Concurrency = int(positive(int64(o.Concurrency), 16))
+	o.Queue = int(positive(int64(o.Queue), int64(o.Concurrency)))
 	s := &Service{
 		nc: nc, options: o, meters: newMeters(o.Subject),
 		handle: func(ctx context.Context, msg *nats.Msg) (any, error) {
@@ -85,14 +94,14 @@ type placeKey struct{}
 // handler has this context is of one that has used up its own; at most a second per request. Handlers call it between
 // the steps of what takes long, holding nothing that others need.
 func GiveWay(ctx context.Context) {
-	if p, ok := ctx.Value(placeKey{}).(*place[arrival]); ok {
+	if p, ok := ctx.Value(placeKey{}).(*place[*arrival]); ok {
 		p.giveWay(ctx)
 	}
 }
 
 // Yields reports whether a request is of a tenant that has used up its share, while others ask, too.
 func Yields(ctx context.Context) bool {
-	p, ok := ctx.Value(placeKey{}).(*place[arrival])
+	p, ok := ctx.Value(placeKey{}).(*place[*arrival])
 	return ok && p.yields()
 }
 
@@ -102,7 +111,7 @@ type serving struct {
 	sub     *nats.Subscription
 	work    context.Context
 	workers sync.WaitGroup
-	queue   *fair[arrival]
+	queue   *fair[*arrival]
 	id      uuid.UUID
 	since   time.Time
 	counts  counts
@@ -111,20 +120,12 @@ type serving struct {
 	checker *signature.Checker
 }
 
-// arrival is a message that waits since it came.
-type arrival struct {
-	msg  *nats.Msg
-	came time.Time
-	// ctx ends when the request is given up; release is called when it has ended.
-	ctx     context.Context
-	release func()
-}
-
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	checker := s.options.Trusted.Checker(signers(s.options.Subject)...)
-	r := &serving{work: work, checker: checker, held: newHeld(checker), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s, queue: newFair[arrival](s.options.Concurrency, s.options.Share, time.Now),
-		id: schema.NewID(), since: time.Now().UTC()}
+	r := &serving{work: work, checker: checker, held: newHeld(checker), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s,
+		queue: newFair[*arrival](s.options.Concurrency, s.options.Share, s.options.Queue, time.Now),
+		id:    schema.NewID(), since: time.Now().UTC()}
 	telling, silence := context.WithCancel(work)
 	var teller sync.WaitGroup
 	teller.Go(func() { r.alive.run(telling) })
@@ -136,6 +137,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 				if !more {
 					return
 				}
+				next.begin()
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
 				began := time.Now()
 				s.answer(context.WithValue(next.ctx, placeKey{}, place), next.msg)
@@ -166,6 +168,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		r.queue.close()
 		cancel(nil)
 		r.workers.Wait()
+		r.queue.leaving.Wait()
 		quiet()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
@@ -196,39 +199,6 @@ func signers(subject string) (out []string) {
 	return out
 }
 
-// accept runs on the subscription's own goroutine, one message at a time.
-func (r *serving) accept(msg *nats.Msg) {
-	if err := r.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
-		slog.Warn("a request is refused", "subject", r.options.Subject, "error", err)
-		r.reply(msg, r.failure(schema.ToRemote(err)))
-		return
-	}
-	// Before put: the request may have left the queue when put returns.
-	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
-	ctx, give := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
-	silence := r.alive.hold(msg)
-	release := func() { silence(); give() }
-	tenant := tenantOf(msg)
-	taken, closed := r.queue.put(tenant, arrival{msg, time.Now(), ctx, release})
-	if taken {
-		return
-	}
-	release()
-	r.meters.waiting.Add(context.Background(), -1, r.meters.of)
-	if closed { // a last message may arrive while the queue closes
-		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
-		return
-	}
-	r.counts.refused.Add(1)
-	r.meters.refused.Add(context.Background(), 1, r.meters.of)
-	full := &schema.RemoteError{Code: schema.CodeOverloaded, OfTenant: true,
-		Message: fmt.Sprintf("%s is overloaded: as many requests of this tenant run and wait as may", r.options.Subject)}
-	if tenant == uuid.Nil { // requests that name no tenant share one queue
-		full.OfTenant, full.Message = false, fmt.Sprintf("%s is overloaded: as many requests run and wait as may", r.options.Subject)
-	}
-	r.reply(msg, r.failure(full))
-}
-
 // stop takes no new requests and finishes those it holds; it cancels them when
 // their share of the time is over, or ctx ends first.
 func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
@@ -243,7 +213,7 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) erro
 	}
 	r.queue.close()
 	done := make(chan struct{})
-	go func() { r.workers.Wait(); close(done) }()
+	go func() { r.workers.Wait(); r.queue.leaving.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
@@ -272,7 +242,7 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 			s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeInternal, Message: "internal error; the log has more"}))
 		}
 	}()
-	if ctx.Err() != nil { // given up before its turn came
+	if ctx.Err() != nil { // over as its turn came
 		s.reply(msg, s.failure(gaveUp(s.options.Subject, context.Cause(ctx))))
 		return
 	}

@@ -17,10 +17,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searches runs a service whose every search tells that it began, and waits.
+// searches runs a service of two places whose every search tells that it began, and waits.
 func searches(t *testing.T, nc *nats.Conn, began chan<- string, proceed <-chan struct{}) {
 	t.Helper()
-	s := bus.Serve(nc, bus.ServeOptions{Subject: wire.SearchSubject, Group: wire.QueryGroup, Concurrency: 2, Share: 1},
+	serveSearches(t, nc, bus.ServeOptions{Concurrency: 2, Share: 1}, began, proceed)
+}
+
+func serveSearches(t *testing.T, nc *nats.Conn, o bus.ServeOptions, began chan<- string, proceed <-chan struct{}) {
+	t.Helper()
+	o.Subject, o.Group = wire.SearchSubject, wire.QueryGroup
+	s := bus.Serve(nc, o,
 		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
 			began <- r.Text
 			<-proceed

@@ -188,9 +188,12 @@ type Plans struct {
 // Query is how questions are answered.
 type Query struct {
 	Plans
-	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"16" help:"Searches, and questions, that one worker runs at once."`
+	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"0" help:"Searches that one worker runs at once; 0 is twice the cores, and at least 4. More make none faster, and all slower."`
+	QueryQuestions   int           `name:"question-concurrency" env:"SLUICE_QUESTION_CONCURRENCY" default:"16" help:"Questions that one worker answers at once, and as many of jobs."`
+	QueryQueue       int           `name:"query-queue" env:"SLUICE_QUERY_QUEUE" default:"64" help:"Searches, and questions, of one tenant that wait in one worker; more are refused with 429."`
+	QueryWait        time.Duration `name:"query-wait" env:"SLUICE_QUERY_WAIT" default:"10s" help:"How long a search or question may wait for its turn; then it is refused."`
 	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches of one tenant that one worker runs at once, on average, while other tenants search too; 0 is half of the cores."`
-	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search."`
+	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search, waiting for its turn included."`
 	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes."`
 	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own."`
 	ShadowShare      float64       `env:"SLUICE_SHADOW_SHARE" default:"0.05" help:"Share of answered questions, of plans that may skip retrieval, that are asked without it, too, to learn what the language model knows; 0: none."`

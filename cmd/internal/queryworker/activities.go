@@ -37,7 +37,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 		over := make(chan struct{})
 		closeOnce := sync.OnceFunc(func() { close(over) })
 		tw := temporalworker.New(w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
-			MaxConcurrentActivityExecutionSize: w.settings.QueryConcurrency,
+			MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
 			BackgroundActivityContext:          work,
 			WorkerStopTimeout:                  grace,
 			MaxHeartbeatThrottleInterval:       beat,

@@ -102,7 +102,7 @@ func newWorld(t *testing.T) *world {
 func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
-		Query:   config.Query{QueryConcurrency: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
+		Query:   config.Query{QueryConcurrency: 8, QueryQuestions: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
 		Streams: config.Streams{QueuePerTenant: 1000},
 	}}
 	ctx := w.context()

@@ -144,15 +144,19 @@ func (w *worker) service() lifecycle.Service {
 	if share <= 0 {
 		share = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	serve := func(subject string, share int) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: w.settings.QueryConcurrency, Share: share, StopShare: stopShare,
-			Trusted: w.deps.Trusted}
+	searches := w.settings.QueryConcurrency
+	if searches <= 0 {
+		searches = max(4, 2*runtime.GOMAXPROCS(0))
+	}
+	serve := func(subject string, places, share int, timeout time.Duration) bus.ServeOptions {
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: places, Share: share, StopShare: stopShare,
+			Queue: w.settings.QueryQueue, Wait: w.settings.QueryWait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),
 		w.temporalWorker(),
-		bus.Serve(w.deps.NATS, serve(wire.SearchSubject, share), w.search, searchFailure),
-		bus.Serve(w.deps.NATS, serve(wire.AskSubject, max(1, w.settings.QueryConcurrency/2)), w.ask, askFailure),
+		bus.Serve(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
+		bus.Serve(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), longestAsk), w.ask, askFailure),
 		w.canceller(),
 		w.reconciler(),
 		w.shadows(),

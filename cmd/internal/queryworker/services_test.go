@@ -64,6 +64,31 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	}
 }
 
+// TestManyCallersOfATenantAreAnswered: with the settings that there are when nothing is set.
+func TestManyCallersOfATenantAreAnswered(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.settings.QueryConcurrency, w.settings.QueryQueue = 0, 64
+	w.run(w.worker(nil).service())
+	const callers = 32
+	replies := make(chan wire.SearchReply, callers)
+	for range callers {
+		go func() {
+			q := wire.Query{Principal: w.principal, Collection: w.collection, Text: carryOver}
+			reply, err := bus.Request[wire.SearchReply](w.context(), w.nats, wire.SearchSubject, wire.SearchRequest{Envelope: wire.Header(), Query: q})
+			if err != nil {
+				reply.Error = schema.ToRemote(err)
+			}
+			replies <- reply
+		}()
+	}
+	for range callers {
+		if reply := <-replies; reply.Error != nil {
+			t.Errorf("one of %d callers got %v", callers, reply.Error)
+		}
+	}
+}
+
 func TestSearchRefusesWhatIsWrong(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
