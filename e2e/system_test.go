@@ -30,6 +30,7 @@ func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	s := p.up(t, data)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
+	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
 	t.Run("MCP", func(t *testing.T) { testMCP(t, s) })
 	t.Run("Changes", func(t *testing.T) { testChanges(t, s) })
 	t.Run("Races", func(t *testing.T) { testRaces(t, s) })

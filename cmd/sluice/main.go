@@ -39,6 +39,7 @@ type commands struct {
 	Evaluations evaluationsCommand `cmd:"" help:"List, show, compare and delete evaluations that were stored (eval --store)."`
 	Ratings     ratingsCommand     `cmd:"" help:"List ratings of answers, give one, and export them as a dataset."`
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
+	Overview    overviewCommand    `cmd:"" help:"Show what is in a collection: documents by type, titles, questions that they answer."`
 	Plans       plansCommand       `cmd:"" help:"List retrieval plans, and check and keep your own."`
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`

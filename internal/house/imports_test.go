@@ -47,6 +47,7 @@ var house = map[string]kind{
 	"internal/lexical": pure,
 	"internal/cluster": pure,
 	"internal/dense":   pure,
+	"internal/suggest": pure,
 
 	"workflows": workflow,
 

@@ -1,0 +1,107 @@
+package suggest
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// rule makes a question of the sentences that match. %subject, %verb and so on stand in the question for the groups of
+// the pattern.
+type rule struct {
+	kind     Kind
+	pattern  *regexp.Regexp
+	question string
+	grammar  *grammar
+	// make makes the question where a template doesn't do; nil: the template does.
+	make func(m map[string]string) string
+}
+
+// grammar is what of a language decides whether a run of words can be asked about.
+type grammar struct {
+	determiners  map[string]bool // may begin a subject, in lower case
+	prepositions map[string]bool // a determiner in the middle of a subject stands behind one
+	never        map[string]bool // make a run of words something else than the name of one thing
+	vague        map[string]bool // that no subject consists of
+	elides       bool            // an article may be part of the word behind it
+}
+
+// rulesOf are the rules by language. The first that matches a sentence is applied.
+var rulesOf = map[string][]rule{
+	"en": english,
+	"de": german,
+	"fr": french,
+	"es": spanish,
+}
+
+func (r rule) apply(sentence string, words map[string]int) string {
+	found := r.pattern.FindStringSubmatch(sentence)
+	if found == nil {
+		return ""
+	}
+	m := map[string]string{}
+	for i, name := range r.pattern.SubexpNames() {
+		if name != "" {
+			m[name] = found[i]
+		}
+	}
+	subject, ok := r.grammar.subject(m["subject"], words)
+	if !ok {
+		return ""
+	}
+	m["subject"] = subject
+	if r.make != nil {
+		return r.make(m)
+	}
+	q := r.question
+	for name, value := range m {
+		q = strings.ReplaceAll(q, "%"+name, value)
+	}
+	return q
+}
+
+// maxSubject is how many words the name of a thing has at most.
+const maxSubject = 7
+
+// subject is a subject as it stands inside a sentence, and whether it names one thing by itself.
+func (g *grammar) subject(s string, words map[string]int) (string, bool) {
+	fields := strings.Fields(s)
+	if len(fields) == 0 || len(fields) > maxSubject {
+		return "", false
+	}
+	named, seen := false, map[string]bool{}
+	for i, w := range fields {
+		lower := strings.ToLower(w)
+		determiner := g.determiners[lower]
+		switch {
+		case g.never[lower], seen[lower] && !g.determiners[lower] && !g.prepositions[lower]:
+			return "", false
+		case determiner && i > 0 && !g.prepositions[lower] && !g.prepositions[strings.ToLower(fields[i-1])]:
+			return "", false
+		case i == 0 && g.prepositions[lower] && !determiner, i == len(fields)-1 && (determiner || g.prepositions[lower]):
+			return "", false
+		}
+		seen[lower] = true
+		if !determiner && !g.prepositions[lower] && !g.vague[lower] && strings.IndexFunc(w, unicode.IsLetter) >= 0 {
+			named = true
+		}
+	}
+	if !named || utf8.RuneCountInString(fields[len(fields)-1]) < 2 {
+		return "", false
+	}
+	// At its beginning a sentence has a capital that the word may not have.
+	first := strings.ToLower(fields[0])
+	switch {
+	case g.elides && (strings.HasPrefix(first, "l’") || strings.HasPrefix(first, "l'")):
+		fields[0] = "l" + fields[0][1:]
+	case g.determiners[first] || words[first] > 0 && words[first] >= words[fields[0]]:
+		fields[0] = first
+	}
+	return strings.Join(fields, " "), true
+}
+
+// anySubject is a subject in a pattern: what stands before the verb.
+const anySubject = `(?P<subject>[^\s,;:()"“”„«»][^,;:()"“”„«»]{1,70}?)`
+
+func sentence(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + pattern + `[.!]$`) }
