@@ -47,6 +47,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Plans", func(t *testing.T) { testPlans(t, s) })
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
+	t.Run("Canary", func(t *testing.T) { testCanary(t, s) })
 	t.Run("Scopes", func(t *testing.T) { testScopes(t, s) })
 	t.Run("Idempotency", func(t *testing.T) { testIdempotency(t, s) })
 	t.Run("Problems", func(t *testing.T) { testProblems(t, s) })

@@ -17,10 +17,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// The headers that say for whom a key calls.
 const (
-	personHeader = "X-Sluice-Person"
-	groupsHeader = "X-Sluice-Groups"
+	PersonHeader = "X-Sluice-Person"
+	GroupsHeader = "X-Sluice-Groups"
+)
 
+const (
 	maxPerson       = 256 // bytes
 	maxPersonGroups = 100
 	maxPersonGroup  = 256 // bytes
@@ -28,15 +31,15 @@ const (
 
 // actingFor returns p as the person whom the headers name. Without them it is p.
 func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
-	persons, groups := h.Values(personHeader), h.Values(groupsHeader)
+	persons, groups := h.Values(PersonHeader), h.Values(GroupsHeader)
 	if len(persons) == 0 && len(groups) == 0 {
 		return p, nil
 	}
 	if !p.Has(schema.ScopeImpersonate) {
-		return p, huma.Error403Forbidden("only a key with the impersonate scope may send " + personHeader + " and " + groupsHeader)
+		return p, huma.Error403Forbidden("only a key with the impersonate scope may send " + PersonHeader + " and " + GroupsHeader)
 	}
 	if len(persons) > 1 {
-		return p, wrongHeader(personHeader, "comes more than once")
+		return p, wrongHeader(PersonHeader, "comes more than once")
 	}
 	var scopes []schema.Scope
 	if p.Has(schema.ScopeQuery) {
@@ -48,7 +51,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	p.Scopes, p.Groups = scopes, []string{}
 	if len(persons) == 1 {
 		var err error
-		if p.Person, err = headerText(personHeader, persons[0], maxPerson); err != nil {
+		if p.Person, err = headerText(PersonHeader, persons[0], maxPerson); err != nil {
 			return p, err
 		}
 	}
@@ -56,15 +59,15 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 		if strings.TrimSpace(part) == "" {
 			continue
 		}
-		group, err := headerText(groupsHeader, part, maxPersonGroup)
+		group, err := headerText(GroupsHeader, part, maxPersonGroup)
 		if err != nil {
 			return p, err
 		}
 		if group == schema.NobodyLabel {
-			return p, wrongHeader(groupsHeader, "names "+schema.NobodyLabel+", which is no group")
+			return p, wrongHeader(GroupsHeader, "names "+schema.NobodyLabel+", which is no group")
 		}
 		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {
-			return p, wrongHeader(groupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))
+			return p, wrongHeader(GroupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))
 		}
 	}
 	return p, nil
@@ -95,9 +98,9 @@ func wrongHeader(name, message string) error {
 func personParameters() []*huma.Param {
 	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 	return []*huma.Param{
-		{Name: personHeader, In: "header", Schema: text(),
+		{Name: PersonHeader, In: "header", Schema: text(),
 			Description: "For whom the key calls: a name or an id of its own choice. Needs the `impersonate` scope. The request sees what this person asked through the key, and may do what the `query` scope may."},
-		{Name: groupsHeader, In: "header", Schema: text(),
+		{Name: GroupsHeader, In: "header", Schema: text(),
 			Description: "The groups of the person, divided by commas, escaped as in URLs; without it they have none. Needs the `impersonate` scope."},
 	}
 }

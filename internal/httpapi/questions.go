@@ -26,7 +26,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if q.Groups != nil {
 		if !p.Has(schema.ScopeImpersonate) {
 			return Question{}, &schema.RemoteError{Code: schema.CodeForbidden, Field: "body.groups",
-				Message: "groups come from the key; only a key with the impersonate scope may pass them, in the body or in " + groupsHeader}
+				Message: "groups come from the key; only a key with the impersonate scope may pass them, in the body or in " + GroupsHeader}
 		}
 		if i := slices.Index(q.Groups, schema.NobodyLabel); i >= 0 {
 			return Question{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", schema.NobodyLabel)

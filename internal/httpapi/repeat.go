@@ -68,7 +68,7 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	// Another API key's request is another request: it may see other things.
 	hash := sha256.New()
 	_, _ = io.WriteString(hash, p.Key.String()+" "+r.Method+" "+r.URL.RequestURI()+"\n")
-	if p.Person != "" || r.Header.Get(groupsHeader) != "" { // so is another person's
+	if p.Person != "" || r.Header.Get(GroupsHeader) != "" { // so is another person's
 		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.Groups)
 	}
 	hash.Write(body)

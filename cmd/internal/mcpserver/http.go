@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
@@ -21,9 +23,9 @@ const Path = "/mcp"
 
 // Mount adds the protocol to an API: streamable HTTP at Path, without sessions,
 // so that any of several servers may answer any request. Requests carry an API
-// key as the API's do; what they ask for goes to the API in this process.
+// key as the API's do, and name a person in the same headers; what they ask for goes
+// to the API in this process.
 func Mount(handler http.Handler, version string) http.Handler {
-	local := &http.Client{Transport: inProcess{handler}}
 	protocol := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		c, _ := r.Context().Value(clientKey{}).(*apiclient.Client)
 		if c == nil {
@@ -35,7 +37,13 @@ func Mount(handler http.Handler, version string) http.Handler {
 	mux.Handle("/", handler)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		c := apiclient.Over(local, "http://in.process", key)
+		local := inProcess{handler, http.Header{}}
+		for _, name := range []string{httpapi.PersonHeader, httpapi.GroupsHeader} {
+			if values := r.Header.Values(name); len(values) > 0 {
+				local.header[name] = values
+			}
+		}
+		c := apiclient.Over(&http.Client{Transport: local}, "http://in.process", key)
 		if _, err := c.WhoAmI(r.Context()); err != nil {
 			refuse(w, err)
 			return
@@ -62,13 +70,17 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
 }
 
-// inProcess sends requests to a handler.
-type inProcess struct{ handler http.Handler }
+// inProcess sends requests to a handler, with more headers.
+type inProcess struct {
+	handler http.Handler
+	header  http.Header
+}
 
 // RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &recorded{header: http.Header{}, status: http.StatusOK}
 	r = r.Clone(r.Context())
+	maps.Copy(r.Header, t.header)
 	r.RequestURI = r.URL.RequestURI()
 	r.RemoteAddr = "in process"
 	if r.Body == nil {
