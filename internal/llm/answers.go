@@ -77,7 +77,7 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 			claimed = append(claimed, c.Sentence)
 		}
 	}
-	if safe := strings.TrimSpace(harmless(body, citedBy(out.Quotes, r.Passages))); safe != body {
+	if safe := strings.TrimSpace(harmless(body, knownOf(out.Quotes, r))); safe != body {
 		body, out.Text, marks = safe, safe, nil // which no longer say where they stood
 	}
 	out.Sentences = claims(body, out.Quotes, claimed, marks, len(r.Choices) > 0)
@@ -158,7 +158,7 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	if c.Choice >= 1 && c.Choice <= len(r.Choices) {
 		reply.Choice = c.Choice
 	}
-	reply.Text = strings.TrimSpace(harmless(reply.Text, citedBy(reply.Quotes, r.Passages)))
+	reply.Text = strings.TrimSpace(harmless(reply.Text, knownOf(reply.Quotes, r)))
 	reply.Supported = reply.Text != "" && len(reply.Quotes) > 0
 	if !reply.Supported {
 		reply.Text, reply.Quotes = schema.NoAnswer, nil
@@ -169,13 +169,15 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	}
 }
 
-// citedBy are the texts of the passages that are quoted.
-func citedBy(quotes []wire.Quote, passages []wire.LLMPassage) []string {
-	out := make([]string, 0, len(quotes))
+// knownOf are the texts whose addresses may stand in an answer: of the passages that
+// are quoted, with their titles and places, and of the asker.
+func knownOf(quotes []wire.Quote, r wire.LLMRequest) []string {
+	out := make([]string, 0, 3*len(quotes)+len(r.Choices)+1)
 	for _, q := range quotes {
-		out = append(out, passages[q.Passage].Text)
+		p := r.Passages[q.Passage]
+		out = append(out, p.Text, p.Title, p.Location)
 	}
-	return out
+	return append(append(out, r.Choices...), r.Question)
 }
 
 // provedSentences are a completion's sentences if they tile its text, with the

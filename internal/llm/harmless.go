@@ -113,20 +113,12 @@ var (
 	loading = regexp.MustCompile(`(?is)<(script|style|iframe|object|svg|form)\b.*?(?:</(?:script|style|iframe|object|svg|form)\s*>|$)|` +
 		`</?(?:img|a|link|meta|base|video|audio|source|embed|input|button|textarea|body|html|head|script|style|iframe|object|svg|form|image|portal|frame|frameset)\b[^>]*(?:>|$)|` +
 		`<[a-z][^>]*\s(?:on[a-z]+|src|href|style|srcset|action|background)\s*=[^>]*(?:>|$)|<!--.*?(?:-->|$)`)
-	// addresses are links as they stand, with a scheme or without; letters of
-	// other scripts may stand in them.
-	addresses = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.\-]{1,20}://|www\.|javascript:|data:[a-z]+/|mailto:)[^\s<>"'` + "`" + `\])}]*|` +
-		`(?://|\b)[a-z0-9](?:[a-z0-9\-]*\.)+[a-z]{2,12}/[^\s<>"'` + "`" + `\])}]*`)
 )
 
-// LinkRemoved stands in an answer where an address stood that the cited passages
-// do not have.
-const LinkRemoved = "[link removed]"
-
 // harmless is an answer's text as it may be shown: nothing hidden, no images, links
-// as words and address, and of addresses only those that stand in the
-// cited passages just so.
-func harmless(s string, cited []string) string {
+// as words and address, and of addresses only those that stand in known just so:
+// in the passages that are cited, or in what the asker wrote.
+func harmless(s string, known []string) string {
 	s = visible(s)
 	s = loading.ReplaceAllString(s, "")
 	s = references.ReplaceAllString(s, "")
@@ -137,36 +129,16 @@ func harmless(s string, cited []string) string {
 		switch {
 		case m[2] == "" || m[1] == m[2]:
 			return m[1]
-		case !addresses.MatchString(m[2]): // a place in the documents, or nothing that leads out
+		case !addressed(m[2]): // a place in the documents, or nothing that leads out
 			return m[1]
 		case m[1] == "":
 			return m[2]
 		}
 		return m[1] + " (" + m[2] + ")"
 	})
-	return addresses.ReplaceAllStringFunc(s, func(address string) string {
-		body := strings.TrimRight(address, ".,;:!?…")
-		for _, passage := range cited {
-			if stands(visible(passage), body) {
-				return address
-			}
-		}
-		return LinkRemoved + address[len(body):]
-	})
-}
-
-// stands reports whether an address is in text as a whole: a longer one there,
-// of which it is the beginning, is another.
-func stands(passage, address string) bool {
-	for at := 0; ; {
-		i := strings.Index(passage[at:], address)
-		if i < 0 {
-			return false
-		}
-		at += i + len(address)
-		next, _ := utf8.DecodeRuneInString(passage[at:])
-		if at == len(passage) || !unicode.IsLetter(next) && !unicode.IsDigit(next) && !strings.ContainsRune("/-_%=&#?@+~", next) {
-			return true
-		}
+	seen := make([]string, len(known))
+	for i, k := range known {
+		seen[i] = visible(k)
 	}
+	return withoutAddresses(s, seen)
 }
