@@ -40,8 +40,11 @@ setup: ## install what is missing: Postgres with pgvector, ONNX Runtime, a Tempo
 
 build: ## build the back office, which needs npm, and all programs into bin/
 	@tools/web build
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
-	CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
+	@echo "build: the back office is there; next: $(notdir $(PURE))"
+	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
+	@echo "build: done; next: $(notdir $(CGO)), which links a C library"
+	@CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
+	@echo "build: all programs are in bin/"
 
 demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"
 	@tools/demo
