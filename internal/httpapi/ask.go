@@ -110,7 +110,7 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 	return &written{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
-		if err := s.follow(ctx, newEvents(w), f, waiting, over); err != nil {
+		if err := s.follow(ctx, newEvents(w), p, f, waiting, over); err != nil {
 			slog.DebugContext(ctx, "a client left before its answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
@@ -118,15 +118,25 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 
 // follow writes what a feed has until the end of its question. Whatever it
 // does, the question goes on: the feed blocks nobody.
-func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Progress, over bool) error {
+func (s *server) follow(ctx context.Context, out *events, p schema.Principal, f *feed, waiting []Progress, over bool) error {
 	defer out.close()
 	ticker, keys := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
 	defer ticker.Stop()
 	defer keys.Stop()
 	var said strings.Builder // of the answer, to this client
+	shown := sources{server: s, p: p, question: f.question()}
+	kept := false // text was kept back since the answer began
 	for {
 		for _, told := range waiting {
 			if d := told.Delta; d != nil {
+				kept = kept && !d.Restart
+				if kept || shown.hidden(ctx) { // the text comes with the end, if at all
+					kept = true
+					if err := takeBack(out, &said); err != nil {
+						return err
+					}
+					continue
+				}
 				if d.Restart {
 					said.Reset()
 				}
@@ -166,6 +176,15 @@ func (s *server) follow(ctx context.Context, out *events, f *feed, waiting []Pro
 			waiting = nil
 		}
 	}
+}
+
+// takeBack makes void what a client was told of an answer.
+func takeBack(out *events, said *strings.Builder) error {
+	if said.Len() == 0 {
+		return nil
+	}
+	said.Reset()
+	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
 // replace tells who was told a text that it is not the answer which counts, and

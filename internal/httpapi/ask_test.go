@@ -31,6 +31,10 @@ func (s scripted) Ask(ctx context.Context, _ schema.Principal, q Question, tell 
 	return s.ask(ctx, q, tell)
 }
 
+func (scripted) SourcesHidden(context.Context, schema.Principal, uuid.UUID) (bool, error) {
+	return false, nil
+}
+
 func stage(name string, candidates int) Progress {
 	return Progress{Stage: &api.StageEvent{Stage: name, Candidates: candidates}}
 }

@@ -3,6 +3,8 @@ package httpapi
 import (
 	"sync"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -21,8 +23,9 @@ type feed struct {
 
 	mu      sync.Mutex
 	waiting []Progress
-	text    int  // bytes that wait
-	lost    bool // text since the last restart was dropped
+	asked   uuid.UUID // the question, once it is stored
+	text    int       // bytes that wait
+	lost    bool      // text since the last restart was dropped
 	over    bool
 	answer  schema.Answer
 	err     error
@@ -34,6 +37,9 @@ func newFeed() *feed { return &feed{wake: make(chan struct{}, 1)} }
 func (f *feed) tell(p Progress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if p.Question != uuid.Nil {
+		f.asked = p.Question
+	}
 	if p.Stage != nil {
 		f.waiting = append(f.waiting, p)
 		f.dropStages()
@@ -107,6 +113,13 @@ func (f *feed) rouse() {
 	case f.wake <- struct{}{}:
 	default:
 	}
+}
+
+// question is what is being answered; none before it is stored.
+func (f *feed) question() uuid.UUID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.asked
 }
 
 // take returns what waits and whether nothing more will.

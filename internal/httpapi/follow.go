@@ -12,7 +12,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
-	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -105,6 +104,15 @@ func (g *growing) next() *api.DeltaEvent {
 	return &d
 }
 
+// takeBack makes void what the reader was told.
+func (g *growing) takeBack(out *events) error {
+	if g.said == "" {
+		return nil
+	}
+	g.said, g.told = "", false
+	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
+}
+
 // tellJob writes a job as it is now and as it changes, and its answer's text as it
 // grows, until it ends.
 func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
@@ -134,8 +142,11 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			}
 			continue
 		case <-made.wake:
-			if hidden, err := shown.hidden(ctx); err != nil || hidden {
-				continue // the text comes with the job's end, if at all
+			if shown.hidden(ctx) { // the text comes with the job's end, if at all
+				if err := made.takeBack(out); err != nil {
+					return err
+				}
+				continue
 			}
 			if d := made.next(); d != nil {
 				if err := out.send(api.EventDelta, d); err != nil {
@@ -163,29 +174,6 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 		job = now
 	}
 	return nil
-}
-
-// sources tells whether the sources of an answer that is being made are hidden from
-// its reader. Labels may change while it is.
-type sources struct {
-	server   *server
-	p        schema.Principal
-	question uuid.UUID
-
-	at  time.Time
-	was bool
-}
-
-// hidden asks again when a second has passed.
-func (s *sources) hidden(ctx context.Context) (bool, error) {
-	if time.Since(s.at) < time.Second {
-		return s.was, nil
-	}
-	var err error
-	if s.was, err = s.server.Questions.SourcesHidden(ctx, s.p, s.question); err == nil {
-		s.at = time.Now()
-	}
-	return s.was, err
 }
 
 // answerOf is the text of a job's result; empty without one.

@@ -79,10 +79,12 @@ type Question struct {
 	Choices    []string
 }
 
-// Progress tells of a question that is being answered; one of the two is set.
+// Progress tells of a question that is being answered; one of the three is set.
 type Progress struct {
-	Stage *api.StageEvent
-	Delta *api.DeltaEvent
+	// Question is what it is stored as. It is told before all else.
+	Question uuid.UUID
+	Stage    *api.StageEvent
+	Delta    *api.DeltaEvent
 }
 
 // Found is what a search found: the ranking, and what of it an answer would be

@@ -22,6 +22,9 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	if err != nil {
 		return schema.Answer{}, err
 	}
+	if tell != nil {
+		tell(httpapi.Progress{Question: job.ID})
+	}
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	request := wire.AskRequest{Envelope: wire.Header(), Query: query(p, q), Question: job.ID, Deadline: deadline(ctx)}

@@ -1,0 +1,49 @@
+package httpapi
+
+// Labels may change while an answer is made. Its text is told to those who may see
+// all that was read for it at that moment.
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// sourcesPause is the least time between two looks at the sources of one answer. Text
+// that comes meanwhile waits for the next look.
+const sourcesPause = 50 * time.Millisecond
+
+// sources looks whether the sources of an answer that is being made are hidden from
+// its reader.
+type sources struct {
+	server   *server
+	p        schema.Principal
+	question uuid.UUID
+
+	at time.Time
+}
+
+// hidden looks now, or a moment after the last look. What cannot be looked at is
+// hidden.
+func (s *sources) hidden(ctx context.Context) bool {
+	if pause := sourcesPause - time.Since(s.at); pause > 0 {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-ctx.Done():
+			return true
+		case <-timer.C:
+		}
+	}
+	hidden, err := s.server.Questions.SourcesHidden(ctx, s.p, s.question)
+	s.at = time.Now()
+	if err != nil {
+		slog.WarnContext(ctx, "cannot look up the sources of an answer; its text is not told", "question", s.question, "error", err)
+		return true
+	}
+	return hidden
+}
