@@ -14,13 +14,16 @@ const (
 	maxCompare = 10_000
 
 	// current is what an upload would be compared with: the newest version
-	// that is live or may become so. newest is the newest of all.
+	// that is live or may become so. newest is the newest of all. Each document is
+	// looked up by its name, whatever the statistics say.
 	compareSQL = `
 SELECT k.external_id, coalesce(current.fingerprint = k.fingerprint, false),
        coalesce(newest.state = 'failed' AND newest.fingerprint = k.fingerprint, false)
 FROM unnest($3::text[], $4::text[]) WITH ORDINALITY AS k (external_id, fingerprint, n)
-LEFT JOIN documents d ON d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = k.external_id AND d.deleted_at IS NULL
-LEFT JOIN versions newest ON newest.tenant_id = d.tenant_id AND newest.id = d.last_version_id
+LEFT JOIN LATERAL (
+    SELECT * FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND external_id = k.external_id AND (deleted_at IS NULL) IS TRUE LIMIT 1
+) d ON true
+LEFT JOIN LATERAL (SELECT * FROM versions WHERE tenant_id = $1 AND id = d.last_version_id LIMIT 1) newest ON true
 LEFT JOIN LATERAL (
     SELECT v.fingerprint FROM versions v
     WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.state IN ('received', 'queued', 'processing', 'ready')

@@ -32,7 +32,7 @@ WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready' AND NOT EX
 	// Whoever ends a version, labels it anew or indexes it locks it first. Which
 	// of those still lack postings, only a statement after that can tell.
 	lockReadySQL = `
-SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR NO KEY UPDATE`
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'ready') IS TRUE ORDER BY id FOR NO KEY UPDATE`
 	stillUnindexedSQL = `SELECT v.id` + unindexed + ` AND v.id = ANY ($4)`
 
 	lockLivingSQL = `

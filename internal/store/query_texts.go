@@ -73,13 +73,15 @@ func (r Reader) Matching(ctx context.Context, p schema.Principal, collection uui
 	return out, wrap(err, "apply the filter to collection %s", collection)
 }
 
-// liveSQL are those of the versions in $4 that are live and visible.
-var liveSQL = `
+// liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id, whatever the statistics
+// say: a plan may not read all versions of the collection, or all labels of the tenant, instead.
+const liveSQL = `
 SELECT v.id AS version_id, d.id AS document_id, d.external_id, v.title
-FROM versions v
-JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
-WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.id = ANY($4::uuid[])
-  AND ` + fmt.Sprintf(visibleSQL, "v.id", "$3")
+FROM (SELECT DISTINCT id FROM unnest($4::uuid[]) AS asked (id)) asked
+CROSS JOIN LATERAL (SELECT * FROM versions WHERE tenant_id = $1 AND id = asked.id AND (collection_id = $2) IS TRUE LIMIT 1) v
+CROSS JOIN LATERAL (SELECT * FROM documents WHERE tenant_id = $1 AND id = v.document_id AND (live_version_id = v.id AND deleted_at IS NULL) IS TRUE LIMIT 1) d
+WHERE NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id OFFSET 0)
+   OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id AND l.label = ANY($3::text[]) OFFSET 0)`
 
 // ExternalIDs implements retrieval.Texts.
 func (r Reader) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
