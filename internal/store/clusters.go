@@ -107,11 +107,10 @@ func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 // lookUpSQL has the transaction's statements look rows up by index. A collection
 // that is being filled has no statistics, or those of its first documents, and
 // a scan that was planned for them is repeated for thousands of rows over what
-// came since: it took minutes. The time limit is for a plan that is wrong
-// nevertheless: the next try has newer statistics.
+// came since: it took minutes. For a plan that is wrong nevertheless there is
+// the lane.
 const lookUpSQL = `
-SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-       set_config('statement_timeout', '60s', true)`
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
 // ClusterChanged brings the clusters of a collection up to date with versions
 // that went live or left since they were last looked at, up to a number, and
@@ -123,7 +122,7 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 // collection the clusters go. Several processes may call it at
 // once; they take turns.
 func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
-	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, left = 0, 0
 		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)

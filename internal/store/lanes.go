@@ -17,10 +17,16 @@ const (
 	// Batch is for work in the background, and for the few requests whose
 	// statements take as long as what they remove.
 	Batch = Lane(2 * time.Minute)
+	// Curation is for clustering: the next try of a statement that takes longer has
+	// newer statistics.
+	Curation = Lane(time.Minute)
 )
 
 // In returns the store with its doors in another lane.
 func (s *Store) In(l Lane) *Store { return &Store{s.core, l} }
+
+// curating returns the store in the lane of curation, or in its own where that is shorter.
+func (s *Store) curating() *Store { return s.In(min(s.lane, Curation)) }
 
 // milliseconds is the lane as the setting statement_timeout.
 func (l Lane) milliseconds() string {

@@ -42,7 +42,7 @@ func TestStatementsEndWithTheirLane(t *testing.T) {
 		if err := door(t.Context(), f, quick, sleep); !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("%s: %v, want unavailable", name, err)
 		}
-		for want, s := range map[string]*store.Store{"15s": f.Store, "2min": f.In(store.Batch)} {
+		for want, s := range map[string]*store.Store{"15s": f.Store, "2min": f.In(store.Batch), "1min": f.In(store.Curation)} {
 			err := door(t.Context(), f, s, func(ctx context.Context, tx pgx.Tx) error {
 				var got string
 				if err := tx.QueryRow(ctx, `SHOW statement_timeout`).Scan(&got); err != nil || got != want {
@@ -74,6 +74,28 @@ func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
 		}
 		description := "new"
 		_, err := f.In(store.Lane(100*time.Millisecond)).UpdateCollection(ctx, f.a, f.collection, schema.CollectionChange{Description: &description})
+		if !errors.Is(err, schema.ErrUnavailable) {
+			t.Errorf("%v, want unavailable", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClusteringEndsWithItsLane: which is curation's in a store for work in the
+// background, and the store's own where that is shorter.
+func TestClusteringEndsWithItsLane(t *testing.T) {
+	f := setUp(t, store.Options{})
+	if got := f.In(store.Batch).CurationLane(); got != store.Curation {
+		t.Errorf("clustering of a worker has the lane %v, want %v", time.Duration(got), time.Duration(store.Curation))
+	}
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `LOCK TABLE collections IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		_, _, err := f.In(store.Lane(100*time.Millisecond)).ClusterChanged(t.Context(), f.a.Tenant, f.collection)
 		if !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("%v, want unavailable", err)
 		}

@@ -25,3 +25,6 @@ func (s *Store) Outside(ctx context.Context, sql string) error {
 	_, err := s.pool.Exec(ctx, sql)
 	return translate(err)
 }
+
+// CurationLane is the lane that clustering has.
+func (s *Store) CurationLane() Lane { return s.curating().lane }

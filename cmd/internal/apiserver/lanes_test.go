@@ -24,14 +24,22 @@ func TestRequestsEndWithTheirStatements(t *testing.T) {
 		if _, err := tx.Exec(ctx, `SELECT FROM collections WHERE id = $1 FOR UPDATE`, made.ID); err != nil {
 			return err
 		}
-		got := w.do(http.MethodPatch, "/v1/collections/papers", strings.NewReader(`{"description": "new"}`), "")
-		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-			t.Errorf("got %d, Retry-After %q: %s", got.status, got.header.Get("Retry-After"), got.body)
+		unavailable(t, "a write", w.do(http.MethodPatch, "/v1/collections/papers", strings.NewReader(`{"description": "new"}`), ""))
+		if _, err := tx.Exec(ctx, `LOCK TABLE documents IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
 		}
+		unavailable(t, "a read", w.do(http.MethodGet, "/v1/collections/papers/documents", nil, ""))
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.do(http.MethodPatch, "/v1/collections/papers", strings.NewReader(`{"description": "new"}`), "").want(http.StatusOK, nil)
+}
+
+func unavailable(t *testing.T, what string, got response) {
+	t.Helper()
+	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+		t.Errorf("%s got %d, Retry-After %q: %s", what, got.status, got.header.Get("Retry-After"), got.body)
+	}
 }

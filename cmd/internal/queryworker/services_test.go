@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -126,6 +127,24 @@ func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	if reply.Error == nil || !strings.Contains(reply.Error.Message, "deadline exceeded") {
 		t.Errorf("got %+v", reply)
 	}
+}
+
+// TestASearchEndsWithItsStatements: as a part that is unavailable, for which the API has status 503.
+func TestASearchEndsWithItsStatements(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	holding := w.store
+	w.store = holding.In(store.Lane(100 * time.Millisecond))
+	w.run(w.worker(nil).service())
+	w.ok(holding.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `LOCK TABLE documents IN ACCESS EXCLUSIVE MODE`); err != nil {
+			return err
+		}
+		if reply := w.search(wire.Query{Text: carryOver}); reply.Error == nil || reply.Error.Code != schema.CodeUnavailable {
+			t.Errorf("got %+v", reply.Error)
+		}
+		return nil
+	}))
 }
 
 func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *schema.RemoteError) {
