@@ -137,18 +137,20 @@ func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (boo
 	return moved, wrap(err, "queue question %s again", in.Question)
 }
 
-// FailAbandoned ends synchronous questions that are unfinished after a while:
-// whoever answered them is gone. It returns how many.
-func (s *Store) FailAbandoned(ctx context.Context, after time.Duration) (int64, error) {
+// FailAbandoned ends synchronous questions that are unfinished though nobody has
+// waited for them for a time, grace: whoever was to end them is gone. Where it is not
+// known how long their asker waits they end after a while. It returns how many.
+func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error) {
 	var n int64
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n = 0
 		reason := schema.Reason{Code: string(schema.CodeUnavailable), Message: "the worker that answered it ended; ask again"}
 		rows, err := tx.Query(ctx, `
 			UPDATE questions SET state = 'failed', reason_code = $2, reason = $3, finished_at = now()
-			WHERE NOT async AND state IN ('queued', 'running') AND created_at < now() - $1::interval
+			WHERE NOT async AND state IN ('queued', 'running')
+			  AND (created_at < now() - $1::interval OR waited_until < now() - $4::interval)
 			RETURNING tenant_id, collection_id, id, attempt, coalesce(trace, '')`,
-			after, reason.Code, reason.Message)
+			after, reason.Code, reason.Message, grace)
 		if err != nil {
 			return err
 		}

@@ -32,6 +32,8 @@ type NewQuestion struct {
 	// Async questions are queued; others wait for the AskRequest that names
 	// them.
 	Async bool
+	// Until is when nobody waits any more for one that is not async; zero: not known.
+	Until time.Time
 	Trace string // traceparent of the request
 }
 
@@ -67,11 +69,11 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText, p.Person).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -96,6 +98,15 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 		return schema.Job{}, fmt.Errorf("store a question: %w", err)
 	}
 	return job, nil
+}
+
+// waits is how long the asker waits; nil: not known. The database's clock counts it.
+func (q NewQuestion) waits() *time.Duration {
+	if q.Async || q.Until.IsZero() {
+		return nil
+	}
+	left := max(0, time.Until(q.Until))
+	return &left
 }
 
 // addQuestion adds what queues a question: its message and its event.

@@ -306,10 +306,10 @@ func TestStrandedQuestionsAreFound(t *testing.T) {
 func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, false)
-	if n, err := f.FailAbandoned(t.Context(), time.Hour); n != 0 || err != nil {
+	if n, err := f.FailAbandoned(t.Context(), 0, time.Hour); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
-	if n, err := f.FailAbandoned(t.Context(), 0); n != 1 || err != nil {
+	if n, err := f.FailAbandoned(t.Context(), 0, 0); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
 	if q, err := f.Questions().Question(t.Context(), in); err != nil || q.State != schema.JobFailed {
@@ -317,6 +317,36 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 	}
 	if e := messages[wire.QuestionEvent](t, f, wire.EventSubject(f.a.Tenant, wire.EventQuestionFailed)); len(e) != 1 || e[0].Question != in.Question || e[0].Reason == nil || e[0].Collection != f.collection {
 		t.Errorf("events %+v", e)
+	}
+}
+
+// TestQuestionsEndWithTheirAskersTime: whoever was to answer them is gone, and whoever
+// waited, too.
+func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
+	f := setUp(t, store.Options{})
+	now, until := store.NewQuestion{Collection: f.collection, Text: "q", Plan: "p"}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
+	ids := map[string]wire.QuestionInput{}
+	for name, at := range until {
+		now.Until = at
+		j, err := f.CreateQuestion(t.Context(), f.a, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids[name] = wire.QuestionInput{Tenant: f.a.Tenant, Question: j.ID, Attempt: 1}
+		if _, err := f.Questions().Begin(t.Context(), ids[name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := f.FailAbandoned(t.Context(), time.Minute, time.Hour); n != 0 || err != nil {
+		t.Errorf("%d ended in their grace, %v", n, err)
+	}
+	if n, err := f.FailAbandoned(t.Context(), 0, time.Hour); n != 1 || err != nil {
+		t.Errorf("%d ended, %v", n, err)
+	}
+	for name, want := range map[string]schema.JobState{"over": schema.JobFailed, "not over": schema.JobRunning} {
+		if q, err := f.Questions().Question(t.Context(), ids[name]); err != nil || q.State != want {
+			t.Errorf("one whose time is %s is %s, %v", name, q.State, err)
+		}
 	}
 }
 

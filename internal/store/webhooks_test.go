@@ -87,7 +87,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	do(questions.SaveAnswer(t.Context(), now, schema.Answer{Answer: "a"}))
 	f.question(t, f.a, false)
 	run(t, f, f.a, `UPDATE questions SET created_at = now() - interval '1 day' WHERE state = 'queued'`)
-	if n, err := f.FailAbandoned(t.Context(), time.Hour); err != nil || n != 1 {
+	if n, err := f.FailAbandoned(t.Context(), 0, time.Hour); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
 	kinds := map[string]uuid.UUID{}

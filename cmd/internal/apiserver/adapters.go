@@ -114,7 +114,7 @@ func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Que
 		return schema.Job{}, err
 	}
 	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan, PlanText: text, Filter: q.Filter, K: q.K, Choices: q.Choices,
-		Async: async, Trace: bus.Traceparent(ctx)})
+		Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
 }
 
 // StartJob implements httpapi.Questions.

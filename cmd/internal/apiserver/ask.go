@@ -8,7 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/schema"
@@ -39,11 +43,15 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 	}
 	switch {
 	case err != nil:
-		return schema.Answer{}, given(ctx, err)
+		err = given(ctx, err)
 	case reply.Error != nil:
-		return schema.Answer{}, reply.Error
+		err = reply.Error
 	case reply.Answer == nil:
-		return schema.Answer{}, fmt.Errorf("question %s: the reply has no answer", job.ID)
+		err = fmt.Errorf("question %s: the reply has no answer", job.ID)
+	}
+	if err != nil {
+		a.unanswered(ctx, p, job.ID, err)
+		return schema.Answer{}, err
 	}
 	reply.Answer.ID = job.ID
 	// Labels may have changed while it was made.
@@ -55,6 +63,17 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 		return reply.Answer.Withhold(), nil
 	}
 	return *reply.Answer, nil
+}
+
+// unanswered ends a question whose request has ended without an answer. Its worker has
+// done so itself, unless it is gone or never had it.
+func (a questions) unanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	in := wire.QuestionInput{Tenant: p.Tenant, Question: question, Attempt: 1}
+	if err := a.Questions().Fail(ctx, in, answer.ReasonOf(why)); err != nil && !errors.Is(err, schema.ErrLostLease) {
+		slog.WarnContext(ctx, "cannot end a question without an answer; the query workers will", "tenant", p.Tenant, "question", question, "error", err)
+	}
 }
 
 // errStopping is why a question has no answer when the server stops.

@@ -115,3 +115,29 @@ func TestWhatNobodyAnswersIsAProblem(t *testing.T) {
 		}
 	}
 }
+
+// TestAQuestionEndsWithItsRequest: also when the worker that had it is gone, has
+// refused it, or there is none.
+func TestAQuestionEndsWithItsRequest(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	ended := func(what string, n int) {
+		t.Helper()
+		if got := scalar[int](w, `SELECT count(*) FROM questions WHERE state = 'failed' AND reason_code = 'unavailable' AND finished_at IS NOT NULL`); got != n {
+			t.Errorf("%s: %d questions have ended, want %d", what, got, n)
+		}
+	}
+	w.post("/v1/ask", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusServiceUnavailable, nil)
+	ended("no worker", 1)
+	w.answering(func(context.Context, wire.AskRequest) wire.AskReply {
+		return wire.AskReply{Envelope: wire.Header(), Error: &schema.RemoteError{Code: schema.CodeUnavailable, Message: "busy"}}
+	})
+	w.post("/v1/ask", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusServiceUnavailable, nil)
+	ended("a worker that refuses", 2)
+	if left := scalar[int](w, `SELECT count(*) FROM questions WHERE state IN ('queued', 'running')`); left != 0 {
+		t.Errorf("%d questions have not ended", left)
+	}
+	if open := scalar[int](w, `SELECT count(*) FROM questions WHERE waited_until IS NULL`); open != 0 {
+		t.Errorf("%d questions say not how long they are waited for", open)
+	}
+}

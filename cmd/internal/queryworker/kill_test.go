@@ -20,6 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -142,4 +144,42 @@ func TestAnswerIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
 	if n, calls := paid.paid.Load(), scalar[int](w, `SELECT count(*) FROM llm_calls WHERE provider = 'openai'`); n != 1 || calls != 1 {
 		t.Errorf("paid %d times, %d paid calls in the ledger", n, calls)
 	}
+}
+
+// TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled: at the end of its asker's
+// time, also when the asker is gone.
+func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.scriptedOpenAI("You may carry over up to five days of unused annual leave into the next year.")
+	w.gateway()
+	ctx, leave := context.WithCancel(w.context())
+	over := make(chan error, 1)
+	in := w.killed("", func() wire.QuestionInput {
+		waittest.Until(t, func() string { // the worker is there to refuse what is no request
+			if _, err := w.nats.RequestWithContext(ctx, wire.AskSubject, []byte("{}")); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		j, err := w.store.CreateQuestion(ctx, w.principal, store.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
+		w.ok(err)
+		go func() {
+			_, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
+				Query: wire.Query{Principal: w.principal, Collection: w.collection}, Question: j.ID})
+			over <- err
+		}()
+		return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
+	})
+	leave()
+	if err := <-over; err == nil {
+		t.Error("a worker that was killed has answered")
+	}
+	if state := scalar[string](w, `SELECT state FROM questions`); state != "running" {
+		t.Fatalf("the question of a worker that was killed is %s", state)
+	}
+	next := w.worker(nil)
+	next.grace = 0
+	w.run(next.service())
+	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }

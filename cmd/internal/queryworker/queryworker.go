@@ -64,6 +64,7 @@ type worker struct {
 	keeping   chan struct{} // a place for each slow query that is being kept
 	holder    string        // of leases
 	every     time.Duration // how often the reconciler looks
+	grace     time.Duration // for workers to end what nobody waits for any more
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -119,6 +120,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
+		grace:     endingTime,
 	}, nil
 }
 

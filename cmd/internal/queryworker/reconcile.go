@@ -23,6 +23,9 @@ import (
 )
 
 const (
+	// endingTime is how long after its asker's time the worker of a synchronous question
+	// may still be ending it.
+	endingTime = 15 * time.Second
 	// abandonedAfter is when a synchronous question has no one who works on it
 	// any more: none runs for longer than longestAsk.
 	abandonedAfter = longestAsk + 5*time.Minute
@@ -79,7 +82,7 @@ func (w *worker) reconcile(ctx context.Context) error {
 	if err := w.requeueStranded(ctx); err != nil {
 		return err
 	}
-	n, err := w.deps.Store.FailAbandoned(ctx, abandonedAfter)
+	n, err := w.deps.Store.FailAbandoned(ctx, w.grace, abandonedAfter)
 	if n > 0 {
 		slog.WarnContext(ctx, "ended questions whose worker is gone", "questions", n)
 	}
