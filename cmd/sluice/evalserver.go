@@ -24,7 +24,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 	if err != nil {
 		return nil, stop, err
 	}
-	client, err := apiclient.Find(c.URL, c.APIKey, data)
+	client, err := apiclient.Find(c.APITLSCA, c.URL, c.APIKey, data)
 	switch {
 	case c.URL != "" && plans != "":
 		return nil, stop, schema.Invalid("plan-file", "a server that runs has its own plans: start it with --plans, or leave --url and SLUICE_URL out")
@@ -76,6 +76,7 @@ func ownSettings(data string) (*upCommand, error) {
 		return nil, err
 	}
 	c.Up.DatabaseOwnerURL, c.Up.DatabaseVectorURL = "", ""
+	c.Up.APITLSCert, c.Up.APITLSKey = "", "" // nobody else asks it
 	c.Up.DatabaseURL, c.Up.NATSURL, c.Up.TemporalAddress = "", "", ""
 	c.Up.LLMCacheAge = 0 // what is measured is done
 	return &c.Up, nil

@@ -78,7 +78,7 @@ func (r *keysRotate) leftKey(ctx context.Context, id uuid.UUID) (apiclient.Crede
 	if err != nil {
 		return left, false, err
 	}
-	c, err := apiclient.New(left.URL, left.APIKey)
+	c, err := apiclient.Trusting(r.APITLSCA, left.URL, left.APIKey)
 	if err != nil {
 		return left, false, err
 	}

@@ -61,7 +61,7 @@ func (r remote) client() (*apiclient.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return apiclient.Find(r.URL, r.APIKey, data)
+	return apiclient.Find(r.APITLSCA, r.URL, r.APIKey, data)
 }
 
 // dataDirectory is where 'sluice up' keeps its data, unless it is told.

@@ -211,6 +211,8 @@ type Webhooks struct {
 // HTTP is how the API is served.
 type HTTP struct {
 	Listen     string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
+	APITLSCert string        `name:"api-tls-cert" env:"SLUICE_API_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, PEM, with those that lead to its authority; the API speaks HTTPS when it is set. Replaced files are read without a restart."`
+	APITLSKey  string        `name:"api-tls-key" env:"SLUICE_API_TLS_KEY" placeholder:"FILE" help:"Its key, PEM."`
 	MaxUpload  int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
 	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
 	TenantOpen int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
@@ -225,9 +227,10 @@ type HTTP struct {
 
 // Client is how the command-line tool finds a server.
 type Client struct {
-	URL    string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`
-	APIKey string `name:"api-key" env:"SLUICE_API_KEY" placeholder:"KEY" help:"The API key; the one that 'sluice up' printed when empty."`
-	Data   string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty."`
+	URL      string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`
+	APITLSCA string `name:"api-tls-ca" env:"SLUICE_API_TLS_CA" placeholder:"FILE" help:"Authorities, PEM, by which the server's certificate is checked; the system's when empty."`
+	APIKey   string `name:"api-key" env:"SLUICE_API_KEY" placeholder:"KEY" help:"The API key; the one that 'sluice up' printed when empty."`
+	Data     string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty."`
 }
 
 // Require reports the first of the named settings that is empty, with the

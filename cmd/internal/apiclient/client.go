@@ -5,6 +5,8 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +40,27 @@ func New(address, key string) (*Client, error) {
 		return nil, schema.Invalid("SLUICE_URL", "%q is not an http or https URL", address)
 	}
 	return &Client{base: strings.TrimRight(address, "/"), key: key, http: &http.Client{}}, nil
+}
+
+// Trusting returns a client of the server at address that checks the server's certificate by the authorities in a
+// PEM file; by the system's when ca is empty.
+func Trusting(ca, address, key string) (*Client, error) {
+	c, err := New(address, key)
+	if err != nil || ca == "" {
+		return c, err
+	}
+	data, err := os.ReadFile(ca)
+	if err != nil {
+		return nil, fmt.Errorf("authorities of the server's certificate (SLUICE_API_TLS_CA): %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, schema.Invalid("SLUICE_API_TLS_CA", "%s has no certificate in PEM", ca)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	c.http.Transport = transport
+	return c, nil
 }
 
 // Over returns a client of the server at base that sends its requests through h.

@@ -92,7 +92,7 @@ func TestACrowdIsWaitedForAndAQuotaIsNot(t *testing.T) {
 
 func TestFindNeverSendsAKeyElsewhere(t *testing.T) {
 	data := t.TempDir()
-	if _, err := Find("", "", data); !errors.Is(err, schema.ErrUnavailable) {
+	if _, err := Find("", "", "", data); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("nothing known gave %v", err)
 	}
 	if err := WriteCredentials(Credentials{URL: "http://127.0.0.1:1", APIKey: "secret", Data: data}); err != nil {
@@ -101,13 +101,13 @@ func TestFindNeverSendsAKeyElsewhere(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(data, credentialsFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("credentials have mode %v, %v", info.Mode(), err)
 	}
-	if c, err := Find("", "", data); err != nil || c.key != "secret" || c.base != "http://127.0.0.1:1" {
+	if c, err := Find("", "", "", data); err != nil || c.key != "secret" || c.base != "http://127.0.0.1:1" {
 		t.Errorf("got %+v, %v", c, err)
 	}
-	if _, err := Find("http://elsewhere.example", "", data); !errors.Is(err, schema.ErrInvalid) {
+	if _, err := Find("", "http://elsewhere.example", "", data); !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("the kept key was sent elsewhere: %v", err)
 	}
-	if c, err := Find("http://elsewhere.example", "own", data); err != nil || c.key != "own" {
+	if c, err := Find("", "http://elsewhere.example", "own", data); err != nil || c.key != "own" {
 		t.Errorf("got %+v, %v", c, err)
 	}
 	if _, err := New("ftp://x", ""); !errors.Is(err, schema.ErrInvalid) {

@@ -54,7 +54,7 @@ func WriteCredentials(c Credentials) error {
 
 // Find returns a client for the given address and key, or, for what is not
 // given, those in the data directory.
-func Find(address, key, data string) (*Client, error) {
+func Find(ca, address, key, data string) (*Client, error) {
 	if address == "" || key == "" {
 		c, err := ReadCredentials(data)
 		switch {
@@ -74,5 +74,5 @@ func Find(address, key, data string) (*Client, error) {
 			key = c.APIKey
 		}
 	}
-	return New(address, key)
+	return Trusting(ca, address, key)
 }

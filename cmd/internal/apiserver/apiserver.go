@@ -56,6 +56,8 @@ type Server struct {
 	*lifecycle.Func
 	listener net.Listener
 	bodyIdle time.Duration
+
+	certificate *httpserver.Certificate // nil: plain HTTP
 }
 
 // New listens at once, so that a taken address is an early error and URL is
@@ -66,6 +68,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		return nil, err
 	}
 	if err := checkTraceURL(c.TraceURL); err != nil {
+		return nil, err
+	}
+	certificate, err := certificate(c)
+	if err != nil {
 		return nil, err
 	}
 	sessions, err := auth.NewSessions(c.SessionSecret)
@@ -115,9 +121,24 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		},
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
-	s := &Server{listener: listener, bodyIdle: c.BodyIdle}
+	s := &Server{listener: listener, bodyIdle: c.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping, cutShort) })
 	return s, nil
+}
+
+// certificate reads the API's; nil: there is none.
+func certificate(c config.HTTP) (*httpserver.Certificate, error) {
+	if c.APITLSCert == "" && c.APITLSKey == "" {
+		return nil, nil
+	}
+	if c.APITLSCert == "" || c.APITLSKey == "" {
+		return nil, schema.Invalid("SLUICE_API_TLS_CERT", "a certificate and its key (SLUICE_API_TLS_KEY) are needed together")
+	}
+	read, err := httpserver.ReadCertificate(c.APITLSCert, c.APITLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of the API (SLUICE_API_TLS_CERT, SLUICE_API_TLS_KEY): %w", err)
+	}
+	return read, nil
 }
 
 // checkTraceURL reports a template that leads nowhere.
@@ -132,7 +153,7 @@ func checkTraceURL(template string) error {
 	return nil
 }
 
-// URL is where this machine reaches the API.
+// URL is where this machine reaches the API; with a certificate, under a name that this has.
 func (s *Server) URL() string {
 	host, port, err := net.SplitHostPort(s.listener.Addr().String())
 	if err != nil {
@@ -140,6 +161,9 @@ func (s *Server) URL() string {
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
+	}
+	if s.certificate != nil {
+		return "https://" + net.JoinHostPort(s.certificate.Host(host), port)
 	}
 	return "http://" + net.JoinHostPort(host, port)
 }
@@ -150,13 +174,18 @@ func (s *Server) Close() { _ = s.listener.Close() }
 func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := httpserver.New(handler, httpserver.Limits{Idle: s.bodyIdle})
+	serve := server.Serve
+	if s.certificate != nil {
+		s.certificate.Encrypt(server)
+		serve = func(l net.Listener) error { return server.ServeTLS(l, "", "") }
+	}
 	server.BaseContext = func(net.Listener) context.Context { return base }
 	server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
 	done := make(chan struct{})
 	var failure error
 	go func() {
 		defer close(done)
-		if err := server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			failure = err
 		}
 	}()
