@@ -92,9 +92,18 @@ func (c plans) Plan(ctx context.Context, p schema.Principal, name string) (schem
 	return c.describe(s), nil
 }
 
+// own reads a plan that is a tenant's own, which may cost less than the server's.
+func own(text string) (retrieval.Plan, error) {
+	p, err := retrieval.ParsePlan([]byte(text))
+	if err != nil {
+		return p, err
+	}
+	return p, p.Affordable()
+}
+
 // CheckPlan implements httpapi.Plans.
 func (c plans) CheckPlan(text string) (schema.Plan, error) {
-	p, err := retrieval.ParsePlan([]byte(text))
+	p, err := own(text)
 	if err != nil {
 		return schema.Plan{}, err
 	}
@@ -103,7 +112,7 @@ func (c plans) CheckPlan(text string) (schema.Plan, error) {
 
 // PutPlan implements httpapi.Plans.
 func (c plans) PutPlan(ctx context.Context, p schema.Principal, name, text string) (schema.Plan, error) {
-	plan, err := retrieval.ParsePlan([]byte(text))
+	plan, err := own(text)
 	if err != nil {
 		return schema.Plan{}, err
 	}
@@ -133,7 +142,7 @@ func (c plans) DeletePlan(ctx context.Context, p schema.Principal, name string) 
 // every query worker has it.
 func (c plans) resolve(ctx context.Context, p schema.Principal, q httpapi.Question) (name, text string, err error) {
 	if q.PlanText != "" {
-		plan, err := retrieval.ParsePlan([]byte(q.PlanText))
+		plan, err := own(q.PlanText)
 		return plan.Name, q.PlanText, err
 	}
 	plan, unknown := c.catalogue.Plan(q.Plan)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -119,4 +120,20 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 			w.post(path, q, "").want(http.StatusUnprocessableEntity, nil)
 		}
 	}
+}
+
+// TestAPlanThatCostsTooMuchIsRefused: before anything is asked of a worker.
+func TestAPlanThatCostsTooMuchIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	const text = "name: dear\nstages:\n  - dense\n  - judge: {depth: 100, batch: 1}\n"
+	query := w.with(nil, schema.ScopeQuery)
+	for _, path := range []string{"/v1/search", "/v1/ask", "/v1/jobs"} {
+		got := query.post(path, api.Query{Collection: "c", Query: "q", PlanText: text}, "")
+		if got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "stages[1].judge") {
+			t.Errorf("%s gave %d %s", path, got.status, got.body)
+		}
+	}
+	w.do(http.MethodPut, "/v1/plans/dear", strings.NewReader(`{"plan":`+strconv.Quote(text)+`}`), "").want(http.StatusUnprocessableEntity, nil)
+	query.post("/v1/plans/check", api.PlanText{Plan: text}, "").want(http.StatusUnprocessableEntity, nil)
 }
