@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,19 +74,25 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 	})
 }
 
+// ready names the parts that are missing. Anybody may ask, so that what is wrong with them goes to the log alone.
 func ready(ctx context.Context, service lifecycle.Service, checks Checks) error {
 	select {
 	case <-service.Done():
 		return errors.New("not running")
 	default:
 	}
-	var all []error
+	var missing []string
 	for name, check := range checks {
 		if err := check(ctx); err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
+			slog.WarnContext(ctx, "not ready", "part", name, "error", err)
+			missing = append(missing, name)
 		}
 	}
-	return errors.Join(all...)
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return errors.New("does not answer: " + strings.Join(missing, ", "))
 }
 
 // Check asks the worker that listens on an address of this machine whether it is
