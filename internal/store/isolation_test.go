@@ -41,7 +41,7 @@ var systemColumns = map[string]string{
 	"llm_days":           "day tenant_id",
 	"llm_search_calls":   "created_at id tenant_id",
 	"outbox":             "created_at id message_id payload subject tenant_id trace",
-	"questions":          "async attempt collection_id created_at finished_at id queued_at reason_code state tenant_id trace",
+	"questions":          "async attempt collection_id created_at finished_at id queued_at reason_code state tenant_id trace waited_until",
 	"ratings":            "question_id tenant_id",
 	"reclusterings":      "asked_at collection_id tenant_id",
 	"retrievals":         "created_at emptied_at question_id round tenant_id",
