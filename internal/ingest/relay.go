@@ -187,7 +187,7 @@ func (r *relay) round(ctx context.Context, after string) (next string, found, pu
 }
 
 // publish sends messages and returns the ids of those that JetStream has. A
-// subject that is full is left alone for a while; any other failure is returned.
+// subject that JetStream refuses is left alone for a while; any other failure is returned.
 func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []int64, failure error) {
 	futures := make([]jetstream.PubAckFuture, len(messages))
 	for i, m := range messages {
@@ -206,7 +206,7 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 	}
 	deadline := time.NewTimer(ackWait)
 	defer deadline.Stop()
-	refused := map[string]bool{}
+	refused := map[string]*jetstream.APIError{}
 	for i, future := range futures {
 		if future == nil {
 			break
@@ -214,15 +214,19 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 		select {
 		case <-future.Ok():
 			sent = append(sent, messages[i].ID)
-			if !refused[messages[i].Subject] {
+			if refused[messages[i].Subject] == nil {
 				delete(r.full, messages[i].Subject)
 			}
 			r.count(ctx, "published")
 		case err := <-future.Err():
 			var api *jetstream.APIError
 			if errors.As(err, &api) && !errors.Is(err, jetstream.ErrStreamNotFound) {
-				refused[messages[i].Subject] = true
-				r.count(ctx, "full")
+				refused[messages[i].Subject] = api
+				if subjectFull(api) {
+					r.count(ctx, "full")
+				} else {
+					r.count(ctx, "failed")
+				}
 				continue
 			}
 			failure = fmt.Errorf("publish to %s: %w", messages[i].Subject, err)
@@ -233,16 +237,27 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 			return sent, ctx.Err()
 		}
 	}
-	for subject := range refused {
-		r.setAside(ctx, subject)
+	for subject, why := range refused {
+		r.setAside(ctx, subject, why)
 	}
 	return sent, failure
 }
 
+// storeFailed is JetStream's code for a message that a stream did not store.
+const storeFailed jetstream.ErrorCode = 10077
+
+// subjectFull reports whether a stream holds as many messages of a subject as it may; a full disk has the same code.
+func subjectFull(err *jetstream.APIError) bool {
+	return err.ErrorCode == storeFailed && err.Description == "maximum messages per subject exceeded"
+}
+
 // setAside passes over a subject that JetStream refused, for a while that grows.
-func (r *relay) setAside(ctx context.Context, subject string) {
+func (r *relay) setAside(ctx context.Context, subject string, why *jetstream.APIError) {
 	pause := min(max(2*r.full[subject].pause, fullFirst), fullMost)
-	if r.full[subject].pause == 0 {
+	switch {
+	case !subjectFull(why):
+		slog.WarnContext(ctx, "jetstream refuses messages, which wait in the outbox; trying again", "subject", subject, "pause", pause, "error", why)
+	case r.full[subject].pause == 0:
 		slog.InfoContext(ctx, "a tenant's queue is full; its messages wait in the outbox", "subject", subject)
 	}
 	r.full[subject] = fullSubject{until: time.Now().Add(pause), pause: pause}
