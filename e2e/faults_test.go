@@ -1,5 +1,3 @@
-//go:build soak
-
 package e2e
 
 // This file takes every part of the system away for a while, one after another, while documents are ingested and
@@ -29,13 +27,13 @@ type faultPlan struct {
 // shortFaults is a plan of seconds; soak_test.go has one of minutes.
 var shortFaults = faultPlan{documents: 105, jobs: 35, hold: 3 * time.Second, settings: impatient}
 
-// TestFaults has every fault happen once, for seconds.
-func TestFaults(t *testing.T) {
+// testFaults has every fault happen once, for seconds.
+func testFaults(t *testing.T, p programs) {
 	articles, questions := squadArticles(t)
 	if articles == nil {
-		t.Fatal("the faults need squad-articles")
+		return // which has been said
 	}
-	b := newBed(t, build(t), shortFaults.settings...)
+	b := newBed(t, p, shortFaults.settings...)
 	l := newLoad(t, b.server, articles[:shortFaults.documents], questions[:shortFaults.jobs])
 	b.all(t, l, shortFaults.hold)
 	l.finish(t)

@@ -1,5 +1,3 @@
-//go:build soak
-
 package e2e
 
 // This file is the load under which faults happen: articles that are uploaded, questions that are asked as jobs, and

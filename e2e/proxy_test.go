@@ -1,5 +1,3 @@
-//go:build soak
-
 package e2e
 
 // This file stands between the programs and a server, and takes the server away in the ways that networks do.

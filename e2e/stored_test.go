@@ -52,13 +52,16 @@ func (s *server) checkStored(t *testing.T) {
 }
 
 // promises are queries that find nothing while what is stored is as it should be. What a rebuild replaced stays for a
-// while, and what it makes is there before it answers: whatever is about passages is about those that answer.
+// while, and what it makes is there before it answers: whatever is about passages is about those that answer. It leaves
+// out versions that a newer one has replaced, which nothing searches.
 var promises = map[string]string{
 	"a section that its passages do not tile": `
 SELECT s.version_id, s.ordinal, octet_length(s.body), sum(p.end_byte - p.start_byte)
 FROM sections s JOIN collections c ON c.tenant_id = s.tenant_id AND c.id = s.collection_id
+JOIN versions v ON v.tenant_id = s.tenant_id AND v.id = s.version_id
 LEFT JOIN passages p ON p.tenant_id = s.tenant_id AND p.section_id = s.id AND p.generation = c.generation
-GROUP BY s.tenant_id, s.id HAVING octet_length(s.body) IS DISTINCT FROM sum(p.end_byte - p.start_byte)`,
+GROUP BY s.tenant_id, s.id, v.retired_at, c.generation HAVING octet_length(s.body) IS DISTINCT FROM sum(p.end_byte - p.start_byte)
+   AND NOT (v.retired_at IS NOT NULL AND c.generation > 1 AND count(p.id) = 0)`,
 	"a passage that does not begin where the one before it ends": `
 SELECT version_id, section_id, ordinal, previous, start_byte
 FROM (SELECT *, lag(end_byte, 1, 0) OVER w AS previous, row_number() OVER w - 1 AS place FROM passages

@@ -18,11 +18,19 @@ func TestMain(m *testing.M) {
 // TestSluice holds everything, because everything runs the programs that it builds.
 func TestSluice(t *testing.T) {
 	p := build(t)
-	t.Run("Up", func(t *testing.T) { testUp(t, p) })
-	t.Run("Crash", func(t *testing.T) { testCrash(t, p) })
-	t.Run("Workers", func(t *testing.T) { testWorkers(t, p) })
-	t.Run("Stopping", func(t *testing.T) { testStopping(t, p) })
-	t.Run("EvaluationAlone", func(t *testing.T) { testEvaluationAlone(t, p) })
+	// Each has servers of its own.
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, programs)
+	}{
+		{"Up", testUp}, {"Faults", testFaults}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
+		{"EvaluationAlone", testEvaluationAlone},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			t.Parallel()
+			part.test(t, p)
+		})
+	}
 }
 
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
