@@ -172,7 +172,7 @@ func (b *bed) reading(ctx context.Context) (reading, error) {
 	if err != nil {
 		return reading{}, err
 	}
-	samples, err := scrape(ctx, b.access.URL)
+	samples, err := scrape(ctx, b.metrics)
 	if err != nil {
 		return reading{}, err
 	}
@@ -204,7 +204,7 @@ func (b *bed) idle(ctx context.Context) (progress, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {
-		samples, err := scrape(ctx, b.access.URL)
+		samples, err := scrape(ctx, b.metrics)
 		if err != nil {
 			return progress{}, err
 		}

@@ -59,6 +59,7 @@ type bed struct {
 	nats    *server
 	sluice  *server
 	access  apiclient.Credentials
+	metrics string // where /metrics is served
 }
 
 // server is a child process that says that it is ready by a line on its standard output.
@@ -104,7 +105,12 @@ func newBed(ctx context.Context, program string) (_ *bed, err error) {
 	if b.nats, line, err = start(ctx, b.dir, "nats", nil, self, "nats", filepath.Join(dir, "nats")); err != nil {
 		return nil, err
 	}
-	env := []string{"SLUICE_NATS_URL=" + line}
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	b.metrics = "http://" + metrics
+	env := []string{"SLUICE_NATS_URL=" + line, "SLUICE_METRICS_LISTEN=" + metrics}
 	if b.sluice, line, err = start(ctx, b.dir, "sluice", env, program,
 		"up", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--json"); err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/cmd/internal/health"
 	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
@@ -80,7 +81,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := apiserver.Deps{Signer: signer, Store: db, NATS: nc, Metrics: observed.Handler(), Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
+	deps := apiserver.Deps{Signer: signer, Store: db, NATS: nc, Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {
@@ -93,7 +94,8 @@ func (c *serveCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer server.Close()
-	service := lifecycle.NewGroup("serve", grace, lifecycle.NewResource("telemetry", observed.Start, observed.Stop), server)
+	service := lifecycle.NewGroup("serve", grace, lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
+		health.Metrics(c.MetricsListen, observed.Handler()), server)
 	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
+	"github.com/sluice-rag/sluice/cmd/internal/health"
 	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
 	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
 	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
@@ -309,14 +310,15 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Metrics: u.observed.Handler(), Version: version, Plans: s.Plans,
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
 		return nil, err
 	}
 	u.credentials.URL = api.URL()
+	metrics := health.Metrics(s.MetricsListen, u.observed.Handler())
 	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
-	return lifecycle.NewGroup("workers", grace, model, ingest, gateway, query, api, left), nil
+	return lifecycle.NewGroup("workers", grace, model, ingest, gateway, query, api, metrics, left), nil
 }
 
 // modelEnv is the model server's environment: this process's, without what

@@ -210,12 +210,13 @@ type Webhooks struct {
 
 // HTTP is how the API is served.
 type HTTP struct {
-	Listen     string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
-	APITLSCert string        `name:"api-tls-cert" env:"SLUICE_API_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, PEM, with those that lead to its authority; the API speaks HTTPS when it is set. Replaced files are read without a restart."`
-	APITLSKey  string        `name:"api-tls-key" env:"SLUICE_API_TLS_KEY" placeholder:"FILE" help:"Its key, PEM."`
-	MaxUpload  int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
-	AskTimeout time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
-	TenantOpen int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
+	Listen        string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API."`
+	APITLSCert    string        `name:"api-tls-cert" env:"SLUICE_API_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, PEM, with those that lead to its authority; the API speaks HTTPS when it is set. Replaced files are read without a restart."`
+	APITLSKey     string        `name:"api-tls-key" env:"SLUICE_API_TLS_KEY" placeholder:"FILE" help:"Its key, PEM."`
+	MetricsListen string        `env:"SLUICE_METRICS_LISTEN" default:"off" placeholder:"ADDR" help:"Address of /metrics, apart from the API's, as 127.0.0.1:9464; \"off\" for none."`
+	MaxUpload     int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
+	AskTimeout    time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
+	TenantOpen    int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
 
 	BodyIdle      time.Duration `env:"SLUICE_BODY_IDLE" default:"15s" help:"How long the body of a request may stand still."`
 	TenantStreams int           `name:"tenant-streams" env:"SLUICE_TENANT_STREAMS" default:"250" help:"Streams of jobs and events of one tenant that one API process holds open, about 50 KB each; more are refused with 429."`

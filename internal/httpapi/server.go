@@ -54,8 +54,6 @@ type Options struct {
 	TraceURL string
 	// Ready says why the server cannot serve now, or nil.
 	Ready func(context.Context) error
-	// Metrics serves /metrics; nil: nothing does.
-	Metrics http.Handler
 }
 
 type server struct {
@@ -116,9 +114,6 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /docs", docsPage)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
-	if o.Metrics != nil {
-		mux.Handle("GET /metrics", o.Metrics)
-	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
 	return otelhttp.NewHandler(recovered(logged(mux)), "http",
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
@@ -128,7 +123,7 @@ func New(o Options) http.Handler {
 			return r.Method
 		}),
 		otelhttp.WithFilter(func(r *http.Request) bool {
-			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz" && r.URL.Path != "/metrics"
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz"
 		}))
 }
 

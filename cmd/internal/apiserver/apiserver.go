@@ -34,7 +34,6 @@ type Deps struct {
 	Store   *store.Store
 	NATS    *nats.Conn
 	Signer  *signature.Signer // of requests that speak for a tenant; nil: they are not signed
-	Metrics http.Handler
 	Version string
 	Plans   config.Plans // those of the query workers
 
@@ -106,7 +105,6 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Events:        running,
 		Idempotency:   d.Store,
 		TraceURL:      c.TraceURL,
-		Metrics:       d.Metrics,
 		Stopping:      stopping,
 		Ready: func(ctx context.Context) error {
 			if !d.NATS.IsConnected() {

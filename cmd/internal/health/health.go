@@ -47,13 +47,27 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("GET /metrics", metrics)
-	return lifecycle.NewFunc("health", func(ctx context.Context) (lifecycle.Run, error) {
+	return serve("health", "SLUICE_HEALTH_LISTEN", listen, mux)
+}
+
+// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere.
+func Metrics(listen string, metrics http.Handler) lifecycle.Service {
+	if listen == Off {
+		return lifecycle.NewResource("metrics", nil, nil)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", metrics)
+	return serve("metrics", "SLUICE_METRICS_LISTEN", listen, mux)
+}
+
+func serve(name, setting, listen string, handler http.Handler) lifecycle.Service {
+	return lifecycle.NewFunc(name, func(ctx context.Context) (lifecycle.Run, error) {
 		var lc net.ListenConfig
 		listener, err := lc.Listen(ctx, "tcp", listen)
 		if err != nil {
-			return lifecycle.Run{}, fmt.Errorf("listen on SLUICE_HEALTH_LISTEN: %w", err)
+			return lifecycle.Run{}, fmt.Errorf("listen on %s: %w", setting, err)
 		}
-		server := httpserver.New(mux, httpserver.Limits{Header: readyLimit})
+		server := httpserver.New(handler, httpserver.Limits{Header: readyLimit})
 		done := make(chan struct{})
 		var failure error
 		go func() {
@@ -62,7 +76,7 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 				failure = err
 			}
 		}()
-		slog.InfoContext(ctx, "health is served", "address", listener.Addr().String())
+		slog.InfoContext(ctx, name+" is served", "address", listener.Addr().String())
 		return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(ctx context.Context) error {
 			err := server.Shutdown(ctx)
 			if err != nil {

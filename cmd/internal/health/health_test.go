@@ -2,8 +2,10 @@ package health
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -43,6 +45,42 @@ func TestReadinessNamesPartsAlone(t *testing.T) {
 		t.Errorf("the log has %s", log.String())
 	}
 	if err := service.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestMetricsHaveAServerOfTheirOwn(t *testing.T) {
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	server := Metrics("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "sluice_up 1") }))
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, address, _ := strings.Cut(strings.TrimSpace(log.String()), "address=")
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/readyz": http.StatusNotFound} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s gives %d, want %d", path, response.StatusCode, want)
+		}
+	}
+	if err := server.Stop(context.WithoutCancel(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	off := Metrics(Off, http.NotFoundHandler())
+	if err := off.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := off.Stop(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
