@@ -64,9 +64,7 @@ test: setup build ## run every test
 
 test-web: setup build ## drive the back office in a real Chromium and a real Firefox, which are installed if they are not there
 	@tools/setup chromium firefox
-	@tools/browse test
-	@tools/browse language-model
-	@tools/browse firefox
+	@tools/browse test language-model firefox
 
 screenshots: setup build ## take pictures of every page of the back office, into dist/screenshots
 	@tools/setup chromium

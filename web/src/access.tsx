@@ -118,9 +118,11 @@ const scopes: { scope: Scope; may: string }[] = [
   { scope: "ingest", may: "upload, retry, delete, make collections" },
   { scope: "admin", may: "both, and manage keys and collections" },
   { scope: "impersonate", may: "ask with the groups of someone else" },
+  { scope: "operator", may: "manage tenants; only an operator can give it" },
 ];
 
 function NewKey({ close }: { close: () => void }) {
+  const { may } = useSession();
   const cache = useQueryClient();
   const [name, setName] = useState("");
   const [chosen, setChosen] = useState<string[]>(["query"]);
@@ -170,7 +172,7 @@ function NewKey({ close }: { close: () => void }) {
       <Field label="Name" value={name} onChange={setName} isRequired autoFocus />
       <CheckboxGroup className="field" value={chosen} onChange={setChosen}>
         <Label className="label">It may</Label>
-        {scopes.map((s) => (
+        {scopes.filter((s) => s.scope !== "operator" || may("operator")).map((s) => (
           <Checkbox key={s.scope} value={s.scope} className="tick">
             <span className="box" aria-hidden="true" />
             {s.scope} <span className="quiet">{s.may}</span>

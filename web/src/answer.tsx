@@ -17,7 +17,7 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
         </p>
         {a.uncited && <p className="quiet">From the model's own knowledge, without a source.</p>}
       </div>
-      {a.question_id && <Rating key={a.question_id} question={a.question_id} />}
+      {a.question_id && !a.withheld && <Rating key={a.question_id} question={a.question_id} />}
       {citations.length > 0 && (
         <section aria-label="Sources">
           <h2>Sources</h2>

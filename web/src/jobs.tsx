@@ -200,6 +200,7 @@ function AskedAs({ question: q }: { question: AskedQuestion }) {
             {q.filter?.length ? `, where ${q.filter.map(inWords).join(" and ")}` : ""}.{" "}
           </>
         )}
+        {q.person && `Asked for ${q.person}. `}
         <Link href={again}>Ask it again</Link>
       </p>
       {q.plan_text && (

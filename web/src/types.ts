@@ -195,6 +195,8 @@ export interface Answer {
   sentences?: Sentence[];
   choice?: number;
   uncited?: boolean;
+  /** Its sources are documents that the reader may not see now: what it said is left out. */
+  withheld?: boolean;
   rounds?: number;
   plan: string;
   trace: StageReport[] | null;
@@ -229,6 +231,9 @@ export interface Job {
 /** A question as it was asked; one that is async runs as the job of the same id. */
 export interface AskedQuestion extends Job {
   async: boolean;
+  key_id: string;
+  /** For whom the key asked. */
+  person?: string;
   plan_text?: string;
   filter?: Condition[];
   k?: number;
