@@ -7,6 +7,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -128,10 +130,37 @@ func (b *bed) all(t *testing.T, l *load, hold time.Duration) {
 		started := time.Now()
 		back := f.take(t, b)
 		l.pause(hold)
+		b.tellsNobody(t, f.name)
 		back()
 		l.serves(t)
 		took := time.Since(started) //house:clock it is told, not waited for
 		t.Logf("%s for %s: served again after %s more; %s", f.name, hold.Round(time.Second), (took - hold).Round(10*time.Millisecond), l.said())
+	}
+}
+
+// tellsNobody asks what anybody may ask, without a key and with a wrong one: no reply says where a part is, or who logs
+// in to it.
+func (b *bed) tellsNobody(t *testing.T, fault string) {
+	t.Helper()
+	database, err := pgx.ParseConfig(b.postgres.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := []string{"127.0.0.1", "sqlstate", "postgres", database.User, fmt.Sprintf(":%d", database.Port)}
+	for _, link := range []*link{b.database, b.nats, b.temporal} {
+		secrets = append(secrets, link.address()[strings.LastIndexByte(link.address(), ':'):])
+	}
+	for _, key := range []string{"", "slk_wrong"} {
+		s := b.withKey(key)
+		for _, path := range []string{"/healthz", "/readyz", "/v1/collections", "/v1/jobs", "/v1/tenants", "/nowhere"} {
+			r := s.call(t, http.MethodGet, path, nil)
+			said := strings.ToLower(fmt.Sprint(string(r.body), r.header))
+			for _, secret := range secrets {
+				if strings.Contains(said, strings.ToLower(secret)) {
+					t.Errorf("%s: GET %s tells %q: %d %s", fault, path, secret, r.status, said)
+				}
+			}
+		}
 	}
 }
 
