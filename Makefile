@@ -19,16 +19,17 @@ CGO := ./cmd/gpu-segmenter
 MODULES := tools/temporal tools/examples tools/bench-bleve tools/datasets
 
 # The tests of concurrent code run under the race detector; all others without cgo.
-RACE := ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
-	./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/... ./cmd/internal/...
+# The longest come first.
+RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
+	./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
 # Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
 RACE_SOME := ./internal/store ./internal/lexical
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
 CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
-# Two test binaries at a time: each may run a Postgres and a Temporal. The timeout is the only limit that tests wait
-# with: long enough for a machine that does ten other things.
-TEST := go test -p 2 -timeout 30m
+# Three test binaries at a time, because they wait for their own Postgres and Temporal for much of it. The timeout is the
+# only limit that tests wait with: long enough for a machine that does ten other things.
+TEST := go test -p 3 -timeout 30m
 
 .PHONY: help setup build demo up test test-web screenshots lint bench bench-webhooks soak clean
 
