@@ -98,7 +98,7 @@ func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r sc
 		}
 		select {
 		case <-ctx.Done():
-			return r, fmt.Errorf("stopped waiting; the server goes on: %w", ctx.Err())
+			return r, fmt.Errorf("stopped waiting; the server goes on: %w", context.Cause(ctx))
 		case <-tick.C:
 		}
 		var err error

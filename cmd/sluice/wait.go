@@ -42,7 +42,7 @@ func (r *ingestion) wait(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("stopped waiting; the server goes on: %w", ctx.Err())
+			return fmt.Errorf("stopped waiting; the server goes on: %w", context.Cause(ctx))
 		case <-time.After(pause):
 		}
 		pause = min(pause*3/2, time.Second)
