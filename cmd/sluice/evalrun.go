@@ -213,7 +213,7 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		case <-time.After(pause):
 		}
 	}

@@ -152,7 +152,7 @@ func (r *ingestion) upload(ctx context.Context, common schema.Attributes) error 
 			case err != nil:
 				return err
 			case ctx.Err() != nil:
-				return ctx.Err()
+				return context.Cause(ctx)
 			}
 			pending = append(pending, s)
 			r.progress.found(1)

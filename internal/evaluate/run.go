@@ -148,7 +148,7 @@ func (r *Results) ask(ctx context.Context, s Searcher, all []measure) error {
 			select {
 			case next <- q:
 			case <-ctx.Done():
-				return ctx.Err()
+				return context.Cause(ctx)
 			}
 		}
 		return nil
