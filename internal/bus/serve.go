@@ -242,8 +242,8 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 			s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeInternal, Message: "internal error; the log has more"}))
 		}
 	}()
-	if ctx.Err() != nil { // over as its turn came
-		s.reply(msg, s.failure(gaveUp(s.options.Subject, context.Cause(ctx))))
+	if why := over(ctx); why != nil {
+		s.reply(msg, s.failure(gaveUp(s.options.Subject, why)))
 		return
 	}
 	reply, err := s.handle(ctx, msg)
@@ -252,6 +252,18 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 		reply = s.failure(schema.ToRemote(err))
 	}
 	s.reply(msg, reply)
+}
+
+// over is why a request whose turn has come is not run: it was given up, or its time is over, which its context may learn
+// a moment later.
+func over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return errLate
+	}
+	return nil
 }
 
 func (s *Service) reply(msg *nats.Msg, reply any) {
