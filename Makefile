@@ -27,9 +27,9 @@ RACE_SOME := ./internal/store ./internal/lexical
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
 CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
-# Three test binaries at a time, because they wait for their own Postgres and Temporal for much of it. The timeout is the
+# Three test binaries at a time, and four tests of each, because they wait for their own Postgres and Temporal for much of it. The timeout is the
 # only limit that tests wait with: long enough for a machine that does ten other things.
-TEST := go test -p 3 -timeout 30m
+TEST := go test -p 3 -parallel 4 -timeout 30m
 
 .PHONY: help setup build demo up test test-web screenshots lint bench bench-webhooks soak clean
 

@@ -23,7 +23,7 @@ func TestSluice(t *testing.T) {
 		name string
 		test func(*testing.T, programs)
 	}{
-		{"Up", testUp}, {"Faults", testFaults}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
+		{"Faults", testFaults}, {"Up", testUp}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
 		{"EvaluationAlone", testEvaluationAlone},
 	} {
 		t.Run(part.name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -67,6 +68,7 @@ var errLeft = errors.New("the asker left")
 type asker struct {
 	nc    *nats.Conn
 	leave context.CancelCauseFunc
+	heard chan struct{}      // closed when a piece of the answer has come, which the gateway has read then
 	got   chan wire.LLMReply // closed without one when there is none
 }
 
@@ -78,13 +80,14 @@ func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
 	}
 	t.Cleanup(nc.Close)
 	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
-	a := asker{nc, leave, make(chan wire.LLMReply, 1)}
+	a := asker{nc, leave, make(chan struct{}), make(chan wire.LLMReply, 1)}
+	hear := sync.OnceFunc(func() { close(a.heard) })
 	go func() {
 		defer close(a.got)
 		reply, err := bus.RequestStream[wire.LLMReply](ctx, nc, wire.LLMSubject, func(stream string) any {
 			r.Stream = wire.StreamSubject(stream, wire.PartText)
 			return r
-		}, func(string, []byte) {})
+		}, func(string, []byte) { hear() })
 		if err == nil {
 			a.got <- reply
 		}
@@ -162,6 +165,7 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	if u, err := db.LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
 		t.Errorf("while it runs %+v, %v", u, err)
 	}
+	waittest.Receive(t, first.heard, "a piece of the answer")
 	first.leave(errLeft)
 	<-model.left // its connection to the model is closed
 	if u := settled(t, db, one); u.ReservedTokens != 0 || u.Day.InputTokens < 100 || u.Day.OutputTokens < 4 || u.Day.Calls != 1 {
@@ -241,6 +245,7 @@ func TestAGatewayStopsThoughItsModelHangs(t *testing.T) {
 	one := tenant(t, db, "one")
 	asked := asks(t, server, question(one))
 	<-model.began
+	waittest.Receive(t, asked.heard, "a piece of the answer")
 	if err := stop(4 * time.Second); err != nil {
 		t.Errorf("stopped with %v", err)
 	}
