@@ -19,25 +19,15 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// faultPlan is how much happens, and how long each fault lasts.
-type faultPlan struct {
-	documents, jobs int
-	hold            time.Duration
-	settings        []string
-}
-
-// shortFaults is a plan of seconds; soak_test.go has one of minutes.
-var shortFaults = faultPlan{documents: 105, jobs: 35, hold: 3 * time.Second, settings: impatient}
-
-// testFaults has every fault happen once, for seconds.
+// testFaults has every fault happen once, for seconds; soak_test.go has them last for minutes.
 func testFaults(t *testing.T, p programs) {
 	articles, questions := squadArticles(t)
 	if articles == nil {
 		return // which has been said
 	}
-	b := newBed(t, p, shortFaults.settings...)
-	l := newLoad(t, b.server, articles[:shortFaults.documents], questions[:shortFaults.jobs])
-	b.all(t, l, shortFaults.hold)
+	b := newBed(t, p, impatient...)
+	l := newLoad(t, b.server, articles[:105], questions[:35])
+	b.all(t, l, 3*time.Second)
 	l.finish(t)
 	b.nothingLeft(t, l)
 }

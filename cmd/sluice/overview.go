@@ -25,7 +25,7 @@ type overviewCommand struct {
 	Questions  int    `default:"3" help:"How many questions to look for; 0 is none."`
 }
 
-// What is read and asked at most, so that a large collection takes no longer than a small one.
+// What is read and asked at most, beside the list of all documents, however large the collection is.
 const (
 	overviewDocuments = 16 // whose text is read for questions
 	overviewSections  = 30 // of each

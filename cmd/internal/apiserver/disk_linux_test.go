@@ -1,7 +1,6 @@
 package apiserver_test
 
 import (
-	"context"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,19 +21,8 @@ func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	disk := localtest.Disk(t, 20<<20)
-	server, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0"}, apiserver.Deps{Store: w.store, NATS: w.nats,
+	server := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store, NATS: w.nats,
 		Room: func() error { return local.Room(disk, 512<<20) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
 	u := user{t: t, url: server.URL(), key: w.key}
 	upload := func() response {
 		return u.post("/v1/collections/c/documents", api.Upload{Documents: []api.NewDocument{{ExternalID: "a", Text: "a"}}}, "upload")

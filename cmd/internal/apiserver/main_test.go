@@ -65,7 +65,6 @@ func newWorldAt(t *testing.T, database string, o store.Options) *world {
 
 func newWorldServed(t *testing.T, database string, o store.Options, c config.HTTP) *world {
 	t.Helper()
-	c.Listen = "127.0.0.1:0"
 	s, err := store.Open(t.Context(), database, o)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +84,15 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := apiserver.New(t.Context(), c, apiserver.Deps{Store: s, NATS: nc})
+	server := startServer(t, c, apiserver.Deps{Store: s, NATS: nc})
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, database: database, stop: server.Stop}
+}
+
+// startServer starts a server on a port of its own, which is stopped after the test.
+func startServer(t *testing.T, c config.HTTP, d apiserver.Deps) *apiserver.Server {
+	t.Helper()
+	c.Listen = "127.0.0.1:0"
+	server, err := apiserver.New(t.Context(), c, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +104,7 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 			t.Error(err)
 		}
 	})
-	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, database: database, stop: server.Stop}
+	return server
 }
 
 // with makes a key of the first tenant.

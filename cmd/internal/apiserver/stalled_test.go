@@ -19,20 +19,7 @@ import (
 // impatient is the API again, which lets bodies stand still for so long.
 func (w *world) impatient(idle time.Duration) string {
 	w.t.Helper()
-	c := config.HTTP{Listen: "127.0.0.1:0", BodyIdle: idle}
-	server, err := apiserver.New(w.t.Context(), c, apiserver.Deps{Store: w.store, NATS: w.nats})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := server.Start(context.Background()); err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(func() {
-		if err := server.Stop(context.Background()); err != nil {
-			w.t.Error(err)
-		}
-	})
-	return server.URL()
+	return startServer(w.t, config.HTTP{BodyIdle: idle}, apiserver.Deps{Store: w.store, NATS: w.nats}).URL()
 }
 
 // stall is the beginning of a body whose end doesn't come before the request is over.

@@ -12,6 +12,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
+// logged is what is logged until the test is over.
+func logged(t *testing.T) *strings.Builder {
+	t.Helper()
+	var log strings.Builder
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return &log
+}
+
 // TestReadinessNamesPartsAlone: who asks hears which part is missing, the log why.
 func TestReadinessNamesPartsAlone(t *testing.T) {
 	var lc net.ListenConfig
@@ -29,10 +39,7 @@ func TestReadinessNamesPartsAlone(t *testing.T) {
 		}
 		return err
 	}
-	var log strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := logged(t)
 	service := lifecycle.NewResource("worker", nil, nil)
 	if err := service.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -50,10 +57,7 @@ func TestReadinessNamesPartsAlone(t *testing.T) {
 }
 
 func TestMetricsHaveAServerOfTheirOwn(t *testing.T) {
-	var log strings.Builder
-	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
-	t.Cleanup(func() { slog.SetDefault(before) })
+	log := logged(t)
 	server := Metrics("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "sluice_up 1") }))
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
