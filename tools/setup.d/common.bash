@@ -14,6 +14,9 @@ else
 fi
 tools_dir="$sluice_home/tools"
 
+# The Makefile's flags, where a part is run by itself: what one compiles serves the other.
+if [[ "${GOFLAGS:-}" != *netgo* ]]; then export GOFLAGS="${GOFLAGS:+$GOFLAGS }-tags=netgo,osusergo"; fi
+
 # say LINE: with the time since tools/setup began.
 say() {
 	local at=""
