@@ -14,19 +14,25 @@ import (
 // child returns the process id of the server's child that runs a program.
 func (s *server) child(t *testing.T, program string) int {
 	t.Helper()
+	return s.childProcess(t, program).id
+}
+
+func (s *server) childProcess(t *testing.T, program string) running {
+	t.Helper()
 	for _, p := range processes(t) {
 		if p.parent == s.cmd.Process.Pid && strings.HasSuffix(p.program, program) {
-			return p.id
+			return p
 		}
 	}
 	t.Fatalf("no child of process %d runs %s", s.cmd.Process.Pid, program)
-	return 0
+	return running{}
 }
 
 // running is a process of this machine.
 type running struct {
 	id, parent int
 	program    string
+	args       []string
 }
 
 // processes lists what runs: from /proc, or where there is none from ps.
@@ -57,7 +63,8 @@ func processes(t *testing.T) []running {
 		if err != nil {
 			continue
 		}
-		p.program, _, _ = strings.Cut(string(line), "\x00")
+		args := strings.Split(string(line), "\x00")
+		p.program, p.args = args[0], args[1:]
 		out = append(out, p)
 	}
 	if len(stats) > 0 {
@@ -72,6 +79,7 @@ func processes(t *testing.T) []running {
 		if _, err := fmt.Sscan(line, &p.id, &p.parent, &p.program); err != nil {
 			t.Fatalf("ps printed %q: %v", line, err)
 		}
+		p.args = strings.Fields(line)[3:]
 		out = append(out, p)
 	}
 	return out

@@ -1,9 +1,7 @@
 package e2e
 
 import (
-	"os/exec"
-	"regexp"
-	"strconv"
+	"slices"
 	"testing"
 
 	"go.temporal.io/api/workflowservice/v1"
@@ -15,15 +13,12 @@ import (
 
 // testTemporal is another user of the machine, who finds where Temporal listens and asks for its workflows.
 func testTemporal(t *testing.T, s *server) {
-	said, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(s.child(t, "temporal-server"))).Output()
-	if err != nil {
-		t.Fatal(err)
+	args := s.childProcess(t, "temporal-server").args
+	at := slices.Index(args, "--port") + 1
+	if at == 0 || at == len(args) {
+		t.Fatalf("it runs with %q", args)
 	}
-	port := regexp.MustCompile(`--port (\d+)`).FindSubmatch(said)
-	if port == nil {
-		t.Fatalf("it runs as %s", said)
-	}
-	conn, err := grpc.NewClient("127.0.0.1:"+string(port[1]), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("127.0.0.1:"+args[at], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
