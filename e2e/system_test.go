@@ -24,7 +24,7 @@ func TestSluice(t *testing.T) {
 		test func(*testing.T, programs)
 	}{
 		{"Faults", testFaults}, {"Up", testUp}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
-		{"EvaluationAlone", testEvaluationAlone},
+		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
