@@ -5,8 +5,10 @@ import (
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -146,6 +148,39 @@ func TestPurgeFindsForgottenCallsGone(t *testing.T) {
 	}
 	if got := one[string](t, f, f.a, answerSQL, old); got != removed {
 		t.Errorf("the answer whose call was forgotten: %q", got)
+	}
+}
+
+// A question is sampled just before its answer is stored. Whoever looked between the two would find nothing to learn from
+// and come back only after a while.
+func TestAQuestionIsTakenToLearnFromOnceItHasEnded(t *testing.T) {
+	f := setUp(t, store.Options{})
+	up := f.upload(t, f.a, f.collection, text("a", "of a"))
+	f.goLive(t, f.a, up.Document, up.Version)
+	in := wire.QuestionInput{Tenant: f.a.Tenant, Question: f.ask(t, f.a, f.collection, up.Version, true)}
+	become := func(state string) {
+		t.Helper()
+		err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `UPDATE questions SET state = $1 WHERE id = $2`, state, in.Question)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	become("running")
+	if err := f.Questions().Sample(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		state string
+		want  int
+	}{{"queued", 0}, {"running", 0}, {"answered", 1}} {
+		become(c.state)
+		due, err := f.ClaimSampled(t.Context(), 4, time.Hour)
+		if err != nil || len(due) != c.want {
+			t.Errorf("of a question that is %s %v are taken: %v", c.state, due, err)
+		}
 	}
 }
 

@@ -63,17 +63,19 @@ func (s Questions) Sample(ctx context.Context, in wire.QuestionInput) error {
 // forgotten.
 const shadowTries = 3
 
-// ClaimSampled takes at most limit questions, of any tenant, that are to be asked
-// without retrieval; each is due again after a while, unless it is learnt or
-// forgotten by then.
+// ClaimSampled takes at most limit questions, of any tenant, that have ended and are
+// to be asked without retrieval; each is due again after a while, unless it is learnt
+// or forgotten by then.
 func (s *Store) ClaimSampled(ctx context.Context, limit int, again time.Duration) ([]wire.QuestionInput, error) {
 	var out []wire.QuestionInput
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			UPDATE known_questions SET tries = tries + 1, due_at = now() + $2
 			WHERE (tenant_id, question_id) IN (
-			    SELECT tenant_id, question_id FROM known_questions
-			    WHERE known IS NULL AND due_at <= now() AND tries < $3 ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED)
+			    SELECT k.tenant_id, k.question_id FROM known_questions k
+			    JOIN questions q ON q.tenant_id = k.tenant_id AND q.id = k.question_id
+			    WHERE k.known IS NULL AND k.due_at <= now() AND k.tries < $3 AND q.state IN ('answered', 'failed', 'cancelled')
+			    ORDER BY k.due_at LIMIT $1 FOR UPDATE OF k SKIP LOCKED)
 			RETURNING tenant_id, question_id`, limit, again, shadowTries)
 		if err != nil {
 			return err
