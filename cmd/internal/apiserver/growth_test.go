@@ -38,6 +38,7 @@ var grows = map[string]string{
 	"FROM generations g LEFT JOIN spaces s": "the documents of a collection that is rebuilt are counted, to tell how far it is",
 	"sluice_raise_lexical_revision(":        "what a function's statements touch counts by itself; its call counts what reading the catalog takes, too",
 	"FROM outbox":                           "no vacuum has removed the rows that were relayed",
+	"FROM webhook_deliveries WHERE state = 'waiting'": "no vacuum has removed the rows that were delivered",
 	"INSERT INTO lexical_segments":          "a segment is as large as what it is of; a merge writes what several were of",
 }
 

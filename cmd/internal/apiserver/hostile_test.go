@@ -41,9 +41,12 @@ func TestHostileBodiesAreRefusedCheaply(t *testing.T) {
 	routes := described(t, w.user)
 	t.Cleanup(hostile.CloseIdleConnections)
 	memory := watchMemory(t)
-	for _, r := range routes {
+	for i, r := range routes {
 		general, places := r.attacks()
-		for _, k := range keys {
+		for j, k := range keys {
+			if underRace && j != i%len(keys) { // it takes six times as long; all keys are tried without
+				continue
+			}
 			letIn := false
 			for _, a := range general {
 				letIn = k.attack(r, a, memory) || letIn
