@@ -4,13 +4,31 @@ package local
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 )
 
+// Ports are chosen below those that systems give to connections and to listeners that name none (from 32768 on Linux, from
+// 49152 elsewhere): else one of these may have a server's port when it starts again after a crash.
+const firstPort, lastPort = 20_000, 32_000
+
 // choosePort returns fixed, if it is one and free, else a port that nobody listens on now.
 func choosePort(fixed int) (int, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(Host, strconv.Itoa(fixed)))
+	if fixed != 0 {
+		return listenable(fixed)
+	}
+	for range 100 {
+		if port, err := listenable(firstPort + rand.IntN(lastPort-firstPort)); err == nil {
+			return port, nil
+		}
+	}
+	return listenable(0)
+}
+
+// listenable returns the port, or any when it is 0, if it can be listened on.
+func listenable(port int) (int, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
 	if err != nil {
 		return 0, fmt.Errorf("finding a port: %w", err)
 	}
