@@ -13,25 +13,25 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # gpu-segmenter alone links a C library, ONNX Runtime. The standard library's net and os/user in pure Go make everything
 # else the same with cgo and without, so that builds and tests share what was compiled. tools/setup.d/common.bash says
 # the same.
-export GOFLAGS := $(strip $(GOFLAGS) -tags=netgo,osusergo)
+GO_TAGS := -tags=netgo,osusergo
+export GOFLAGS := $(strip $(filter-out $(GO_TAGS),$(GOFLAGS)) $(GO_TAGS))
 PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
 MODULES := tools/temporal tools/examples tools/bench-bleve tools/datasets
 
-# The tests of concurrent code run under the race detector; all others without cgo.
+# The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
 RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
 	./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
 # Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
 RACE_SOME := ./internal/store ./internal/lexical
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
-CGO_PACKAGES := ./internal/inference/... ./cmd/gpu-segmenter/...
 
-# Tests that do less under the race detector run without it, too.
-RACE_COMPUTES := ./cmd/internal/apiserver
-COMPUTES := TestHostileBodiesAreRefusedCheaply
+# Tests that do less under the race detector, and their packages: they run without it, too.
+LESS := TestHostileBodiesAreRefusedCheaply
+LESS_IN := ./cmd/internal/apiserver
 # Two test binaries at a time, twice, and four tests of each, because they wait for their own Postgres and Temporal for much of it. The timeout
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
@@ -66,7 +66,7 @@ test: setup build ## run every test
 # The two run side by side, because each waits for its servers for a part of the time.
 test-plain:
 	CGO_ENABLED=1 $(TEST) $$(comm -23 <(go list ./... | sort) <(go list $(RACE) | sort))
-	CGO_ENABLED=1 $(TEST) -run '^($(COMPUTES))$$' $(RACE_COMPUTES)
+	CGO_ENABLED=1 $(TEST) -run '^($(LESS))$$' $(LESS_IN)
 	@for module in $(MODULES); do (cd "$$module" && echo "in $$module:" && CGO_ENABLED=0 go test -timeout 30m ./...); done
 	@$(MAKE) --no-print-directory test-web
 

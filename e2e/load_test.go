@@ -247,7 +247,7 @@ func (l *load) probe() {
 			l.change.Broadcast()
 		}
 		l.mu.Unlock()
-		l.pause(50 * time.Millisecond)
+		l.pause(150 * time.Millisecond)
 	}
 }
 

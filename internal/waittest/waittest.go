@@ -55,19 +55,23 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// Until calls wrong again and again until it returns an empty string. If it never does, the test fails with what it
-// returned last.
+// Until calls wrong again and again, ever more slowly, until it returns an empty string. If it never does, the test fails
+// with what it returned last.
 func Until(t testing.TB, wrong func() string) {
 	t.Helper()
 	over, stop := end(t)
 	defer stop()
-	tick := time.NewTicker(20 * time.Millisecond)
+	pause := 20 * time.Millisecond
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		said := wrong()
 		if said == "" {
 			return
 		}
+		// What takes long is asked for less often, so that asking doesn't slow it.
+		pause = min(pause+pause/20, 250*time.Millisecond)
+		tick.Reset(pause)
 		select {
 		case <-tick.C:
 		case <-over:
