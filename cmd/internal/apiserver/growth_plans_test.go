@@ -12,8 +12,8 @@ import (
 
 // Buffers that a statement may touch more at the larger size: a share; and, as
 // rows that shared a page of a small table don't share one of a large table, and
-// indexes have a level more, some for each row that is returned, or changed in
-// all its indexes. Batches bound these rows. A row that is looked up by its id
+// indexes have a level more, some for each row that is returned, locked, or changed
+// in all its indexes. Batches bound these rows. A row that is looked up by its id
 // costs the levels of the primary key and its own page, however large the table
 // is; a small table is read whole for less. More such rows than a batch has are
 // no lookup but a walk, and count nothing. The first run in a session reads the
@@ -22,6 +22,7 @@ const (
 	growthShare    = 1.2
 	growthRest     = 6
 	growthReturned = 2
+	growthLocked   = 1
 	growthChanged  = 14
 	growthLookup   = 4
 	growthBatch    = 500
@@ -38,7 +39,7 @@ var lookup = regexp.MustCompile(`\(id = `)
 // used are the buffers that runs of a statement touched.
 type used struct {
 	buffers float64
-	allowed float64 // more, for the rows that were returned, changed or looked up
+	allowed float64 // more, for the rows that were returned, locked, changed or looked up
 	times   int
 	plan    string
 }
@@ -90,7 +91,7 @@ func (g *growing) explained() map[string]used {
 func allowance(plan map[string]any) float64 {
 	rows, _ := plan["Actual Rows"].(float64)
 	if plan["Node Type"] != "ModifyTable" {
-		return growthReturned * rows
+		return growthReturned*rows + growthLocked*lockedRows(plan)
 	}
 	children, _ := plan["Plans"].([]any)
 	if len(children) == 0 {
@@ -99,6 +100,21 @@ func allowance(plan map[string]any) float64 {
 	source, _ := children[len(children)-1].(map[string]any) // those before are of WITH, and of sub-selects
 	rows, _ = source["Actual Rows"].(float64)
 	return growthChanged * rows
+}
+
+// lockedRows are the rows that a plan locks.
+func lockedRows(plan map[string]any) float64 {
+	var n float64
+	if plan["Node Type"] == "LockRows" {
+		n, _ = plan["Actual Rows"].(float64)
+	}
+	children, _ := plan["Plans"].([]any)
+	for _, c := range children {
+		if child, ok := c.(map[string]any); ok {
+			n += lockedRows(child)
+		}
+	}
+	return n
 }
 
 // lookups are the rows that a plan finds by primary keys, for ids that it has.
