@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -279,14 +280,16 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 }
 
 func TestJudgingLeavesTimeToFinish(t *testing.T) {
-	w := (&world{minK: 2, rounds: 3, slow: "feedback 1"}).ready()
-	//house:clock the question's time, a share of which the judge has
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	a, err := answer.New(w, w, w).Ask(ctx, wire.QuestionInput{Question: uuid.New()})
-	if err != nil || a.Answer != "two" || !slices.ContainsFunc(a.Trace, func(r schema.StageReport) bool { return strings.Contains(r.Why, "not judged") }) {
-		t.Errorf("got %+v, %v", a, err)
-	}
+	synctest.Test(t, func(t *testing.T) { // where time passes only while all wait
+		w := (&world{minK: 2, rounds: 3, slow: "feedback 1"}).ready()
+		//house:clock the question's time, a share of which the judge has
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		a, err := answer.New(w, w, w).Ask(ctx, wire.QuestionInput{Question: uuid.New()})
+		if err != nil || a.Answer != "two" || !slices.ContainsFunc(a.Trace, func(r schema.StageReport) bool { return strings.Contains(r.Why, "not judged") }) {
+			t.Errorf("got %+v, %v", a, err)
+		}
+	})
 }
 
 func TestAnAnswerWithoutRetrievalIsUncited(t *testing.T) {
