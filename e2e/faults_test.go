@@ -47,10 +47,7 @@ func newBed(t *testing.T, p programs, settings ...string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		pg.Kill()
-		_ = pg.Stop(context.Background())
-	})
+	t.Cleanup(func() { _ = pg.Stop(context.Background()) }) // killed, its processes would write on for a moment
 	config, err := pgx.ParseConfig(pg.URL())
 	if err != nil {
 		t.Fatal(err)
