@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -111,6 +112,29 @@ func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	}
 	must(t, pg.Start(waittest.Context(t)))
 	must(t, execute(t, url, "DO $$ BEGIN IF (SELECT count(*) FROM kept) <> 2 THEN RAISE 'lost'; END IF; END $$"))
+	must(t, pg.Stop(waittest.Context(t)))
+}
+
+// TestPostgresComesBackToAPortThatIsTakenForAMoment: what is left of a server that was killed has it until it notices.
+func TestPostgresComesBackToAPortThatIsTakenForAMoment(t *testing.T) {
+	t.Parallel()
+	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t)})
+	must(t, err)
+	u, err := url.Parse(pg.OwnerURL(local.Database))
+	must(t, err)
+	must(t, pg.Stop(waittest.Context(t)))
+	taken, err := net.Listen("tcp", u.Host)
+	must(t, err)
+	defer taken.Close() //nolint:errcheck // it is closed twice
+	started := make(chan error, 1)
+	go func() { started <- pg.Start(waittest.Context(t)) }()
+	select {
+	case err := <-started:
+		t.Fatalf("it did not wait for its port: %v", err)
+	case <-time.After(200 * time.Millisecond): //house:clock how long the port is taken
+	}
+	must(t, taken.Close())
+	must(t, waittest.Receive(t, started, "Postgres"))
 	must(t, pg.Stop(waittest.Context(t)))
 }
 

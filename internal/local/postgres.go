@@ -26,6 +26,9 @@ import (
 
 // Names of the database, of its owner, who may create roles and databases but isn't a superuser, and of the logins of
 // programs, which own nothing, and partitions of vectors alone. Migrations make the logins.
+// mostTries bounds how often a server that had its port is tried on it, 50 ms apart.
+const mostTries = 200
+
 const (
 	Database = "sluice"
 	Owner    = "sluice"
@@ -57,6 +60,7 @@ type Postgres struct {
 
 	mu        sync.Mutex
 	port      int
+	served    bool // on that port, once
 	passwords map[string]string
 	child     *child
 }
@@ -230,10 +234,19 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for {
+	for tries := 1; ; tries++ {
 		port, err := choosePort(p.port)
 		if err != nil {
-			return nil, err
+			// A process of a killed server that has not noticed yet may have its port for a moment.
+			if !p.served || tries == mostTries {
+				return nil, err
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			}
+			continue
 		}
 		c, err := command{
 			path: filepath.Join(install.Bin, "postgres"),
@@ -248,7 +261,7 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		}
 		if err = p.awaitServer(ctx, c, port); err == nil {
 			p.mu.Lock()
-			p.port = port
+			p.port, p.served = port, true
 			p.mu.Unlock()
 			return c, nil
 		}
