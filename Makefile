@@ -13,8 +13,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # gpu-segmenter alone links a C library, ONNX Runtime. The standard library's net and os/user in pure Go make everything
 # else the same with cgo and without, so that builds and tests share what was compiled. tools/setup.d/common.bash says
 # the same.
-GO_TAGS := -tags=netgo,osusergo
-export GOFLAGS := $(strip $(filter-out $(GO_TAGS),$(GOFLAGS)) $(GO_TAGS))
+TAGS := netgo,osusergo
+export GOFLAGS := $(strip $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS))
 PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
@@ -95,7 +95,7 @@ bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers
 	CGO_ENABLED=0 go test ./internal/store -run XXX -bench Webhooks -benchtime 3000x
 
 soak: setup ## work for half an hour while each part is taken away for a minute in turn; or DURATION=5m FAULT=10s TIMEOUT=20m
-	SOAK_DURATION='$(or $(DURATION),30m)' SOAK_FAULT='$(or $(FAULT),1m)' CGO_ENABLED=0 go test -tags soak,netgo,osusergo -count=1 -timeout '$(or $(TIMEOUT),90m)' -v -run '^TestSoak$$' ./e2e
+	SOAK_DURATION='$(or $(DURATION),30m)' SOAK_FAULT='$(or $(FAULT),1m)' CGO_ENABLED=0 go test -tags soak,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),90m)' -v -run '^TestSoak$$' ./e2e
 
 clean: ## remove what was built here
 	rm -rf bin dist web/node_modules web/dist/assets web/dist/index.html web/dist/icon.svg web/dist/.built

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
@@ -28,7 +26,7 @@ func testFullDisk(t *testing.T, p programs) {
 	awaitMiddle(t, s, "during")
 	s.call(t, http.MethodPost, "/v1/collections", api.NewCollection{Name: "late"}).want(t, http.StatusCreated)
 	filler := filepath.Join(filepath.Dir(data), "filler")
-	fillDisk(t, filler)
+	localtest.Fill(t, filler)
 	upload := func() reply {
 		return s.call(t, http.MethodPost, "/v1/collections/late/documents",
 			api.Upload{Documents: []api.NewDocument{{ExternalID: "late.md", Text: "The late parcel has the number 99."}}}, "Idempotency-Key", "late")
@@ -58,7 +56,7 @@ func testFullDisk(t *testing.T, p programs) {
 	}
 	_ = superuser.Close(t.Context())
 	waittest.Until(t, func() string {
-		fillDisk(t, filler) // it takes what the others freed
+		localtest.Fill(t, filler) // it takes what the others freed
 		if r := s.call(t, http.MethodGet, "/readyz", nil); r.status == http.StatusOK {
 			return fmt.Sprintf("with Postgres gone the server says that it is ready: %s", r.body)
 		}
@@ -89,22 +87,4 @@ func testFullDisk(t *testing.T, p programs) {
 	})
 	s.checkStored(t)
 	s.stop(t)
-}
-
-// fillDisk lets a file grow until its disk takes no byte more.
-func fillDisk(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close() //nolint:errcheck // nothing more fits
-	for _, size := range []int{1 << 20, 4 << 10} {
-		for err = nil; err == nil; {
-			_, err = f.Write(make([]byte, size))
-		}
-		if !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
-			t.Fatal(err)
-		}
-	}
 }

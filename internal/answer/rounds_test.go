@@ -286,7 +286,8 @@ func TestJudgingLeavesTimeToFinish(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		a, err := answer.New(w, w, w).Ask(ctx, wire.QuestionInput{Question: uuid.New()})
-		if err != nil || a.Answer != "two" || !slices.ContainsFunc(a.Trace, func(r schema.StageReport) bool { return strings.Contains(r.Why, "not judged") }) {
+		notJudged := func(r schema.StageReport) bool { return strings.Contains(r.Why, "not judged") }
+		if err != nil || a.Answer != "two" || !slices.ContainsFunc(a.Trace, notJudged) {
 			t.Errorf("got %+v, %v", a, err)
 		}
 	})

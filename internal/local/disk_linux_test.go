@@ -1,7 +1,6 @@
 package local_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"golang.org/x/sys/unix"
 
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
@@ -41,7 +39,7 @@ func TestNATSStoresAgainAfterAFullDisk(t *testing.T) {
 		t.Fatal("nothing is stored on an empty disk")
 	}
 	filler := filepath.Join(disk, "filler")
-	fill(t, filler)
+	localtest.Fill(t, filler)
 	for publish() {
 	}
 	for n.Trouble() == nil {
@@ -56,23 +54,5 @@ func TestNATSStoresAgainAfterAFullDisk(t *testing.T) {
 	must(t, err)
 	if info.State.Msgs < uint64(stored) {
 		t.Errorf("the stream has %d of %d messages", info.State.Msgs, stored)
-	}
-}
-
-// fill writes a file until the disk is full.
-func fill(t *testing.T, path string) {
-	t.Helper()
-	f, err := os.Create(path)
-	must(t, err)
-	defer f.Close() //nolint:errcheck // nothing more fits
-	for _, size := range []int{1 << 20, 4096} {
-		for {
-			if _, err = f.Write(make([]byte, size)); err != nil {
-				break
-			}
-		}
-		if !errors.Is(err, unix.ENOSPC) {
-			t.Fatal(err)
-		}
 	}
 }

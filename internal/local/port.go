@@ -3,10 +3,12 @@
 package local
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"time"
 )
 
 // Ports are chosen below those that systems give to connections and to listeners that name none (from 32768 on Linux, from
@@ -38,6 +40,25 @@ func listenable(port int) (int, error) {
 
 // taken reports whether somebody listens on the port.
 func taken(port int) bool {
-	_, err := choosePort(port)
+	_, err := listenable(port)
 	return err != nil
+}
+
+// awaitPort waits ten seconds at most until the port that a server had can be listened on: a process of a killed server that
+// has not noticed yet may have it for a moment.
+func awaitPort(ctx context.Context, port int) error {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for range 200 {
+		_, err := listenable(port)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+	}
+	return nil // choosing it says that it is taken
 }

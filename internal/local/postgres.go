@@ -26,9 +26,6 @@ import (
 
 // Names of the database, of its owner, who may create roles and databases but isn't a superuser, and of the logins of
 // programs, which own nothing, and partitions of vectors alone. Migrations make the logins.
-// mostTries bounds how often a server that had its port is tried on it, 50 ms apart.
-const mostTries = 200
-
 const (
 	Database = "sluice"
 	Owner    = "sluice"
@@ -60,7 +57,6 @@ type Postgres struct {
 
 	mu        sync.Mutex
 	port      int
-	served    bool // on that port, once
 	passwords map[string]string
 	child     *child
 }
@@ -234,19 +230,15 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for tries := 1; ; tries++ {
+	if p.child != nil { // it ran before
+		if err := awaitPort(ctx, p.port); err != nil {
+			return nil, err
+		}
+	}
+	for {
 		port, err := choosePort(p.port)
 		if err != nil {
-			// A process of a killed server that has not noticed yet may have its port for a moment.
-			if !p.served || tries == mostTries {
-				return nil, err
-			}
-			select {
-			case <-tick.C:
-			case <-ctx.Done():
-				return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
-			}
-			continue
+			return nil, err
 		}
 		c, err := command{
 			path: filepath.Join(install.Bin, "postgres"),
@@ -261,7 +253,7 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		}
 		if err = p.awaitServer(ctx, c, port); err == nil {
 			p.mu.Lock()
-			p.port, p.served = port, true
+			p.port = port
 			p.mu.Unlock()
 			return c, nil
 		}

@@ -5,6 +5,7 @@ package apiserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"iter"
 	"os"
 	"regexp"
 	"strings"
@@ -105,13 +106,10 @@ func allowance(plan map[string]any) float64 {
 // lockedRows are the rows that a plan locks.
 func lockedRows(plan map[string]any) float64 {
 	var n float64
-	if plan["Node Type"] == "LockRows" {
-		n, _ = plan["Actual Rows"].(float64)
-	}
-	children, _ := plan["Plans"].([]any)
-	for _, c := range children {
-		if child, ok := c.(map[string]any); ok {
-			n += lockedRows(child)
+	for node := range nodes(plan) {
+		if node["Node Type"] == "LockRows" {
+			rows, _ := node["Actual Rows"].(float64)
+			n += rows
 		}
 	}
 	return n
@@ -120,21 +118,35 @@ func lockedRows(plan map[string]any) float64 {
 // lookups are the rows that a plan finds by primary keys, for ids that it has.
 func lookups(plan map[string]any) float64 {
 	var n float64
-	index, _ := plan["Index Name"].(string)
-	condition, _ := plan["Index Cond"].(string)
-	if strings.HasSuffix(index, "_pkey") && lookup.MatchString(condition) {
-		rows, _ := plan["Actual Rows"].(float64)
-		removed, _ := plan["Rows Removed by Filter"].(float64)
-		loops, _ := plan["Actual Loops"].(float64)
-		n = (rows + removed) * loops
-	}
-	children, _ := plan["Plans"].([]any)
-	for _, c := range children {
-		if child, ok := c.(map[string]any); ok {
-			n += lookups(child)
+	for node := range nodes(plan) {
+		index, _ := node["Index Name"].(string)
+		condition, _ := node["Index Cond"].(string)
+		if strings.HasSuffix(index, "_pkey") && lookup.MatchString(condition) {
+			rows, _ := node["Actual Rows"].(float64)
+			removed, _ := node["Rows Removed by Filter"].(float64)
+			loops, _ := node["Actual Loops"].(float64)
+			n += (rows + removed) * loops
 		}
 	}
 	return n
+}
+
+// nodes are a plan's nodes, itself first.
+func nodes(plan map[string]any) iter.Seq[map[string]any] {
+	return func(yield func(map[string]any) bool) { walk(plan, yield) }
+}
+
+func walk(plan map[string]any, yield func(map[string]any) bool) bool {
+	if !yield(plan) {
+		return false
+	}
+	children, _ := plan["Plans"].([]any)
+	for _, c := range children {
+		if child, ok := c.(map[string]any); ok && !walk(child, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // outline is a plan's nodes, a line each.

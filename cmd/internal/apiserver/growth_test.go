@@ -31,15 +31,15 @@ var grows = map[string]string{
 	"count(*) FROM documents":           "a tenant's quota of documents is counted",
 	"sum(bytes), 0)::bigint FROM blobs": "a tenant's quota of bytes is added up",
 	"FROM versions\nWHERE state = 'failed' AND finished_at >= now() - interval '24 hours'": "the failures of a day are counted, for operators",
-	"interval '59 minutes'":                    "what an hour ended is counted, for operators",
-	"finished_at >= now() - interval '1 hour'": "what tenants did in an hour is counted, for operators",
-	"nearest AS MATERIALIZED":                  "the exact scan of a collection's vectors",
-	"SELECT d.live_version_id FROM documents d\nWHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL\n": "a filter names all versions of the collection that match it",
-	"FROM generations g LEFT JOIN spaces s":           "the documents of a collection that is rebuilt are counted, to tell how far it is",
-	"sluice_raise_lexical_revision(":                  "what a function's statements touch counts by itself; its call counts what reading the catalog takes, too",
-	"FROM outbox":                                     "no vacuum has removed the rows that were relayed",
+	"interval '59 minutes'":                           "what an hour ended is counted, for operators",
+	"finished_at >= now() - interval '1 hour'":        "what tenants did in an hour is counted, for operators",
 	"FROM webhook_deliveries WHERE state = 'waiting'": "no vacuum has removed the rows that were delivered",
-	"INSERT INTO lexical_segments":                    "a segment is as large as what it is of; a merge writes what several were of",
+	"nearest AS MATERIALIZED":                         "the exact scan of a collection's vectors",
+	"SELECT d.live_version_id FROM documents d\nWHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL\n": "a filter names all versions of the collection that match it",
+	"FROM generations g LEFT JOIN spaces s": "the documents of a collection that is rebuilt are counted, to tell how far it is",
+	"sluice_raise_lexical_revision(":        "what a function's statements touch counts by itself; its call counts what reading the catalog takes, too",
+	"FROM outbox":                           "no vacuum has removed the rows that were relayed",
+	"INSERT INTO lexical_segments":          "a segment is as large as what it is of; a merge writes what several were of",
 }
 
 // TestStatementsDontGrowWithTheirTables: with the statistics of empty tables and

@@ -1,6 +1,7 @@
 package localtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -25,4 +26,22 @@ func Disk(t testing.TB, size int64) string {
 		}
 	})
 	return dir
+}
+
+// Fill lets a file grow until its disk takes no more.
+func Fill(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing more fits
+	for _, size := range []int{1 << 20, 4 << 10} {
+		for err = nil; err == nil; {
+			_, err = f.Write(make([]byte, size))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatalf("localtest: %v", err)
+		}
+	}
 }

@@ -83,7 +83,8 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 	// A stream that is made while its NATS server shuts down keeps its store open. Whatever else a server runs is seen.
 	const nats = "github.com/nats-io/nats-server/v2/server"
 	leaks := append([]goleak.Option{
-		goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction(nats + ".(*fileStore).flushStreamStateLoop"), goleak.IgnoreAnyFunction(nats + "/ats.Register.func1"),
+		goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction(nats + ".(*fileStore).flushStreamStateLoop"),
+		goleak.IgnoreAnyFunction(nats + "/ats.Register.func1"),
 	}, need.Leaks...)
 	finished := make(chan int, 1)
 	go func() { finished <- m.Run() }()
