@@ -36,7 +36,7 @@ func build(t *testing.T) programs {
 	}
 	p := programs{dir: localtest.Dir(t), repository: repository}
 	goBuild := func(cgo string, names ...string) {
-		args := []string{"build", "-o", p.dir + "/"}
+		args := []string{"build", "-ldflags=-s -w", "-o", p.dir + "/"} // linking is faster without what debuggers read
 		for _, name := range names {
 			args = append(args, "./cmd/"+name)
 		}
