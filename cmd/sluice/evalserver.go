@@ -50,7 +50,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 		return nil, stop, fmt.Errorf("start a server: %w", err)
 	}
 	stop = func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace+serversGrace)
 		defer cancel()
 		return service.Stop(ctx)
 	}

@@ -83,9 +83,9 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		}
 		var guarded []lifecycle.Service
 		for _, s := range servers {
-			s = kept(s, u.log)
-			guarded, running = append(guarded, s), append(running, s.Stop)
+			guarded = append(guarded, kept(s, u.log))
 		}
+		running = append(running, func(ctx context.Context) error { return stopTogether(ctx, guarded) })
 		if err := together(ctx, guarded); err != nil {
 			return nil, err
 		}
@@ -99,7 +99,11 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		running = append(running, workers.Stop)
+		running = append(running, func(ctx context.Context) error {
+			ctx, cut := context.WithTimeout(ctx, grace)
+			defer cut()
+			return workers.Stop(ctx)
+		})
 		return workers, workers.Start(ctx)
 	}()
 	if err != nil {
@@ -143,6 +147,17 @@ func together(ctx context.Context, services []lifecycle.Service) error {
 		starts.Go(func() error { return s.Start(ctx) })
 	}
 	return starts.Wait()
+}
+
+// stopTogether stops services at once.
+func stopTogether(ctx context.Context, services []lifecycle.Service) error {
+	failures := make([]error, len(services))
+	var stops sync.WaitGroup
+	for i, s := range services {
+		stops.Go(func() { failures[i] = s.Stop(ctx) })
+	}
+	stops.Wait()
+	return errors.Join(failures...)
 }
 
 func (u *system) addresses(servers []lifecycle.Service) {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -50,6 +51,10 @@ type UpLog struct {
 // tenantName is the tenant that `sluice up` works for.
 const tenantName = "default"
 
+// serversGrace is what Postgres, NATS and Temporal get to stop after the work in hand, however long that took: a Postgres
+// that is cut short has to recover at the next start.
+const serversGrace = 20 * time.Second
+
 // handlesSignals: lifecycle.Main does.
 func (*upCommand) handlesSignals() {}
 
@@ -59,7 +64,7 @@ func (c *upCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer heapProfiles(filepath.Join(c.Data, "profiles"), u.log)()
-	return lifecycle.Main(ctx, u.log, grace, service, func() { u.announce() })
+	return lifecycle.Main(ctx, u.log, grace+serversGrace, service, func() { u.announce() })
 }
 
 // service makes the system of these settings. name is what traces call it.
