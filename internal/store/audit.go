@@ -76,3 +76,12 @@ func (s *Store) Audit(ctx context.Context, p schema.Principal, q schema.PageQuer
 	out, next := cut(pg, out, func(e schema.AuditEntry) uuid.UUID { return e.ID })
 	return out, next, nil
 }
+
+// auditAs writes to tenant's audit log from a system transaction, which is
+// bound to the tenant from then on.
+func auditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
+	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
+		return fmt.Errorf("enter as %s: %w", roleApp, err)
+	}
+	return audit(ctx, tx, tenant, p, action, target, detail)
+}

@@ -335,3 +335,6 @@ func alone(sections []sectionRow, links []cluster.Edge) []sectionRow {
 	}
 	return out
 }
+
+// ofDocument is the place of the links that a document's metadata names.
+const ofDocument = -1

@@ -25,8 +25,6 @@ FROM documents d`
 SELECT id, document_id, collection_id, number, state, reason_code, reason, attempt, media_type, bytes, encode(sha256, 'hex'),
        created_at, CASE WHEN state IN ('ready', 'superseded') THEN finished_at END
 FROM versions WHERE tenant_id = $1 AND document_id = $2 ORDER BY number DESC LIMIT 500`
-
-	collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
 )
 
 var (
@@ -44,14 +42,6 @@ WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + readableNow("v.id
 // of documentSelect.
 func sight(p schema.Principal, more ...any) []any {
 	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), groupsOf(p)}, more...)
-}
-
-// groupsOf are p's groups, never nil: SQL would find NULL in none.
-func groupsOf(p schema.Principal) []string {
-	if p.Groups == nil {
-		return []string{}
-	}
-	return p.Groups
 }
 
 // Document returns a document with its newest version.
@@ -86,17 +76,6 @@ func (s *Store) oneDocument(ctx context.Context, p schema.Principal, sql string,
 		return err
 	})
 	return out, err
-}
-
-func collectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
-	var exists bool
-	if err := tx.QueryRow(ctx, collectionExistsSQL, tenant, collection).Scan(&exists); err != nil {
-		return err
-	}
-	if !exists {
-		return fmt.Errorf("no collection %s: %w", collection, schema.ErrNotFound)
-	}
-	return nil
 }
 
 // Versions returns a document's versions, newest first, 500 at most.
@@ -138,15 +117,4 @@ func scanVersion(row pgx.CollectableRow) (schema.Version, error) {
 		&v.SHA256, &v.CreatedAt, &v.ReadyAt)
 	v.Reason = reasonOf(code, reason)
 	return v, err
-}
-
-func reasonOf(code, message *string) *schema.Reason {
-	if code == nil {
-		return nil
-	}
-	r := &schema.Reason{Code: *code}
-	if message != nil {
-		r.Message = *message
-	}
-	return r
 }

@@ -176,3 +176,10 @@ func named(err error, what string, key any) error {
 	}
 	return err
 }
+
+func wrap(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}

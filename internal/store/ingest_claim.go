@@ -206,49 +206,6 @@ func changeRows(tenant uuid.UUID, changes []change) (out outboxRows, err error) 
 	return out, nil
 }
 
-// outboxRows gathers rows for one INSERT.
-type outboxRows struct {
-	tenants                      []uuid.UUID
-	subjects, ids, bodies, trace []string
-	told                         toldRows
-}
-
-func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trace string) error {
-	body, err := wire.Encode(message)
-	if err != nil {
-		return err
-	}
-	o.tenants = append(o.tenants, tenant)
-	o.subjects = append(o.subjects, subject)
-	o.ids = append(o.ids, id)
-	o.bodies = append(o.bodies, string(body))
-	o.trace = append(o.trace, trace)
-	o.told.add(message)
-	return nil
-}
-
-const insertOutboxSQL = `
-INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
-SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
-
-func (o *outboxRows) insert(ctx context.Context, tx pgx.Tx) error {
-	if len(o.ids) == 0 {
-		return nil
-	}
-	b := &pgx.Batch{}
-	o.queue(b)
-	return tx.SendBatch(ctx, b).Close()
-}
-
-// queue adds the statement that writes the rows, if there are any.
-func (o *outboxRows) queue(b *pgx.Batch) {
-	if len(o.ids) > 0 {
-		b.Queue(insertOutboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.trace)
-		o.told.queue(b)
-	}
-}
-
 func split(items []wire.Attempt) (ids []uuid.UUID, attempts []int) {
 	ids, attempts = make([]uuid.UUID, len(items)), make([]int, len(items))
 	for i, a := range items {

@@ -28,9 +28,6 @@ SELECT id, metadata -> 'links' FROM versions WHERE tenant_id = $1 AND id = ANY (
 	relinkedSQL       = `UPDATE versions SET curated = false, relinked_at = clock_timestamp() WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
 	purgeLinksSQL     = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
-	// ofDocument is the place of the links that a document's metadata names.
-	ofDocument = -1
-
 	maxGivenLinks = 1000 // of a version's metadata
 	maxTarget     = 2048 // bytes
 )

@@ -133,11 +133,6 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 	return out, tx.SendBatch(ctx, b).Close()
 }
 
-// each queues a query whose rows go to fn.
-func each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) {
-	b.Queue(sql, args...).Query(fn)
-}
-
 // countStates reads states with their numbers, and since when the oldest of all
 // waits.
 func countStates[S ~string](rows pgx.Rows, counts map[S]int64, since **time.Time) error {

@@ -1,11 +1,9 @@
 package store
 
-// This file writes messages into the outbox, in the transaction of the change
-// they tell of. The relay publishes them.
-
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,6 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+// This file writes messages into the outbox, in the transaction of the change
+// they tell of. The relay publishes them.
 
 const outboxSQL = `
 INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
@@ -66,4 +67,84 @@ func traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier.Get("traceparent")
+}
+
+// outboxRows gathers rows for one INSERT.
+type outboxRows struct {
+	tenants                      []uuid.UUID
+	subjects, ids, bodies, trace []string
+	told                         toldRows
+}
+
+func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trace string) error {
+	body, err := wire.Encode(message)
+	if err != nil {
+		return err
+	}
+	o.tenants = append(o.tenants, tenant)
+	o.subjects = append(o.subjects, subject)
+	o.ids = append(o.ids, id)
+	o.bodies = append(o.bodies, string(body))
+	o.trace = append(o.trace, trace)
+	o.told.add(message)
+	return nil
+}
+
+const insertOutboxSQL = `
+INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
+SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
+
+func (o *outboxRows) insert(ctx context.Context, tx pgx.Tx) error {
+	if len(o.ids) == 0 {
+		return nil
+	}
+	b := &pgx.Batch{}
+	o.queue(b)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+// queue adds the statement that writes the rows, if there are any.
+func (o *outboxRows) queue(b *pgx.Batch) {
+	if len(o.ids) > 0 {
+		b.Queue(insertOutboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.trace)
+		o.told.queue(b)
+	}
+}
+
+// toldRows are the events of one transaction that webhooks may hear of.
+type toldRows struct {
+	tenants, ids, subjects []uuid.UUID
+	kinds                  []string
+}
+
+// add takes note of a message of the outbox, if it is such an event.
+func (t *toldRows) add(message any) {
+	switch e := message.(type) {
+	case wire.QuestionEvent:
+		t.event(e.Tenant, e.Kind, e.ID, e.Question)
+	case wire.Event:
+		t.event(e.Tenant, e.Kind, e.ID, e.Version)
+	}
+}
+
+func (t *toldRows) event(tenant uuid.UUID, kind string, id, subject uuid.UUID) {
+	if slices.Contains(schema.WebhookKinds, kind) {
+		t.tenants, t.kinds = append(t.tenants, tenant), append(t.kinds, kind)
+		t.ids, t.subjects = append(t.ids, id), append(t.subjects, subject)
+	}
+}
+
+const insertDeliveriesSQL = `
+INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
+SELECT w.tenant_id, w.id, e.id, e.kind, e.subject
+FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[]) AS e (tenant, kind, id, subject)
+JOIN webhooks w ON w.tenant_id = e.tenant AND e.kind = ANY (w.kinds)`
+
+// queue adds the statement that writes a delivery for every event and webhook
+// that hears of it.
+func (t *toldRows) queue(b *pgx.Batch) {
+	if len(t.ids) > 0 {
+		b.Queue(insertDeliveriesSQL, t.tenants, t.kinds, t.ids, t.subjects)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -107,10 +106,6 @@ WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d
 	purgeRepeatsSQL = `
 DELETE FROM idempotency WHERE (tenant_id, key) IN (
     SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
-
-	vectorTablesSQL = `
-SELECT c.relname FROM pg_partitioned_table t JOIN pg_class c ON c.oid = t.partrelid
-WHERE c.relnamespace = 'public'::regnamespace AND c.relname ~ '^vectors_[0-9]+$' ORDER BY c.relname`
 
 	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
 )
@@ -239,33 +234,4 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 
 func purgeVectorsSQL(table string) string {
 	return `DELETE FROM ` + pgx.Identifier{table}.Sanitize() + ` WHERE ` + vectorsOfVersionsSQL + ` AND shard = ANY ($3)`
-}
-
-func ids(rows pgx.Rows, err error) ([]uuid.UUID, error) {
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-}
-
-// vectorTables are the tables of vectors, one per dimension, as the catalog
-// has them: a migration may add some, a running process need not notice.
-type vectorTables struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.names == nil {
-		rows, err := tx.Query(ctx, vectorTablesSQL)
-		if err != nil {
-			return nil, fmt.Errorf("list vector tables: %w", err)
-		}
-		if v.names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
-			return nil, fmt.Errorf("list vector tables: %w", err)
-		}
-	}
-	return v.names, nil
 }

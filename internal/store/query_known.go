@@ -11,29 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
-
-var _ retrieval.History = Reader{}
-
-// Known implements retrieval.History. It looks at all that the tenant has: they are a
-// sample of its questions.
-func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error) {
-	var out []bool
-	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `
-			SELECT known FROM known_questions WHERE tenant_id = $1 AND known IS NOT NULL AND space = $2
-			ORDER BY vector <-> $3, question_id LIMIT $4`, p.Tenant, space, pgvector.NewVector(vector), k)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, pgx.RowTo[bool])
-		return err
-	})
-	return out, wrap(err, "find what is known of earlier questions")
-}
 
 const (
 	// Not one of a collection that is deleted, now or while this waits.

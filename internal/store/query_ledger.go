@@ -173,33 +173,3 @@ func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step)
 	reply.Repeated = err == nil
 	return reply, hash, err
 }
-
-// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
-func (s Questions) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) (wire.LLMReply, error) {
-	var reply wire.LLMReply
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		reply, _, err = loadReply(ctx, tx, tenant, step)
-		return err
-	})
-	return reply, wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
-}
-
-// Spent implements answer.Store. A reply from the cache has the tokens that were once
-// paid for, and no cost.
-func (s Questions) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usage, error) {
-	var u schema.Usage
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var nanos, own int64
-		if err := tx.QueryRow(ctx, `
-			SELECT coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(nanos), 0)::bigint, coalesce(sum(millis), 0),
-			       coalesce(sum(own_input_tokens), 0)::bigint, coalesce(sum(own_output_tokens), 0)::bigint, coalesce(sum(own_nanos), 0)::bigint,
-			       coalesce(bool_and(cached) FILTER (WHERE cached OR input_tokens > own_input_tokens), false)
-			FROM llm_calls WHERE tenant_id = $1 AND question_id = $2`, in.Tenant, in.Question).
-			Scan(&u.InputTokens, &u.OutputTokens, &nanos, &u.Millis, &u.Own.InputTokens, &u.Own.OutputTokens, &own, &u.Cached); err != nil {
-			return err
-		}
-		u.Cost, u.Own.Cost = llm.Dollars(nanos), llm.Dollars(own)
-		return nil
-	})
-	return u, wrap(err, "add up the calls of question %s", in.Question)
-}

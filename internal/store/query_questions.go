@@ -417,18 +417,3 @@ func scanCitation(row pgx.CollectableRow, before ...any) (schema.Citation, error
 	}
 	return c, err
 }
-
-// emptyNotNull makes a nil list an empty one, which is [] in JSON.
-func emptyNotNull[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-func wrap(err error, format string, args ...any) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf(format+": %w", append(args, err)...)
-}

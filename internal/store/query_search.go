@@ -18,25 +18,6 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// visibleSQL is the condition under which version %s is open to the groups in
-// parameter %s.
-const visibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
-      OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s AND l.label = ANY(%[2]s::text[])))`
-
-// readableNow is the condition under which a version's text, of document d, is open
-// to groups: by its own labels, and by those of the version that is live now.
-func readableNow(version, groups string) string {
-	return fmt.Sprintf(visibleSQL, version, groups) + " AND " + fmt.Sprintf(visibleSQL, "d.live_version_id", groups)
-}
-
-func pageMarks(starts, pages []int) []schema.PageMark {
-	var out []schema.PageMark
-	for i := range min(len(starts), len(pages)) {
-		out = append(out, schema.PageMark{Start: starts[i], Page: pages[i]})
-	}
-	return out
-}
-
 var (
 	wholeNumber = regexp.MustCompile(`^[+-]?[0-9]+$`)
 	fraction    = regexp.MustCompile(`^[+-]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)

@@ -149,18 +149,13 @@ func checkQuotas(maxDocuments, maxBytes *int64) error {
 	return nil
 }
 
-// auditAs writes to tenant's audit log from a system transaction, which is
-// bound to the tenant from then on.
-func auditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
-	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
-		return fmt.Errorf("enter as %s: %w", roleApp, err)
-	}
-	return audit(ctx, tx, tenant, p, action, target, detail)
-}
-
 func tenantRow(rows pgx.Rows, err error) (schema.Tenant, error) {
 	if err != nil {
 		return schema.Tenant{}, err
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Tenant])
 }
+
+const countDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
+
+const sumBlobsSQL = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`

@@ -69,9 +69,7 @@ WITH before AS (
 )
 UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
 
-	lockQuotaSQL      = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
-	countDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
-	sumBlobsSQL       = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`
+	lockQuotaSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
 
 	maxChunksAtOnce = 4 // of 1 MiB, in one statement
 )

@@ -93,8 +93,6 @@ const isLiveSQL = `(SELECT true FROM versions r
         JOIN documents d ON d.tenant_id = $1 AND d.id = r.document_id AND d.live_version_id = r.id AND d.deleted_at IS NULL
         WHERE r.tenant_id = $1 AND r.id = %[1]s AND %[2]s%[3]s) IS TRUE`
 
-const sharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
-
 // foundSQL ends every way but within: what was found, with its place in the text. $6 is
 // the number asked for; in the others' text it bounds "nearest".
 const foundSQL = `
@@ -425,9 +423,6 @@ func (q *search) approximateSQL() (string, []any, error) {
 }
 
 func (q *search) table() string { return vectorTable(q.dimension) }
-
-// vectorTable is the table of a dimension; there must be one.
-func vectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }
 
 // collectNeighbours reads what foundSQL gives, with the number that its last
 // column has.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,45 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/wire"
 )
-
-// toldRows are the events of one transaction that webhooks may hear of.
-type toldRows struct {
-	tenants, ids, subjects []uuid.UUID
-	kinds                  []string
-}
-
-// add takes note of a message of the outbox, if it is such an event.
-func (t *toldRows) add(message any) {
-	switch e := message.(type) {
-	case wire.QuestionEvent:
-		t.event(e.Tenant, e.Kind, e.ID, e.Question)
-	case wire.Event:
-		t.event(e.Tenant, e.Kind, e.ID, e.Version)
-	}
-}
-
-func (t *toldRows) event(tenant uuid.UUID, kind string, id, subject uuid.UUID) {
-	if slices.Contains(schema.WebhookKinds, kind) {
-		t.tenants, t.kinds = append(t.tenants, tenant), append(t.kinds, kind)
-		t.ids, t.subjects = append(t.ids, id), append(t.subjects, subject)
-	}
-}
-
-const insertDeliveriesSQL = `
-INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
-SELECT w.tenant_id, w.id, e.id, e.kind, e.subject
-FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[]) AS e (tenant, kind, id, subject)
-JOIN webhooks w ON w.tenant_id = e.tenant AND e.kind = ANY (w.kinds)`
-
-// queue adds the statement that writes a delivery for every event and webhook
-// that hears of it.
-func (t *toldRows) queue(b *pgx.Batch) {
-	if len(t.ids) > 0 {
-		b.Queue(insertDeliveriesSQL, t.tenants, t.kinds, t.ids, t.subjects)
-	}
-}
 
 // Webhooking is the store as package webhook needs it.
 type Webhooking struct{ *Store }

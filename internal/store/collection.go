@@ -1,14 +1,17 @@
 package store
 
-// This file adds up what changed in a collection. Versions' triggers leave the
-// changes as rows (migration 82), which readers add to what was added up before:
-// the sum is the same at any time, whoever adds up meanwhile.
+// This file is what all of the store needs of a collection: whether it is there, and what changed in it. Versions'
+// triggers leave the changes as rows (migration 82), which readers add to what was added up before: the sum is the same
+// at any time, whoever adds up meanwhile.
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // addUpMost bounds what one statement adds up.
@@ -40,6 +43,19 @@ func (s *Store) addUpCounts(ctx context.Context, tenant, collection uuid.UUID) e
 		if err != nil {
 			return wrap(err, "add up what changed in collection %s", collection)
 		}
+	}
+	return nil
+}
+
+const collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
+
+func collectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	var exists bool
+	if err := tx.QueryRow(ctx, collectionExistsSQL, tenant, collection).Scan(&exists); err != nil {
+		return err
+	}
+	if !exists {
+		return fmt.Errorf("no collection %s: %w", collection, schema.ErrNotFound)
 	}
 	return nil
 }

@@ -1,0 +1,43 @@
+package store
+
+// This file names the tables of vectors.
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const vectorTablesSQL = `
+SELECT c.relname FROM pg_partitioned_table t JOIN pg_class c ON c.oid = t.partrelid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relname ~ '^vectors_[0-9]+$' ORDER BY c.relname`
+
+// vectorTables are the tables of vectors, one per dimension, as the catalog
+// has them: a migration may add some, a running process need not notice.
+type vectorTables struct {
+	mu    sync.Mutex
+	names []string
+}
+
+func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.names == nil {
+		rows, err := tx.Query(ctx, vectorTablesSQL)
+		if err != nil {
+			return nil, fmt.Errorf("list vector tables: %w", err)
+		}
+		if v.names, err = pgx.CollectRows(rows, pgx.RowTo[string]); err != nil {
+			return nil, fmt.Errorf("list vector tables: %w", err)
+		}
+	}
+	return v.names, nil
+}
+
+const sharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
+
+// vectorTable is the table of a dimension; there must be one.
+func vectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }
