@@ -233,11 +233,11 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("forget what is known of its questions: %w", err)
 		}
-		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
-		if err := out.event(wire.Event{Kind: "collection.deleted", Collection: id, State: schema.StateCancelled}); err != nil {
+		var out Outbox
+		if err := out.Event(wire.Event{Kind: "collection.deleted", Tenant: p.Tenant, Collection: id, State: schema.StateCancelled}, Traceparent(ctx)); err != nil {
 			return err
 		}
-		if err := out.write(ctx, tx); err != nil {
+		if err := out.Write(ctx, tx); err != nil {
 			return err
 		}
 		return audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})

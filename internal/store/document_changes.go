@@ -87,15 +87,15 @@ func (s *Store) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.
 		if err := hideDocuments(ctx, tx, p.Tenant, []uuid.UUID{id}); err != nil {
 			return err
 		}
-		out := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
-		event := wire.Event{Kind: "document.deleted", Collection: d.collection, Document: id, ExternalID: d.externalID, State: schema.StateCancelled}
+		var out Outbox
+		event := wire.Event{Kind: "document.deleted", Tenant: p.Tenant, Collection: d.collection, Document: id, ExternalID: d.externalID, State: schema.StateCancelled}
 		if d.last != nil {
 			event.Version = *d.last
 		}
-		if err := out.event(event); err != nil {
+		if err := out.Event(event, Traceparent(ctx)); err != nil {
 			return err
 		}
-		if err := out.write(ctx, tx); err != nil {
+		if err := out.Write(ctx, tx); err != nil {
 			return err
 		}
 		return audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
@@ -121,18 +121,19 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	if err != nil {
 		return fmt.Errorf("lock versions: %w", err)
 	}
-	out := outbox{tenant: tenant, trace: traceparent(ctx)}
+	var out Outbox
+	trace := Traceparent(ctx)
 	if rows, err = tx.Query(ctx, retireVersionsSQL, tenant, versions); err != nil {
 		return fmt.Errorf("retire versions: %w", err)
 	}
-	var e wire.Event
+	e := wire.Event{Tenant: tenant}
 	if _, err := pgx.ForEachRow(rows, []any{&e.Version, &e.Document, &e.Collection, &e.ExternalID, &e.State}, func() error {
 		e.Kind = "version." + string(e.State)
-		return out.event(e)
+		return out.Event(e, trace)
 	}); err != nil {
 		return fmt.Errorf("retire versions: %w", err)
 	}
-	if err := out.write(ctx, tx); err != nil {
+	if err := out.Write(ctx, tx); err != nil {
 		return err
 	}
 	batch := &pgx.Batch{}
@@ -228,19 +229,21 @@ func requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.
 	if err != nil {
 		return 0, fmt.Errorf("lock versions: %w", err)
 	}
-	out := outbox{tenant: tenant, trace: traceparent(ctx)}
-	if rows, err = tx.Query(ctx, requeueSQL, tenant, versions, out.trace); err != nil {
+	var out Outbox
+	trace := Traceparent(ctx)
+	if rows, err = tx.Query(ctx, requeueSQL, tenant, versions, trace); err != nil {
 		return 0, fmt.Errorf("queue versions: %w", err)
 	}
-	var m wire.IngestMessage
+	m := wire.IngestMessage{Tenant: tenant, Trace: trace}
 	var externalID string
 	n := 0
 	_, err = pgx.ForEachRow(rows, []any{&m.Version, &m.Document, &m.Collection, &m.Attempt, &m.Bytes, &externalID}, func() error {
 		n++
-		if err := out.ingest(m); err != nil {
+		if err := out.Ingest(m); err != nil {
 			return err
 		}
-		return out.event(wire.Event{Kind: "version.queued", Collection: m.Collection, Document: m.Document, Version: m.Version, ExternalID: externalID, State: schema.StateQueued})
+		return out.Event(wire.Event{Kind: "version.queued", Tenant: tenant, Collection: m.Collection, Document: m.Document, Version: m.Version,
+			ExternalID: externalID, State: schema.StateQueued}, trace)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("queue versions: %w", err)
@@ -251,7 +254,7 @@ func requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.
 	batch := &pgx.Batch{}
 	batch.Queue(dropLeasesSQL, tenant, versions)
 	batch.Queue(touchDocumentsSQL, tenant, documents)
-	batch.Queue(outboxSQL, out.args()...)
+	out.Queue(batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return 0, fmt.Errorf("queue versions: %w", err)
 	}
@@ -313,8 +316,8 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 				return fmt.Errorf("leave it to curation: %w", err)
 			}
 		}
-		messages := outbox{tenant: p.Tenant, trace: traceparent(ctx)}
-		event := wire.Event{Kind: "document.updated", Collection: d.collection, Document: id, ExternalID: d.externalID}
+		var messages Outbox
+		event := wire.Event{Kind: "document.updated", Tenant: p.Tenant, Collection: d.collection, Document: id, ExternalID: d.externalID}
 		rows, err := tx.Query(ctx, documentSQL, p.Tenant, true, []string{}, id)
 		if err != nil {
 			return err
@@ -326,10 +329,10 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 			event.Version = *d.last
 		}
 		event.State, event.Reason = out.State, out.Reason
-		if err := messages.event(event); err != nil {
+		if err := messages.Event(event, Traceparent(ctx)); err != nil {
 			return err
 		}
-		if err := messages.write(ctx, tx); err != nil {
+		if err := messages.Write(ctx, tx); err != nil {
 			return err
 		}
 		return audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})

@@ -303,11 +303,11 @@ func (s *Store) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.D
 		commands.Queue(retireGenerationSQL, in.Tenant, in.Collection)
 		commands.Queue(goLiveGenerationSQL, in.Tenant, in.Collection, in.Generation)
 		commands.Queue(flipSQL, in.Tenant, in.Collection, in.Generation)
-		out := outbox{tenant: in.Tenant, trace: traceparent(ctx)}
-		if err := out.event(wire.Event{Kind: "collection.rebuilt", Collection: in.Collection, State: schema.StateReady}); err != nil {
+		var out Outbox
+		if err := out.Event(wire.Event{Kind: "collection.rebuilt", Tenant: in.Tenant, Collection: in.Collection, State: schema.StateReady}, Traceparent(ctx)); err != nil {
 			return err
 		}
-		commands.Queue(outboxSQL, out.args()...)
+		out.Queue(commands)
 		live = true
 		return tx.SendBatch(ctx, commands).Close()
 	})
@@ -353,11 +353,11 @@ func (s *Store) FailRebuild(ctx context.Context, in wire.Rebuild, reason string)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
-		out := outbox{tenant: in.Tenant, trace: traceparent(ctx)}
-		if err := out.event(wire.Event{Kind: "collection.rebuild-failed", Collection: in.Collection, State: schema.StateFailed,
-			Reason: &schema.Reason{Code: schema.ReasonRejected, Message: reason}}); err != nil {
+		var out Outbox
+		if err := out.Event(wire.Event{Kind: "collection.rebuild-failed", Tenant: in.Tenant, Collection: in.Collection, State: schema.StateFailed,
+			Reason: &schema.Reason{Code: schema.ReasonRejected, Message: reason}}, Traceparent(ctx)); err != nil {
 			return err
 		}
-		return out.write(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 }

@@ -6,7 +6,6 @@ package store
 
 import (
 	"context"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -184,22 +183,21 @@ func versionsOf(changes []change) []uuid.UUID {
 	return out
 }
 
-// insertChanges writes one outbox row per change, in the transaction that makes
+// insertChanges writes one message per change, in the transaction that makes
 // the changes.
 func insertChanges(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changes []change) error {
 	out, err := changeRows(tenant, changes)
 	if err != nil {
 		return err
 	}
-	return out.insert(ctx, tx)
+	return out.Write(ctx, tx)
 }
 
-// changeRows are the outbox's rows of changes.
-func changeRows(tenant uuid.UUID, changes []change) (out outboxRows, err error) {
+// changeRows are the messages that tell of changes.
+func changeRows(tenant uuid.UUID, changes []change) (out Outbox, err error) {
 	for _, c := range changes {
-		c.Envelope, c.ID, c.Tenant, c.At = wire.Header(), schema.NewID(), tenant, time.Now().UTC()
-		c.Kind = "version." + string(c.State)
-		if err := out.add(tenant, wire.EventSubject(tenant, c.Kind), c.ID.String(), c.Event, c.trace); err != nil {
+		c.Tenant, c.Kind = tenant, "version."+string(c.State)
+		if err := out.Event(c.Event, c.trace); err != nil {
 			return out, err
 		}
 	}

@@ -140,30 +140,29 @@ func (s *Store) requeue(ctx context.Context, tenant uuid.UUID, lost int, query s
 		if err != nil {
 			return fmt.Errorf("queue versions again: %w", err)
 		}
-		out := outboxRows{}
+		var out Outbox
 		m := wire.IngestMessage{Tenant: tenant}
-		e := wire.Event{At: time.Now().UTC()}
+		e := wire.Event{Tenant: tenant}
 		if _, err := pgx.ForEachRow(rows, []any{&m.Collection, &m.Document, &m.Version, &m.Attempt, &m.Bytes, &m.Trace, &e.ExternalID, &e.State}, func() error {
-			m.Envelope, e.Envelope, e.ID = wire.Header(), wire.Header(), schema.NewID()
-			e.Tenant, e.Collection, e.Document, e.Version = m.Tenant, m.Collection, m.Document, m.Version
+			e.Collection, e.Document, e.Version = m.Collection, m.Document, m.Version
 			e.Kind, e.Reason = "version."+string(e.State), nil
 			if e.State == schema.StateFailed {
 				failed++
 				e.Reason = &reason
 			} else {
 				queued++
-				if err := out.add(m.Tenant, wire.IngestSubject(m.Tenant), wire.IngestMessageID(m.Version, m.Attempt), m, m.Trace); err != nil {
+				if err := out.Ingest(m); err != nil {
 					return err
 				}
 			}
-			return out.add(m.Tenant, wire.EventSubject(m.Tenant, e.Kind), e.ID.String(), e, m.Trace)
+			return out.Event(e, m.Trace)
 		}); err != nil {
 			return err
 		}
 		if err := forgetWork(ctx, tx, ids); err != nil {
 			return fmt.Errorf("forget the work on versions: %w", err)
 		}
-		return out.insert(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 	return queued, failed, err
 }

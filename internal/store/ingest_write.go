@@ -399,6 +399,6 @@ func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
 	}
 	queueForgetWork(b, ended)
 	rows, err := changeRows(w.tenant, events)
-	rows.queue(b)
+	rows.Queue(b)
 	return err
 }

@@ -1,5 +1,8 @@
 package store
 
+// This file writes messages into the outbox, in the transaction of the change
+// they tell of. The relay publishes them.
+
 import (
 	"context"
 	"fmt"
@@ -14,137 +17,111 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// This file writes messages into the outbox, in the transaction of the change
-// they tell of. The relay publishes them.
-
-const outboxSQL = `
+const (
+	outboxSQL = `
 INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
-SELECT $1, m.subject, m.message_id, m.payload, nullif($5::text, '')
-FROM unnest($2::text[], $3::text[], $4::text[]::jsonb[]) AS m (subject, message_id, payload)`
+SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
 
-// outbox collects the messages of one transaction.
-type outbox struct {
-	tenant                uuid.UUID
-	trace                 string
-	subjects, ids, bodies []string
+	// deliveriesSQL writes a delivery for every event and webhook that hears of it.
+	deliveriesSQL = `
+INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
+SELECT w.tenant_id, w.id, e.id, e.kind, e.subject
+FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[]) AS e (tenant, kind, id, subject)
+JOIN webhooks w ON w.tenant_id = e.tenant AND e.kind = ANY (w.kinds)`
+)
+
+// Outbox collects the messages of one transaction: what is to be worked on, and
+// events, which webhooks hear of too. The zero value is empty. traceparent, here and
+// below, is W3C's; empty without one.
+type Outbox struct {
+	// NoWebhooks keeps the events from webhooks.
+	NoWebhooks bool
+
+	tenants                            []uuid.UUID
+	subjects, ids, bodies, traceparent []string
+
+	told      []uuid.UUID // tenants of events that webhooks hear of
+	toldKinds []string
+	toldIDs   []uuid.UUID
+	toldOf    []uuid.UUID // a version or a question
 }
 
-// ingest queues an attempt at a version.
-func (o *outbox) ingest(m wire.IngestMessage) error {
-	m.Envelope, m.Tenant, m.Trace = wire.Header(), o.tenant, o.trace
-	return o.add(wire.IngestSubject(o.tenant), wire.IngestMessageID(m.Version, m.Attempt), m)
+// Ingest queues an attempt at a version of m's tenant.
+func (o *Outbox) Ingest(m wire.IngestMessage) error {
+	m.Envelope = wire.Header()
+	return o.add(m.Tenant, wire.IngestSubject(m.Tenant), wire.IngestMessageID(m.Version, m.Attempt), m, m.Trace)
 }
 
-// event tells of a state change. Its id and time are set here.
-func (o *outbox) event(e wire.Event) error {
-	e.Envelope, e.ID, e.Tenant, e.At = wire.Header(), schema.NewID(), o.tenant, time.Now().UTC()
-	return o.add(wire.EventSubject(o.tenant, e.Kind), e.ID.String(), e)
+// Event tells of a change of e's tenant. Its id and time are set here.
+func (o *Outbox) Event(e wire.Event, traceparent string) error {
+	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
+	o.tell(e.Tenant, e.Kind, e.ID, e.Version)
+	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
 }
 
-func (o *outbox) add(subject, id string, message any) error {
+// Question queues an attempt at a question, and tells that it is queued.
+func (o *Outbox) Question(tenant, collection, question uuid.UUID, attempt int, traceparent string) error {
+	m := wire.QuestionMessage{Envelope: wire.Header(), Tenant: tenant, Question: question, Attempt: attempt, Trace: traceparent}
+	if err := o.add(tenant, wire.QuestionsSubject(tenant), wire.QuestionMessageID(question, attempt), m, traceparent); err != nil {
+		return err
+	}
+	return o.QuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionQueued, State: schema.JobQueued,
+		Tenant: tenant, Collection: collection, Question: question, Attempt: attempt}, traceparent)
+}
+
+// QuestionEvent tells of a change of a question of e's tenant. Its id and time are
+// set here.
+func (o *Outbox) QuestionEvent(e wire.QuestionEvent, traceparent string) error {
+	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
+	o.tell(e.Tenant, e.Kind, e.ID, e.Question)
+	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
+}
+
+func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, traceparent string) error {
 	body, err := wire.Encode(message)
 	if err != nil {
 		return err
 	}
-	o.subjects, o.ids, o.bodies = append(o.subjects, subject), append(o.ids, id), append(o.bodies, string(body))
+	o.tenants, o.subjects, o.ids = append(o.tenants, tenant), append(o.subjects, subject), append(o.ids, id)
+	o.bodies, o.traceparent = append(o.bodies, string(body)), append(o.traceparent, traceparent)
 	return nil
 }
 
-func (o *outbox) args() []any { return []any{o.tenant, o.subjects, o.ids, o.bodies, o.trace} }
+// tell has webhooks hear of an event, if any may hear of its kind.
+func (o *Outbox) tell(tenant uuid.UUID, kind string, id, of uuid.UUID) {
+	if !o.NoWebhooks && slices.Contains(schema.WebhookKinds, kind) {
+		o.told, o.toldKinds = append(o.told, tenant), append(o.toldKinds, kind)
+		o.toldIDs, o.toldOf = append(o.toldIDs, id), append(o.toldOf, of)
+	}
+}
 
-func (o *outbox) write(ctx context.Context, tx pgx.Tx) error {
+// Queue adds the statements that write the messages, if there are any.
+func (o *Outbox) Queue(b *pgx.Batch) {
+	if len(o.ids) > 0 {
+		b.Queue(outboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.traceparent)
+	}
+	if len(o.toldIDs) > 0 {
+		b.Queue(deliveriesSQL, o.told, o.toldKinds, o.toldIDs, o.toldOf)
+	}
+}
+
+// Write writes the messages.
+func (o *Outbox) Write(ctx context.Context, tx pgx.Tx) error {
 	if len(o.ids) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, outboxSQL, o.args()...); err != nil {
+	b := &pgx.Batch{}
+	o.Queue(b)
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write %d messages to the outbox: %w", len(o.ids), err)
 	}
 	return nil
 }
 
-// traceparent returns the W3C traceparent of ctx's span, empty without one.
-func traceparent(ctx context.Context) string {
+// Traceparent returns the W3C traceparent of ctx's span, empty without one.
+func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier.Get("traceparent")
-}
-
-// outboxRows gathers rows for one INSERT.
-type outboxRows struct {
-	tenants                      []uuid.UUID
-	subjects, ids, bodies, trace []string
-	told                         toldRows
-}
-
-func (o *outboxRows) add(tenant uuid.UUID, subject, id string, message any, trace string) error {
-	body, err := wire.Encode(message)
-	if err != nil {
-		return err
-	}
-	o.tenants = append(o.tenants, tenant)
-	o.subjects = append(o.subjects, subject)
-	o.ids = append(o.ids, id)
-	o.bodies = append(o.bodies, string(body))
-	o.trace = append(o.trace, trace)
-	o.told.add(message)
-	return nil
-}
-
-const insertOutboxSQL = `
-INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
-SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
-
-func (o *outboxRows) insert(ctx context.Context, tx pgx.Tx) error {
-	if len(o.ids) == 0 {
-		return nil
-	}
-	b := &pgx.Batch{}
-	o.queue(b)
-	return tx.SendBatch(ctx, b).Close()
-}
-
-// queue adds the statement that writes the rows, if there are any.
-func (o *outboxRows) queue(b *pgx.Batch) {
-	if len(o.ids) > 0 {
-		b.Queue(insertOutboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.trace)
-		o.told.queue(b)
-	}
-}
-
-// toldRows are the events of one transaction that webhooks may hear of.
-type toldRows struct {
-	tenants, ids, subjects []uuid.UUID
-	kinds                  []string
-}
-
-// add takes note of a message of the outbox, if it is such an event.
-func (t *toldRows) add(message any) {
-	switch e := message.(type) {
-	case wire.QuestionEvent:
-		t.event(e.Tenant, e.Kind, e.ID, e.Question)
-	case wire.Event:
-		t.event(e.Tenant, e.Kind, e.ID, e.Version)
-	}
-}
-
-func (t *toldRows) event(tenant uuid.UUID, kind string, id, subject uuid.UUID) {
-	if slices.Contains(schema.WebhookKinds, kind) {
-		t.tenants, t.kinds = append(t.tenants, tenant), append(t.kinds, kind)
-		t.ids, t.subjects = append(t.ids, id), append(t.subjects, subject)
-	}
-}
-
-const insertDeliveriesSQL = `
-INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
-SELECT w.tenant_id, w.id, e.id, e.kind, e.subject
-FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[]) AS e (tenant, kind, id, subject)
-JOIN webhooks w ON w.tenant_id = e.tenant AND e.kind = ANY (w.kinds)`
-
-// queue adds the statement that writes a delivery for every event and webhook
-// that hears of it.
-func (t *toldRows) queue(b *pgx.Batch) {
-	if len(t.ids) > 0 {
-		b.Queue(insertDeliveriesSQL, t.tenants, t.kinds, t.ids, t.subjects)
-	}
 }

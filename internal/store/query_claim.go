@@ -128,11 +128,11 @@ func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (boo
 		if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = $2`, in.Tenant, in.Question); err != nil {
 			return err
 		}
-		out := outboxRows{}
-		if err := out.addQuestion(in.Tenant, collection, in.Question, in.Attempt+1, trace); err != nil {
+		var out Outbox
+		if err := out.Question(in.Tenant, collection, in.Question, in.Attempt+1, trace); err != nil {
 			return err
 		}
-		return out.insert(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 	return moved, wrap(err, "queue question %s again", in.Question)
 }
@@ -154,17 +154,16 @@ func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (
 		if err != nil {
 			return err
 		}
-		out := outboxRows{}
+		out := Outbox{NoWebhooks: true} // they hear of jobs
 		e := wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Reason: &reason}
 		var trace string
 		if _, err := pgx.ForEachRow(rows, []any{&e.Tenant, &e.Collection, &e.Question, &e.Attempt, &trace}, func() error {
 			n++
-			return out.addQuestionEvent(e, trace)
+			return out.QuestionEvent(e, trace)
 		}); err != nil {
 			return err
 		}
-		out.told = toldRows{} // webhooks hear of jobs
-		return out.insert(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 	return n, wrap(err, "end abandoned questions")
 }

@@ -88,11 +88,11 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 		if !q.Async {
 			return nil
 		}
-		out := outboxRows{}
-		if err := out.addQuestion(p.Tenant, q.Collection, q.ID, 1, q.Trace); err != nil {
+		var out Outbox
+		if err := out.Question(p.Tenant, q.Collection, q.ID, 1, q.Trace); err != nil {
 			return err
 		}
-		return out.insert(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("store a question: %w", err)
@@ -107,21 +107,6 @@ func (q NewQuestion) waits() *time.Duration {
 	}
 	left := max(0, time.Until(q.Until))
 	return &left
-}
-
-// addQuestion adds what queues a question: its message and its event.
-func (o *outboxRows) addQuestion(tenant, collection, question uuid.UUID, attempt int, trace string) error {
-	m := wire.QuestionMessage{Envelope: wire.Header(), Tenant: tenant, Question: question, Attempt: attempt, Trace: trace}
-	if err := o.add(tenant, wire.QuestionsSubject(tenant), wire.QuestionMessageID(question, attempt), m, trace); err != nil {
-		return err
-	}
-	return o.addQuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionQueued, State: schema.JobQueued,
-		Tenant: tenant, Collection: collection, Question: question, Attempt: attempt}, trace)
-}
-
-func (o *outboxRows) addQuestionEvent(e wire.QuestionEvent, trace string) error {
-	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
-	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, trace)
 }
 
 // Questions is the store as answering needs it: it implements answer.Store.
@@ -189,12 +174,12 @@ func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Que
 		if !q.Async || before == schema.JobRunning {
 			return nil
 		}
-		out := outboxRows{}
-		if err := out.addQuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionRunning, State: schema.JobRunning,
+		var out Outbox
+		if err := out.QuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionRunning, State: schema.JobRunning,
 			Tenant: in.Tenant, Collection: q.Query.Collection, Question: in.Question, Attempt: in.Attempt}, trace); err != nil {
 			return err
 		}
-		return out.insert(ctx, tx)
+		return out.Write(ctx, tx)
 	})
 	return q, wrap(err, "begin question %s", in.Question)
 }
@@ -365,11 +350,11 @@ func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionE
 		return err
 	}
 	e.Tenant, e.Question, e.Attempt = in.Tenant, in.Question, in.Attempt
-	out := outboxRows{}
-	if err := out.addQuestionEvent(e, traceparent); err != nil {
+	var out Outbox
+	if err := out.QuestionEvent(e, traceparent); err != nil {
 		return err
 	}
-	return out.insert(ctx, tx)
+	return out.Write(ctx, tx)
 }
 
 // Answer returns the stored answer, or schema.ErrNotFound. It is for the answering

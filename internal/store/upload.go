@@ -76,7 +76,7 @@ func (s *Store) Upload(ctx context.Context, p schema.Principal, collection uuid.
 		}
 	}
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := intake{tx: tx, principal: p, collection: collection, trace: traceparent(ctx)}
+		w := intake{tx: tx, principal: p, collection: collection, trace: Traceparent(ctx)}
 		return w.run(ctx, items)
 	})
 	if err != nil {

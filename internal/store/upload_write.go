@@ -270,7 +270,7 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 		metadata                          []*string
 		attributes                        attributeRows
 	)
-	out := outbox{tenant: tenant, trace: w.trace}
+	out := Outbox{NoWebhooks: true} // the reply tells of what is refused
 	for _, it := range items {
 		ids, documents, numbers = append(ids, it.version), append(documents, it.document), append(numbers, it.number)
 		titles, names, types = append(titles, it.Title), append(names, it.FileName), append(types, it.MediaType)
@@ -287,15 +287,16 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 		codes, reasons, metadata = append(codes, code), append(reasons, reason), append(metadata, encoded)
 		attributes.add(it.version, it.attributes)
 		if it.result.State == schema.StateQueued {
-			err := out.ingest(wire.IngestMessage{Collection: w.collection, Document: it.document, Version: it.version, Attempt: 1, Bytes: it.content.bytes})
+			err := out.Ingest(wire.IngestMessage{Tenant: tenant, Collection: w.collection, Document: it.document, Version: it.version, Attempt: 1,
+				Bytes: it.content.bytes, Trace: w.trace})
 			if err != nil {
 				return err
 			}
 		}
-		err := out.event(wire.Event{
-			Kind: "version." + string(it.result.State), Collection: w.collection, Document: it.document, Version: it.version,
+		err := out.Event(wire.Event{
+			Kind: "version." + string(it.result.State), Tenant: tenant, Collection: w.collection, Document: it.document, Version: it.version,
 			ExternalID: it.ExternalID, State: it.result.State, Reason: it.result.Reason,
-		})
+		}, w.trace)
 		if err != nil {
 			return err
 		}
@@ -307,7 +308,7 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 	if slices.Max(numbers) > 1 {
 		batch.Queue(unsetNewestSQL, tenant, documents, ids)
 	}
-	batch.Queue(outboxSQL, out.args()...)
+	out.Queue(batch)
 	return nil
 }
 
