@@ -55,3 +55,46 @@ func notified(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 }
+
+// presenceClass is the first key of the advisory locks that say "I live".
+const presenceClass = 0x51C1CE
+
+// Session is a worker's own connection, outside the pool. It hears of new
+// outbox rows, and as long as it is open no one takes the holder's leases for
+// those of a dead process.
+type Session struct {
+	conn *pgx.Conn
+}
+
+// OpenSession opens a session for a holder of leases.
+func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error) {
+	pooled, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a session: %w", translate(err))
+	}
+	conn := pooled.Hijack()
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, presenceClass, holder); err != nil {
+		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, translate(closeAfter(ctx, conn, err)))
+	}
+	if _, err := conn.Exec(ctx, `LISTEN sluice_outbox`); err != nil {
+		return nil, fmt.Errorf("listen for outbox rows: %w", translate(closeAfter(ctx, conn, err)))
+	}
+	return &Session{conn: conn}, nil
+}
+
+func closeAfter(ctx context.Context, conn *pgx.Conn, err error) error {
+	_ = conn.Close(context.WithoutCancel(ctx))
+	return err
+}
+
+// Wait returns when rows were added to the outbox since the call before. After
+// an error, that of ctx included, the session must be closed.
+func (s *Session) Wait(ctx context.Context) error {
+	if err := notified(ctx, s.conn); err != nil {
+		return fmt.Errorf("wait for outbox rows: %w", translate(err))
+	}
+	return nil
+}
+
+// Close ends the session.
+func (s *Session) Close(ctx context.Context) error { return s.conn.Close(ctx) }

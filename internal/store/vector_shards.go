@@ -44,9 +44,6 @@ const (
 	vectorSchema = "sluice_vectors."
 )
 
-// errBusy says that another process tends the same collection.
-var errBusy = errors.New("another process tends it")
-
 const (
 	// The generations that are to be searchable: the live one and the one that
 	// is being built.
@@ -326,14 +323,6 @@ func build(ctx context.Context, conn *pgx.Conn, h shard) error {
 	return execute(ctx, conn, `ANALYZE `+h.partition())
 }
 
-// execute runs a statement outside a transaction.
-func execute(ctx context.Context, conn *pgx.Conn, sql string) error {
-	if _, err := conn.Exec(ctx, sql); err != nil {
-		return fmt.Errorf("%s: %w", sql, err)
-	}
-	return nil
-}
-
 // dropShards drops the partitions of shards that were retired some time ago,
 // when no search that began before uses them.
 func (s *Store) dropShards(ctx context.Context) (int, error) {
@@ -388,48 +377,4 @@ func drop(ctx context.Context, conn *pgx.Conn, h shard) error {
 		return errBusy
 	}
 	return wrap(err, "drop partition %s", h.partition())
-}
-
-// errNoVectorLogin says that this process may not change partitions.
-var errNoVectorLogin = errors.New(vectorSetting + " is not set")
-
-// asVectors runs fn on a connection as the owner of partitions, who sees no
-// tenant's rows. One process at a time does so for a key; the others get errBusy.
-func (s *Store) asVectors(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
-	if s.options.VectorURL == "" {
-		return errNoVectorLogin
-	}
-	// Not one of the pool: fn takes others of that, and closing this one at the
-	// end gives the lock back.
-	config, err := poolConfig(s.options.VectorURL, s.options)
-	if err != nil {
-		return err
-	}
-	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
-	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
-	if err != nil {
-		return fmt.Errorf("connect: %w", err)
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
-	if err := checkPowers(ctx, conn, vectorSetting); err != nil {
-		return err
-	}
-	var got bool
-	if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended('sluice vectors ' || $1::text, 0))`, key.String()).Scan(&got); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
-	if !got {
-		return errBusy
-	}
-	// A closed connection gives the lock back only when its server process has
-	// ended: whoever comes next would find the collection busy.
-	defer func() {
-		if !conn.IsClosed() {
-			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // else closing does
-		}
-	}()
-	if err := execute(ctx, conn, `SET ROLE `+string(roleVectors)); err != nil {
-		return err
-	}
-	return fn(ctx, conn)
 }
