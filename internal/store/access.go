@@ -8,21 +8,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// groupsOf are p's groups, never nil: SQL would find NULL in none.
-func groupsOf(p schema.Principal) []string {
+// GroupsOf are p's groups, never nil: SQL would find NULL in none.
+func GroupsOf(p schema.Principal) []string {
 	if p.Groups == nil {
 		return []string{}
 	}
 	return p.Groups
 }
 
-// readableNow is the condition under which a version's text, of document d, is open
+// ReadableNow is the condition under which a version's text, of document d, is open
 // to groups: by its own labels, and by those of the version that is live now.
-func readableNow(version, groups string) string {
-	return fmt.Sprintf(visibleSQL, version, groups) + " AND " + fmt.Sprintf(visibleSQL, "d.live_version_id", groups)
+func ReadableNow(version, groups string) string {
+	return fmt.Sprintf(VisibleSQL, version, groups) + " AND " + fmt.Sprintf(VisibleSQL, "d.live_version_id", groups)
 }
 
-// visibleSQL is the condition under which version %s is open to the groups in
+// VisibleSQL is the condition under which version %s is open to the groups in
 // parameter %s.
-const visibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
+const VisibleSQL = `(NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s)
       OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = %[1]s AND l.label = ANY(%[2]s::text[])))`

@@ -25,11 +25,11 @@ WITH sources AS MATERIALIZED (
 )
 SELECT DISTINCT s.question_id FROM sources s
 WHERE (SELECT true FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
-       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + readableNow("v.id", "$3") + `) IS NOT TRUE`
+       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + ReadableNow("v.id", "$3") + `) IS NOT TRUE`
 
 // hiddenSources returns those of some questions whose answers p may not read.
 func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions []uuid.UUID) (map[uuid.UUID]bool, error) {
-	found, err := ids(tx.Query(ctx, hiddenSourcesSQL, p.Tenant, questions, groupsOf(p)))
+	found, err := IDs(tx.Query(ctx, hiddenSourcesSQL, p.Tenant, questions, GroupsOf(p)))
 	if err != nil {
 		return nil, fmt.Errorf("look up the sources of answers: %w", err)
 	}
@@ -48,11 +48,11 @@ func (s *Store) SourcesHidden(ctx context.Context, p schema.Principal, question 
 		hidden = found[question]
 		return err
 	})
-	return hidden, wrap(err, "question %s", question)
+	return hidden, Wrap(err, "question %s", question)
 }
 
-// readAnswer is the answer of a question as p may read it.
-func readAnswer(ctx context.Context, tx pgx.Tx, p schema.Principal, question uuid.UUID) (schema.Answer, error) {
+// ReadAnswer is the answer of a question as p may read it.
+func ReadAnswer(ctx context.Context, tx pgx.Tx, p schema.Principal, question uuid.UUID) (schema.Answer, error) {
 	a, err := loadAnswer(ctx, tx, p.Tenant, question)
 	if err != nil {
 		return a, err

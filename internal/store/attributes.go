@@ -56,7 +56,7 @@ func (a *attributes) setLabels(field string, labels []string) error {
 		return schema.Invalid(field, "has %d labels; at most %d are allowed", len(labels), maxLabels)
 	}
 	for i, label := range labels {
-		if err := checkLength(fmt.Sprintf("%s[%d]", field, i), label, 1, maxLabel); err != nil {
+		if err := CheckLength(fmt.Sprintf("%s[%d]", field, i), label, 1, maxLabel); err != nil {
 			return err
 		}
 		if label == schema.NobodyLabel {
@@ -77,7 +77,7 @@ func (a *attributes) setMetadata(field string, m schema.Metadata) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := field + "." + key
-		if err := checkLength(field, key, 1, maxMetadataKey); err != nil {
+		if err := CheckLength(field, key, 1, maxMetadataKey); err != nil {
 			return schema.Invalid(field, "key %q: 1 to %d bytes of UTF-8 without U+0000", key, maxMetadataKey)
 		}
 		if err := checkValue(at, m[key], 0); err != nil {
@@ -114,7 +114,7 @@ func checkValue(field string, value any, depth int) error {
 	}
 	switch v := value.(type) {
 	case string:
-		return checkText(field, v)
+		return CheckText(field, v)
 	case json.Number:
 		if _, err := v.Float64(); err != nil {
 			return schema.Invalid(field, "%q is not a number that can be stored", v.String())
@@ -131,7 +131,7 @@ func checkValue(field string, value any, depth int) error {
 		}
 	case map[string]any:
 		for key, e := range v {
-			if err := checkText(field, key); err != nil {
+			if err := CheckText(field, key); err != nil {
 				return err
 			}
 			if err := checkValue(field+"."+key, e, depth+1); err != nil {

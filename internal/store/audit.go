@@ -32,8 +32,8 @@ func actor(p schema.Principal) string {
 	return "key:" + p.Key.String()
 }
 
-// audit notes in tx, which must be bound to tenant, that p did action.
-func audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
+// Audit notes in tx, which must be bound to tenant, that p did action.
+func Audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
 	var encoded []byte
 	if p.Person != "" {
 		detail = maps.Clone(detail)
@@ -57,13 +57,13 @@ func audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal,
 // Audit returns a page of p's tenant's audit log, newest first, and the cursor
 // of the next page, empty on the last.
 func (s *Store) Audit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.AuditEntry
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, auditPageSQL, p.Tenant, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, auditPageSQL, p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -73,15 +73,15 @@ func (s *Store) Audit(ctx context.Context, p schema.Principal, q schema.PageQuer
 	if err != nil {
 		return nil, "", fmt.Errorf("list the audit log: %w", err)
 	}
-	out, next := cut(pg, out, func(e schema.AuditEntry) uuid.UUID { return e.ID })
+	out, next := Cut(pg, out, func(e schema.AuditEntry) uuid.UUID { return e.ID })
 	return out, next, nil
 }
 
-// auditAs writes to tenant's audit log from a system transaction, which is
+// AuditAs writes to tenant's audit log from a system transaction, which is
 // bound to the tenant from then on.
-func auditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
+func AuditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
 	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
 		return fmt.Errorf("enter as %s: %w", roleApp, err)
 	}
-	return audit(ctx, tx, tenant, p, action, target, detail)
+	return Audit(ctx, tx, tenant, p, action, target, detail)
 }

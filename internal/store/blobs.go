@@ -25,7 +25,7 @@ WHERE b.tenant_id = $1 AND b.sha256 = $2`
 
 var contentSQL = `
 SELECT v.sha256, v.media_type FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
-WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + readableNow("v.id", "$3")
+WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + ReadableNow("v.id", "$3")
 
 // Blob reads one blob, a chunk at a time; between chunks it holds no
 // connection. It is not safe for concurrent use.
@@ -46,7 +46,7 @@ func (s *Store) OpenBlob(ctx context.Context, tenant uuid.UUID, sha256 []byte) (
 	b := &Blob{ctx: ctx, store: s, tenant: tenant, sha256: sha256}
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, openBlobSQL, tenant, sha256).Scan(&b.size, &b.chunk)
-		return named(err, "blob", hex.EncodeToString(sha256))
+		return Named(err, "blob", hex.EncodeToString(sha256))
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open blob: %w", err)
@@ -68,10 +68,10 @@ func (s *Store) OpenContent(ctx context.Context, p schema.Principal, document uu
 			return err
 		}
 		if _, err := pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
-			return named(err, "document", document)
+			return Named(err, "document", document)
 		}
-		err = tx.QueryRow(ctx, contentSQL, p.Tenant, document, groupsOf(p)).Scan(&hash, &mediaType)
-		if isNoRows(err) {
+		err = tx.QueryRow(ctx, contentSQL, p.Tenant, document, GroupsOf(p)).Scan(&hash, &mediaType)
+		if IsNoRows(err) {
 			return fmt.Errorf("document %s has labels, and the key none of them as a group: %w", document, schema.ErrForbidden)
 		}
 		return err
@@ -110,7 +110,7 @@ func (b *Blob) next() error {
 	b.ordinal++
 	err := b.store.AsTenant(b.ctx, b.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, blobChunkSQL, b.tenant, b.sha256, b.ordinal).Scan(&b.chunk)
-		return named(err, "chunk", b.ordinal)
+		return Named(err, "chunk", b.ordinal)
 	})
 	if err == nil && len(b.chunk) == 0 {
 		err = fmt.Errorf("chunk %d is empty: %w", b.ordinal, schema.ErrNotFound)

@@ -67,15 +67,15 @@ UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() 
 	curatedSections = 2000
 )
 
-// lockClusteringsOfSQL locks the clusterings of the versions in $2 that are
+// LockClusteringsOfSQL locks the clusterings of the versions in $2 that are
 // members of clusters, for whoever removes them beside curation.
-const lockClusteringsOfSQL = `
+const LockClusteringsOfSQL = `
 SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id IN (
     SELECT collection_id FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2))
 ORDER BY collection_id, generation FOR UPDATE`
 
-// purgeMembersSQL removes versions' sections from their clusters.
-const purgeMembersSQL = `
+// PurgeMembersSQL removes versions' sections from their clusters.
+const PurgeMembersSQL = `
 WITH gone AS (
     DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING cluster_id, tokens
 ), sums AS (
@@ -122,7 +122,7 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 // collection the clusters go. Several processes may call it at
 // once; they take turns.
 func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
-	err = s.curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, left = 0, 0
 		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)
@@ -130,7 +130,7 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 		var live int
 		var deleted bool
 		if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
-			return named(err, "collection", collection)
+			return Named(err, "collection", collection)
 		}
 		parts, err := lockClusterings(ctx, tx, tenant, collection, live)
 		if err != nil {
@@ -141,7 +141,7 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 			return err
 		}
 		if deleted {
-			if err := dropClusterings(ctx, tx, tenant, collection, nil); err != nil {
+			if err := DropClusterings(ctx, tx, tenant, collection, nil); err != nil {
 				return err
 			}
 			parts = nil
@@ -164,7 +164,7 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 		if err := s.rebuildAsked(ctx, tenant, collection); err != nil {
 			return 0, 0, err
 		}
-		if err := s.addUpCounts(ctx, tenant, collection); err != nil {
+		if err := s.AddUpCounts(ctx, tenant, collection); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -275,17 +275,17 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &relinked}, func() error {
 		at, linked := changed.relinked[id]
 		if seen++; ready != was[id] || ready && (linked != (relinked != nil) || linked && !at.Equal(*relinked)) {
-			return fmt.Errorf("version %s changed: %w", id, errRepeat)
+			return fmt.Errorf("version %s changed: %w", id, ErrRepeat)
 		}
 		return nil
 	})
 	switch {
-	case err != nil && !errors.Is(err, errRepeat):
+	case err != nil && !errors.Is(err, ErrRepeat):
 		return fmt.Errorf("lock versions: %w", err)
 	case err != nil:
 		return err
 	case seen < len(was): // only what has left is ever removed
-		return fmt.Errorf("a version was removed: %w", errRepeat)
+		return fmt.Errorf("a version was removed: %w", ErrRepeat)
 	}
 	return nil
 }
@@ -362,8 +362,8 @@ const (
 	dropClusteringSQL        = `DELETE FROM clusterings WHERE tenant_id = $1 AND collection_id = $2 AND ($3::int IS NULL OR generation = $3)`
 )
 
-// dropClusterings removes the clusters of a generation, or of all.
-func dropClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation *int) error {
+// DropClusterings removes the clusters of a generation, or of all.
+func DropClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation *int) error {
 	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL, dropClusteringSQL} {
 		if _, err := tx.Exec(ctx, sql, tenant, collection, generation); err != nil {
 			return fmt.Errorf("drop clusters: %w", err)

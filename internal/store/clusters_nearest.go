@@ -59,7 +59,7 @@ type vectorsOf struct {
 	indexed   bool
 }
 
-func (v vectorsOf) table() string { return vectorTable(v.dimension) }
+func (v vectorsOf) table() string { return VectorTable(v.dimension) }
 
 func (v vectorsOf) shards() []uuid.UUID {
 	if v.shard == nil {
@@ -130,7 +130,7 @@ func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]clust
 	}
 	sql := fmt.Sprintf(nearPassagesSQL, where.table())
 	for i, id := range found[:min(len(found), ask)] {
-		near, err := ids(c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards))
+		near, err := IDs(c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards))
 		if err != nil {
 			return nil, fmt.Errorf("find sections near to %s: %w", id, err)
 		}

@@ -98,15 +98,15 @@ func (s *Store) RebuildClusters(ctx context.Context, tenant, collection uuid.UUI
 // curation does.
 func (s *Store) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error {
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+		if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, askReclusterSQL, p.Tenant, collection); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), nil)
+		return Audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), nil)
 	})
-	return wrap(err, "cluster collection %s anew", collection)
+	return Wrap(err, "cluster collection %s anew", collection)
 }
 
 // noteDrift asks for a collection to be clustered anew when much of it has
@@ -125,7 +125,7 @@ func (s *Store) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) 
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, askedReclusterSQL, tenant, collection).Scan(&asked, &live)
 	})
-	if isNoRows(err) {
+	if IsNoRows(err) {
 		return nil
 	}
 	if err == nil {
@@ -140,7 +140,7 @@ func (s *Store) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) 
 			return err
 		})
 	}
-	return wrap(err, "cluster collection %s anew, as was asked for", collection)
+	return Wrap(err, "cluster collection %s anew, as was asked for", collection)
 }
 
 // openRebuild locks what is clustered of the collection: the live generation
@@ -149,7 +149,7 @@ func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, g
 	var live int
 	var deleted bool
 	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
-		return clustering{}, named(err, "collection", collection)
+		return clustering{}, Named(err, "collection", collection)
 	}
 	if deleted {
 		return clustering{}, fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
@@ -293,7 +293,7 @@ func (c clustering) replace(ctx context.Context, all []sectionRow, edges []clust
 	}
 	d.Diff = cluster.Update(sections, edges, nil, c.options())
 	// Purge waits for this lock, and so sees the members that are written now.
-	still, err := ids(c.tx.Query(ctx, shareVersionsSQL, c.tenant, slices.Collect(maps.Keys(versions))))
+	still, err := IDs(c.tx.Query(ctx, shareVersionsSQL, c.tenant, slices.Collect(maps.Keys(versions))))
 	if err != nil {
 		return 0, fmt.Errorf("lock versions: %w", err)
 	}

@@ -139,7 +139,7 @@ func sectionsAt(sections []sectionRow) map[sectionPlace]uuid.UUID {
 
 // targetsOf returns what a link means; those of metadata are names already.
 func targetsOf(base string, section int, target string) []string {
-	if section == ofDocument {
+	if section == OfDocument {
 		base = ""
 	}
 	return cluster.Targets(base, target)
@@ -336,5 +336,5 @@ func alone(sections []sectionRow, links []cluster.Edge) []sectionRow {
 	return out
 }
 
-// ofDocument is the place of the links that a document's metadata names.
-const ofDocument = -1
+// OfDocument is the place of the links that a document's metadata names.
+const OfDocument = -1

@@ -46,7 +46,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		return out, err
 	}
 	moved := slices.Collect(maps.Keys(changed.relinked))
-	shrunk, err := ids(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
+	shrunk, err := IDs(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
 	if err != nil {
 		return out, fmt.Errorf("find clusters that lose sections: %w", err)
 	}
@@ -150,7 +150,7 @@ func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uu
 	if len(unknown) == 0 {
 		return nil
 	}
-	clusters, err := ids(c.tx.Query(ctx, clustersOfSectionsSQL, c.tenant, c.generation, unknown))
+	clusters, err := IDs(c.tx.Query(ctx, clustersOfSectionsSQL, c.tenant, c.generation, unknown))
 	if err != nil {
 		return fmt.Errorf("find clusters of related sections: %w", err)
 	}

@@ -34,14 +34,14 @@ WITH next AS (
 )
 SELECT count(*) FROM gone`
 
-// addUpCounts adds up what changed in a collection.
-func (s *Store) addUpCounts(ctx context.Context, tenant, collection uuid.UUID) error {
+// AddUpCounts adds up what changed in a collection.
+func (s *Store) AddUpCounts(ctx context.Context, tenant, collection uuid.UUID) error {
 	for n := addUpMost; n == addUpMost; {
 		err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, addUpSQL, tenant, collection, addUpMost).Scan(&n)
 		})
 		if err != nil {
-			return wrap(err, "add up what changed in collection %s", collection)
+			return Wrap(err, "add up what changed in collection %s", collection)
 		}
 	}
 	return nil
@@ -49,7 +49,8 @@ func (s *Store) addUpCounts(ctx context.Context, tenant, collection uuid.UUID) e
 
 const collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
 
-func collectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+// CollectionExists is schema.ErrNotFound for a collection that is not there, or not the tenant's.
+func CollectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
 	var exists bool
 	if err := tx.QueryRow(ctx, collectionExistsSQL, tenant, collection).Scan(&exists); err != nil {
 		return err

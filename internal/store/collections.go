@@ -75,7 +75,7 @@ func (s *Store) CreateCollection(ctx context.Context, p schema.Principal, c sche
 	if !collectionName.MatchString(c.Name) {
 		return out, schema.Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
 	}
-	if err := checkLength("description", c.Description, 0, maxDescription); err != nil {
+	if err := CheckLength("description", c.Description, 0, maxDescription); err != nil {
 		return out, err
 	}
 	if c.Language == "" {
@@ -91,13 +91,13 @@ func (s *Store) CreateCollection(ctx context.Context, p schema.Principal, c sche
 	id := schema.NewID()
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, segmentation).Scan(&id)
-		if isNoRows(err) {
+		if IsNoRows(err) {
 			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
 		}
 		if err != nil {
 			return err
 		}
-		if err := audit(ctx, tx, p.Tenant, p, "collection.create", id.String(), map[string]any{"name": c.Name}); err != nil {
+		if err := Audit(ctx, tx, p.Tenant, p, "collection.create", id.String(), map[string]any{"name": c.Name}); err != nil {
 			return err
 		}
 		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
@@ -126,7 +126,7 @@ func (s *Store) ResolveCollection(ctx context.Context, p schema.Principal, ref s
 }
 
 func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref string) (uuid.UUID, error) {
-	if err := checkText("collection", ref); err != nil {
+	if err := CheckText("collection", ref); err != nil {
 		return uuid.Nil, err
 	}
 	var id *uuid.UUID
@@ -135,7 +135,7 @@ func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref str
 	}
 	var out uuid.UUID
 	err := tx.QueryRow(ctx, resolveCollectionSQL, tenant, id, ref).Scan(&out)
-	return out, named(err, "collection", ref)
+	return out, Named(err, "collection", ref)
 }
 
 // Collection returns the collection that ref (id or name) names, with its
@@ -148,7 +148,7 @@ func (s *Store) Collection(ctx context.Context, p schema.Principal, ref string) 
 			return err
 		}
 		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
-		return named(err, "collection", ref)
+		return Named(err, "collection", ref)
 	})
 	if err != nil {
 		return out, fmt.Errorf("read collection: %w", err)
@@ -159,13 +159,13 @@ func (s *Store) Collection(ctx context.Context, p schema.Principal, ref string) 
 // Collections returns a page of p's tenant's collections with their counts,
 // oldest first, and the next cursor.
 func (s *Store) Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Collection
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (s *Store) Collections(ctx context.Context, p schema.Principal, q schema.Pa
 	if err != nil {
 		return nil, "", fmt.Errorf("list collections: %w", err)
 	}
-	out, next := cut(pg, out, func(c schema.Collection) uuid.UUID { return c.ID })
+	out, next := Cut(pg, out, func(c schema.Collection) uuid.UUID { return c.ID })
 	return out, next, nil
 }
 
@@ -183,15 +183,15 @@ func (s *Store) Collections(ctx context.Context, p schema.Principal, q schema.Pa
 func (s *Store) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
 	var out schema.Collection
 	if c.Description != nil {
-		if err := checkLength("description", *c.Description, 0, maxDescription); err != nil {
+		if err := CheckLength("description", *c.Description, 0, maxDescription); err != nil {
 			return out, err
 		}
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, updateCollectionSQL, p.Tenant, id, c.Description).Scan(&id); err != nil {
-			return named(err, "collection", id)
+			return Named(err, "collection", id)
 		}
-		if err := audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), nil); err != nil {
+		if err := Audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), nil); err != nil {
 			return err
 		}
 		var err error
@@ -211,7 +211,7 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		var name string
 		// Waits for uploads in progress, which share a lock on the row.
 		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {
-			return named(err, "collection", id)
+			return Named(err, "collection", id)
 		}
 		rows, err := tx.Query(ctx, lockCollectionDocumentsSQL, p.Tenant, id)
 		if err != nil {
@@ -230,7 +230,7 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
-		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
+		if _, err := tx.Exec(ctx, ForgetKnownSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("forget what is known of its questions: %w", err)
 		}
 		var out Outbox
@@ -240,7 +240,7 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if err := out.Write(ctx, tx); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
+		return Audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
 	})
 	if err != nil {
 		return fmt.Errorf("delete collection: %w", err)

@@ -42,17 +42,17 @@ func (s *Store) Compare(ctx context.Context, p schema.Principal, collection uuid
 	}
 	ids, fingerprints := make([]string, len(known)), make([]string, len(known))
 	for i, k := range known {
-		if err := checkLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, maxExternalID); err != nil {
+		if err := CheckLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, maxExternalID); err != nil {
 			return out, err
 		}
-		if _, err := decodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {
+		if _, err := DecodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {
 			return out, err
 		}
 		ids[i], fingerprints[i] = k.ExternalID, k.Fingerprint
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = schema.Comparison{}
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+		if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, compareSQL, p.Tenant, collection, ids, fingerprints)

@@ -90,7 +90,7 @@ func (s *Store) Uncurated(ctx context.Context, after uuid.UUID, age, keep time.D
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[wire.Curation])
 		return err
 	})
-	return out, wrap(err, "list collections to curate")
+	return out, Wrap(err, "list collections to curate")
 }
 
 // RemoveGenerations removes some of what a generation of a collection holds that
@@ -105,14 +105,14 @@ func (s *Store) RemoveGenerations(ctx context.Context, tenant, collection uuid.U
 		var retired bool
 		var after uuid.UUID
 		err := tx.QueryRow(ctx, removableSQL, tenant, collection, age).Scan(&number, &retired, &after)
-		if isNoRows(err) {
+		if IsNoRows(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
 		more = true
-		versions, err := ids(tx.Query(ctx, removePageSQL, tenant, collection, after, limit))
+		versions, err := IDs(tx.Query(ctx, removePageSQL, tenant, collection, after, limit))
 		if err != nil {
 			return fmt.Errorf("find its versions: %w", err)
 		}
@@ -128,7 +128,7 @@ func (s *Store) RemoveGenerations(ctx context.Context, tenant, collection uuid.U
 		for _, table := range vectors {
 			// Rows in a partition of the generation's own go with that.
 			commands.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+
-				` WHERE `+vectorsOfVersionsSQL+` AND generation = $3 AND shard = `+sharedShard, tenant, versions, number)
+				` WHERE `+vectorsOfVersionsSQL+` AND generation = $3 AND shard = `+SharedShard, tenant, versions, number)
 		}
 		commands.Queue(removePassagesSQL, tenant, versions, number)
 		commands.Queue(removePassageLinksSQL, tenant, versions, number)
@@ -155,7 +155,7 @@ func (s *Store) removeDerived(ctx context.Context, tenant, collection uuid.UUID,
 		return err
 	}
 	return s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := dropClusterings(ctx, tx, tenant, collection, &number); err != nil {
+		if err := DropClusterings(ctx, tx, tenant, collection, &number); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, removedSQL, tenant, collection, number)
@@ -178,7 +178,7 @@ func (s *Store) PurgeCollection(ctx context.Context, tenant, collection uuid.UUI
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		removed, more = 0, false
 		err := tx.QueryRow(ctx, `SELECT deleted_at IS NOT NULL FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).Scan(&deleted)
-		if isNoRows(err) || err == nil && !deleted {
+		if IsNoRows(err) || err == nil && !deleted {
 			return nil
 		}
 		if err != nil {

@@ -72,7 +72,7 @@ type lockedDocument struct {
 func lockDocument(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (lockedDocument, error) {
 	var d lockedDocument
 	err := tx.QueryRow(ctx, lockDocumentSQL, tenant, id).Scan(&d.collection, &d.externalID, &d.live, &d.last)
-	return d, named(err, "document", id)
+	return d, Named(err, "document", id)
 }
 
 // DeleteDocument hides a document at once and cancels its unfinished versions;
@@ -98,7 +98,7 @@ func (s *Store) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.
 		if err := out.Write(ctx, tx); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
+		return Audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
 	})
 	if err != nil {
 		return fmt.Errorf("delete document: %w", err)
@@ -171,7 +171,7 @@ func (s *Store) RetryDocument(ctx context.Context, p schema.Principal, id uuid.U
 		case n == 0:
 			return fmt.Errorf("%q is %s; only a failed document can be retried: %w", out.ExternalID, out.State, schema.ErrConflict)
 		}
-		return audit(ctx, tx, p.Tenant, p, "document.retry", id.String(), map[string]any{"external_id": out.ExternalID, "attempt": out.Attempt})
+		return Audit(ctx, tx, p.Tenant, p, "document.retry", id.String(), map[string]any{"external_id": out.ExternalID, "attempt": out.Attempt})
 	})
 	if err != nil {
 		return out, fmt.Errorf("retry document: %w", err)
@@ -191,7 +191,7 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 		var n int
 		err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 			n = 0
-			if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 				return err
 			}
 			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, retryBatch, after)
@@ -205,7 +205,7 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 			if n, err = requeue(ctx, tx, p.Tenant, documents); err != nil || n == 0 {
 				return err
 			}
-			return audit(ctx, tx, p.Tenant, p, "collection.retry", collection.String(), map[string]any{"documents": n})
+			return Audit(ctx, tx, p.Tenant, p, "collection.retry", collection.String(), map[string]any{"documents": n})
 		})
 		if err != nil {
 			return total, fmt.Errorf("retry failed documents: %w", err)
@@ -335,7 +335,7 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 		if err := messages.Write(ctx, tx); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})
+		return Audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})
 	})
 	if err != nil {
 		return out, fmt.Errorf("update document: %w", err)

@@ -100,7 +100,7 @@ func readDocumentCursor(text string, sort schema.DocumentSort) (c documentCursor
 	if err == nil && (sort == schema.SortLargest || sort == schema.SortSmallest) {
 		_, err = strconv.ParseInt(c.Key, 10, 64)
 	}
-	if err != nil || c.Sort != sort || checkText("cursor", c.Key) != nil {
+	if err != nil || c.Sort != sort || CheckText("cursor", c.Key) != nil {
 		return c, schema.Invalid("cursor", "is not one that a page before gave, in this order")
 	}
 	return c, nil
@@ -108,16 +108,16 @@ func readDocumentCursor(text string, sort schema.DocumentSort) (c documentCursor
 
 // Documents returns a page of a collection's documents, and the next cursor.
 func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.DocumentQuery) ([]schema.Document, string, error) {
-	limits, err := pageOf(schema.PageQuery{Limit: q.Limit})
+	limits, err := PageOf(schema.PageQuery{Limit: q.Limit})
 	if err != nil {
 		return nil, "", err
 	}
-	if _, _, err := documentList(p, collection, q, limits.limit+1, false); err != nil {
+	if _, _, err := documentList(p, collection, q, limits.Limit+1, false); err != nil {
 		return nil, "", err
 	}
 	var out []schema.Document
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+		if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
 		few, err := fewAreInState(ctx, tx, p.Tenant, collection, q)
@@ -133,7 +133,7 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 		if err != nil {
 			return err
 		}
-		sql, args, err := documentList(p, collection, q, limits.limit+1, few)
+		sql, args, err := documentList(p, collection, q, limits.Limit+1, few)
 		if err != nil {
 			return err
 		}
@@ -147,10 +147,10 @@ func (s *Store) Documents(ctx context.Context, p schema.Principal, collection uu
 	if err != nil {
 		return nil, "", fmt.Errorf("list documents: %w", err)
 	}
-	if len(out) <= limits.limit {
+	if len(out) <= limits.Limit {
 		return out, "", nil
 	}
-	out = out[:limits.limit]
+	out = out[:limits.Limit]
 	last := out[len(out)-1]
 	end := documentCursor{Sort: cmp.Or(q.Sort, schema.SortOldest), ID: last.ID}
 	if key := documentOrders[end.Sort].key; key != nil {
@@ -178,7 +178,7 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 	if !known {
 		return "", nil, schema.Invalid("sort", "%q is not one of oldest, newest, name, largest, smallest, state", string(sort))
 	}
-	if err := errors.Join(checkText("prefix", q.Prefix), checkText("contains", q.Part), checkText("label", q.Label), checkState(q.State)); err != nil {
+	if err := errors.Join(CheckText("prefix", q.Prefix), CheckText("contains", q.Part), CheckText("label", q.Label), checkState(q.State)); err != nil {
 		return "", nil, err
 	}
 	args := sight(p, collection)

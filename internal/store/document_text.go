@@ -18,7 +18,7 @@ import (
 
 // $1 tenant, $2 document, $3 groups, $4 version: none is the live one.
 var readableSQL = `
-SELECT v.id, c.generation, ` + readableNow("v.id", "$3") + `
+SELECT v.id, c.generation, ` + ReadableNow("v.id", "$3") + `
 FROM documents d
 JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.id = coalesce($4::uuid, d.live_version_id)
 JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id AND c.deleted_at IS NULL
@@ -54,18 +54,18 @@ func (s *Store) DocumentText(ctx context.Context, p schema.Principal, document u
 		}
 		q.Cursor = ""
 	}
-	pg, err := pageOf(q.PageQuery)
+	pg, err := PageOf(q.PageQuery)
 	if err != nil {
 		return nil, "", err
 	}
-	pg.limit = min(pg.limit, maxSections)
+	pg.Limit = min(pg.Limit, maxSections)
 	var out []schema.DocumentSection
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		t := textReader{tx: tx, p: p}
 		if err := t.find(ctx, document, q.Version); err != nil {
 			return err
 		}
-		out, err = t.sections(ctx, after, q.Section, pg.limit+1)
+		out, err = t.sections(ctx, after, q.Section, pg.Limit+1)
 		return err
 	})
 	if err != nil {
@@ -74,10 +74,10 @@ func (s *Store) DocumentText(ctx context.Context, p schema.Principal, document u
 	if q.Section != uuid.Nil && len(out) == 0 {
 		return nil, "", fmt.Errorf("section %s: %w", q.Section, schema.ErrNotFound)
 	}
-	if len(out) <= pg.limit {
+	if len(out) <= pg.Limit {
 		return out, "", nil
 	}
-	out = out[:pg.limit]
+	out = out[:pg.Limit]
 	return out, strconv.Itoa(out[len(out)-1].Ordinal), nil
 }
 
@@ -95,7 +95,7 @@ func (t *textReader) find(ctx context.Context, document, version uuid.UUID) erro
 		wanted = &version
 	}
 	visible := false
-	err := t.tx.QueryRow(ctx, readableSQL, t.p.Tenant, document, groupsOf(t.p), wanted).Scan(&t.version, &t.generation, &visible)
+	err := t.tx.QueryRow(ctx, readableSQL, t.p.Tenant, document, GroupsOf(t.p), wanted).Scan(&t.version, &t.generation, &visible)
 	if err == nil && visible {
 		return nil
 	}
@@ -109,7 +109,7 @@ func (t *textReader) find(ctx context.Context, document, version uuid.UUID) erro
 	d, problem := pgx.CollectExactlyOneRow(rows, scanDocument)
 	switch {
 	case problem != nil:
-		return named(problem, "document", document)
+		return Named(problem, "document", document)
 	case err == nil:
 		return fmt.Errorf("document %s has labels, and the key none of them as a group: %w", document, schema.ErrForbidden)
 	case version != uuid.Nil:
@@ -134,7 +134,7 @@ func (t *textReader) sections(ctx context.Context, after int, only uuid.UUID, li
 		var data []byte
 		s.Version = t.version
 		err = row.Scan(&s.ID, &s.Ordinal, &s.HeadingPath, &s.Text, &s.Tokens, &starts, &pages, &s.Cluster, &data)
-		s.Pages = pageMarks(starts, pages)
+		s.Pages = PageMarks(starts, pages)
 		s.Location = s.Section.Location(0)
 		links = append(links, data)
 		return s, err
@@ -162,7 +162,7 @@ func (t *textReader) passages(ctx context.Context, sections []schema.DocumentSec
 		i := at[section]
 		p.Links = nil
 		if links[i] != nil {
-			found, err := linksOf(links[i], t.version, p.Ordinal, maxLinksShown)
+			found, err := LinksOf(links[i], t.version, p.Ordinal, maxLinksShown)
 			if err != nil {
 				return err
 			}

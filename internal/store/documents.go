@@ -31,7 +31,7 @@ var (
 	// $1 tenant, $2 sees all, $3 groups. Labels that the newest version widens hold
 	// until it is live.
 	documentVisible = `
-WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + readableNow("v.id", "$3") + `)`
+WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + ReadableNow("v.id", "$3") + `)`
 
 	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
 	documentSQL      = documentSelect + ` AND d.id = $4`
@@ -41,26 +41,26 @@ WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + readableNow("v.id
 // sight is what of a tenant's documents p may see: the first three parameters
 // of documentSelect.
 func sight(p schema.Principal, more ...any) []any {
-	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), groupsOf(p)}, more...)
+	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), GroupsOf(p)}, more...)
 }
 
 // Document returns a document with its newest version.
 func (s *Store) Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
 	out, err := s.oneDocument(ctx, p, documentSQL, id)
 	if err != nil {
-		return out, fmt.Errorf("read document: %w", named(err, "document", id))
+		return out, fmt.Errorf("read document: %w", Named(err, "document", id))
 	}
 	return out, nil
 }
 
 // DocumentNamed returns the document of a collection by its external id.
 func (s *Store) DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error) {
-	if err := checkText("external_id", externalID); err != nil {
+	if err := CheckText("external_id", externalID); err != nil {
 		return schema.Document{}, err
 	}
 	out, err := s.oneDocument(ctx, p, documentNamedSQL, collection, externalID)
 	if err != nil {
-		return out, fmt.Errorf("read document: %w", named(err, "document", externalID))
+		return out, fmt.Errorf("read document: %w", Named(err, "document", externalID))
 	}
 	return out, nil
 }
@@ -87,7 +87,7 @@ func (s *Store) Versions(ctx context.Context, p schema.Principal, document uuid.
 			return err
 		}
 		if _, err := pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
-			return named(err, "document", document)
+			return Named(err, "document", document)
 		}
 		if rows, err = tx.Query(ctx, versionsSQL, p.Tenant, document); err != nil {
 			return err
@@ -106,7 +106,7 @@ func scanDocument(row pgx.CollectableRow) (schema.Document, error) {
 	var code, reason *string
 	err := row.Scan(&d.ID, &d.CollectionID, &d.ExternalID, &d.Title, &d.State, &code, &reason, &d.Live, &d.MediaType, &d.Bytes,
 		&d.SHA256, &d.Version, &d.Attempt, &d.Sections, &d.Passages, &d.Labels, &d.Metadata, &d.CreatedAt, &d.UpdatedAt)
-	d.Reason = reasonOf(code, reason)
+	d.Reason = ReasonOf(code, reason)
 	return d, err
 }
 
@@ -115,6 +115,6 @@ func scanVersion(row pgx.CollectableRow) (schema.Version, error) {
 	var code, reason *string
 	err := row.Scan(&v.ID, &v.DocumentID, &v.CollectionID, &v.Number, &v.State, &code, &reason, &v.Attempt, &v.MediaType, &v.Bytes,
 		&v.SHA256, &v.CreatedAt, &v.ReadyAt)
-	v.Reason = reasonOf(code, reason)
+	v.Reason = ReasonOf(code, reason)
 	return v, err
 }

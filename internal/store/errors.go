@@ -35,8 +35,8 @@ var sentinels = []error{
 	context.Canceled, context.DeadlineExceeded,
 }
 
-// translate makes errors.Is match the sentinel that err means, if any.
-func translate(err error) error {
+// Translate makes errors.Is match the sentinel that err means, if any.
+func Translate(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -75,7 +75,7 @@ func meaningOf(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schema.ErrNotFound
 	}
-	if errors.Is(err, errRepeat) {
+	if errors.Is(err, ErrRepeat) {
 		return schema.ErrConflict
 	}
 	if lost(err) {
@@ -167,17 +167,19 @@ func fieldOf(pg *pgconn.PgError) string {
 	return "value"
 }
 
-func isNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
+// IsNoRows reports whether a query found nothing.
+func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// named says what was not found in place of the driver's words.
-func named(err error, what string, key any) error {
-	if isNoRows(err) {
+// Named says what was not found in place of the driver's words.
+func Named(err error, what string, key any) error {
+	if IsNoRows(err) {
 		return fmt.Errorf("no %s %v: %w", what, key, schema.ErrNotFound)
 	}
 	return err
 }
 
-func wrap(err error, format string, args ...any) error {
+// Wrap says what was being done; nil stays nil.
+func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil
 	}

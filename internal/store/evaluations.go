@@ -44,7 +44,7 @@ func scanEvaluation(row pgx.CollectableRow) (schema.Evaluation, error) {
 // CreateEvaluation stores an evaluation of p's tenant and returns it without its
 // reports.
 func (s *Store) CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error) {
-	if err := errors.Join(checkLength("name", n.Name, 1, 200), checkLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
+	if err := errors.Join(CheckLength("name", n.Name, 1, 200), CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
 		return schema.Evaluation{}, err
 	}
 	e := schema.Evaluation{ID: schema.NewID(), Name: n.Name, Notes: n.Notes, Key: p.Key, Figures: len(n.Figures) > 0}
@@ -88,9 +88,9 @@ func (s *Store) CreateEvaluation(ctx context.Context, p schema.Principal, n sche
 			Scan(&e.RanAt, &e.CreatedAt); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "evaluation.create", e.ID.String(), map[string]any{"name": e.Name})
+		return Audit(ctx, tx, p.Tenant, p, "evaluation.create", e.ID.String(), map[string]any{"name": e.Name})
 	})
-	return e, wrap(err, "store an evaluation")
+	return e, Wrap(err, "store an evaluation")
 }
 
 // evaluationJSON encodes a part of an evaluation. Postgres takes no U+0000 in it.
@@ -108,16 +108,16 @@ func evaluationJSON(field string, v any) ([]byte, error) {
 // Evaluations lists a page of the tenant's evaluations, newest first and without
 // reports, and the next cursor.
 func (s *Store) Evaluations(ctx context.Context, p schema.Principal, q schema.EvaluationQuery) ([]schema.Evaluation, string, error) {
-	pg, err := pageOf(q.PageQuery)
+	pg, err := PageOf(q.PageQuery)
 	if err == nil {
-		err = checkLength("dataset", q.Dataset, 0, 255)
+		err = CheckLength("dataset", q.Dataset, 0, 255)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Evaluation
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, listEvaluationsSQL, p.Tenant, q.Dataset, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, listEvaluationsSQL, p.Tenant, q.Dataset, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -127,7 +127,7 @@ func (s *Store) Evaluations(ctx context.Context, p schema.Principal, q schema.Ev
 	if err != nil {
 		return nil, "", fmt.Errorf("list evaluations: %w", err)
 	}
-	out, next := cut(pg, out, func(e schema.Evaluation) uuid.UUID { return e.ID })
+	out, next := Cut(pg, out, func(e schema.Evaluation) uuid.UUID { return e.ID })
 	return out, next, nil
 }
 
@@ -138,7 +138,7 @@ func (s *Store) Evaluation(ctx context.Context, p schema.Principal, id uuid.UUID
 		e, err = loadEvaluation(ctx, tx, p.Tenant, id)
 		return err
 	})
-	return e, wrap(err, "show an evaluation")
+	return e, Wrap(err, "show an evaluation")
 }
 
 func loadEvaluation(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Evaluation, error) {
@@ -147,7 +147,7 @@ func loadEvaluation(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schem
 		return schema.Evaluation{}, err
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, scanEvaluation)
-	return e, named(err, "evaluation", id)
+	return e, Named(err, "evaluation", id)
 }
 
 // EvaluationPair returns two evaluations with their reports, and the figures of
@@ -161,12 +161,12 @@ func (s *Store) EvaluationPair(ctx context.Context, p schema.Principal, ids [2]u
 			}
 			figures[i] = nil
 			if err := tx.QueryRow(ctx, `SELECT figures FROM evaluations WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&figures[i]); err != nil {
-				return named(err, "evaluation", id)
+				return Named(err, "evaluation", id)
 			}
 		}
 		return nil
 	})
-	return out, figures, wrap(err, "read two evaluations")
+	return out, figures, Wrap(err, "read two evaluations")
 }
 
 // DeleteEvaluation removes an evaluation.
@@ -179,7 +179,7 @@ func (s *Store) DeleteEvaluation(ctx context.Context, p schema.Principal, id uui
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("no evaluation %s: %w", id, schema.ErrNotFound)
 		}
-		return audit(ctx, tx, p.Tenant, p, "evaluation.delete", id.String(), nil)
+		return Audit(ctx, tx, p.Tenant, p, "evaluation.delete", id.String(), nil)
 	})
-	return wrap(err, "delete an evaluation")
+	return Wrap(err, "delete an evaluation")
 }

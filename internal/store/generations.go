@@ -63,7 +63,7 @@ func (s *Store) StartRebuild(ctx context.Context, p schema.Principal, collection
 		var language string
 		var segmentation schema.Segmentation
 		if err := tx.QueryRow(ctx, lockCollectionSQL, p.Tenant, collection).Scan(&language, &segmentation, &live, &space); err != nil {
-			return named(err, "collection", collection)
+			return Named(err, "collection", collection)
 		}
 		want := n
 		if want.Language == "" {
@@ -94,7 +94,7 @@ func (s *Store) StartRebuild(ctx context.Context, p schema.Principal, collection
 		if _, err := tx.Exec(ctx, insertGenerationSQL, p.Tenant, collection, number, want.Language, want.Segmentation); err != nil {
 			return fmt.Errorf("note generation %d: %w", number, err)
 		}
-		if err := audit(ctx, tx, p.Tenant, p, "collection.rebuild", collection.String(),
+		if err := Audit(ctx, tx, p.Tenant, p, "collection.rebuild", collection.String(),
 			map[string]any{"generation": number, "language": want.Language, "segmentation": want.Segmentation}); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (s *Store) StartRebuild(ctx context.Context, p schema.Principal, collection
 func (s *Store) Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+		if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
 		var found bool
@@ -134,18 +134,18 @@ func (s *Store) Rebuild(ctx context.Context, p schema.Principal, collection uuid
 func (s *Store) CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := collectionExists(ctx, tx, p.Tenant, collection); err != nil {
+		if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
 		var number int
 		err := tx.QueryRow(ctx, cancelGenerationSQL, p.Tenant, collection).Scan(&number)
-		if isNoRows(err) {
+		if IsNoRows(err) {
 			return fmt.Errorf("no rebuild is under way: %w", schema.ErrConflict)
 		}
 		if err != nil {
 			return err
 		}
-		if err := audit(ctx, tx, p.Tenant, p, "collection.rebuild.cancel", collection.String(), map[string]any{"generation": number}); err != nil {
+		if err := Audit(ctx, tx, p.Tenant, p, "collection.rebuild.cancel", collection.String(), map[string]any{"generation": number}); err != nil {
 			return err
 		}
 		out, _, err = oneRebuild(ctx, tx, rebuildSQL, p.Tenant, collection)
@@ -163,7 +163,7 @@ func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out sc
 		return out, false, fmt.Errorf("read a generation: %w", err)
 	}
 	out, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Rebuild])
-	if isNoRows(err) {
+	if IsNoRows(err) {
 		return out, false, nil
 	}
 	if err != nil {
@@ -178,7 +178,7 @@ func (s *Store) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (b
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `SELECT generation, segmentation FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).
 			Scan(&out.Generation, &out.Segmentation)
-		return named(err, "collection", collection)
+		return Named(err, "collection", collection)
 	})
 	return out, err
 }
@@ -198,5 +198,5 @@ func (s *Store) Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
 		})
 		return err
 	})
-	return out, wrap(err, "list rebuilds")
+	return out, Wrap(err, "list rebuilds")
 }

@@ -80,7 +80,7 @@ func (s *Store) building(ctx context.Context, in wire.Rebuild, fn func(ctx conte
 			SELECT g.state, c.deleted_at IS NOT NULL FROM generations g JOIN collections c ON c.tenant_id = g.tenant_id AND c.id = g.collection_id
 			WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3`, in.Tenant, in.Collection, in.Generation).Scan(&state, &deleted)
 		switch {
-		case isNoRows(err):
+		case IsNoRows(err):
 			over = true
 			return nil
 		case err != nil:
@@ -176,9 +176,9 @@ func (s *Store) WriteGeneration(ctx context.Context, in wire.Rebuild, docs []bat
 			wanted[i] = d.Version
 		}
 		// Locked against going, and against other labels.
-		locked, err := ids(tx.Query(ctx, lockReadySQL, in.Tenant, wanted))
+		locked, err := IDs(tx.Query(ctx, lockReadySQL, in.Tenant, wanted))
 		if err == nil {
-			locked, err = ids(tx.Query(ctx, stillUnindexedSQL, in.Tenant, in.Collection, in.Generation, locked))
+			locked, err = IDs(tx.Query(ctx, stillUnindexedSQL, in.Tenant, in.Collection, in.Generation, locked))
 		}
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
@@ -191,7 +191,7 @@ func (s *Store) WriteGeneration(ctx context.Context, in wire.Rebuild, docs []bat
 		var first int
 		err = tx.QueryRow(ctx, countWrittenSQL, in.Tenant, in.Collection, in.Generation, written, passages, space).Scan(&first)
 		switch {
-		case isNoRows(err):
+		case IsNoRows(err):
 			return batch.ErrOver // cancelled meanwhile: nothing of this stays
 		case err != nil:
 			return fmt.Errorf("count what was written: %w", err)
@@ -226,7 +226,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	dimension := docs[0].Vectors.Dimension
 	again, err := w.tx.Exec(ctx, removePassagesSQL, w.tenant, locked, w.generation)
 	if err == nil && again.RowsAffected() > 0 {
-		_, err = w.tx.Exec(ctx, `DELETE FROM `+vectorTable(dimension)+` WHERE `+vectorsOfVersionsSQL+` AND generation = $3`,
+		_, err = w.tx.Exec(ctx, `DELETE FROM `+VectorTable(dimension)+` WHERE `+vectorsOfVersionsSQL+` AND generation = $3`,
 			w.tenant, locked, w.generation)
 	}
 	if err == nil {
@@ -279,17 +279,17 @@ func (s *Store) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.D
 		var generation int
 		var space *int
 		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space); err != nil {
-			return named(err, "collection", in.Collection)
+			return Named(err, "collection", in.Collection)
 		}
 		// It may have been cancelled while this waited; from here on it cannot be.
 		err := tx.QueryRow(ctx, lockBuildingSQL, in.Tenant, in.Collection, in.Generation).Scan()
-		if isNoRows(err) {
+		if IsNoRows(err) {
 			return batch.ErrOver
 		}
 		if err != nil {
 			return fmt.Errorf("lock generation %d: %w", in.Generation, err)
 		}
-		if left, err = ids(tx.Query(ctx, lackingIDsSQL, in.Tenant, in.Collection, in.Generation, limit)); err != nil {
+		if left, err = IDs(tx.Query(ctx, lackingIDsSQL, in.Tenant, in.Collection, in.Generation, limit)); err != nil {
 			return fmt.Errorf("find versions without it: %w", err)
 		}
 		if len(left) > 0 {
@@ -328,7 +328,7 @@ func (s *Store) RetryRefused(ctx context.Context, in wire.Rebuild) (int, error) 
 		n := 0
 		err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 			n = 0
-			documents, err = ids(tx.Query(ctx, lockRefusedSQL, in.Tenant, in.Collection, retryBatch, after, schema.ReasonModel))
+			documents, err = IDs(tx.Query(ctx, lockRefusedSQL, in.Tenant, in.Collection, retryBatch, after, schema.ReasonModel))
 			if err != nil || len(documents) == 0 {
 				return err
 			}

@@ -11,15 +11,15 @@ import (
 	pgxvector "github.com/pgvector/pgvector-go/pgx"
 )
 
-// halfRow is a vector in the bits of IEEE 754 half precision.
-type halfRow []uint16
+// HalfRow is a vector in the bits of IEEE 754 half precision.
+type HalfRow []uint16
 
-// halfCodec is pgvector's codec of halfvec, which also takes a halfRow.
+// halfCodec is pgvector's codec of halfvec, which also takes a HalfRow.
 type halfCodec struct{ pgxvector.HalfVectorCodec }
 
 // PlanEncode implements pgtype.Codec.
 func (c halfCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
-	if _, ok := value.(halfRow); ok && format == pgtype.BinaryFormatCode {
+	if _, ok := value.(HalfRow); ok && format == pgtype.BinaryFormatCode {
 		return encodeHalfRow{}
 	}
 	return c.HalfVectorCodec.PlanEncode(m, oid, format, value)
@@ -29,10 +29,10 @@ type encodeHalfRow struct{}
 
 // Encode implements pgtype.EncodePlan: dimension, two unused bytes, the numbers.
 func (encodeHalfRow) Encode(value any, buf []byte) ([]byte, error) {
-	return value.(halfRow).append(buf), nil
+	return value.(HalfRow).append(buf), nil
 }
 
-func (row halfRow) append(buf []byte) []byte {
+func (row HalfRow) append(buf []byte) []byte {
 	at := len(buf)
 	buf = slices.Grow(buf, 4+2*len(row))[:at+4+2*len(row)]
 	binary.BigEndian.PutUint32(buf[at:], uint32(len(row))<<16)
@@ -42,7 +42,7 @@ func (row halfRow) append(buf []byte) []byte {
 	return buf
 }
 
-// halfArrayCodec is the codec of halfvec[], which also takes a []halfRow: pgx
+// halfArrayCodec is the codec of halfvec[], which also takes a []HalfRow: pgx
 // would take that for an array of two dimensions.
 type halfArrayCodec struct {
 	pgtype.ArrayCodec
@@ -51,7 +51,7 @@ type halfArrayCodec struct {
 
 // PlanEncode implements pgtype.Codec.
 func (c *halfArrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
-	if _, ok := value.([]halfRow); ok && format == pgtype.BinaryFormatCode {
+	if _, ok := value.([]HalfRow); ok && format == pgtype.BinaryFormatCode {
 		return encodeHalfRows{c.element}
 	}
 	return c.ArrayCodec.PlanEncode(m, oid, format, value)
@@ -66,7 +66,7 @@ type encodeHalfRows struct{ element uint32 }
 // Encode implements pgtype.EncodePlan, in the format of array_recv: dimensions,
 // no nulls, the type, length and lower bound; then each row behind its length.
 func (p encodeHalfRows) Encode(value any, buf []byte) ([]byte, error) {
-	rows := value.([]halfRow)
+	rows := value.([]HalfRow)
 	size := 20
 	for _, row := range rows {
 		size += 8 + 2*len(row)

@@ -53,7 +53,7 @@ func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string,
 	if key == "" || len(key) > 255 {
 		return nil, schema.Invalid("Idempotency-Key", "has 1 to 255 bytes")
 	}
-	if err := checkText("Idempotency-Key", key); err != nil {
+	if err := CheckText("Idempotency-Key", key); err != nil {
 		return nil, err
 	}
 	var before *schema.Reply
@@ -97,8 +97,8 @@ func claimReply(ctx context.Context, tx pgx.Tx, p schema.Principal, key, route s
 	)
 	err = tx.QueryRow(ctx, replySQL, p.Tenant, key).Scan(&haveRoute, &haveHash, &status, &contentType, &body)
 	if err != nil {
-		if isNoRows(err) {
-			return nil, errRepeat // purged between the two statements
+		if IsNoRows(err) {
+			return nil, ErrRepeat // purged between the two statements
 		}
 		return nil, err
 	}

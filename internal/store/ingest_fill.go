@@ -61,16 +61,16 @@ type sectionRows struct {
 type passageRows struct {
 	ids, sections, versions        []uuid.UUID
 	ordinals, starts, ends, tokens []int
-	vectors                        []halfRow
+	vectors                        []HalfRow
 }
 
 // statements are those that the rows are written with.
 func (f *filling) statements() []string {
-	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, vectorTable(f.dimension))}
+	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, VectorTable(f.dimension))}
 }
 
 // send sends sections, passages and vectors of versions.
-func (f *filling) send(s *stream, targets []*target) error {
+func (f *filling) send(s *Stream, targets []*target) error {
 	for _, t := range targets {
 		row := 0
 		for i := range t.doc.Text.Sections {
@@ -88,10 +88,10 @@ func (f *filling) send(s *stream, targets []*target) error {
 }
 
 // sendRows sends the rows there are, which it takes.
-func (f *filling) sendRows(s *stream) error {
+func (f *filling) sendRows(s *Stream) error {
 	b := &pgx.Batch{}
 	f.queue(b)
-	return s.send(b)
+	return s.Send(b)
 }
 
 // addSection adds a section's row.
@@ -122,7 +122,7 @@ func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vec
 		r.ids, r.sections, r.versions = append(r.ids, p.ID), append(r.sections, sec.ID), append(r.versions, version)
 		r.ordinals, r.starts = append(r.ordinals, p.Ordinal), append(r.starts, p.Start)
 		r.ends, r.tokens = append(r.ends, p.End), append(r.tokens, p.Tokens)
-		r.vectors = append(r.vectors, halfRow(v.Bits(*row)))
+		r.vectors = append(r.vectors, HalfRow(v.Bits(*row)))
 		f.bytes += 150 + 2*f.dimension
 		*row++
 	}
@@ -136,7 +136,7 @@ func (f *filling) flush(ctx context.Context, above int) error {
 	b := &pgx.Batch{}
 	b.Queue(bulkSQL)
 	f.queue(b)
-	return wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
+	return Wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
 }
 
 // queue adds the statements for the rows there are, which it takes; they are to
@@ -148,7 +148,7 @@ func (f *filling) queue(b *pgx.Batch) {
 	}
 	if r := &f.passages; len(r.ids) > 0 {
 		b.Queue(insertPassagesSQL, w.tenant, w.collection, w.generation, r.ids, r.sections, r.versions, r.ordinals, r.starts, r.ends, r.tokens)
-		b.Queue(fmt.Sprintf(insertVectorsSQL, vectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
+		b.Queue(fmt.Sprintf(insertVectorsSQL, VectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
 	}
 	f.sections, f.passages, f.bytes = sectionRows{}, passageRows{}, 0
 }

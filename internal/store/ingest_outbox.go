@@ -95,5 +95,5 @@ func (s *Store) OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, 
 		}
 		return err
 	})
-	return rows, oldest, wrap(err, "measure the outbox")
+	return rows, oldest, Wrap(err, "measure the outbox")
 }

@@ -44,10 +44,10 @@ type sharedRecipe struct {
 // queueRecipe locks the collection against a change of its recipe, and reads it.
 func (w *writer) queueRecipe(b *pgx.Batch, r *sharedRecipe) {
 	b.Queue(shareRecipeSQL, w.tenant, w.collection).QueryRow(func(row pgx.Row) error {
-		return wrap(row.Scan(&r.generation, &r.language), "lock collection %s", w.collection)
+		return Wrap(row.Scan(&r.generation, &r.language), "lock collection %s", w.collection)
 	})
 	b.Queue(recipeSQL, w.collection).QueryRow(func(row pgx.Row) error {
-		return wrap(row.Scan(&r.space, &r.name, &r.closing), "read the space of collection %s", w.collection)
+		return Wrap(row.Scan(&r.space, &r.name, &r.closing), "read the space of collection %s", w.collection)
 	})
 }
 
@@ -82,7 +82,7 @@ func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why st
 	var have *int
 	b := &pgx.Batch{}
 	b.Queue(collectionSpaceSQL, w.collection).QueryRow(func(row pgx.Row) error {
-		return wrap(row.Scan(&have), "read the space of collection %s", w.collection)
+		return Wrap(row.Scan(&have), "read the space of collection %s", w.collection)
 	})
 	id, why, err = w.spaceWith(ctx, b, v)
 	if err != nil || why != "" || have != nil {
@@ -91,7 +91,7 @@ func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why st
 	// Before the lock that writers share: two that share it could not both go on
 	// to change the row.
 	_, err = w.tx.Exec(ctx, giveSpaceSQL, w.collection, id)
-	return id, "", wrap(err, "give collection %s its space", w.collection)
+	return id, "", Wrap(err, "give collection %s its space", w.collection)
 }
 
 // forgetStale forgets what stages left of text that was cut for another
@@ -108,7 +108,7 @@ func (s *Store) forgetStale(ctx context.Context, tenant uuid.UUID, docs []batch.
 		_, err := tx.Exec(ctx, `
 			DELETE FROM artifacts a USING unnest($1::uuid[], $2::int[]) AS i(id, attempt)
 			WHERE a.version_id = i.id AND a.attempt = i.attempt AND a.stage IN ('segmented', 'encoded')`, ids, attempts)
-		return wrap(err, "forget what was cut for another generation")
+		return Wrap(err, "forget what was cut for another generation")
 	})
 }
 
@@ -122,7 +122,7 @@ func (w *writer) spaceWith(ctx context.Context, b *pgx.Batch, v batch.Vectors) (
 	var known []int
 	var found, have *int
 	b.Queue(knownSpaceSQL, v.Space).QueryRow(func(row pgx.Row) error {
-		return wrap(row.Scan(&known, &found, &have), "look up space %s", v.Space)
+		return Wrap(row.Scan(&known, &found, &have), "look up space %s", v.Space)
 	})
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, "", err
@@ -133,9 +133,9 @@ func (w *writer) spaceWith(ctx context.Context, b *pgx.Batch, v batch.Vectors) (
 	case found == nil:
 		err := w.tx.QueryRow(ctx, makeSpaceSQL, v.Space, v.Dimension).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return 0, "", fmt.Errorf("space %s was made by another batch just now: %w", v.Space, errRepeat)
+			return 0, "", fmt.Errorf("space %s was made by another batch just now: %w", v.Space, ErrRepeat)
 		}
-		return id, "", wrap(err, "make space %s", v.Space)
+		return id, "", Wrap(err, "make space %s", v.Space)
 	case *have != v.Dimension:
 		return 0, fmt.Sprintf("space %s has dimension %d, the model server sent %d: give the changed model pack another name", v.Space, *have, v.Dimension), nil
 	}

@@ -148,7 +148,7 @@ func (s *Store) BeginParse(ctx context.Context, tenant uuid.UUID, item wire.Atte
 }
 
 func unlessNoRows(err error) error {
-	if isNoRows(err) {
+	if IsNoRows(err) {
 		return nil
 	}
 	return err

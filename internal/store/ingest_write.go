@@ -115,7 +115,7 @@ func (s *Store) writeVersions(ctx context.Context, tenant, collection uuid.UUID,
 	if err != nil {
 		return nil, err
 	}
-	s.wrote(ctx, len(docs))
+	s.Wrote(ctx, len(docs))
 	return out, nil
 }
 
@@ -173,7 +173,7 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 		if err := w.queueEnd(b, nil, superseded); err != nil {
 			return err
 		}
-		return wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
+		return Wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
 	}
 	return w.writeReady(ctx, ready, superseded)
 }
@@ -207,13 +207,13 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	for _, q := range b.QueuedQueries {
 		statements = append(statements, q.SQL)
 	}
-	sending, err := openStream(ctx, w.tx, statements...)
+	sending, err := OpenStream(ctx, w.tx, statements...)
 	if err != nil {
 		return fmt.Errorf("prepare to write %d versions: %w", len(ready), err)
 	}
 	err = f.send(sending, ready)
 	if err == nil {
-		err = sending.send(b)
+		err = sending.Send(b)
 	}
 	built, problem := segment()
 	if err == nil {
@@ -222,12 +222,12 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	if err == nil {
 		b = &pgx.Batch{}
 		queueSegment(b, at, built)
-		err = sending.send(b)
+		err = sending.Send(b)
 	}
-	if problem := sending.close(); err == nil {
+	if problem := sending.Close(); err == nil {
 		err = problem
 	}
-	return wrap(err, "write %d versions and make them ready", len(ready))
+	return Wrap(err, "write %d versions and make them ready", len(ready))
 }
 
 const (
@@ -274,7 +274,7 @@ func (l *held) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 			l.documents[id] = &heldDocument{d.externalID, d.live, d.gone, 0}
 			return nil
 		})
-		return wrap(err, "lock documents")
+		return Wrap(err, "lock documents")
 	})
 	b.Queue(holdVersionsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
 		var v heldVersion
@@ -282,7 +282,7 @@ func (l *held) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 			l.versions = append(l.versions, v)
 			return nil
 		})
-		return wrap(err, "lock versions")
+		return Wrap(err, "lock versions")
 	})
 }
 

@@ -54,18 +54,18 @@ func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.U
 	if err != nil {
 		return out, err
 	}
-	return out, audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
+	return out, Audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
 }
 
 // Keys returns a page of p's tenant's keys, oldest first, and the next cursor.
 func (s *Store) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Key
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, keyPageSQL, p.Tenant, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, keyPageSQL, p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (s *Store) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery
 	if err != nil {
 		return nil, "", fmt.Errorf("list keys: %w", err)
 	}
-	out, next := cut(pg, out, func(k schema.Key) uuid.UUID { return k.ID })
+	out, next := Cut(pg, out, func(k schema.Key) uuid.UUID { return k.ID })
 	return out, next, nil
 }
 
@@ -87,10 +87,10 @@ func (s *Store) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID)
 		if err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
+		return Audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
 	})
 	if err != nil {
-		return out, fmt.Errorf("revoke key: %w", named(err, "key", id))
+		return out, fmt.Errorf("revoke key: %w", Named(err, "key", id))
 	}
 	return out, nil
 }
@@ -105,7 +105,7 @@ func (s *Store) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID,
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		old, err := keyRow(tx.Query(ctx, lockedKeySQL, p.Tenant, id))
 		if err != nil {
-			return named(err, "key", id)
+			return Named(err, "key", id)
 		}
 		if err := may(old); err != nil {
 			return err
@@ -123,9 +123,9 @@ func (s *Store) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID,
 		if _, err := tx.Exec(ctx, replaceKeySQL, p.Tenant, id, until); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "key.rotate", id.String(), map[string]any{"by": out.ID, "until": until})
+		return Audit(ctx, tx, p.Tenant, p, "key.rotate", id.String(), map[string]any{"by": out.ID, "until": until})
 	})
-	return out, wrap(err, "rotate key %s", id)
+	return out, Wrap(err, "rotate key %s", id)
 }
 
 // KeyByHash returns the key with a hash and its tenant, revoked and expired
@@ -158,7 +158,7 @@ func (s *Store) KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.D
 		_, err := tx.Exec(ctx, keyUsedSQL, tenant, id, within)
 		return err
 	})
-	return wrap(err, "note that key %s is used", id)
+	return Wrap(err, "note that key %s is used", id)
 }
 
 func keyRow(rows pgx.Rows, err error) (schema.Key, error) {

@@ -25,8 +25,11 @@ const (
 // In returns the store with its doors in another lane.
 func (s *Store) In(l Lane) *Store { return &Store{s.core, l} }
 
-// curating returns the store in the lane of curation, or in its own where that is shorter.
-func (s *Store) curating() *Store { return s.In(min(s.lane, Curation)) }
+// Lane returns the store's lane.
+func (s *Store) Lane() Lane { return s.lane }
+
+// Curating returns the store in the lane of curation, or in its own where that is shorter.
+func (s *Store) Curating() *Store { return s.In(min(s.lane, Curation)) }
 
 // milliseconds is the lane as the setting statement_timeout.
 func (l Lane) milliseconds() string {

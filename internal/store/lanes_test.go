@@ -55,7 +55,7 @@ func TestStatementsEndWithTheirLane(t *testing.T) {
 			}
 		}
 	}
-	if err := quick.AskTenant(t.Context(), f.a.Tenant, `SELECT pg_sleep(3600)`); !errors.Is(err, schema.ErrUnavailable) {
+	if err := quick.AskTenant(t.Context(), f.a.Tenant, `SELECT pg_sleep(3600)`, nil, noRows); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a statement that is a transaction of its own: %v, want unavailable", err)
 	}
 	// What runs outside the doors has the limit of the store.
@@ -88,7 +88,7 @@ func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
 // background, and the store's own where that is shorter.
 func TestClusteringEndsWithItsLane(t *testing.T) {
 	f := setUp(t, store.Options{})
-	if got := f.In(store.Batch).CurationLane(); got != store.Curation {
+	if got := f.In(store.Batch).Curating().Lane(); got != store.Curation {
 		t.Errorf("clustering of a worker has the lane %v, want %v", time.Duration(got), time.Duration(store.Curation))
 	}
 	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -120,4 +120,9 @@ func TestCallersThatLeaveAreNotAFault(t *testing.T) {
 			t.Errorf("%s: %v, want canceled alone", name, err)
 		}
 	}
+}
+
+func noRows(rows pgx.Rows) error {
+	rows.Close()
+	return rows.Err()
 }

@@ -63,7 +63,7 @@ func (s *Store) BackfillLexical(ctx context.Context, tenant, collection uuid.UUI
 	var language string
 	var versions []uuid.UUID
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
+		err := Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
 		if err != nil {
 			return err
 		}
@@ -129,13 +129,13 @@ func (s *Store) backfillSegment(ctx context.Context, at place, analyzer *lexical
 	err = s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done = 0
 		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); err != nil {
-			return named(err, "collection", at.collection)
+			return Named(err, "collection", at.collection)
 		}
-		versions, err := ids(tx.Query(ctx, lockReadySQL, at.tenant, wanted))
+		versions, err := IDs(tx.Query(ctx, lockReadySQL, at.tenant, wanted))
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
 		}
-		versions, err = ids(tx.Query(ctx, stillUnindexedSQL, at.tenant, at.collection, at.generation, versions))
+		versions, err = IDs(tx.Query(ctx, stillUnindexedSQL, at.tenant, at.collection, at.generation, versions))
 		if err != nil {
 			return fmt.Errorf("find versions without postings: %w", err)
 		}
@@ -260,7 +260,7 @@ type recipe struct {
 func shareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (recipe, error) {
 	var r recipe
 	err := tx.QueryRow(ctx, shareRecipeOfSQL, tenant, document).Scan(&r.collection, &r.generation, &r.language)
-	return r, named(err, "document", document)
+	return r, Named(err, "document", document)
 }
 
 // bury ends the postings of a locked version and returns of which generations.
@@ -270,7 +270,7 @@ func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, err
 		return nil, fmt.Errorf("end postings of version %s: %w", version, err)
 	}
 	generations, err := pgx.CollectRows(rows, pgx.RowTo[int])
-	return generations, wrap(err, "end postings of version %s", version)
+	return generations, Wrap(err, "end postings of version %s", version)
 }
 
 // relabel writes the postings of a locked version again, for its labels have

@@ -71,7 +71,7 @@ func (s *Store) dropSegments(ctx context.Context, tenant uuid.UUID, sql string, 
 	for total := 0; ; {
 		n := 0
 		err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-			segments, err := ids(tx.Query(ctx, sql, append(args, dropRun)...))
+			segments, err := IDs(tx.Query(ctx, sql, append(args, dropRun)...))
 			if n = len(segments); err != nil || n == 0 {
 				return err
 			}

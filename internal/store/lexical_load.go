@@ -125,7 +125,7 @@ WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.generation = (SELECT gener
 func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
 	sql, args := loadSQL(l)
 	var out lexical.Loaded
-	err := s.askTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
+	err := s.AskTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
 		out = lexical.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexical.PageKey][]byte{}}
 		var kind int
 		var id, other pgtype.UUID

@@ -71,7 +71,7 @@ func (s *Store) MergeSegments(ctx context.Context, tenant, collection uuid.UUID)
 	at := place{tenant: tenant, collection: collection}
 	var language string
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&at.generation, &language), "collection", collection)
+		return Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&at.generation, &language), "collection", collection)
 	})
 	if err != nil {
 		return 0, fmt.Errorf("merge segments of collection %s: %w", collection, err)
@@ -118,7 +118,7 @@ func (s *Store) chooseMerge(ctx context.Context, at place) ([]*storedSegment, ma
 		if err != nil {
 			return fmt.Errorf("list segments: %w", err)
 		}
-		gone, err := ids(tx.Query(ctx, deadEntriesSQL, at.tenant, at.collection, at.generation))
+		gone, err := IDs(tx.Query(ctx, deadEntriesSQL, at.tenant, at.collection, at.generation))
 		if err != nil {
 			return fmt.Errorf("list dead entries: %w", err)
 		}
@@ -293,12 +293,12 @@ func (s *Store) replaceSegments(ctx context.Context, at place, inputs []*storedS
 	err := s.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done = false
 		// Shared with writers: only the end of the collection waits, or is over.
-		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); isNoRows(err) {
+		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); IsNoRows(err) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("lock collection: %w", err)
 		}
-		locked, err := ids(tx.Query(ctx, lockSegmentsSQL, at.tenant, names))
+		locked, err := IDs(tx.Query(ctx, lockSegmentsSQL, at.tenant, names))
 		if err != nil {
 			return fmt.Errorf("lock segments: %w", err)
 		}

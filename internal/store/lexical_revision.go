@@ -35,7 +35,7 @@ func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUI
 				revision, err = s.revisionAgain(ctx, tenant, collection)
 			}
 			if err != nil {
-				err = fmt.Errorf("ask for the revision of collection %s: %w", collection, translate(err))
+				err = fmt.Errorf("ask for the revision of collection %s: %w", collection, Translate(err))
 			}
 			return revision, err
 		}

@@ -54,11 +54,11 @@ func (s *Store) analyse(ctx context.Context, tenant, collection uuid.UUID, docs 
 	var language string
 	var space int
 	vectors := docs[0].Vectors
-	err := s.askTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
+	err := s.AskTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
 		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
 			return struct{}{}, row.Scan(&language, &space)
 		})
-		return named(err, "collection", collection)
+		return Named(err, "collection", collection)
 	})
 	if err != nil {
 		return analysed{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
@@ -113,7 +113,7 @@ func (w *writer) queueTitles(b *pgx.Batch, versions []uuid.UUID) {
 			t = titled{}
 			return nil
 		})
-		return wrap(err, "read titles and labels")
+		return Wrap(err, "read titles and labels")
 	})
 }
 
@@ -163,7 +163,7 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Docum
 // buildSegment makes a segment of new documents.
 func buildSegment(docs []lexical.Document) (lexical.Built, error) {
 	built, err := lexical.Build(schema.NewID(), docs)
-	return built, wrap(err, "build a lexical segment of %d documents", len(docs))
+	return built, Wrap(err, "build a lexical segment of %d documents", len(docs))
 }
 
 // buildAside makes a segment while the caller goes on. What it returns waits for

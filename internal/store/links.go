@@ -54,7 +54,7 @@ func (l *linkRows) write(ctx context.Context, tx pgx.Tx, tenant, collection uuid
 	}
 	b := &pgx.Batch{}
 	l.queue(b, tenant, collection)
-	return wrap(tx.SendBatch(ctx, b).Close(), "write links")
+	return Wrap(tx.SendBatch(ctx, b).Close(), "write links")
 }
 
 // queue adds the statement that writes the rows, if there are any.
@@ -74,7 +74,7 @@ func (w *writer) queueGiven(b *pgx.Batch, versions []uuid.UUID) {
 			w.given[version] = slices.Clone(value)
 			return nil
 		})
-		return wrap(err, "read links of metadata")
+		return Wrap(err, "read links of metadata")
 	})
 }
 
@@ -109,14 +109,14 @@ func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ve
 		l.addValue(version, value)
 		return nil
 	})
-	return wrap(err, "read links of metadata")
+	return Wrap(err, "read links of metadata")
 }
 
 // addValue adds what a version's metadata has under "links".
 func (l *linkRows) addValue(version uuid.UUID, value []byte) {
 	for i, target := range givenLinks(value) {
 		if i < maxGivenLinks {
-			l.add(version, ofDocument, "", target)
+			l.add(version, OfDocument, "", target)
 		}
 	}
 }

@@ -15,17 +15,17 @@ import (
 func (s *Store) Listen(ctx context.Context, channel string, heard func()) error {
 	pooled, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", channel, translate(err))
+		return fmt.Errorf("listen on %s: %w", channel, Translate(err))
 	}
 	conn := pooled.Hijack()                      // a listening connection never goes back to the pool
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is given up either way
 	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{channel}.Sanitize()); err != nil {
-		return fmt.Errorf("listen on %s: %w", channel, translate(err))
+		return fmt.Errorf("listen on %s: %w", channel, Translate(err))
 	}
 	for {
 		heard()
 		if err := notified(ctx, conn); err != nil {
-			return fmt.Errorf("listen on %s: %w", channel, translate(err))
+			return fmt.Errorf("listen on %s: %w", channel, Translate(err))
 		}
 	}
 }
@@ -70,14 +70,14 @@ type Session struct {
 func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error) {
 	pooled, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("open a session: %w", translate(err))
+		return nil, fmt.Errorf("open a session: %w", Translate(err))
 	}
 	conn := pooled.Hijack()
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, presenceClass, holder); err != nil {
-		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, translate(closeAfter(ctx, conn, err)))
+		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, Translate(closeAfter(ctx, conn, err)))
 	}
 	if _, err := conn.Exec(ctx, `LISTEN sluice_outbox`); err != nil {
-		return nil, fmt.Errorf("listen for outbox rows: %w", translate(closeAfter(ctx, conn, err)))
+		return nil, fmt.Errorf("listen for outbox rows: %w", Translate(closeAfter(ctx, conn, err)))
 	}
 	return &Session{conn: conn}, nil
 }
@@ -91,7 +91,7 @@ func closeAfter(ctx context.Context, conn *pgx.Conn, err error) error {
 // an error, that of ctx included, the session must be closed.
 func (s *Session) Wait(ctx context.Context) error {
 	if err := notified(ctx, s.conn); err != nil {
-		return fmt.Errorf("wait for outbox rows: %w", translate(err))
+		return fmt.Errorf("wait for outbox rows: %w", Translate(err))
 	}
 	return nil
 }

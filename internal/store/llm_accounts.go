@@ -213,7 +213,7 @@ func dollarsText(nanos int64) string {
 // Settle implements llm.Accounts.
 func (l Accounts) Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usage) error {
 	err := l.s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error { return settle(ctx, tx, tenant, id, u) })
-	return wrap(err, "settle a language model call of tenant %s", tenant)
+	return Wrap(err, "settle a language model call of tenant %s", tenant)
 }
 
 // Record implements llm.Accounts.
@@ -224,7 +224,7 @@ func (l Accounts) Record(ctx context.Context, call llm.Call, reply wire.LLMReply
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
 	})
-	return wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
+	return Wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
 }
 
 // RecordCancelled implements llm.Accounts.
@@ -240,7 +240,7 @@ func (l Accounts) RecordCancelled(ctx context.Context, call llm.Call, u schema.U
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, u)
 	})
-	return wrap(err, "keep what a cancelled call cost tenant %s", call.Tenant)
+	return Wrap(err, "keep what a cancelled call cost tenant %s", call.Tenant)
 }
 
 func keepSearchCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, outcome string) error {
@@ -273,7 +273,7 @@ func (s *Store) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage
 		return err
 	})
 	if err != nil {
-		return schema.LLMUsage{}, fmt.Errorf("read the account of tenant %s: %w", tenant, named(err, "tenant", tenant))
+		return schema.LLMUsage{}, fmt.Errorf("read the account of tenant %s: %w", tenant, Named(err, "tenant", tenant))
 	}
 	at := a.at.UTC()
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
@@ -323,10 +323,10 @@ func (s *Store) SetLLMLimits(ctx context.Context, p schema.Principal, tenant uui
 			l.CallsPerMinute, l.CallsAtOnce).Scan(&id); err != nil {
 			return err
 		}
-		return auditAs(ctx, tx, tenant, p, "tenant.limits", tenant.String(), map[string]any{"limits": l})
+		return AuditAs(ctx, tx, tenant, p, "tenant.limits", tenant.String(), map[string]any{"limits": l})
 	})
 	if err != nil {
-		return schema.LLMUsage{}, fmt.Errorf("set limits of tenant %s: %w", tenant, named(err, "tenant", tenant))
+		return schema.LLMUsage{}, fmt.Errorf("set limits of tenant %s: %w", tenant, Named(err, "tenant", tenant))
 	}
 	return s.LLMUsage(ctx, tenant)
 }

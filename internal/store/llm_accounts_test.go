@@ -111,7 +111,7 @@ func TestBudgetsSayWhatIsUsed(t *testing.T) {
 	if again <= 0 || !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("got %s, %v", again, err)
 	}
-	// More for a call in progress is not held up, and adds up.
+	// more for a call in progress is not held up, and adds up.
 	more := first
 	more.More, more.Tokens = true, 500
 	if again, err := accounts.Reserve(t.Context(), more); again <= 0 || !errors.Is(err, schema.ErrQuota) {

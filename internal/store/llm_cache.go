@@ -49,7 +49,8 @@ INSERT INTO llm_cache_versions (tenant_id, version_id, key) SELECT $1, unnest($3
 DELETE FROM llm_cache WHERE tenant_id = $1 AND (created_at <= now() - $2::interval
     OR created_at <= (SELECT created_at FROM llm_cache WHERE tenant_id = $1 ORDER BY created_at DESC OFFSET $3 LIMIT 1))`
 
-	purgeCacheSQL = `
+	// PurgeCacheSQL deletes the replies that quote versions.
+	PurgeCacheSQL = `
 DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 )
 
@@ -64,7 +65,7 @@ func (c LLMCache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 		found = err == nil
 		return err
 	})
-	return reply, found, wrap(err, "look for a cached reply")
+	return reply, found, Wrap(err, "look for a cached reply")
 }
 
 // Save implements llm.Cache. A reply that was made from a version that is gone
@@ -78,7 +79,7 @@ func (c LLMCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 	slices.SortFunc(versions, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	versions = slices.Compact(versions)
 	err = c.s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		there, err := ids(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
+		there, err := IDs(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
 		}
@@ -91,5 +92,5 @@ func (c LLMCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 		b.Queue(boundCacheSQL, tenant, c.age, c.most)
 		return tx.SendBatch(ctx, b).Close()
 	})
-	return wrap(err, "cache a reply")
+	return Wrap(err, "cache a reply")
 }

@@ -24,8 +24,8 @@ type Retention struct {
 // compare with.
 const leastDays = 62
 
-// maxKeepDays bounds for how many days anything may be said to be kept.
-const maxKeepDays = 100_000
+// MaxKeepDays bounds for how many days anything may be said to be kept.
+const MaxKeepDays = 100_000
 
 // Check reports what is wrong with it as a FieldError.
 func (r Retention) Check() error {
@@ -34,8 +34,8 @@ func (r Retention) Check() error {
 		days, least int
 	}{{"SLUICE_KEEP_LLM_CALLS", r.Calls, 1}, {"SLUICE_KEEP_LLM_SEARCH_CALLS", r.SearchCalls, 1}, {"SLUICE_KEEP_LLM_DAYS", r.Days, leastDays}} {
 		switch {
-		case s.days < 0 || s.days > maxKeepDays:
-			return schema.Invalid(s.name, "%d: needs a number of days, at most %d; 0 for ever", s.days, maxKeepDays)
+		case s.days < 0 || s.days > MaxKeepDays:
+			return schema.Invalid(s.name, "%d: needs a number of days, at most %d; 0 for ever", s.days, MaxKeepDays)
 		case s.days > 0 && s.days < s.least:
 			return schema.Invalid(s.name, "%d: needs at least %d days, for the budgets of a month count them; 0 for ever", s.days, s.least)
 		}

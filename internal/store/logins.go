@@ -114,7 +114,7 @@ func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, conf
 		case err == nil:
 			return as.Close(ctx)
 		case !errors.As(err, &pg) || pg.Code != "28P01":
-			return fmt.Errorf("log in as %s (%s): %w", name, setting, translate(err))
+			return fmt.Errorf("log in as %s (%s): %w", name, setting, Translate(err))
 		}
 		how = `ALTER ROLE ` + name + ` PASSWORD `
 	}
@@ -141,5 +141,5 @@ func alreadyDone(err error) bool {
 
 // byAdministrator says what whoever may make roles is to run.
 func byAdministrator(setting string, err error, sql string) error {
-	return fmt.Errorf("make the login of %s: the owner may not; have an administrator run %s; and repeat: %w", setting, sql, translate(err))
+	return fmt.Errorf("make the login of %s: the owner may not; have an administrator run %s; and repeat: %w", setting, sql, Translate(err))
 }

@@ -53,7 +53,7 @@ func Migrate(ctx context.Context, owner, program, vectors string) error {
 func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors string) error {
 	conn, err := pgx.ConnectConfig(ctx, owner)
 	if err != nil {
-		return fmt.Errorf("connect to make logins: %w", translate(err))
+		return fmt.Errorf("connect to make logins: %w", Translate(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
 	for _, l := range []struct {
@@ -72,7 +72,7 @@ func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors str
 
 // explain adds the remedy to errors that a fresh server gives.
 func explain(err error) error {
-	err = translate(err)
+	err = Translate(err)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (pg.Code == "0A000" || pg.Code == "58P01" || pg.Code == "22023") && pg.Routine == "parse_extension_control_file" {
 		return fmt.Errorf("pgvector is not installed on the database server; install postgresql-<version>-pgvector (0.8 or newer): %w", err)

@@ -75,7 +75,7 @@ func narrow(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, list [
 	if len(documents) == 0 {
 		return 0, nil
 	}
-	rows, err := tx.Query(ctx, labelsOfVersionsSQL, tenant, documents, emptyNotNull(but))
+	rows, err := tx.Query(ctx, labelsOfVersionsSQL, tenant, documents, EmptyNotNull(but))
 	if err != nil {
 		return 0, fmt.Errorf("read labels: %w", err)
 	}
@@ -150,7 +150,7 @@ func reindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	}
 	var r recipe
 	if err := tx.QueryRow(ctx, narrowedRecipeSQL, tenant, collection).Scan(&r.collection, &r.generation, &r.language); err != nil {
-		return named(err, "collection", collection)
+		return Named(err, "collection", collection)
 	}
 	var indexed []uuid.UUID
 	var total int64

@@ -71,11 +71,11 @@ const (
 // Activity returns what happens in p's tenant.
 func (s *Store) Activity(ctx context.Context, p schema.Principal) (schema.Activity, error) {
 	var out schema.Activity
-	err := s.readTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = activity(ctx, tx, &p.Tenant)
 		return err
 	})
-	return out, wrap(err, "read what happens in tenant %s", p.Tenant)
+	return out, Wrap(err, "read what happens in tenant %s", p.Tenant)
 }
 
 // SystemActivity returns what happens in all tenants together, in those of them
@@ -98,7 +98,7 @@ func (s *Store) SystemActivity(ctx context.Context) (schema.Activity, []schema.T
 		}
 		return tx.QueryRow(ctx, outboxStateSQL).Scan(&outbox.Messages, &outbox.Oldest)
 	})
-	return out, emptyNotNull(tenants), outbox, wrap(err, "read what happens")
+	return out, EmptyNotNull(tenants), outbox, Wrap(err, "read what happens")
 }
 
 // activity reads what happens in a tenant, or in all.
@@ -113,7 +113,7 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 		out.Minutes = append(out.Minutes, schema.IngestMinute{At: first.Add(time.Duration(i) * time.Minute)})
 	}
 	b := &pgx.Batch{}
-	each(b, ingestMinutesSQL, []any{tenant}, func(rows pgx.Rows) error {
+	Each(b, ingestMinutesSQL, []any{tenant}, func(rows pgx.Rows) error {
 		var m schema.IngestMinute
 		_, err := pgx.ForEachRow(rows, []any{&m.At, &m.Documents, &m.Bytes, &m.Failed}, func() error {
 			if i := int(m.At.Sub(first) / time.Minute); i >= 0 && i < ingestMinutes {
@@ -124,9 +124,9 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 		})
 		return err
 	})
-	each(b, waitingVersionsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Waiting, &out.WaitingSince) })
-	each(b, waitingJobsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Jobs, &out.JobsSince) })
-	each(b, failuresSQL, []any{tenant, firstIDAt(out.At.Add(-24 * time.Hour))}, func(rows pgx.Rows) (err error) {
+	Each(b, waitingVersionsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Waiting, &out.WaitingSince) })
+	Each(b, waitingJobsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Jobs, &out.JobsSince) })
+	Each(b, failuresSQL, []any{tenant, firstIDAt(out.At.Add(-24 * time.Hour))}, func(rows pgx.Rows) (err error) {
 		out.Failures, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.FailureCount])
 		return err
 	})

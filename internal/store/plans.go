@@ -18,8 +18,8 @@ import (
 const (
 	// maxPlans is how many a tenant has at most.
 	maxPlans = 200
-	// maxPlan bounds a plan's YAML, in bytes.
-	maxPlan = 64 << 10
+	// MaxPlan bounds a plan's YAML, in bytes.
+	MaxPlan = 64 << 10
 )
 
 var planName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -37,7 +37,7 @@ func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text stri
 	if !planName.MatchString(name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 small letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
 	}
-	if err := checkLength("plan", text, 1, maxPlan); err != nil {
+	if err := CheckLength("plan", text, 1, MaxPlan); err != nil {
 		return out, err
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -57,15 +57,15 @@ func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text stri
 			RETURNING updated_at`, p.Tenant, name, text).Scan(&out.UpdatedAt); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "plan.put", name, nil)
+		return Audit(ctx, tx, p.Tenant, p, "plan.put", name, nil)
 	})
-	return out, wrap(err, "store plan %s", name)
+	return out, Wrap(err, "store plan %s", name)
 }
 
 // StoredPlans lists at most limit plans of p's tenant whose names come after a
 // name, in the order of their names' bytes.
 func (s *Store) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
-	if err := checkText("cursor", after); err != nil {
+	if err := CheckText("cursor", after); err != nil {
 		return nil, err
 	}
 	var out []StoredPlan
@@ -77,13 +77,13 @@ func (s *Store) StoredPlans(ctx context.Context, p schema.Principal, after strin
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StoredPlan])
 		return err
 	})
-	return out, wrap(err, "list plans")
+	return out, Wrap(err, "list plans")
 }
 
 // StoredPlan returns a plan of a tenant's own, or schema.ErrNotFound.
 func (s *Store) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
 	var out StoredPlan
-	if err := checkText("plan", name); err != nil {
+	if err := CheckText("plan", name); err != nil {
 		return out, err
 	}
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -92,15 +92,15 @@ func (s *Store) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (
 			return err
 		}
 		out, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[StoredPlan])
-		return named(err, "plan", name)
+		return Named(err, "plan", name)
 	})
-	return out, wrap(err, "read plan")
+	return out, Wrap(err, "read plan")
 }
 
 // DeletePlan removes a plan of the tenant's own. Questions that were asked with
 // it have its text.
 func (s *Store) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
-	if err := checkText("plan", name); err != nil {
+	if err := CheckText("plan", name); err != nil {
 		return err
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -111,7 +111,7 @@ func (s *Store) DeletePlan(ctx context.Context, p schema.Principal, name string)
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("no plan %q of this tenant: %w", name, schema.ErrNotFound)
 		}
-		return audit(ctx, tx, p.Tenant, p, "plan.delete", name, nil)
+		return Audit(ctx, tx, p.Tenant, p, "plan.delete", name, nil)
 	})
-	return wrap(err, "delete plan %s", name)
+	return Wrap(err, "delete plan %s", name)
 }

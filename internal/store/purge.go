@@ -173,10 +173,10 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if _, err := tx.Exec(ctx, purgePlanSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)
 		}
-		if _, err := tx.Exec(ctx, lockClusteringsOfSQL, tenant, candidates); err != nil {
+		if _, err := tx.Exec(ctx, LockClusteringsOfSQL, tenant, candidates); err != nil {
 			return fmt.Errorf("lock clusterings: %w", err)
 		}
-		documents, err := ids(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
+		documents, err := IDs(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
 		if err != nil {
 			return fmt.Errorf("lock documents: %w", err)
 		}
@@ -197,11 +197,11 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if len(versions) == 0 {
 			return nil // another process did it
 		}
-		questions, err := ids(tx.Query(ctx, builtOnSQL, tenant, documents))
+		questions, err := IDs(tx.Query(ctx, builtOnSQL, tenant, documents))
 		if err != nil {
 			return fmt.Errorf("find answers built on them: %w", err)
 		}
-		shards, err := ids(tx.Query(ctx, purgedShardsSQL, tenant, versions))
+		shards, err := IDs(tx.Query(ctx, purgedShardsSQL, tenant, versions))
 		if err != nil {
 			return fmt.Errorf("list shards: %w", err)
 		}
@@ -211,12 +211,12 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			purgeMembersSQL, purgeCacheSQL, dropLeasesSQL, markPurgedSQL,
+			PurgeMembersSQL, PurgeCacheSQL, dropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}
 		if len(questions) > 0 {
-			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, purgeKnownSQL} {
+			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, PurgeKnownSQL} {
 				batch.Queue(sql, tenant, questions)
 			}
 		}

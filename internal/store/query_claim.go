@@ -38,7 +38,7 @@ func (s *Store) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder
 			in.Tenant, in.Question, in.Attempt, holder, ttl)
 		return err
 	})
-	return claimed, wrap(err, "claim question %s", in.Question)
+	return claimed, Wrap(err, "claim question %s", in.Question)
 }
 
 // ExpiredQuestions lists at most limit unfinished questions whose lease ran out.
@@ -71,7 +71,7 @@ func (s *Store) unfinished(ctx context.Context, query string, args ...any) ([]wi
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[wire.QuestionInput])
 		return err
 	})
-	return out, wrap(err, "find questions that no one works on")
+	return out, Wrap(err, "find questions that no one works on")
 }
 
 // WaitingTenants lists the tenants with questions that were queued before a
@@ -89,7 +89,7 @@ func (s *Store) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UU
 		out, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
-	return out, wrap(err, "find tenants with waiting questions")
+	return out, Wrap(err, "find tenants with waiting questions")
 }
 
 // maxAttempts bounds how often a question is queued.
@@ -134,7 +134,7 @@ func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (boo
 		}
 		return out.Write(ctx, tx)
 	})
-	return moved, wrap(err, "queue question %s again", in.Question)
+	return moved, Wrap(err, "queue question %s again", in.Question)
 }
 
 // FailAbandoned ends synchronous questions that are unfinished though nobody has
@@ -165,5 +165,5 @@ func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (
 		}
 		return out.Write(ctx, tx)
 	})
-	return n, wrap(err, "end abandoned questions")
+	return n, Wrap(err, "end abandoned questions")
 }

@@ -34,7 +34,7 @@ func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
 	var code, reason *string
 	err := row.Scan(&q.ID, &q.Collection, &q.Question, &q.Choices, &q.Plan, &q.PlanText, &q.Filter, &q.K, &q.Async, &q.State, &q.Stage,
 		&code, &reason, &q.CreatedAt, &q.FinishedAt, &q.Key, &q.Person)
-	q.Reason = reasonOf(code, reason)
+	q.Reason = ReasonOf(code, reason)
 	return q, err
 }
 
@@ -42,7 +42,7 @@ func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
 // an admin, newest first and without answers, and the next cursor. A collection
 // that is not nil is the only one.
 func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -53,7 +53,7 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 	var out []schema.AskedQuestion
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, askedSQL+` AND ($5::uuid IS NULL OR collection_id = $5) AND ($6::uuid IS NULL OR id < $6) ORDER BY id DESC LIMIT $7`,
-			askedBy(p, of, pg.after, pg.limit+1)...)
+			askedBy(p, of, pg.After, pg.Limit+1)...)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 	if err != nil {
 		return nil, "", fmt.Errorf("list questions: %w", err)
 	}
-	out, next := cut(pg, out, func(q schema.AskedQuestion) uuid.UUID { return q.ID })
+	out, next := Cut(pg, out, func(q schema.AskedQuestion) uuid.UUID { return q.ID })
 	return out, next, nil
 }
 
@@ -77,14 +77,14 @@ func (s *Store) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.U
 			return err
 		}
 		if q, err = pgx.CollectExactlyOneRow(rows, scanAsked); err != nil || q.State != schema.JobAnswered {
-			return named(err, "question", id)
+			return Named(err, "question", id)
 		}
-		result, err := readAnswer(ctx, tx, p, id)
+		result, err := ReadAnswer(ctx, tx, p, id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		q.Result = &result
 		return err
 	})
-	return q, wrap(err, "read question")
+	return q, Wrap(err, "read question")
 }

@@ -36,14 +36,14 @@ func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 // ListJobs returns a page of p's jobs, of all the tenant's jobs for an admin,
 // newest first and without results, and the next cursor.
 func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Job
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, jobSQL+` AND ($5::uuid IS NULL OR id < $5) ORDER BY id DESC LIMIT $6`,
-			askedBy(p, pg.after, pg.limit+1)...)
+			askedBy(p, pg.After, pg.Limit+1)...)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQ
 	if err != nil {
 		return nil, "", fmt.Errorf("list jobs: %w", err)
 	}
-	out, next := cut(pg, out, func(j schema.Job) uuid.UUID { return j.ID })
+	out, next := Cut(pg, out, func(j schema.Job) uuid.UUID { return j.ID })
 	return out, next, nil
 }
 
@@ -65,7 +65,7 @@ func (s *Store) Job(ctx context.Context, p schema.Principal, id uuid.UUID) (sche
 		j, err = loadJob(ctx, tx, p, id, "")
 		return err
 	})
-	return j, wrap(err, "job %s", id)
+	return j, Wrap(err, "job %s", id)
 }
 
 func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, lock string) (schema.Job, error) {
@@ -77,7 +77,7 @@ func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, l
 	if err != nil || j.State != schema.JobAnswered {
 		return j, err
 	}
-	result, err := readAnswer(ctx, tx, p, id)
+	result, err := ReadAnswer(ctx, tx, p, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return j, nil
 	}
@@ -106,11 +106,11 @@ func (s *Store) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID)
 		if err := end(ctx, tx, in, event, true, trace); err != nil {
 			return err
 		}
-		if err := audit(ctx, tx, p.Tenant, p, "job.cancel", id.String(), nil); err != nil {
+		if err := Audit(ctx, tx, p.Tenant, p, "job.cancel", id.String(), nil); err != nil {
 			return err
 		}
 		j, err = loadJob(ctx, tx, p, id, "")
 		return err
 	})
-	return j, wrap(err, "cancel job %s", id)
+	return j, Wrap(err, "cancel job %s", id)
 }

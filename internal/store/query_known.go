@@ -23,10 +23,11 @@ WHERE q.tenant_id = $1 AND q.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c
 ON CONFLICT DO NOTHING`
 
 	// What is known was learnt from answers of the collection's documents.
-	forgetKnownSQL = `
+	ForgetKnownSQL = `
 DELETE FROM known_questions k USING questions q
 WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`
-	purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	// PurgeKnownSQL forgets what is known of questions.
+	PurgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
 )
 
 // Sample implements answer.Store: the question is to be asked without retrieval, too.
@@ -35,7 +36,7 @@ func (s Questions) Sample(ctx context.Context, in wire.QuestionInput) error {
 		_, err := tx.Exec(ctx, sampleQuestionSQL, in.Tenant, in.Question)
 		return err
 	})
-	return wrap(err, "sample question %s", in.Question)
+	return Wrap(err, "sample question %s", in.Question)
 }
 
 // shadowTries is how often a question is asked without retrieval before it is
@@ -66,7 +67,7 @@ func (s *Store) ClaimSampled(ctx context.Context, limit int, again time.Duration
 		})
 		return err
 	})
-	return out, wrap(err, "take questions to ask without retrieval")
+	return out, Wrap(err, "take questions to ask without retrieval")
 }
 
 // Learn notes whether a question was answered rightly without retrieval, with its
@@ -78,7 +79,7 @@ func (s *Store) Learn(ctx context.Context, in wire.QuestionInput, space string, 
 			in.Tenant, in.Question, known, space, pgvector.NewVector(vector))
 		return err
 	})
-	return wrap(err, "note what is known of question %s", in.Question)
+	return Wrap(err, "note what is known of question %s", in.Question)
 }
 
 // Forget has nothing learnt of a question.
@@ -87,5 +88,5 @@ func (s *Store) Forget(ctx context.Context, in wire.QuestionInput) error {
 		_, err := tx.Exec(ctx, `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`, in.Tenant, in.Question)
 		return err
 	})
-	return wrap(err, "forget what was to be known of question %s", in.Question)
+	return Wrap(err, "forget what was to be known of question %s", in.Question)
 }

@@ -102,7 +102,7 @@ func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.L
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name); err != nil {
 			return fmt.Errorf("lock the step: %w", err)
 		}
-		stored, hash, err := loadReply(ctx, tx, call.Tenant, step)
+		stored, hash, err := LoadReply(ctx, tx, call.Tenant, step)
 		switch {
 		case err == nil && !bytes.Equal(hash, call.RequestHash[:]):
 			return fmt.Errorf("step %s of round %d was asked before with other text: %w", step.Step, step.Round, schema.ErrConflict)
@@ -165,7 +165,8 @@ func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql
 	return err
 }
 
-func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
+// LoadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without one.
+func LoadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT reply, request_hash FROM llm_calls
 		WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5 AND outcome = 'answered'`,

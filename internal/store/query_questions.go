@@ -48,14 +48,14 @@ const maxChoice = 500
 // asynchronous one is queued in the same transaction. An unknown collection
 // gives schema.ErrNotFound.
 func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
-	if err := errors.Join(checkLength("question", q.Text, 1, maxQuestion), checkLength("plan", q.Plan, 0, 128), checkLength("plan_text", q.PlanText, 0, maxPlan), q.Filter.Validate()); err != nil {
+	if err := errors.Join(CheckLength("question", q.Text, 1, maxQuestion), CheckLength("plan", q.Plan, 0, 128), CheckLength("plan_text", q.PlanText, 0, MaxPlan), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
 	for i, c := range q.Choices {
-		if err := checkLength(fmt.Sprintf("choices[%d]", i), c, 1, maxChoice); err != nil {
+		if err := CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, maxChoice); err != nil {
 			return schema.Job{}, err
 		}
 	}
@@ -73,7 +73,7 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, emptyNotNull(p.Groups), q.Async, q.Trace, emptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, EmptyNotNull(p.Groups), q.Async, q.Trace, EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -81,7 +81,7 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 			return err
 		}
 		if p.Person != "" {
-			if err := audit(ctx, tx, p.Tenant, p, "question.ask", q.ID.String(), nil); err != nil {
+			if err := Audit(ctx, tx, p.Tenant, p, "question.ask", q.ID.String(), nil); err != nil {
 				return err
 			}
 		}
@@ -144,7 +144,7 @@ func (s Questions) Question(ctx context.Context, in wire.QuestionInput) (answer.
 		q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant)
 		return err
 	})
-	return q, wrap(err, "load question %s", in.Question)
+	return q, Wrap(err, "load question %s", in.Question)
 }
 
 // Begin makes an unfinished question running and returns it.
@@ -181,7 +181,7 @@ func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Que
 		}
 		return out.Write(ctx, tx)
 	})
-	return q, wrap(err, "begin question %s", in.Question)
+	return q, Wrap(err, "begin question %s", in.Question)
 }
 
 // own locks a running question for a guarded write.
@@ -205,16 +205,16 @@ func (s Questions) SetStage(ctx context.Context, in wire.QuestionInput, stage st
 		_, err := tx.Exec(ctx, `UPDATE questions SET stage = $3 WHERE tenant_id = $1 AND id = $2 AND stage <> $3`, in.Tenant, in.Question, stage)
 		return err
 	})
-	return wrap(err, "begin step %s of question %s", stage, in.Question)
+	return Wrap(err, "begin step %s of question %s", stage, in.Question)
 }
 
 // SaveRetrieval keeps the first result of a round and returns what is kept.
 func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
-	candidates, err := json.Marshal(emptyNotNull(r.Candidates))
+	candidates, err := json.Marshal(EmptyNotNull(r.Candidates))
 	if err != nil {
 		return answer.Retrieval{}, fmt.Errorf("encode candidates: %w", err)
 	}
-	trace, err := json.Marshal(emptyNotNull(r.Trace))
+	trace, err := json.Marshal(EmptyNotNull(r.Trace))
 	if err != nil {
 		return answer.Retrieval{}, fmt.Errorf("encode a trace: %w", err)
 	}
@@ -234,7 +234,7 @@ func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, rou
 		}
 		return err
 	})
-	return kept, wrap(err, "keep what was retrieved for question %s", in.Question)
+	return kept, Wrap(err, "keep what was retrieved for question %s", in.Question)
 }
 
 // Retrieval returns schema.ErrNotFound for a round without a result.
@@ -244,7 +244,7 @@ func (s Questions) Retrieval(ctx context.Context, in wire.QuestionInput, round i
 		r, err = loadRetrieval(ctx, tx, in, round)
 		return err
 	})
-	return r, wrap(err, "load what was retrieved for question %s", in.Question)
+	return r, Wrap(err, "load what was retrieved for question %s", in.Question)
 }
 
 func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round int) (answer.Retrieval, error) {
@@ -264,12 +264,12 @@ func (s Questions) SaveVerdict(ctx context.Context, in wire.QuestionInput, round
 			UPDATE retrievals SET verdict = coalesce(verdict, $4) WHERE tenant_id = $1 AND question_id = $2 AND round = $3
 			RETURNING verdict`, in.Tenant, in.Question, round, v).Scan(&v)
 	})
-	return v, wrap(err, "keep the verdict on an answer of question %s", in.Question)
+	return v, Wrap(err, "keep the verdict on an answer of question %s", in.Question)
 }
 
 // SaveAnswer stores answer and citations and ends the question.
 func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
-	trace, err := json.Marshal(emptyNotNull(a.Trace))
+	trace, err := json.Marshal(EmptyNotNull(a.Trace))
 	if err != nil {
 		return fmt.Errorf("encode a trace: %w", err)
 	}
@@ -277,7 +277,7 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 	if err != nil {
 		return fmt.Errorf("encode a usage: %w", err)
 	}
-	sentences, err := json.Marshal(emptyNotNull(a.Sentences))
+	sentences, err := json.Marshal(EmptyNotNull(a.Sentences))
 	if err != nil {
 		return fmt.Errorf("encode the sentences of an answer: %w", err)
 	}
@@ -304,7 +304,7 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionAnswered, State: schema.JobAnswered, Collection: collection}, async, traceparent)
 	})
-	return wrap(err, "store the answer of question %s", in.Question)
+	return Wrap(err, "store the answer of question %s", in.Question)
 }
 
 // Fail ends the question with a reason.
@@ -316,7 +316,7 @@ func (s Questions) Fail(ctx context.Context, in wire.QuestionInput, r schema.Rea
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: collection, Reason: &r}, async, traceparent)
 	})
-	return wrap(err, "fail question %s", in.Question)
+	return Wrap(err, "fail question %s", in.Question)
 }
 
 // Cancel ends the question as cancelled.
@@ -328,7 +328,7 @@ func (s Questions) Cancel(ctx context.Context, in wire.QuestionInput) error {
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionCancelled, State: schema.JobCancelled, Collection: collection}, async, traceparent)
 	})
-	return wrap(err, "cancel question %s", in.Question)
+	return Wrap(err, "cancel question %s", in.Question)
 }
 
 // end moves an owned question to its last state, gives its lease back, and
@@ -365,7 +365,7 @@ func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.An
 		a, err = loadAnswer(ctx, tx, in.Tenant, in.Question)
 		return err
 	})
-	return a, wrap(err, "load the answer of question %s", in.Question)
+	return a, Wrap(err, "load the answer of question %s", in.Question)
 }
 
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
@@ -386,7 +386,7 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 		return schema.Answer{}, err
 	}
 	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) { return scanCitation(row) })
-	a.Citations = emptyNotNull(a.Citations)
+	a.Citations = EmptyNotNull(a.Citations)
 	return a, err
 }
 

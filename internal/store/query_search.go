@@ -81,7 +81,7 @@ SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_
 FROM sections s
 JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at IS NULL
 JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
-WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + readableNow("s.version_id", "$3")
+WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + ReadableNow("s.version_id", "$3")
 
 // Sections returns, of these sections, those that p may see and whose document
 // is not deleted, by id.
@@ -102,7 +102,7 @@ func (s *Store) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUI
 		_, err = pgx.ForEachRow(rows, []any{&sec.ID, &sec.Ordinal, &sec.HeadingPath, &sec.Text, &sec.Tokens, &starts, &pages}, func() error {
 			one := sec
 			one.HeadingPath = slices.Clone(sec.HeadingPath)
-			one.Pages = pageMarks(starts, pages)
+			one.Pages = PageMarks(starts, pages)
 			out[one.ID] = one
 			return nil
 		})

@@ -37,7 +37,7 @@ SELECT c.language, c.generation, c.segmentation, (SELECT count(*) FROM (
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
       AND EXISTS (SELECT FROM documents d WHERE d.tenant_id = $1 AND d.id = recent.document_id AND d.live_version_id = recent.id AND d.deleted_at IS NULL)
-      AND ` + fmt.Sprintf(visibleSQL, "recent.id", "$3") + `)
+      AND ` + fmt.Sprintf(VisibleSQL, "recent.id", "$3") + `)
 FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
 // Place implements retrieval.Texts. Of the versions not indexed it counts at
@@ -45,32 +45,32 @@ FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL
 func (r Reader) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
 	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, groupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Segmentation, &out.Unindexed)
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Segmentation, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}
 		return err
 	})
-	return out, wrap(err, "read collection %s", collection)
+	return out, Wrap(err, "read collection %s", collection)
 }
 
 var matchingSQL = `
 SELECT d.live_version_id FROM documents d
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
-  AND ` + fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")
+  AND ` + fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")
 
 // Matching implements retrieval.Texts.
 func (r Reader) Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error) {
-	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, groupsOf(p)})
+	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, GroupsOf(p)})
 	if err != nil {
 		return nil, err
 	}
 	var out []uuid.UUID
 	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		out, err = ids(tx.Query(ctx, matchingSQL+conditions, args...))
+		out, err = IDs(tx.Query(ctx, matchingSQL+conditions, args...))
 		return err
 	})
-	return out, wrap(err, "apply the filter to collection %s", collection)
+	return out, Wrap(err, "apply the filter to collection %s", collection)
 }
 
 // liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id, whatever the statistics
@@ -85,12 +85,12 @@ WHERE NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.vers
 
 // ExternalIDs implements retrieval.Texts.
 func (r Reader) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
-	found, err := collect(ctx, r, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, groupsOf(p), versions},
+	found, err := collect(ctx, r, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, GroupsOf(p), versions},
 		func(row pgx.CollectableRow) (x pair[uuid.UUID, string], err error) {
 			err = row.Scan(&x.key, &x.value)
 			return x, err
 		})
-	return byKey(found), wrap(err, "name the documents of collection %s", collection)
+	return byKey(found), Wrap(err, "name the documents of collection %s", collection)
 }
 
 // places are refs as columns, and their versions.
@@ -110,7 +110,7 @@ func columns(refs []lexical.Ref) places {
 // args are the parameters of liveSQL and, from $5 on, the refs' ordinals and the
 // generation.
 func (c places) args(p schema.Principal, collection uuid.UUID, generation int) []any {
-	return []any{p.Tenant, collection, groupsOf(p), c.versions, c.sections, c.passages, generation}
+	return []any{p.Tenant, collection, GroupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
 const liveGenerationSQL = `SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2`
@@ -134,10 +134,10 @@ func (r Reader) Texts(ctx context.Context, p schema.Principal, collection uuid.U
 		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage, &t.Document, &t.ExternalID, &t.Title,
 			&t.Passage.ID, &t.Passage.Ordinal, &t.Passage.Start, &t.Passage.End, &t.Passage.Tokens,
 			&t.Section.ID, &t.Section.Ordinal, &t.Section.HeadingPath, &t.Section.Text, &t.Section.Tokens, &starts, &pages)
-		t.Passage.SectionID, t.Section.Pages = t.Section.ID, pageMarks(starts, pages)
+		t.Passage.SectionID, t.Section.Pages = t.Section.ID, PageMarks(starts, pages)
 		return x, err
 	})
-	return byKey(found), wrap(err, "load passages of collection %s", collection)
+	return byKey(found), Wrap(err, "load passages of collection %s", collection)
 }
 
 var sectionRefsSQL = `
@@ -148,8 +148,8 @@ ORDER BY 1, 2`
 
 // SectionRefs implements retrieval.Texts.
 func (r Reader) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
-	out, err := collect(ctx, r, p, sectionRefsSQL, []any{p.Tenant, collection, groupsOf(p), versions}, scanRef)
-	return out, wrap(err, "list sections of collection %s", collection)
+	out, err := collect(ctx, r, p, sectionRefsSQL, []any{p.Tenant, collection, GroupsOf(p), versions}, scanRef)
+	return out, Wrap(err, "list sections of collection %s", collection)
 }
 
 var passageRefsSQL = `
@@ -164,7 +164,7 @@ ORDER BY 1, 2, 3`
 // PassageRefs implements retrieval.Texts.
 func (r Reader) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error) {
 	out, err := collectOf(ctx, r, p, collection, generation, passageRefsSQL, columns(places).args(p, collection, generation), scanRef)
-	return out, wrap(err, "list passages of collection %s", collection)
+	return out, Wrap(err, "list passages of collection %s", collection)
 }
 
 var membersSQL = `
@@ -172,13 +172,13 @@ SELECT m.cluster_id, m.version_id, m.section FROM cluster_members m
 JOIN versions v ON v.tenant_id = $1 AND v.id = m.version_id
 JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
 WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = $5
-  AND ` + fmt.Sprintf(visibleSQL, "m.version_id", "$3") + `
+  AND ` + fmt.Sprintf(VisibleSQL, "m.version_id", "$3") + `
 ORDER BY 1, 2, 3`
 
 // Members implements retrieval.Texts.
 func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
 	out := map[uuid.UUID][]lexical.Ref{}
-	found, err := collectOf(ctx, r, p, collection, generation, membersSQL, []any{p.Tenant, collection, groupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
+	found, err := collectOf(ctx, r, p, collection, generation, membersSQL, []any{p.Tenant, collection, GroupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
 		x.value.Passage = -1
 		err = row.Scan(&x.key, &x.value.Version, &x.value.Section)
 		return x, err
@@ -186,7 +186,7 @@ func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid
 	for _, x := range found {
 		out[x.key] = append(out[x.key], x.value)
 	}
-	return out, wrap(err, "list clusters of collection %s", collection)
+	return out, Wrap(err, "list clusters of collection %s", collection)
 }
 
 // A cluster's id says nothing of text, so this one asks for no right to see.
@@ -204,7 +204,7 @@ func (r Reader) ClustersOf(ctx context.Context, p schema.Principal, collection u
 		err = row.Scan(&x.key.Version, &x.key.Section, &x.value)
 		return x, err
 	})
-	return byKey(found), wrap(err, "find clusters of collection %s", collection)
+	return byKey(found), Wrap(err, "find clusters of collection %s", collection)
 }
 
 const vectorsOfSQL = `
@@ -228,7 +228,7 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 		if place.generation != generation {
 			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: place.generation}
 		}
-		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, vectorTable(place.dimension)),
+		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, VectorTable(place.dimension)),
 			append(columns(passages).args(p, collection, generation), place.spaceID)...)
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 		})
 		return err
 	})
-	return out, wrap(err, "load vectors of collection %s", collection)
+	return out, Wrap(err, "load vectors of collection %s", collection)
 }
 
 func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {

@@ -17,10 +17,10 @@ import (
 func (s Questions) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) (wire.LLMReply, error) {
 	var reply wire.LLMReply
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		reply, _, err = loadReply(ctx, tx, tenant, step)
+		reply, _, err = LoadReply(ctx, tx, tenant, step)
 		return err
 	})
-	return reply, wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
+	return reply, Wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
 }
 
 // Spent implements answer.Store. A reply from the cache has the tokens that were once
@@ -40,5 +40,5 @@ func (s Questions) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usa
 		u.Cost, u.Own.Cost = llm.Dollars(nanos), llm.Dollars(own)
 		return nil
 	})
-	return u, wrap(err, "add up the calls of question %s", in.Question)
+	return u, Wrap(err, "add up the calls of question %s", in.Question)
 }

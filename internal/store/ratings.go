@@ -66,7 +66,7 @@ func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID
 	if opinion != schema.ThumbsUp && opinion != schema.ThumbsDown {
 		return schema.Rating{}, schema.Invalid("rating", "%q is neither up nor down", opinion)
 	}
-	if err := checkLength("comment", comment, 0, maxComment); err != nil {
+	if err := CheckLength("comment", comment, 0, maxComment); err != nil {
 		return schema.Rating{}, err
 	}
 	var r schema.Rating
@@ -77,14 +77,14 @@ func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID
 		}
 		var state schema.JobState
 		if err := tx.QueryRow(ctx, `SELECT state FROM questions WHERE tenant_id = $1 AND `+askedBySQL+` AND id = $5`, askedBy(p, question)...).Scan(&state); err != nil {
-			return named(err, "question", question)
+			return Named(err, "question", question)
 		}
 		if state == schema.JobAnswered {
 			return fmt.Errorf("its answer was removed with a document: %w", schema.ErrConflict)
 		}
 		return fmt.Errorf("it has no answer, it is %s: %w", state, schema.ErrConflict)
 	})
-	return r, wrap(err, "rate question %s", question)
+	return r, Wrap(err, "rate question %s", question)
 }
 
 // Unrate takes back what p's key thinks of an answer.
@@ -96,13 +96,13 @@ func (s *Store) Unrate(ctx context.Context, p schema.Principal, question uuid.UU
 		}
 		return err
 	})
-	return wrap(err, "take a rating back")
+	return Wrap(err, "take a rating back")
 }
 
 // Ratings lists a page of the ratings of p's key, or of all keys of the tenant for
 // an admin, newest first, with what they are of, and the next cursor.
 func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error) {
-	pg, err := pageOf(q.PageQuery)
+	pg, err := PageOf(q.PageQuery)
 	if err != nil {
 		return nil, "", err
 	}
@@ -112,7 +112,7 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 	}
 	var out []schema.RatedAnswer
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.after, pg.limit+1, personOf(p))
+		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.After, pg.Limit+1, personOf(p))
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 	if err != nil {
 		return nil, "", fmt.Errorf("list ratings: %w", err)
 	}
-	out, next := cut(pg, out, func(r schema.RatedAnswer) uuid.UUID { return r.ID })
+	out, next := Cut(pg, out, func(r schema.RatedAnswer) uuid.UUID { return r.ID })
 	return out, next, nil
 }
 

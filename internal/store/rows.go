@@ -9,27 +9,29 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// emptyNotNull makes a nil list an empty one, which is [] in JSON.
-func emptyNotNull[T any](list []T) []T {
+// EmptyNotNull makes a nil list an empty one, which is [] in JSON.
+func EmptyNotNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
 }
 
-func ids(rows pgx.Rows, err error) ([]uuid.UUID, error) {
+// IDs reads rows of one id each.
+func IDs(rows pgx.Rows, err error) ([]uuid.UUID, error) {
 	if err != nil {
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// each queues a query whose rows go to fn.
-func each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) {
+// Each queues a query whose rows go to fn.
+func Each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) {
 	b.Queue(sql, args...).Query(fn)
 }
 
-func reasonOf(code, message *string) *schema.Reason {
+// ReasonOf makes a reason of its two columns; nil without a code.
+func ReasonOf(code, message *string) *schema.Reason {
 	if code == nil {
 		return nil
 	}
@@ -40,7 +42,8 @@ func reasonOf(code, message *string) *schema.Reason {
 	return r
 }
 
-func pageMarks(starts, pages []int) []schema.PageMark {
+// PageMarks pairs the first bytes of pages with their numbers.
+func PageMarks(starts, pages []int) []schema.PageMark {
 	var out []schema.PageMark
 	for i := range min(len(starts), len(pages)) {
 		out = append(out, schema.PageMark{Start: starts[i], Page: pages[i]})

@@ -28,5 +28,5 @@ func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vec
 		out, err = pgx.CollectRows(rows, pgx.RowTo[bool])
 		return err
 	})
-	return out, wrap(err, "find what is known of earlier questions")
+	return out, Wrap(err, "find what is known of earlier questions")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// linksOf reads the links of one passage of a section, k at most.
-func linksOf(data []byte, version uuid.UUID, passage, k int) ([]retrieval.Link, error) {
+// LinksOf reads the links of one passage of a section, k at most.
+func LinksOf(data []byte, version uuid.UUID, passage, k int) ([]retrieval.Link, error) {
 	broken := false
 	next := func() int {
 		x, n := binary.Uvarint(data)
@@ -66,10 +66,10 @@ func (r Reader) Links(ctx context.Context, p schema.Principal, collection uuid.U
 			if err := row.Scan(&x.key.Version, &x.key.Section, &x.key.Passage, &data); err != nil {
 				return x, err
 			}
-			x.value, err = linksOf(data, x.key.Version, x.key.Passage, k)
+			x.value, err = LinksOf(data, x.key.Version, x.key.Passage, k)
 			return x, err
 		})
-	return byKey(found), wrap(err, "read what passages of collection %s are linked to", collection)
+	return byKey(found), Wrap(err, "read what passages of collection %s are linked to", collection)
 }
 
 var _ retrieval.Links = Reader{}

@@ -93,7 +93,7 @@ func (s *Store) KeepSlowSearch(ctx context.Context, q SlowSearch) error {
 		}
 		return boundSlow(ctx, tx, tenant)
 	})
-	return wrap(err, "keep a slow search of tenant %s", tenant)
+	return Wrap(err, "keep a slow search of tenant %s", tenant)
 }
 
 // KeepSlowQuestion keeps a question that has ended, if it took as long.
@@ -105,7 +105,7 @@ func (s *Store) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID
 		}
 		return boundSlow(ctx, tx, tenant)
 	})
-	return wrap(err, "keep slow question %s", question)
+	return Wrap(err, "keep slow question %s", question)
 }
 
 func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
@@ -119,7 +119,7 @@ func (s *Store) DropSlowQueries(ctx context.Context) error {
 		_, err := tx.Exec(ctx, dropSlowSQL, keepSlowFor)
 		return err
 	})
-	return wrap(err, "forget old slow queries")
+	return Wrap(err, "forget old slow queries")
 }
 
 // SlowQueries returns the slowest of p's tenant of the last 24 hours.
@@ -133,7 +133,7 @@ func (s *Store) SlowQueries(ctx context.Context, p schema.Principal) ([]schema.S
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.SlowQuery])
 		return err
 	})
-	return emptyNotNull(out), wrap(err, "list slow queries of tenant %s", p.Tenant)
+	return EmptyNotNull(out), Wrap(err, "list slow queries of tenant %s", p.Tenant)
 }
 
 // SystemSlowQueries returns the slowest of all tenants of the last 24 hours,
@@ -152,5 +152,5 @@ func (s *Store) SystemSlowQueries(ctx context.Context) ([]schema.SlowQuery, erro
 		})
 		return err
 	})
-	return emptyNotNull(out), wrap(err, "list slow queries")
+	return EmptyNotNull(out), Wrap(err, "list slow queries")
 }

@@ -39,9 +39,9 @@ func (s *Store) AnalyzeGrown(ctx context.Context) error {
 	return nil
 }
 
-// wrote looks for tables that grew after every so many versions that were
+// Wrote looks for tables that grew after every so many versions that were
 // written. What was written stays when that fails.
-func (s *Store) wrote(ctx context.Context, versions int) {
+func (s *Store) Wrote(ctx context.Context, versions int) {
 	if n := s.written.Add(int64(versions)); n < analyzeAfter || !s.written.CompareAndSwap(n, 0) {
 		return
 	}

@@ -1,4 +1,4 @@
-// Package store keeps everything in Postgres, the only store of record.
+// package store keeps everything in Postgres, the only store of record.
 //
 // All access goes through one of three doors, each a transaction in one role:
 // AsTenant (bound to one tenant by row-level security), AsSystem (outbox,
@@ -97,11 +97,11 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("open the database: %w", translate(err))
+		return nil, fmt.Errorf("open the database: %w", Translate(err))
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), translate(err))
+		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), Translate(err))
 	}
 	if err := otelpgx.RecordStats(pool); err != nil {
 		pool.Close()

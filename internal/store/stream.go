@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// stream is such a series of statements, which return no rows. It must be closed.
-type stream struct {
+// Stream is such a series of statements, which return no rows. It must be closed.
+type Stream struct {
 	conn       *pgx.Conn
 	pipeline   *pgconn.Pipeline
 	statements map[string]*pgconn.StatementDescription
@@ -26,10 +26,10 @@ type stream struct {
 	formats []int16
 }
 
-// openStream begins a series of statements that are among those named. Until it
+// OpenStream begins a series of statements that are among those named. Until it
 // is closed the transaction does nothing else.
-func openStream(ctx context.Context, tx pgx.Tx, statements ...string) (*stream, error) {
-	s := &stream{conn: tx.Conn(), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
+func OpenStream(ctx context.Context, tx pgx.Tx, statements ...string) (*Stream, error) {
+	s := &Stream{conn: tx.Conn(), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
 	for _, sql := range statements {
 		known, err := s.conn.Prepare(ctx, sql, sql) // the connection's, prepared when it is first needed
 		if err != nil {
@@ -41,9 +41,9 @@ func openStream(ctx context.Context, tx pgx.Tx, statements ...string) (*stream, 
 	return s, nil
 }
 
-// send sends what is in b. Errors of Postgres come when the stream is closed:
+// Send sends what is in b. Errors of Postgres come when the stream is closed:
 // after one, it runs nothing more.
-func (s *stream) send(b *pgx.Batch) error {
+func (s *Stream) Send(b *pgx.Batch) error {
 	for _, q := range b.QueuedQueries {
 		known := s.statements[q.SQL]
 		if known == nil {
@@ -63,7 +63,7 @@ func (s *stream) send(b *pgx.Batch) error {
 // encode writes arguments as Postgres reads them. Arrays of many elements are
 // written here: pgx finds out for each element how to write it, and enlarges the
 // room for them again and again.
-func (s *stream) encode(known *pgconn.StatementDescription, args []any) error {
+func (s *Stream) encode(known *pgconn.StatementDescription, args []any) error {
 	if len(args) != len(known.ParamOIDs) {
 		return fmt.Errorf("%d arguments for %d parameters", len(args), len(known.ParamOIDs))
 	}
@@ -109,8 +109,8 @@ var encoded = sync.Pool{New: func() any {
 	return &memory
 }}
 
-// close waits for the statements and returns the first error of them.
-func (s *stream) close() error {
+// Close waits for the statements and returns the first error of them.
+func (s *Stream) Close() error {
 	encoded.Put(s.memory)
 	if err := s.pipeline.Sync(); err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestStreamedStatementsRunInOrder(t *testing.T) {
 	s, tenant := streamStore(t)
 	var got string
 	err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-		sending, err := openStream(ctx, tx, keepSQL)
+		sending, err := OpenStream(ctx, tx, keepSQL)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func TestStreamedStatementsRunInOrder(t *testing.T) {
 		b.Queue(keepSQL, "a", "", []string{"x", "y"})
 		b.Queue(keepSQL, "b", nil, []string{strings.Repeat("x", 3<<20)})
 		b.Queue(keepSQL, "c", "last", []string{""})
-		if err := errors.Join(sending.send(b), sending.close()); err != nil {
+		if err := errors.Join(sending.Send(b), sending.Close()); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, `SELECT concat_ws(' ', current_setting('sluice.test_a'), current_setting('sluice.test_b'), current_setting('sluice.test_c'))`).Scan(&got)
@@ -90,7 +90,7 @@ func TestStreamTellsOfTheFirstError(t *testing.T) {
 	s, tenant := streamStore(t)
 	for range 2 {
 		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			sending, err := openStream(ctx, tx, divideSQL, keepSQL)
+			sending, err := OpenStream(ctx, tx, divideSQL, keepSQL)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func TestStreamTellsOfTheFirstError(t *testing.T) {
 			for range 4 {
 				b.Queue(keepSQL, "a", "never", []string{strings.Repeat("x", 3<<20)})
 			}
-			return errors.Join(sending.send(b), sending.close())
+			return errors.Join(sending.Send(b), sending.Close())
 		})
 		var refused *pgconn.PgError
 		if !errors.As(err, &refused) || refused.Code != "22012" {
@@ -108,22 +108,22 @@ func TestStreamTellsOfTheFirstError(t *testing.T) {
 		}
 	}
 	err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-		sending, err := openStream(ctx, tx, divideSQL)
+		sending, err := OpenStream(ctx, tx, divideSQL)
 		if err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
 		b.Queue(divideSQL, struct{}{})
-		problem := sending.send(b)
+		problem := sending.Send(b)
 		if problem == nil || !strings.Contains(problem.Error(), "argument 1") {
 			t.Errorf("sent what cannot be encoded: %v", problem)
 		}
 		b = &pgx.Batch{}
 		b.Queue(keepSQL, "a", "b", nil)
-		if problem := sending.send(b); problem == nil || !strings.Contains(problem.Error(), "not prepared") {
+		if problem := sending.Send(b); problem == nil || !strings.Contains(problem.Error(), "not prepared") {
 			t.Errorf("sent what was not prepared: %v", problem)
 		}
-		return sending.close()
+		return sending.Close()
 	})
 	if err != nil {
 		t.Errorf("after errors of its own: %v", err)

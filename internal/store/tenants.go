@@ -43,13 +43,13 @@ func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.N
 		if err != nil {
 			return err
 		}
-		if err := auditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name}); err != nil {
+		if err := AuditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name}); err != nil {
 			return err
 		}
 		_, err = insertKey(ctx, tx, p, id, first)
 		return err
 	})
-	if isNoRows(err) {
+	if IsNoRows(err) {
 		return out, fmt.Errorf("create tenant: %q exists: %w", t.Name, schema.ErrConflict)
 	}
 	if err != nil {
@@ -75,20 +75,20 @@ func (s *Store) oneTenant(ctx context.Context, sql string, key any) (schema.Tena
 		return err
 	})
 	if err != nil {
-		return out, fmt.Errorf("read tenant %v: %w", key, named(err, "tenant", key))
+		return out, fmt.Errorf("read tenant %v: %w", key, Named(err, "tenant", key))
 	}
 	return out, nil
 }
 
 // Tenants returns a page of all tenants, oldest first, and the next cursor.
 func (s *Store) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Tenant
 	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, tenantPageSQL, pg.after, pg.limit+1)
+		rows, err := tx.Query(ctx, tenantPageSQL, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *Store) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenan
 	if err != nil {
 		return nil, "", fmt.Errorf("list tenants: %w", err)
 	}
-	out, next := cut(pg, out, func(t schema.Tenant) uuid.UUID { return t.ID })
+	out, next := Cut(pg, out, func(t schema.Tenant) uuid.UUID { return t.ID })
 	return out, next, nil
 }
 
@@ -114,10 +114,10 @@ func (s *Store) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.U
 		if err != nil {
 			return err
 		}
-		return auditAs(ctx, tx, tenant, p, "tenant.quotas", tenant.String(), map[string]any{"max_documents": maxDocuments, "max_bytes": maxBytes})
+		return AuditAs(ctx, tx, tenant, p, "tenant.quotas", tenant.String(), map[string]any{"max_documents": maxDocuments, "max_bytes": maxBytes})
 	})
 	if err != nil {
-		return out, fmt.Errorf("set quotas of tenant %s: %w", tenant, named(err, "tenant", tenant))
+		return out, fmt.Errorf("set quotas of tenant %s: %w", tenant, Named(err, "tenant", tenant))
 	}
 	return out, nil
 }
@@ -130,13 +130,13 @@ func (s *Store) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, 
 		return schema.Storage{}, err
 	}
 	out := schema.Storage{MaxDocuments: t.MaxDocuments, MaxBytes: t.MaxBytes}
-	err = s.readTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(countDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
-		b.Queue(sumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
+		b.Queue(CountDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
+		b.Queue(SumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
 		return tx.SendBatch(ctx, b).Close()
 	})
-	return out, wrap(err, "count what tenant %s has stored", tenant)
+	return out, Wrap(err, "count what tenant %s has stored", tenant)
 }
 
 func checkQuotas(maxDocuments, maxBytes *int64) error {
@@ -156,6 +156,8 @@ func tenantRow(rows pgx.Rows, err error) (schema.Tenant, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Tenant])
 }
 
-const countDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
+// CountDocumentsSQL counts what a quota of documents bounds.
+const CountDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
 
-const sumBlobsSQL = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`
+// SumBlobsSQL adds up what a quota of bytes bounds.
+const SumBlobsSQL = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`

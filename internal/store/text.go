@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-func checkText(field, text string) error {
+// CheckText refuses text that Postgres cannot hold.
+func CheckText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return schema.Invalid(field, "is not valid UTF-8")
 	}
@@ -21,9 +22,9 @@ func checkText(field, text string) error {
 	return nil
 }
 
-// checkLength checks text and that it has min to max bytes.
-func checkLength(field, text string, minimum, maximum int) error {
-	if err := checkText(field, text); err != nil {
+// CheckLength checks text and that it has min to max bytes.
+func CheckLength(field, text string, minimum, maximum int) error {
+	if err := CheckText(field, text); err != nil {
 		return err
 	}
 	if len(text) < minimum {
@@ -35,7 +36,8 @@ func checkLength(field, text string, minimum, maximum int) error {
 	return nil
 }
 
-func decodeSHA256(field, text string) ([]byte, error) {
+// DecodeSHA256 reads a hash in hexadecimal.
+func DecodeSHA256(field, text string) ([]byte, error) {
 	sum, err := hex.DecodeString(text)
 	if err != nil || len(sum) != 32 {
 		return nil, schema.Invalid(field, "%q is not the hex of a SHA-256", text)

@@ -29,9 +29,9 @@ const (
 // maxTries bounds how often a transaction is run when it loses against others.
 const maxTries = 8
 
-// errRepeat asks for another run of the transaction: a row that it relied on
+// ErrRepeat asks for another run of the transaction: a row that it relied on
 // was removed between two of its statements.
-var errRepeat = errors.New("a row was removed meanwhile")
+var ErrRepeat = errors.New("a row was removed meanwhile")
 
 const enterSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
 
@@ -46,9 +46,9 @@ func (s *Store) AsTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx cont
 	return s.in(ctx, pgx.TxOptions{}, roleApp, tenant.String(), fn)
 }
 
-// readTenant is AsTenant for several reads that must agree: all see what was
+// ReadTenant is AsTenant for several reads that must agree: all see what was
 // committed before the first, and fn cannot write.
-func (s *Store) readTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
+func (s *Store) ReadTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
 	}
@@ -68,17 +68,17 @@ func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.
 	return s.in(ctx, pgx.TxOptions{}, roleAuth, "", fn)
 }
 
-// askSQL is enterSQL for askTenant. Planning its statement takes longer than
+// askSQL is enterSQL for AskTenant. Planning its statement takes longer than
 // running it, so the plan is made once per connection, for any values: by
 // indexes and nested loops whatever the statistics are at that time, or a plan
 // made while tables were empty would read all of a tenant's rows later.
 const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), set_config('plan_cache_mode', 'force_generic_plan', true),
     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
-// askTenant is AsTenant for one statement that reads, whose rows go to fn: all
+// AskTenant is AsTenant for one statement that reads, whose rows go to fn: all
 // of it is one round trip. Its plan is the same for all arguments (askSQL), so
 // it must find all rows through indexes.
-func (s *Store) askTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
+func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
 	}
@@ -92,7 +92,7 @@ func (s *Store) askTenant(ctx context.Context, tenant uuid.UUID, sql string, arg
 	})
 }
 
-// ask is one run of askTenant.
+// ask is one run of AskTenant.
 func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
 	// What is sent together is one transaction.
 	b := &pgx.Batch{}
@@ -126,7 +126,7 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 		}
 		s.leave(err)
 		if try == maxTries || !repeatable(err, try) {
-			return translate(err)
+			return Translate(err)
 		}
 		// Losers come back apart from each other.
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try+1, 8)))
@@ -134,7 +134,7 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 		select {
 		case <-ctx.Done():
 			timer.Stop()
-			return translate(err)
+			return Translate(err)
 		case <-timer.C:
 		}
 	}
@@ -188,7 +188,7 @@ func whole(conn *pgx.Conn, err error) error {
 // repeatable reports whether err, of the try with this number, undid the whole
 // transaction for a reason that may be gone next time.
 func repeatable(err error, try int) bool {
-	if errors.Is(err, errRepeat) {
+	if errors.Is(err, ErrRepeat) {
 		return true
 	}
 	// One that cannot be made is no use trying at once.

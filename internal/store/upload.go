@@ -102,7 +102,7 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 		{"file_name", u.FileName, 0, maxFileName},
 		{"media_type", u.MediaType, 0, maxMediaType},
 	} {
-		if err := checkLength(field(f.name), f.text, f.min, f.max); err != nil {
+		if err := CheckLength(field(f.name), f.text, f.min, f.max); err != nil {
 			return nil, err
 		}
 	}
@@ -118,7 +118,7 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 	var given []byte
 	var err error
 	if u.SHA256 != "" {
-		if given, err = decodeSHA256(field("sha256"), u.SHA256); err != nil {
+		if given, err = DecodeSHA256(field("sha256"), u.SHA256); err != nil {
 			return nil, err
 		}
 	}

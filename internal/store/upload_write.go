@@ -121,7 +121,7 @@ func (w *intake) run(ctx context.Context, items []*item) error {
 	if n > 0 {
 		detail["narrowed"] = n
 	}
-	if err := audit(ctx, w.tx, w.principal.Tenant, w.principal, "documents.upload", w.collection.String(), detail); err != nil {
+	if err := Audit(ctx, w.tx, w.principal.Tenant, w.principal, "documents.upload", w.collection.String(), detail); err != nil {
 		return err
 	}
 	fresh := slices.ContainsFunc(changed, func(it *item) bool { return it.fresh })
@@ -146,7 +146,7 @@ func (w *intake) lock(ctx context.Context, items []*item) error {
 	defer results.Close() //nolint:errcheck // what failed was reported by its statement
 
 	if err := results.QueryRow().Scan(&w.maxDocuments, &w.maxBytes); err != nil {
-		return named(err, "collection", w.collection)
+		return Named(err, "collection", w.collection)
 	}
 	for _, what := range []string{"add", "lock"} {
 		if _, err := results.Exec(); err != nil {
@@ -184,7 +184,7 @@ func (w *intake) lock(ctx context.Context, items []*item) error {
 		return fmt.Errorf("read documents: %w", err)
 	}
 	if found < len(items) {
-		return errRepeat // purge removed a deleted document between two statements
+		return ErrRepeat // purge removed a deleted document between two statements
 	}
 	return nil
 }
@@ -336,8 +336,8 @@ func (w *intake) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool)
 		sql     string
 		what    string
 	}{
-		{moreDocuments, w.maxDocuments, countDocumentsSQL, "documents"},
-		{moreBytes, w.maxBytes, sumBlobsSQL, "bytes"},
+		{moreDocuments, w.maxDocuments, CountDocumentsSQL, "documents"},
+		{moreBytes, w.maxBytes, SumBlobsSQL, "bytes"},
 	}
 	locked := false
 	for _, c := range checks {

@@ -43,7 +43,7 @@ func (s *Store) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]sche
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list what tenant %s used by day: %w", tenant, named(err, "tenant", tenant))
+		return nil, fmt.Errorf("list what tenant %s used by day: %w", tenant, Named(err, "tenant", tenant))
 	}
 	return out, nil
 }

@@ -11,25 +11,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// errBusy says that another process tends the same collection.
-var errBusy = errors.New("another process tends it")
+// ErrBusy says that another process tends the same collection.
+var ErrBusy = errors.New("another process tends it")
 
-// execute runs a statement outside a transaction.
-func execute(ctx context.Context, conn *pgx.Conn, sql string) error {
+// Execute runs a statement outside a transaction.
+func Execute(ctx context.Context, conn *pgx.Conn, sql string) error {
 	if _, err := conn.Exec(ctx, sql); err != nil {
 		return fmt.Errorf("%s: %w", sql, err)
 	}
 	return nil
 }
 
-// errNoVectorLogin says that this process may not change partitions.
-var errNoVectorLogin = errors.New(vectorSetting + " is not set")
+// ErrNoVectorLogin says that this process may not change partitions.
+var ErrNoVectorLogin = errors.New(vectorSetting + " is not set")
 
-// asVectors runs fn on a connection as the owner of partitions, who sees no
-// tenant's rows. One process at a time does so for a key; the others get errBusy.
-func (s *Store) asVectors(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
+// AsVectors runs fn on a connection as the owner of partitions, who sees no
+// tenant's rows. One process at a time does so for a key; the others get ErrBusy.
+func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	if s.options.VectorURL == "" {
-		return errNoVectorLogin
+		return ErrNoVectorLogin
 	}
 	// Not one of the pool: fn takes others of that, and closing this one at the
 	// end gives the lock back.
@@ -51,7 +51,7 @@ func (s *Store) asVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 		return fmt.Errorf("lock: %w", err)
 	}
 	if !got {
-		return errBusy
+		return ErrBusy
 	}
 	// A closed connection gives the lock back only when its server process has
 	// ended: whoever comes next would find the collection busy.
@@ -60,7 +60,7 @@ func (s *Store) asVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // else closing does
 		}
 	}()
-	if err := execute(ctx, conn, `SET ROLE `+string(roleVectors)); err != nil {
+	if err := Execute(ctx, conn, `SET ROLE `+string(roleVectors)); err != nil {
 		return err
 	}
 	return fn(ctx, conn)

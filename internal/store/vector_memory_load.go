@@ -109,7 +109,7 @@ func (v *Vectors) load(ctx context.Context, key knownKey, view *lexical.View, mi
 		ids[i] = view.Segments[m].ID
 	}
 	var out []*dense.Segment
-	err := v.store.readTenant(ctx, key.tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := v.store.ReadTenant(ctx, key.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		place, space, err := segmentsPlace(ctx, tx, key, ids)
 		if err != nil {
 			return err
@@ -175,7 +175,7 @@ func fillSegments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p vectorPlac
 	if p.shard != nil {
 		shards = append(shards, *p.shard)
 	}
-	rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, vectorTable(p.dimension)), tenant, versions, p.generation, shards, p.spaceID)
+	rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, VectorTable(p.dimension)), tenant, versions, p.generation, shards, p.spaceID)
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 	q := near{principal: schema.Principal{Tenant: tenant}, collection: collections[0], space: "s", vector: vector, k: 10}
 	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
 		q.filter = filter
-		if err := s.readTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := s.ReadTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
 			place, _, err := readVectorPlace(ctx, tx, tenant, q.collection)
 			if err != nil {
 				return err

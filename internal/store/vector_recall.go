@@ -42,14 +42,14 @@ WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY similarity DESC LIMIT $4`
 // have for RecallK hits. It reads the whole index once per sample.
 func (s *Store) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
 	out := VectorRecall{Recall: 1}
-	err := s.readTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = VectorRecall{Recall: 1}
 		p, _, err := readVectorPlace(ctx, tx, tenant, collection)
 		if err != nil || p == nil || p.indexed == nil {
 			return err
 		}
 		out.Indexed = *p.indexed
-		table := vectorTable(p.dimension)
+		table := VectorTable(p.dimension)
 		rows, err := tx.Query(ctx, fmt.Sprintf(sampleSQL, table), tenant, *p.shard, samples)
 		if err != nil {
 			return err

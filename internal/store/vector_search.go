@@ -137,7 +137,7 @@ func hitsOf(found []neighbour) []retrieval.Hit {
 // if there are no more.
 func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	var found []neighbour
-	err := s.readTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.ReadTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
 		place, name, err := readVectorPlace(ctx, tx, q.principal.Tenant, q.collection)
 		if err != nil || place == nil || q.k <= 0 {
@@ -259,7 +259,7 @@ func (q *search) scanSQL() (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	sql := `WITH visible AS MATERIALIZED (` + liveVersionsSQL + fmt.Sprintf(visibleSQL, "d.live_version_id", "$3") + filter + `
+	sql := `WITH visible AS MATERIALIZED (` + liveVersionsSQL + fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3") + filter + `
 ), nearest AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
     FROM ` + q.table() + ` v
@@ -305,7 +305,7 @@ func (q *search) withinSQL() (string, []any, error) {
     SELECT * FROM ` + places + ` AS w(version_id, section, passage)
 ), visible AS MATERIALIZED (
     SELECT w.version_id FROM (SELECT DISTINCT version_id FROM places) w
-    WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(visibleSQL, "d.live_version_id", "$3"), filter) + `
+    WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3"), filter) + `
 ), cut AS MATERIALIZED (
     SELECT s.id, s.version_id, s.ordinal, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
     WHERE w.section >= 0 AND w.version_id IN (SELECT version_id FROM visible)
@@ -336,7 +336,7 @@ func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool,
 		return nil, false, err
 	}
 	rows, err := tx.Query(ctx, `
-SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")+filter+`
+SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")+filter+`
     LIMIT `+strconv.Itoa(fewVersions+1)+`) AS few
 JOIN versions r ON r.tenant_id = $1 AND r.id = few.live_version_id`, args...)
 	if err != nil {
@@ -396,7 +396,7 @@ func (q *search) approximateSQL() (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	visible := fmt.Sprintf(visibleSQL, "d.live_version_id", "$3")
+	visible := fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")
 	sql := `WITH own AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)) AS similarity
     FROM ` + q.table() + ` v
@@ -407,12 +407,12 @@ func (q *search) approximateSQL() (string, []any, error) {
 ), fresh AS MATERIALIZED (
     SELECT v.version_id FROM (
         SELECT DISTINCT version_id FROM ` + q.table() + `
-        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + sharedShard + `) v
+        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + SharedShard + `) v
     WHERE ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
 ), shared AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
     FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + sharedShard + `
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + SharedShard + `
       AND (v.version_id IN (SELECT version_id FROM fresh)) IS TRUE
     ORDER BY similarity DESC, v.passage_id
     LIMIT $6
@@ -422,7 +422,7 @@ func (q *search) approximateSQL() (string, []any, error) {
 	return sql, q.args, nil
 }
 
-func (q *search) table() string { return vectorTable(q.dimension) }
+func (q *search) table() string { return VectorTable(q.dimension) }
 
 // collectNeighbours reads what foundSQL gives, with the number that its last
 // column has.

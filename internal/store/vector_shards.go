@@ -77,16 +77,16 @@ UPDATE vector_shards SET indexed = (SELECT count(*) FROM %s v WHERE v.tenant_id 
 	lateSQL = `
 SELECT count(*) FROM (
     SELECT FROM %s v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + sharedShard + `
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + SharedShard + `
       AND (v.version_id IN (SELECT d.live_version_id FROM documents d WHERE d.tenant_id = $1 AND d.collection_id = $2)) IS TRUE
     LIMIT $4) AS late`
 	// An update of the partition key moves a row. Whoever deletes one at that
 	// moment gets a serialization failure and comes again (tx.go).
 	moveSQL = `
 UPDATE %[1]s SET shard = $4
-WHERE tenant_id = $1 AND shard = ` + sharedShard + ` AND ctid = ANY (ARRAY(
+WHERE tenant_id = $1 AND shard = ` + SharedShard + ` AND ctid = ANY (ARRAY(
     SELECT v.ctid FROM %[1]s v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + sharedShard + `
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + SharedShard + `
       AND (v.version_id IN (SELECT d.live_version_id FROM documents d WHERE d.tenant_id = $1 AND d.collection_id = $2)) IS TRUE
     LIMIT $5 FOR UPDATE SKIP LOCKED))`
 
@@ -104,7 +104,7 @@ type shard struct {
 	indexed               *int64
 }
 
-func (h shard) table() string { return vectorTable(h.dimension) }
+func (h shard) table() string { return VectorTable(h.dimension) }
 
 // partition names the partition; it needs no quotes.
 func (h shard) partition() string { return vectorSchema + h.relation() }
@@ -137,15 +137,15 @@ func (s *Store) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (
 		if !s.due(h, late) {
 			continue
 		}
-		err = s.asVectors(ctx, collection, func(ctx context.Context, conn *pgx.Conn) error { return s.tend(ctx, conn, h, late) })
+		err = s.AsVectors(ctx, collection, func(ctx context.Context, conn *pgx.Conn) error { return s.tend(ctx, conn, h, late) })
 		switch {
-		case errors.Is(err, errBusy):
+		case errors.Is(err, ErrBusy):
 			return false, nil
-		case errors.Is(err, errNoVectorLogin):
+		case errors.Is(err, ErrNoVectorLogin):
 			slog.WarnContext(ctx, "a large collection is searched without an index", "tenant", tenant, "collection", collection, "error", err)
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("tend %s: %w", h, translate(err))
+			return false, fmt.Errorf("tend %s: %w", h, Translate(err))
 		}
 		return true, nil
 	}
@@ -228,7 +228,7 @@ func (s *Store) tend(ctx context.Context, conn *pgx.Conn, h shard, late int64) e
 		return err
 	}
 	if there && (!valid || late > moveChunk) {
-		if err := execute(ctx, conn, `DROP INDEX CONCURRENTLY IF EXISTS `+h.index()); err != nil {
+		if err := Execute(ctx, conn, `DROP INDEX CONCURRENTLY IF EXISTS `+h.index()); err != nil {
 			return err
 		}
 	}
@@ -303,15 +303,15 @@ func build(ctx context.Context, conn *pgx.Conn, h shard) error {
 	begun := time.Now()
 	sql := `CREATE INDEX CONCURRENTLY IF NOT EXISTS ` + h.indexName() + ` ON ` + h.partition() + ` USING hnsw (embedding halfvec_ip_ops)
 		WITH (m = ` + strconv.Itoa(graphM) + `, ef_construction = ` + strconv.Itoa(graphEf) + `)`
-	if err := execute(ctx, conn, `SET maintenance_work_mem = '`+strconv.FormatInt(memory, 10)+`MB'`); err != nil {
+	if err := Execute(ctx, conn, `SET maintenance_work_mem = '`+strconv.FormatInt(memory, 10)+`MB'`); err != nil {
 		return err
 	}
-	err := execute(ctx, conn, sql)
+	err := Execute(ctx, conn, sql)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "53100" {
 		// Shared memory is too small for building in parallel, as in containers.
 		for _, sql := range []string{`DROP INDEX CONCURRENTLY IF EXISTS ` + h.index(), `SET max_parallel_maintenance_workers = 0`, sql} {
-			if err = execute(ctx, conn, sql); err != nil {
+			if err = Execute(ctx, conn, sql); err != nil {
 				break
 			}
 		}
@@ -320,7 +320,7 @@ func build(ctx context.Context, conn *pgx.Conn, h shard) error {
 		return err
 	}
 	slog.InfoContext(ctx, "built an index of vectors", "tenant", h.tenant, "collection", h.collection, "generation", h.generation, "took", time.Since(begun))
-	return execute(ctx, conn, `ANALYZE `+h.partition())
+	return Execute(ctx, conn, `ANALYZE `+h.partition())
 }
 
 // dropShards drops the partitions of shards that were retired some time ago,
@@ -344,16 +344,16 @@ func (s *Store) dropShards(ctx context.Context) (int, error) {
 	}
 	done := 0
 	for _, h := range retired {
-		err := s.asVectors(ctx, *h.id, func(ctx context.Context, conn *pgx.Conn) error {
+		err := s.AsVectors(ctx, *h.id, func(ctx context.Context, conn *pgx.Conn) error {
 			if err := drop(ctx, conn, h); err != nil {
 				return err
 			}
 			return s.inShard(ctx, h, deleteShardSQL, h.tenant, *h.id)
 		})
-		if errors.Is(err, errBusy) {
+		if errors.Is(err, ErrBusy) {
 			continue
 		}
-		if errors.Is(err, errNoVectorLogin) {
+		if errors.Is(err, ErrNoVectorLogin) {
 			// Another process may have one; the rest of purge does not need it.
 			s.noVectors.Do(func() {
 				slog.WarnContext(ctx, "partitions that are out of use stay", "shards", len(retired), "error", err)
@@ -361,7 +361,7 @@ func (s *Store) dropShards(ctx context.Context) (int, error) {
 			return done, nil
 		}
 		if err != nil {
-			return done, fmt.Errorf("drop shard %s of tenant %s: %w", h.id, h.tenant, translate(err))
+			return done, fmt.Errorf("drop shard %s of tenant %s: %w", h.id, h.tenant, Translate(err))
 		}
 		done++
 	}
@@ -374,7 +374,7 @@ func drop(ctx context.Context, conn *pgx.Conn, h shard) error {
 	_, err := conn.Exec(ctx, dropSQL, h.id)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "55P03" {
-		return errBusy
+		return ErrBusy
 	}
-	return wrap(err, "drop partition %s", h.partition())
+	return Wrap(err, "drop partition %s", h.partition())
 }

@@ -37,7 +37,8 @@ func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
 	return v.names, nil
 }
 
-const sharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
+// SharedShard is the shard of vectors that have no partition of their own.
+const SharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
 
-// vectorTable is the table of a dimension; there must be one.
-func vectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }
+// VectorTable is the table of a dimension; there must be one.
+func VectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }

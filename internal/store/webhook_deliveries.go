@@ -72,7 +72,7 @@ func (s Webhooking) ClaimDeliveries(ctx context.Context, now, until time.Time, r
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[webhook.Claimed])
 		return err
 	})
-	return out, wrap(err, "claim deliveries to webhooks")
+	return out, Wrap(err, "claim deliveries to webhooks")
 }
 
 // Delivery implements webhook.Store.
@@ -100,7 +100,7 @@ func (s Webhooking) Delivery(ctx context.Context, c webhook.Claimed, now time.Ti
 		}
 		return readJob(ctx, tx, c.Tenant, subject, &d)
 	})
-	return d, wrap(err, "read delivery %s", c.ID)
+	return d, Wrap(err, "read delivery %s", c.ID)
 }
 
 func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.Delivery) error {
@@ -115,7 +115,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if j.State != schema.JobAnswered || !d.Webhook.Includes(schema.IncludeResult) {
 		return nil
 	}
-	result, err := readAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
+	result, err := ReadAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -165,7 +165,7 @@ func (s Webhooking) SettleDelivery(ctx context.Context, c webhook.Claimed, o web
 			c.Tenant, c.Webhook, c.ID, c.Attempt, string(o.State), o.Status, o.Problem, next, finished)
 		return err
 	})
-	return wrap(err, "note what came of delivery %s", c.ID)
+	return Wrap(err, "note what came of delivery %s", c.ID)
 }
 
 // ForgetDeliveries implements webhook.Store.

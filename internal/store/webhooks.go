@@ -32,7 +32,7 @@ func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
 // CreateWebhook stores a webhook of p's tenant, with the secret that signs. It reads
 // answers with the groups that p has.
 func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
-	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: emptyNotNull(p.Groups)}
+	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: EmptyNotNull(p.Groups)}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
@@ -46,24 +46,24 @@ func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.
 		}
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret, groups) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at`,
-			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, emptyNotNull(w.Include), secret, w.Groups).Scan(&w.CreatedAt); err != nil {
+			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, EmptyNotNull(w.Include), secret, w.Groups).Scan(&w.CreatedAt); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})
+		return Audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})
 	})
-	return w, wrap(err, "create a webhook")
+	return w, Wrap(err, "create a webhook")
 }
 
 // Webhooks lists a page of the tenant's webhooks, newest first.
 func (s *Store) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Webhook, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Webhook
 	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
-			p.Tenant, pg.after, pg.limit+1)
+			p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *Store) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQ
 	if err != nil {
 		return nil, "", fmt.Errorf("list webhooks: %w", err)
 	}
-	out, next := cut(pg, out, func(w schema.Webhook) uuid.UUID { return w.ID })
+	out, next := Cut(pg, out, func(w schema.Webhook) uuid.UUID { return w.ID })
 	return out, next, nil
 }
 
@@ -91,9 +91,9 @@ func (s *Store) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.U
 		if w, err = pgx.CollectExactlyOneRow(rows, scanWebhook); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "webhook.rotate", id.String(), nil)
+		return Audit(ctx, tx, p.Tenant, p, "webhook.rotate", id.String(), nil)
 	})
-	return w, wrap(err, "rotate the secret of webhook %s", id)
+	return w, Wrap(err, "rotate the secret of webhook %s", id)
 }
 
 // DeleteWebhook removes a webhook and what is on its way to it.
@@ -109,9 +109,9 @@ func (s *Store) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.U
 		if _, err := tx.Exec(ctx, `DELETE FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_id = $2`, p.Tenant, id); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "webhook.delete", id.String(), nil)
+		return Audit(ctx, tx, p.Tenant, p, "webhook.delete", id.String(), nil)
 	})
-	return wrap(err, "delete webhook %s", id)
+	return Wrap(err, "delete webhook %s", id)
 }
 
 const deliveryColumns = `id, webhook_id, kind, subject_id, state, attempts, coalesce(status, 0), coalesce(problem, ''), created_at,
@@ -126,7 +126,7 @@ func scanDelivery(row pgx.CollectableRow) (schema.WebhookDelivery, error) {
 // WebhookDeliveries lists a page of what went or goes to a webhook, newest
 // first; an empty state is any.
 func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error) {
-	pg, err := pageOf(q)
+	pg, err := PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -139,7 +139,7 @@ func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webho
 		rows, err := tx.Query(ctx, `
 			SELECT `+deliveryColumns+` FROM webhook_deliveries
 			WHERE tenant_id = $1 AND webhook_id = $2 AND ($3 = '' OR state = $3) AND ($4::uuid IS NULL OR id < $4) ORDER BY id DESC LIMIT $5`,
-			p.Tenant, webhook, string(state), pg.after, pg.limit+1)
+			p.Tenant, webhook, string(state), pg.After, pg.Limit+1)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webho
 	if err != nil {
 		return nil, "", fmt.Errorf("list the deliveries of webhook %s: %w", webhook, err)
 	}
-	out, next := cut(pg, out, func(d schema.WebhookDelivery) uuid.UUID { return d.ID })
+	out, next := Cut(pg, out, func(d schema.WebhookDelivery) uuid.UUID { return d.ID })
 	return out, next, nil
 }
 
@@ -175,7 +175,7 @@ func (s *Store) ReplayDelivery(ctx context.Context, p schema.Principal, webhook,
 		if d, err = pgx.CollectExactlyOneRow(rows, scanDelivery); err != nil {
 			return err
 		}
-		return audit(ctx, tx, p.Tenant, p, "webhook.replay", id.String(), map[string]any{"webhook": webhook})
+		return Audit(ctx, tx, p.Tenant, p, "webhook.replay", id.String(), map[string]any{"webhook": webhook})
 	})
-	return d, wrap(err, "replay delivery %s", id)
+	return d, Wrap(err, "replay delivery %s", id)
 }
