@@ -16,15 +16,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// documents gives the store's bytes the API's shape.
-type documents struct {
+// documentAPI gives the store's bytes the API's shape.
+type documentAPI struct {
 	*store.Store
 	room func() error // nil: nobody knows
 }
 
 // Upload implements httpapi.Documents. What is stored already is to have room to
 // be worked on: on a disk that is nearly full nothing is added.
-func (d documents) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
+func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
 	if d.room != nil {
 		if err := d.room(); err != nil {
 			return nil, err
@@ -34,7 +34,7 @@ func (d documents) Upload(ctx context.Context, p schema.Principal, collection uu
 }
 
 // OpenContent implements httpapi.Documents.
-func (d documents) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
+func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
 	blob, mediaType, err := d.Store.OpenContent(ctx, p, id)
 	if err != nil {
 		return httpapi.Content{}, err
@@ -42,38 +42,38 @@ func (d documents) OpenContent(ctx context.Context, p schema.Principal, id uuid.
 	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
 }
 
-// tenants makes keys through auth and reads the rest from the store.
-type tenants struct {
+// tenantAPI makes keys through auth and reads the rest from the store.
+type tenantAPI struct {
 	*store.Store
 	auth *auth.Auth
 }
 
 // CreateTenant implements httpapi.Tenants.
-func (t tenants) CreateTenant(ctx context.Context, p schema.Principal, n schema.NewTenant) (schema.Tenant, string, error) {
+func (t tenantAPI) CreateTenant(ctx context.Context, p schema.Principal, n schema.NewTenant) (schema.Tenant, string, error) {
 	return t.auth.CreateTenant(ctx, p, n)
 }
 
 // CreateKey implements httpapi.Tenants.
-func (t tenants) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
+func (t tenantAPI) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
 	return t.auth.CreateKey(ctx, p, k)
 }
 
 // RevokeKey implements httpapi.Tenants.
-func (t tenants) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+func (t tenantAPI) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	return t.auth.RevokeKey(ctx, p, id)
 }
 
 // RotateKey implements httpapi.Tenants.
-func (t tenants) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
+func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
 	return t.auth.RotateKey(ctx, p, id, overlap)
 }
 
-// questions asks the query workers; the store keeps the jobs.
-type questions struct {
+// questionAPI asks the query workers; the store keeps the jobs.
+type questionAPI struct {
 	*store.Store
 	nats   *nats.Conn
 	signer *signature.Signer
-	plans  plans
+	plans  planAPI
 	// waiting ends when the server stops and who waits for an answer has had time.
 	waiting context.Context
 }
@@ -89,7 +89,7 @@ func deadline(ctx context.Context) time.Time {
 }
 
 // Search implements httpapi.Questions.
-func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Question) (httpapi.Found, error) {
+func (a questionAPI) Search(ctx context.Context, p schema.Principal, q httpapi.Question) (httpapi.Found, error) {
 	var err error
 	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
 		return httpapi.Found{}, err
@@ -108,7 +108,7 @@ func (a questions) Search(ctx context.Context, p schema.Principal, q httpapi.Que
 }
 
 // create stores a question; one that names an unknown plan is refused before.
-func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Question, async bool) (schema.Job, error) {
+func (a questionAPI) create(ctx context.Context, p schema.Principal, q httpapi.Question, async bool) (schema.Job, error) {
 	plan, text, err := a.plans.resolve(ctx, p, q)
 	if err != nil {
 		return schema.Job{}, err
@@ -118,6 +118,6 @@ func (a questions) create(ctx context.Context, p schema.Principal, q httpapi.Que
 }
 
 // StartJob implements httpapi.Questions.
-func (a questions) StartJob(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Job, error) {
+func (a questionAPI) StartJob(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Job, error) {
 	return a.create(ctx, p, q, true)
 }

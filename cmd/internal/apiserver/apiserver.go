@@ -1,4 +1,4 @@
-// Package apiserver puts the HTTP API together: `sluice serve` runs it alone,
+// package apiserver puts the HTTP API together: `sluice serve` runs it alone,
 // `sluice up` beside everything else.
 package apiserver
 
@@ -82,7 +82,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	keys, running := auth.New(d.Store), operations{store: d.Store, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	keys, running := auth.New(d.Store), operationAPI{store: d.Store, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
@@ -94,13 +94,13 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Sessions:      sessions,
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
-		Documents:     documents{d.Store, d.Room},
-		Questions:     questions{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: plans{catalogue, d.Store}, waiting: waiting},
-		Plans:         plans{catalogue, d.Store},
-		Webhooks:      webhooks{d.Store},
-		Evaluations:   evaluations{d.Store},
+		Documents:     documentAPI{d.Store, d.Room},
+		Questions:     questionAPI{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, d.Store}, waiting: waiting},
+		Plans:         planAPI{catalogue, d.Store},
+		Webhooks:      webhookAPI{d.Store},
+		Evaluations:   evaluationAPI{d.Store},
 		Ratings:       d.Store,
-		Tenants:       tenants{Store: d.Store, auth: keys},
+		Tenants:       tenantAPI{Store: d.Store, auth: keys},
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,

@@ -21,7 +21,7 @@ import (
 )
 
 // Ask implements httpapi.Questions.
-func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Question, tell func(httpapi.Progress)) (schema.Answer, error) {
+func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q httpapi.Question, tell func(httpapi.Progress)) (schema.Answer, error) {
 	job, err := a.create(ctx, p, q, false)
 	if err != nil {
 		return schema.Answer{}, err
@@ -67,7 +67,7 @@ func (a questions) Ask(ctx context.Context, p schema.Principal, q httpapi.Questi
 
 // unanswered ends a question whose request has ended without an answer. Its worker has
 // done so itself, unless it is gone or never had it.
-func (a questions) unanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
+func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	in := wire.QuestionInput{Tenant: p.Tenant, Question: question, Attempt: 1}
@@ -80,7 +80,7 @@ func (a questions) unanswered(ctx context.Context, p schema.Principal, question 
 var errStopping = fmt.Errorf("the server is stopping; ask again: %w", schema.ErrUnavailable)
 
 // asking is the context of a question that somebody waits for. When they leave, or the server does, the workers are told.
-func (a questions) asking(ctx context.Context) (context.Context, func()) {
+func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
 	if a.waiting != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// evaluations compares those that the store keeps.
-type evaluations struct{ *store.Store }
+// evaluationAPI compares those that the store keeps.
+type evaluationAPI struct{ *store.Store }
 
 // CompareEvaluations implements httpapi.Evaluations.
-func (e evaluations) CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error) {
+func (e evaluationAPI) CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error) {
 	both, figures, err := e.EvaluationPair(ctx, p, [2]uuid.UUID{id, against})
 	if err != nil {
 		return schema.EvaluationComparison{}, err

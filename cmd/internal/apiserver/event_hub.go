@@ -40,7 +40,7 @@ func newEventHub(nc *nats.Conn) *eventHub {
 }
 
 // FollowEvents implements httpapi.Events.
-func (o operations) FollowEvents(ctx context.Context, p schema.Principal) (<-chan *api.ChangeEvent, error) {
+func (o operationAPI) FollowEvents(ctx context.Context, p schema.Principal) (<-chan *api.ChangeEvent, error) {
 	changes, err := o.hub.follow(ctx, p.Tenant)
 	if err != nil {
 		return nil, fmt.Errorf("follow the events of tenant %s: %w", p.Tenant, err)

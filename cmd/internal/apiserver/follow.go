@@ -13,7 +13,7 @@ import (
 
 // FollowJob implements httpapi.Questions: states are told as events, steps and text
 // by the worker that takes them.
-func (a questions) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error) {
+func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	hint := func() {
 		select {

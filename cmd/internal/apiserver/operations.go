@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// operations ask the store, NATS and Temporal what runs.
-type operations struct {
+// operationAPI asks the store, NATS and Temporal what runs.
+type operationAPI struct {
 	store     *store.Store
 	nats      *nats.Conn
 	hub       *eventHub
@@ -29,7 +29,7 @@ type operations struct {
 const askTime = 5 * time.Second
 
 // TenantOperations implements httpapi.Operations.
-func (o operations) TenantOperations(ctx context.Context, p schema.Principal) (out schema.Operations, err error) {
+func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) (out schema.Operations, err error) {
 	if out.Activity, err = o.store.Activity(ctx, p); err != nil {
 		return out, err
 	}
@@ -47,7 +47,7 @@ func (o operations) TenantOperations(ctx context.Context, p schema.Principal) (o
 }
 
 // Installation implements httpapi.Operations. It asks all parts at once.
-func (o operations) Installation(ctx context.Context) (schema.Installation, error) {
+func (o operationAPI) Installation(ctx context.Context) (schema.Installation, error) {
 	out := schema.Installation{Queues: []schema.QueueState{}, Tasks: []schema.TaskQueue{}, Services: []schema.ServiceState{}}
 	var mu sync.Mutex
 	var asking sync.WaitGroup

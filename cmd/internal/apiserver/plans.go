@@ -22,14 +22,14 @@ const (
 	maxPage     = 500
 )
 
-// plans are the workers' plans, and the tenants' in the store.
-type plans struct {
+// planAPI has the workers' plans, and the tenants' in the store.
+type planAPI struct {
 	catalogue *retrieval.Catalogue
 	store     *store.Store
 }
 
 // Plans implements httpapi.Plans. The cursor is the last name of the page before.
-func (c plans) Plans(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Plan, string, error) {
+func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Plan, string, error) {
 	limit := min(cmp.Or(max(q.Limit, 0), defaultPage), maxPage)
 	stored, err := c.store.StoredPlans(ctx, p, q.Cursor, limit+1)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c plans) Plans(ctx context.Context, p schema.Principal, q schema.PageQuery
 
 // describe describes a stored plan. Another version of the server may have
 // stored it.
-func (c plans) describe(s store.StoredPlan) schema.Plan {
+func (c planAPI) describe(s store.StoredPlan) schema.Plan {
 	out := schema.Plan{Name: s.Name, Stages: []schema.PlanStage{}}
 	if plan, err := retrieval.ParsePlan([]byte(s.Text)); err != nil {
 		out.Problem = err.Error()
@@ -73,10 +73,10 @@ func (c plans) describe(s store.StoredPlan) schema.Plan {
 	return out
 }
 
-func (c plans) reserved(name string) bool { return slices.Contains(c.catalogue.Names(), name) }
+func (c planAPI) reserved(name string) bool { return slices.Contains(c.catalogue.Names(), name) }
 
 // Plan implements httpapi.Plans.
-func (c plans) Plan(ctx context.Context, p schema.Principal, name string) (schema.Plan, error) {
+func (c planAPI) Plan(ctx context.Context, p schema.Principal, name string) (schema.Plan, error) {
 	for _, out := range c.catalogue.Describe() {
 		if out.Name != name {
 			continue
@@ -102,7 +102,7 @@ func own(text string) (retrieval.Plan, error) {
 }
 
 // CheckPlan implements httpapi.Plans.
-func (c plans) CheckPlan(text string) (schema.Plan, error) {
+func (c planAPI) CheckPlan(text string) (schema.Plan, error) {
 	p, err := own(text)
 	if err != nil {
 		return schema.Plan{}, err
@@ -111,7 +111,7 @@ func (c plans) CheckPlan(text string) (schema.Plan, error) {
 }
 
 // PutPlan implements httpapi.Plans.
-func (c plans) PutPlan(ctx context.Context, p schema.Principal, name, text string) (schema.Plan, error) {
+func (c planAPI) PutPlan(ctx context.Context, p schema.Principal, name, text string) (schema.Plan, error) {
 	plan, err := own(text)
 	if err != nil {
 		return schema.Plan{}, err
@@ -130,7 +130,7 @@ func (c plans) PutPlan(ctx context.Context, p schema.Principal, name, text strin
 }
 
 // DeletePlan implements httpapi.Plans.
-func (c plans) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
+func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
 	err := c.store.DeletePlan(ctx, p, name)
 	if errors.Is(err, schema.ErrNotFound) && c.reserved(name) {
 		return schema.Invalid("plan", "%q is a plan of the server's, which stays", name)
@@ -140,7 +140,7 @@ func (c plans) DeletePlan(ctx context.Context, p schema.Principal, name string) 
 
 // resolve finds the plan of a question and returns its name, and its text unless
 // every query worker has it.
-func (c plans) resolve(ctx context.Context, p schema.Principal, q httpapi.Question) (name, text string, err error) {
+func (c planAPI) resolve(ctx context.Context, p schema.Principal, q httpapi.Question) (name, text string, err error) {
 	if q.PlanText != "" {
 		plan, err := own(q.PlanText)
 		return plan.Name, q.PlanText, err

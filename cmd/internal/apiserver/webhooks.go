@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// webhooks makes secrets and keeps the rest in the store.
-type webhooks struct{ *store.Store }
+// webhookAPI makes secrets and keeps the rest in the store.
+type webhookAPI struct{ *store.Store }
 
 // CreateWebhook implements httpapi.Webhooks.
-func (w webhooks) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error) {
+func (w webhookAPI) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
 	made, err := w.Store.CreateWebhook(ctx, p, n, secret)
 	return made, shown, err
 }
 
 // RotateWebhook implements httpapi.Webhooks.
-func (w webhooks) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error) {
+func (w webhookAPI) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
 	made, err := w.Store.RotateWebhook(ctx, p, id, secret)
 	return made, shown, err
