@@ -123,7 +123,8 @@ func (r *poolRun) tell(words []byte) {
 }
 
 // compile has a child that sees no file compile what PDFs need, so that those that do see files need not write. Where that
-// fails they compile for themselves.
+// fails they compile for themselves. It takes as long as it takes: no file has a part in it, and each of them would take as
+// long on a loaded machine.
 func (r *poolRun) compile() {
 	r.compiled.Do(func() {
 		c, err := r.launch(cell{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)
@@ -135,7 +136,6 @@ func (r *poolRun) compile() {
 		go func() {
 			select {
 			case <-r.killed:
-			case <-time.After(readyLimit):
 			case <-over:
 				return
 			}
