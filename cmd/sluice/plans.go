@@ -128,9 +128,6 @@ func (d *plansDelete) Run(ctx context.Context) error {
 	return c.DeletePlan(ctx, d.Name)
 }
 
-// maxPlan bounds a plan, in bytes, as the API does.
-const maxPlan = 64 << 10
-
 // readPlan reads a plan's file.
 func readPlan(file string) (string, error) {
 	f, err := os.Open(file)
@@ -138,12 +135,12 @@ func readPlan(file string) (string, error) {
 		return "", fmt.Errorf("read the plan: %w", err)
 	}
 	defer f.Close() //nolint:errcheck // it is only read
-	text, err := io.ReadAll(io.LimitReader(f, maxPlan+1))
+	text, err := io.ReadAll(io.LimitReader(f, schema.MaxPlanText+1))
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the plan: %w", err)
-	case len(text) > maxPlan:
-		return "", schema.Invalid(file, "has more than %d bytes; is it a plan?", maxPlan)
+	case len(text) > schema.MaxPlanText:
+		return "", schema.Invalid(file, "has more than %d bytes; is it a plan?", schema.MaxPlanText)
 	case strings.TrimSpace(string(text)) == "":
 		return "", schema.Invalid(file, "is empty; 'sluice plans show sluice' shows what a plan looks like")
 	}

@@ -19,9 +19,6 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// maxChoice bounds one choice of a multiple-choice question, in bytes.
-const maxChoice = 500
-
 type askedNow struct {
 	asked
 	streams bool
@@ -217,8 +214,8 @@ func problemModel(err error) *huma.ErrorModel {
 // checkChoices says what is wrong with the choices of a question.
 func checkChoices(choices []string) error {
 	for i, c := range choices {
-		if strings.TrimSpace(c) == "" || len(c) > maxChoice {
-			return schema.Invalid(fmt.Sprintf("body.choices[%d]", i), "has %d bytes, a choice has 1 to %d and is not blank", len(c), maxChoice)
+		if strings.TrimSpace(c) == "" || len(c) > schema.MaxChoice {
+			return schema.Invalid(fmt.Sprintf("body.choices[%d]", i), "has %d bytes, a choice has 1 to %d and is not blank", len(c), schema.MaxChoice)
 		}
 	}
 	return nil

@@ -15,13 +15,6 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// A question to choose from has as many choices as there are letters to name
-// them by.
-const (
-	minChoices = 2
-	maxChoices = 26
-)
-
 // claim is what a model says proves a part of its answer.
 type claim struct {
 	Passage  number  `json:"passage"` // from 1

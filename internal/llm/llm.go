@@ -234,8 +234,8 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")
-	case len(r.Choices) != 0 && (r.Task != wire.TaskAnswer || len(r.Choices) < minChoices || len(r.Choices) > maxChoices):
-		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), minChoices, maxChoices)
+	case len(r.Choices) != 0 && (r.Task != wire.TaskAnswer || len(r.Choices) < schema.MinChoices || len(r.Choices) > schema.MaxChoices):
+		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), schema.MinChoices, schema.MaxChoices)
 	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
 		return nil, schema.Invalid("choices", "one is empty")
 	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground:

@@ -35,9 +35,8 @@ const scope = "github.com/sluice-rag/sluice/internal/retrieval"
 
 // Bounds of a query.
 const (
-	MaxK         = 100    // candidates asked for
-	MaxDocuments = 1000   // documents asked for
-	MaxQuestion  = 20_000 // characters
+	MaxK         = 100  // candidates asked for
+	MaxDocuments = 1000 // documents asked for
 	// defaultK is how many candidates are returned, and make the context, when
 	// neither the query nor the plan says.
 	defaultK = 10
@@ -127,8 +126,8 @@ func (e *Engine) Check(q wire.Query) (Plan, error) {
 		return Plan{}, schema.Invalid("text", "is empty")
 	case !utf8.ValidString(q.Text):
 		return Plan{}, schema.Invalid("text", "is not valid UTF-8")
-	case utf8.RuneCountInString(q.Text) > MaxQuestion:
-		return Plan{}, schema.Invalid("text", "has over %d characters", MaxQuestion)
+	case utf8.RuneCountInString(q.Text) > schema.MaxQuestion:
+		return Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
 	case q.K < 0 || q.K > MaxK:
 		return Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", MaxK)
 	case q.Documents < 0 || q.Documents > MaxDocuments:

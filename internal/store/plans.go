@@ -15,12 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const (
-	// maxPlans is how many a tenant has at most.
-	maxPlans = 200
-	// MaxPlan bounds a plan's YAML, in bytes.
-	MaxPlan = 64 << 10
-)
+// maxPlans is how many a tenant has at most.
+const maxPlans = 200
 
 var planName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
@@ -37,7 +33,7 @@ func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text stri
 	if !planName.MatchString(name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 small letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
 	}
-	if err := CheckLength("plan", text, 1, MaxPlan); err != nil {
+	if err := CheckLength("plan", text, 1, schema.MaxPlanText); err != nil {
 		return out, err
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

@@ -37,25 +37,19 @@ type NewQuestion struct {
 	Trace string // traceparent of the request
 }
 
-// maxQuestion bounds a question's text in bytes; package retrieval bounds its
-// characters.
-const maxQuestion = 16_000
-
-// maxChoice bounds one choice of a question, in bytes.
-const maxChoice = 500
-
 // CreateQuestion stores a question of p, with the groups that p has now. An
 // asynchronous one is queued in the same transaction. An unknown collection
 // gives schema.ErrNotFound.
 func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
-	if err := errors.Join(CheckLength("question", q.Text, 1, maxQuestion), CheckLength("plan", q.Plan, 0, 128), CheckLength("plan_text", q.PlanText, 0, MaxPlan), q.Filter.Validate()); err != nil {
+	if err := errors.Join(CheckCharacters("question", q.Text, 1, schema.MaxQuestion), CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
+		CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
 	for i, c := range q.Choices {
-		if err := CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, maxChoice); err != nil {
+		if err := CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
 			return schema.Job{}, err
 		}
 	}

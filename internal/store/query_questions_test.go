@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -104,11 +105,20 @@ func TestCreateQuestionRefusesWhatIsWrong(t *testing.T) {
 		{store.NewQuestion{Collection: f.collection}, schema.ErrInvalid},
 		{store.NewQuestion{Collection: f.collection, Text: "a\x00b"}, schema.ErrInvalid},
 		{store.NewQuestion{Collection: f.collection, Text: "x", K: -1}, schema.ErrInvalid},
+		{store.NewQuestion{Collection: f.collection, Text: strings.Repeat("é", schema.MaxQuestion+1)}, schema.ErrInvalid},
 		{store.NewQuestion{Collection: f.collection, Text: "x", Filter: schema.Filter{{Key: "k", Op: "~"}}}, schema.ErrInvalid},
 	} {
 		if _, err := f.CreateQuestion(t.Context(), f.a, c.q); !errors.Is(err, c.want) {
 			t.Errorf("%+v gave %v, want %v", c.q, err, c.want)
 		}
+	}
+}
+
+func TestAQuestionHasAsManyCharactersAsSearchesTake(t *testing.T) {
+	f := setUp(t, store.Options{})
+	long := strings.Repeat("é", schema.MaxQuestion)
+	if _, err := f.CreateQuestion(t.Context(), f.a, store.NewQuestion{Collection: f.collection, Text: long}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -36,6 +36,20 @@ func CheckLength(field, text string, minimum, maximum int) error {
 	return nil
 }
 
+// CheckCharacters checks text and that it has min to max characters.
+func CheckCharacters(field, text string, minimum, maximum int) error {
+	if err := CheckText(field, text); err != nil {
+		return err
+	}
+	switch n := utf8.RuneCountInString(text); {
+	case n < minimum:
+		return schema.Invalid(field, "is missing")
+	case n > maximum:
+		return schema.Invalid(field, "has %d characters; at most %d are allowed", n, maximum)
+	}
+	return nil
+}
+
 // DecodeSHA256 reads a hash in hexadecimal.
 func DecodeSHA256(field, text string) ([]byte, error) {
 	sum, err := hex.DecodeString(text)

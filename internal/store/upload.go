@@ -23,7 +23,6 @@ import (
 const (
 	maxUploads    = 1000 // documents of one call
 	maxExternalID = 1024 // bytes; a unique index holds it
-	maxTitle      = 4096 // bytes
 	maxFileName   = 1024 // bytes
 	maxMediaType  = 255  // bytes
 )
@@ -98,13 +97,15 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 		min, max   int
 	}{
 		{"external_id", u.ExternalID, 1, maxExternalID},
-		{"title", u.Title, 0, maxTitle},
 		{"file_name", u.FileName, 0, maxFileName},
 		{"media_type", u.MediaType, 0, maxMediaType},
 	} {
 		if err := CheckLength(field(f.name), f.text, f.min, f.max); err != nil {
 			return nil, err
 		}
+	}
+	if err := CheckCharacters(field("title"), u.Title, 0, schema.MaxTitle); err != nil {
+		return nil, err
 	}
 	if err := it.attributes.setLabels(field("labels"), u.Labels); err != nil {
 		return nil, err

@@ -1,0 +1,42 @@
+package httpapi_test
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// A bound in OpenAPI is text in a struct's tag; what is checked is a constant.
+func TestOpenAPIHasTheLimitsThatAreChecked(t *testing.T) {
+	for _, c := range []struct {
+		of         any
+		field, tag string
+		want       int
+	}{
+		{api.Query{}, "query", "maxLength", schema.MaxQuestion},
+		{api.Query{}, "plan", "maxLength", schema.MaxPlanName},
+		{api.Query{}, "plan_text", "maxLength", schema.MaxPlanText},
+		{api.Query{}, "choices", "minItems", schema.MinChoices},
+		{api.Query{}, "choices", "maxItems", schema.MaxChoices},
+		{api.NewDocument{}, "title", "maxLength", schema.MaxTitle},
+	} {
+		found := false
+		for f := range reflect.TypeOf(c.of).Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != c.field {
+				continue
+			}
+			found = true
+			if got := f.Tag.Get(c.tag); got != strconv.Itoa(c.want) {
+				t.Errorf("%T, %s: %s is %q, and %d is checked", c.of, c.field, c.tag, got, c.want)
+			}
+		}
+		if !found {
+			t.Errorf("%T has no field %s", c.of, c.field)
+		}
+	}
+}

@@ -1,0 +1,19 @@
+package schema
+
+// Limits of what one request may hold, wherever it comes in. The OpenAPI
+// document has them too; a test compares.
+const (
+	// MaxQuestion bounds a question's text, in characters.
+	MaxQuestion = 20_000
+	// MaxPlanName bounds the name of a plan that is asked for, in bytes.
+	MaxPlanName = 64
+	// MaxPlanText bounds a plan's YAML, in bytes.
+	MaxPlanText = 64 << 10
+	// MinChoices and MaxChoices bound what a question is to be chosen from: there
+	// are letters for so many.
+	MinChoices, MaxChoices = 2, 26
+	// MaxChoice bounds one of the choices, in bytes.
+	MaxChoice = 500
+	// MaxTitle bounds a title that comes with a document, in characters.
+	MaxTitle = 1000
+)
