@@ -71,7 +71,7 @@ var house = map[string]kind{
 	"internal/inference/...": adapter,
 	"internal/local/...":     adapter,
 	"internal/modelclient":   adapter,
-	"internal/store":         adapter,
+	"internal/store/...":     adapter,
 
 	"internal/auth":      edge,
 	"internal/config":    edge,

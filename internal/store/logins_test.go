@@ -179,10 +179,11 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	}
 	f := &fixture{url: as(t, owner, program, "another 'password'"), owner: owner, collection: collection,
 		a: schema.Principal{Tenant: ours, Key: schema.NewID(), Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}}
-	f.Store, err = store.Open(t.Context(), f.url, store.Options{OwnVectorsAbove: 20, KeepSuperseded: -1, VectorURL: as(t, owner, builder, "another 'password'")})
+	opened, err := store.Open(t.Context(), f.url, store.Options{OwnVectorsAbove: 20, KeepSuperseded: -1, VectorURL: as(t, owner, builder, "another 'password'")})
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.stores = storesOf(opened)
 	defer f.Close()
 	f.upload(t, f.a, collection, text("new.txt", "new"))
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM documents`); n != 2 {

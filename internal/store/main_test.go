@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/evaluations"
+	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,9 +22,21 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
+// stores are all that a database keeps. What one of them writes others read, so
+// they are tested together.
+type stores struct {
+	*store.Store
+	*plans.PlanStore
+	*evaluations.EvaluationStore
+}
+
+func storesOf(db *store.Store) stores {
+	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db)}
+}
+
 // fixture is a migrated database with two tenants, who each have a collection.
 type fixture struct {
-	*store.Store
+	stores
 	url        string // as programs log in
 	owner      string // as migrations do
 	a, b       schema.Principal
@@ -34,7 +48,7 @@ func setUp(t testing.TB, o store.Options) *fixture {
 	t.Helper()
 	f := &fixture{url: localtest.Database(t)}
 	f.owner = localtest.OwnerURL(t, f.url)
-	f.Store = open(t, f.url, o)
+	f.stores = open(t, f.url, o)
 	f.a, f.collection = f.tenant(t, "tenant-a")
 	f.b, f.foreign = f.tenant(t, "tenant-b")
 	return f
@@ -66,21 +80,21 @@ func sealed(name string) schema.SealedKey {
 	}
 }
 
-func open(t testing.TB, url string, o store.Options) *store.Store {
+func open(t testing.TB, url string, o store.Options) stores {
 	t.Helper()
 	o.VectorURL = localtest.VectorURL(t, url)
 	return openPlain(t, url, o)
 }
 
 // openPlain opens a store that may not build indexes of vectors.
-func openPlain(t testing.TB, url string, o store.Options) *store.Store {
+func openPlain(t testing.TB, url string, o store.Options) stores {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s
+	return storesOf(s)
 }
 
 // emptyDatabase returns the owner's URL of a database that was not migrated.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -14,7 +15,7 @@ import (
 func TestPlansAreKeptByTenant(t *testing.T) {
 	f := setUp(t, store.Options{})
 	ctx := t.Context()
-	put := func(p schema.Principal, name, text string) store.StoredPlan {
+	put := func(p schema.Principal, name, text string) plans.StoredPlan {
 		t.Helper()
 		s, err := f.PutPlan(ctx, p, name, text)
 		if err != nil {

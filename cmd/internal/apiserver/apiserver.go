@@ -25,6 +25,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/evaluations"
+	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/web"
 )
@@ -95,10 +97,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documentAPI{d.Store, d.Room},
-		Questions:     questionAPI{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, d.Store}, waiting: waiting},
-		Plans:         planAPI{catalogue, d.Store},
+		Questions:     questionAPI{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, plans.New(d.Store)}, waiting: waiting},
+		Plans:         planAPI{catalogue, plans.New(d.Store)},
 		Webhooks:      webhookAPI{d.Store},
-		Evaluations:   evaluationAPI{d.Store},
+		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
 		Ratings:       d.Store,
 		Tenants:       tenantAPI{Store: d.Store, auth: keys},
 		Operations:    running,

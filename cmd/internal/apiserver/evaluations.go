@@ -6,12 +6,12 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/evaluate"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // evaluationAPI compares those that the store keeps.
-type evaluationAPI struct{ *store.Store }
+type evaluationAPI struct{ *evaluations.EvaluationStore }
 
 // CompareEvaluations implements httpapi.Evaluations.
 func (e evaluationAPI) CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error) {

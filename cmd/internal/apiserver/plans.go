@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -25,7 +25,7 @@ const (
 // planAPI has the workers' plans, and the tenants' in the store.
 type planAPI struct {
 	catalogue *retrieval.Catalogue
-	store     *store.Store
+	store     *plans.PlanStore
 }
 
 // Plans implements httpapi.Plans. The cursor is the last name of the page before.
@@ -62,7 +62,7 @@ func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQue
 
 // describe describes a stored plan. Another version of the server may have
 // stored it.
-func (c planAPI) describe(s store.StoredPlan) schema.Plan {
+func (c planAPI) describe(s plans.StoredPlan) schema.Plan {
 	out := schema.Plan{Name: s.Name, Stages: []schema.PlanStage{}}
 	if plan, err := retrieval.ParsePlan([]byte(s.Text)); err != nil {
 		out.Problem = err.Error()

@@ -1,7 +1,6 @@
-package store
-
-// This file keeps evaluation reports. They are read whole; lists show what they
+// Package evaluations keeps evaluation reports. They are read whole; lists show what they
 // are of.
+package evaluations
 
 import (
 	"context"
@@ -14,8 +13,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// EvaluationStore keeps the tenants' reports.
+type EvaluationStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *EvaluationStore { return &EvaluationStore{db} }
 
 const (
 	// maxEvaluations is how many a tenant keeps at most: one may have megabytes.
@@ -43,8 +49,8 @@ func scanEvaluation(row pgx.CollectableRow) (schema.Evaluation, error) {
 
 // CreateEvaluation stores an evaluation of p's tenant and returns it without its
 // reports.
-func (s *Store) CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error) {
-	if err := errors.Join(CheckLength("name", n.Name, 1, 200), CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
+func (s *EvaluationStore) CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error) {
+	if err := errors.Join(store.CheckLength("name", n.Name, 1, 200), store.CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
 		return schema.Evaluation{}, err
 	}
 	e := schema.Evaluation{ID: schema.NewID(), Name: n.Name, Notes: n.Notes, Key: p.Key, Figures: len(n.Figures) > 0}
@@ -73,7 +79,7 @@ func (s *Store) CreateEvaluation(ctx context.Context, p schema.Principal, n sche
 	if !n.RanAt.IsZero() {
 		ranAt = &n.RanAt
 	}
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('evaluations ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
 		}
@@ -88,9 +94,9 @@ func (s *Store) CreateEvaluation(ctx context.Context, p schema.Principal, n sche
 			Scan(&e.RanAt, &e.CreatedAt); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "evaluation.create", e.ID.String(), map[string]any{"name": e.Name})
+		return store.Audit(ctx, tx, p.Tenant, p, "evaluation.create", e.ID.String(), map[string]any{"name": e.Name})
 	})
-	return e, Wrap(err, "store an evaluation")
+	return e, store.Wrap(err, "store an evaluation")
 }
 
 // evaluationJSON encodes a part of an evaluation. Postgres takes no U+0000 in it.
@@ -107,16 +113,16 @@ func evaluationJSON(field string, v any) ([]byte, error) {
 
 // Evaluations lists a page of the tenant's evaluations, newest first and without
 // reports, and the next cursor.
-func (s *Store) Evaluations(ctx context.Context, p schema.Principal, q schema.EvaluationQuery) ([]schema.Evaluation, string, error) {
-	pg, err := PageOf(q.PageQuery)
+func (s *EvaluationStore) Evaluations(ctx context.Context, p schema.Principal, q schema.EvaluationQuery) ([]schema.Evaluation, string, error) {
+	pg, err := store.PageOf(q.PageQuery)
 	if err == nil {
-		err = CheckLength("dataset", q.Dataset, 0, 255)
+		err = store.CheckLength("dataset", q.Dataset, 0, 255)
 	}
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Evaluation
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, listEvaluationsSQL, p.Tenant, q.Dataset, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
@@ -127,18 +133,18 @@ func (s *Store) Evaluations(ctx context.Context, p schema.Principal, q schema.Ev
 	if err != nil {
 		return nil, "", fmt.Errorf("list evaluations: %w", err)
 	}
-	out, next := Cut(pg, out, func(e schema.Evaluation) uuid.UUID { return e.ID })
+	out, next := store.Cut(pg, out, func(e schema.Evaluation) uuid.UUID { return e.ID })
 	return out, next, nil
 }
 
 // Evaluation returns an evaluation with its reports.
-func (s *Store) Evaluation(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Evaluation, error) {
+func (s *EvaluationStore) Evaluation(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Evaluation, error) {
 	var e schema.Evaluation
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		e, err = loadEvaluation(ctx, tx, p.Tenant, id)
 		return err
 	})
-	return e, Wrap(err, "show an evaluation")
+	return e, store.Wrap(err, "show an evaluation")
 }
 
 func loadEvaluation(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Evaluation, error) {
@@ -147,13 +153,13 @@ func loadEvaluation(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schem
 		return schema.Evaluation{}, err
 	}
 	e, err := pgx.CollectExactlyOneRow(rows, scanEvaluation)
-	return e, Named(err, "evaluation", id)
+	return e, store.Named(err, "evaluation", id)
 }
 
 // EvaluationPair returns two evaluations with their reports, and the figures of
 // their questions where these are known.
-func (s *Store) EvaluationPair(ctx context.Context, p schema.Principal, ids [2]uuid.UUID) (out [2]schema.Evaluation, figures [2][]schema.EvaluationFigures, err error) {
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *EvaluationStore) EvaluationPair(ctx context.Context, p schema.Principal, ids [2]uuid.UUID) (out [2]schema.Evaluation, figures [2][]schema.EvaluationFigures, err error) {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for i, id := range ids {
 			var err error
 			if out[i], err = loadEvaluation(ctx, tx, p.Tenant, id); err != nil {
@@ -161,17 +167,17 @@ func (s *Store) EvaluationPair(ctx context.Context, p schema.Principal, ids [2]u
 			}
 			figures[i] = nil
 			if err := tx.QueryRow(ctx, `SELECT figures FROM evaluations WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&figures[i]); err != nil {
-				return Named(err, "evaluation", id)
+				return store.Named(err, "evaluation", id)
 			}
 		}
 		return nil
 	})
-	return out, figures, Wrap(err, "read two evaluations")
+	return out, figures, store.Wrap(err, "read two evaluations")
 }
 
 // DeleteEvaluation removes an evaluation.
-func (s *Store) DeleteEvaluation(ctx context.Context, p schema.Principal, id uuid.UUID) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *EvaluationStore) DeleteEvaluation(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM evaluations WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
 		if err != nil {
 			return err
@@ -179,7 +185,7 @@ func (s *Store) DeleteEvaluation(ctx context.Context, p schema.Principal, id uui
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("no evaluation %s: %w", id, schema.ErrNotFound)
 		}
-		return Audit(ctx, tx, p.Tenant, p, "evaluation.delete", id.String(), nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "evaluation.delete", id.String(), nil)
 	})
-	return Wrap(err, "delete an evaluation")
+	return store.Wrap(err, "delete an evaluation")
 }

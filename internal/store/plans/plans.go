@@ -1,7 +1,6 @@
-package store
-
-// This file keeps retrieval plans of tenants' own, as the YAML that they are
+// Package plans keeps retrieval plans of tenants' own, as the YAML that they are
 // written in. What it says is package retrieval's to read.
+package plans
 
 import (
 	"context"
@@ -12,8 +11,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// PlanStore keeps the tenants' plans.
+type PlanStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *PlanStore { return &PlanStore{db} }
 
 // maxPlans is how many a tenant has at most.
 const maxPlans = 200
@@ -28,15 +34,15 @@ type StoredPlan struct {
 }
 
 // PutPlan stores a plan under its name, in the place of one that was there.
-func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text string) (StoredPlan, error) {
+func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text string) (StoredPlan, error) {
 	out := StoredPlan{Name: name, Text: text}
 	if !planName.MatchString(name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 small letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
 	}
-	if err := CheckLength("plan", text, 1, schema.MaxPlanText); err != nil {
+	if err := store.CheckLength("plan", text, 1, schema.MaxPlanText); err != nil {
 		return out, err
 	}
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('plans ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
 		}
@@ -53,19 +59,19 @@ func (s *Store) PutPlan(ctx context.Context, p schema.Principal, name, text stri
 			RETURNING updated_at`, p.Tenant, name, text).Scan(&out.UpdatedAt); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "plan.put", name, nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "plan.put", name, nil)
 	})
-	return out, Wrap(err, "store plan %s", name)
+	return out, store.Wrap(err, "store plan %s", name)
 }
 
 // StoredPlans lists at most limit plans of p's tenant whose names come after a
 // name, in the order of their names' bytes.
-func (s *Store) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
-	if err := CheckText("cursor", after); err != nil {
+func (s *PlanStore) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
+	if err := store.CheckText("cursor", after); err != nil {
 		return nil, err
 	}
 	var out []StoredPlan
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT name, body, updated_at FROM plans WHERE tenant_id = $1 AND name > $2 ORDER BY name LIMIT $3`, p.Tenant, after, limit)
 		if err != nil {
 			return err
@@ -73,33 +79,33 @@ func (s *Store) StoredPlans(ctx context.Context, p schema.Principal, after strin
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StoredPlan])
 		return err
 	})
-	return out, Wrap(err, "list plans")
+	return out, store.Wrap(err, "list plans")
 }
 
 // StoredPlan returns a plan of a tenant's own, or schema.ErrNotFound.
-func (s *Store) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
+func (s *PlanStore) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
 	var out StoredPlan
-	if err := CheckText("plan", name); err != nil {
+	if err := store.CheckText("plan", name); err != nil {
 		return out, err
 	}
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT name, body, updated_at FROM plans WHERE tenant_id = $1 AND name = $2`, tenant, name)
 		if err != nil {
 			return err
 		}
 		out, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[StoredPlan])
-		return Named(err, "plan", name)
+		return store.Named(err, "plan", name)
 	})
-	return out, Wrap(err, "read plan")
+	return out, store.Wrap(err, "read plan")
 }
 
 // DeletePlan removes a plan of the tenant's own. Questions that were asked with
 // it have its text.
-func (s *Store) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
-	if err := CheckText("plan", name); err != nil {
+func (s *PlanStore) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
+	if err := store.CheckText("plan", name); err != nil {
 		return err
 	}
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM plans WHERE tenant_id = $1 AND name = $2`, p.Tenant, name)
 		if err != nil {
 			return err
@@ -107,7 +113,7 @@ func (s *Store) DeletePlan(ctx context.Context, p schema.Principal, name string)
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("no plan %q of this tenant: %w", name, schema.ErrNotFound)
 		}
-		return Audit(ctx, tx, p.Tenant, p, "plan.delete", name, nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "plan.delete", name, nil)
 	})
-	return Wrap(err, "delete plan %s", name)
+	return store.Wrap(err, "delete plan %s", name)
 }
