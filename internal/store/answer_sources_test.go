@@ -147,7 +147,7 @@ func TestWebhooksGetAnswersByTheirGroups(t *testing.T) {
 	}
 	sent := map[uuid.UUID]schema.Answer{}
 	for _, c := range f.claim(t, soon(), 10, plain, allowed) {
-		d, err := f.Webhooking().Delivery(t.Context(), c, time.Now())
+		d, err := f.Delivery(t.Context(), c, time.Now())
 		if err != nil || d.Job == nil || d.Job.Result == nil {
 			t.Fatalf("%+v, %v", d, err)
 		}

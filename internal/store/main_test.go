@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -28,10 +29,11 @@ type stores struct {
 	*store.Store
 	*plans.PlanStore
 	*evaluations.EvaluationStore
+	*webhooks.WebhookStore
 }
 
 func storesOf(db *store.Store) stores {
-	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db)}
+	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db)}
 }
 
 // fixture is a migrated database with two tenants, who each have a collection.

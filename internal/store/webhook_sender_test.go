@@ -52,7 +52,7 @@ func (f *fixture) send(t testing.TB, senders int, done <-chan struct{}) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for range senders {
-		s := webhook.New(f.Webhooking(), webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		s := webhook.New(f.WebhookStore, webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 		running.Go(func() {
 			if err := s.Run(ctx, t.Context()); err != nil {
 				t.Error(err)

@@ -38,7 +38,7 @@ func (f *fixture) deliveries(t *testing.T, p schema.Principal, webhook uuid.UUID
 // claim takes what is due: of each of some webhooks up to so many, of any other one.
 func (f *fixture) claim(t *testing.T, now time.Time, each int, hooks ...schema.Webhook) []webhook.Claimed {
 	t.Helper()
-	out, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(each, hooks...))
+	out, err := f.ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(each, hooks...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 		t.Errorf("another tenant gets %d", n)
 	}
 	for _, c := range f.claim(t, soon(), 10, all, answers) {
-		d, err := f.Webhooking().Delivery(t.Context(), c, time.Now())
+		d, err := f.Delivery(t.Context(), c, time.Now())
 		do(err)
 		whole := d.Job != nil && d.Job.ID == answered.Question && c.Webhook == all.ID
 		if d.Job == nil || d.Job.Collection != f.collection || !d.Job.State.Final() || (d.Job.Result != nil) != whole || len(d.Secrets) != 1 {
@@ -132,7 +132,7 @@ func TestVersionsAreDelivered(t *testing.T) {
 	if len(list) != 1 || list[0].Kind != schema.WebhookVersionFailed || list[0].Subject != u.Version {
 		t.Fatalf("delivered %+v", list)
 	}
-	d, err := f.Webhooking().Delivery(t.Context(), f.claim(t, soon(), 1)[0], time.Now())
+	d, err := f.Delivery(t.Context(), f.claim(t, soon(), 1)[0], time.Now())
 	if err != nil || d.Version == nil || d.Version.Document != u.Document || d.Version.State != schema.StateFailed {
 		t.Errorf("to send: %+v, %v", d, err)
 	}
@@ -168,7 +168,7 @@ func TestConcurrentSendersShareTheWork(t *testing.T) {
 	claims := make(chan []webhook.Claimed, 4)
 	for range 4 {
 		go func() {
-			c, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(3, loud, quiet))
+			c, err := f.ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(3, loud, quiet))
 			if err != nil {
 				t.Error(err)
 			}
@@ -197,7 +197,7 @@ func TestConcurrentSendersShareTheWork(t *testing.T) {
 	}
 	settle := func(c webhook.Claimed, o webhook.Outcome) {
 		t.Helper()
-		if err := f.Webhooking().SettleDelivery(t.Context(), c, o); err != nil {
+		if err := f.SettleDelivery(t.Context(), c, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +231,7 @@ func TestDeliveriesAreClaimedInTurns(t *testing.T) {
 	now := soon()
 	claim := func(r webhook.Room) map[uuid.UUID][]string {
 		t.Helper()
-		list, err := f.Webhooking().ClaimDeliveries(t.Context(), now, now.Add(time.Minute), r)
+		list, err := f.ClaimDeliveries(t.Context(), now, now.Add(time.Minute), r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -292,7 +292,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 		t.Errorf("replaying what waits gave %v", err)
 	}
 	c := f.claim(t, soon(), 1)[0]
-	if err := f.Webhooking().SettleDelivery(t.Context(), c, webhook.Outcome{State: schema.DeliveryFailed, Problem: "p", At: time.Now()}); err != nil {
+	if err := f.SettleDelivery(t.Context(), c, webhook.Outcome{State: schema.DeliveryFailed, Problem: "p", At: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	again, err := f.ReplayDelivery(t.Context(), f.a, w.ID, d.ID)
@@ -305,7 +305,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 	}
 	c = f.claim(t, soon(), 1)[0]
 	for at, want := range map[time.Time]string{time.Now(): "second first", time.Now().Add(25 * time.Hour): "second"} {
-		send, err := f.Webhooking().Delivery(t.Context(), c, at)
+		send, err := f.Delivery(t.Context(), c, at)
 		var got []string
 		for _, s := range send.Secrets {
 			got = append(got, string(s))
@@ -320,7 +320,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM webhook_deliveries`); n != 0 {
 		t.Errorf("%d deliveries are left", n)
 	}
-	if _, err := f.Webhooking().Delivery(t.Context(), c, time.Now()); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := f.Delivery(t.Context(), c, time.Now()); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("a delivery to a webhook that is gone gave %v", err)
 	}
 	for range 20 {
@@ -337,7 +337,7 @@ func TestOldDeliveriesAreForgotten(t *testing.T) {
 	for _, row := range []string{`'delivered', now() - interval '31 days'`, `'delivered', now()`, `'waiting', NULL`} {
 		run(t, f, f.a, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id, state, finished_at) VALUES ($1, $2, $3, 'question.failed', $3, `+row+`)`, f.a.Tenant, w.ID, schema.NewID())
 	}
-	if n, err := f.Webhooking().ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10); err != nil || n != 1 || len(f.deliveries(t, f.a, w.ID)) != 2 {
+	if n, err := f.ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10); err != nil || n != 1 || len(f.deliveries(t, f.a, w.ID)) != 2 {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/web"
 )
@@ -99,7 +100,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Documents:     documentAPI{d.Store, d.Room},
 		Questions:     questionAPI{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, plans.New(d.Store)}, waiting: waiting},
 		Plans:         planAPI{catalogue, plans.New(d.Store)},
-		Webhooks:      webhookAPI{d.Store},
+		Webhooks:      webhookAPI{webhooks.New(d.Store)},
 		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
 		Ratings:       d.Store,
 		Tenants:       tenantAPI{Store: d.Store, auth: keys},

@@ -5,24 +5,24 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // webhookAPI makes secrets and keeps the rest in the store.
-type webhookAPI struct{ *store.Store }
+type webhookAPI struct{ *webhooks.WebhookStore }
 
 // CreateWebhook implements httpapi.Webhooks.
 func (w webhookAPI) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
-	made, err := w.Store.CreateWebhook(ctx, p, n, secret)
+	made, err := w.WebhookStore.CreateWebhook(ctx, p, n, secret)
 	return made, shown, err
 }
 
 // RotateWebhook implements httpapi.Webhooks.
 func (w webhookAPI) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Webhook, string, error) {
 	secret, shown := webhook.NewSecret()
-	made, err := w.Store.RotateWebhook(ctx, p, id, secret)
+	made, err := w.WebhookStore.RotateWebhook(ctx, p, id, secret)
 	return made, shown, err
 }

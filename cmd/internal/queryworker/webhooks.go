@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/internal/webhook"
 )
 
@@ -18,7 +19,7 @@ func (w *worker) tellWebhooks() lifecycle.Service {
 		if err != nil {
 			return err
 		}
-		sender = webhook.New(w.deps.Store.Webhooking(), webhook.Options{Allow: allowed, PublicURL: w.settings.PublicURL})
+		sender = webhook.New(webhooks.New(w.deps.Store), webhook.Options{Allow: allowed, PublicURL: w.settings.PublicURL})
 		return nil
 	}, func(fetch, work context.Context) error { return sender.Run(fetch, work) })
 }

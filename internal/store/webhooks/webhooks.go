@@ -1,7 +1,6 @@
-package store
-
-// This file keeps webhooks, and shows what is on its way to them. Package
-// webhook sends it (webhook_deliveries.go).
+// Package webhooks keeps webhooks and deliveries to them. Events become deliveries
+// in the transaction of what they tell of (store.Outbox); package webhook sends them.
+package webhooks
 
 import (
 	"context"
@@ -11,8 +10,16 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// WebhookStore keeps the tenants' webhooks and their deliveries. It implements
+// webhook.Store.
+type WebhookStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *WebhookStore { return &WebhookStore{db} }
 
 const (
 	// maxWebhooks is how many a tenant has at most: every event costs each.
@@ -31,9 +38,9 @@ func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
 
 // CreateWebhook stores a webhook of p's tenant, with the secret that signs. It reads
 // answers with the groups that p has.
-func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
-	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: EmptyNotNull(p.Groups)}
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *WebhookStore) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
+	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: store.EmptyNotNull(p.Groups)}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
 		}
@@ -46,22 +53,22 @@ func (s *Store) CreateWebhook(ctx context.Context, p schema.Principal, n schema.
 		}
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret, groups) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at`,
-			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, EmptyNotNull(w.Include), secret, w.Groups).Scan(&w.CreatedAt); err != nil {
+			p.Tenant, w.ID, w.URL, w.Description, w.Kinds, store.EmptyNotNull(w.Include), secret, w.Groups).Scan(&w.CreatedAt); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})
+		return store.Audit(ctx, tx, p.Tenant, p, "webhook.create", w.ID.String(), map[string]any{"url": w.URL, "kinds": w.Kinds})
 	})
-	return w, Wrap(err, "create a webhook")
+	return w, store.Wrap(err, "create a webhook")
 }
 
 // Webhooks lists a page of the tenant's webhooks, newest first.
-func (s *Store) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Webhook, string, error) {
-	pg, err := PageOf(q)
+func (s *WebhookStore) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Webhook, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Webhook
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT `+webhookColumns+` FROM webhooks WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2) ORDER BY id DESC LIMIT $3`,
 			p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
@@ -73,15 +80,15 @@ func (s *Store) Webhooks(ctx context.Context, p schema.Principal, q schema.PageQ
 	if err != nil {
 		return nil, "", fmt.Errorf("list webhooks: %w", err)
 	}
-	out, next := Cut(pg, out, func(w schema.Webhook) uuid.UUID { return w.ID })
+	out, next := store.Cut(pg, out, func(w schema.Webhook) uuid.UUID { return w.ID })
 	return out, next, nil
 }
 
 // RotateWebhook gives a webhook another secret; the one before signs beside it
 // for a day.
-func (s *Store) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID, secret []byte) (schema.Webhook, error) {
+func (s *WebhookStore) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID, secret []byte) (schema.Webhook, error) {
 	var w schema.Webhook
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			UPDATE webhooks SET old_secret = secret, old_until = now() + $4::interval, secret = $3 WHERE tenant_id = $1 AND id = $2
 			RETURNING `+webhookColumns, p.Tenant, id, secret, keepSecret)
@@ -91,14 +98,14 @@ func (s *Store) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.U
 		if w, err = pgx.CollectExactlyOneRow(rows, scanWebhook); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "webhook.rotate", id.String(), nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "webhook.rotate", id.String(), nil)
 	})
-	return w, Wrap(err, "rotate the secret of webhook %s", id)
+	return w, store.Wrap(err, "rotate the secret of webhook %s", id)
 }
 
 // DeleteWebhook removes a webhook and what is on its way to it.
-func (s *Store) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *WebhookStore) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
 		if err != nil {
 			return err
@@ -109,9 +116,9 @@ func (s *Store) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.U
 		if _, err := tx.Exec(ctx, `DELETE FROM webhook_deliveries WHERE tenant_id = $1 AND webhook_id = $2`, p.Tenant, id); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "webhook.delete", id.String(), nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "webhook.delete", id.String(), nil)
 	})
-	return Wrap(err, "delete webhook %s", id)
+	return store.Wrap(err, "delete webhook %s", id)
 }
 
 const deliveryColumns = `id, webhook_id, kind, subject_id, state, attempts, coalesce(status, 0), coalesce(problem, ''), created_at,
@@ -125,13 +132,13 @@ func scanDelivery(row pgx.CollectableRow) (schema.WebhookDelivery, error) {
 
 // WebhookDeliveries lists a page of what went or goes to a webhook, newest
 // first; an empty state is any.
-func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error) {
-	pg, err := PageOf(q)
+func (s *WebhookStore) WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.WebhookDelivery
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var there bool
 		if err := tx.QueryRow(ctx, `SELECT true FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, webhook).Scan(&there); err != nil {
 			return err
@@ -149,14 +156,14 @@ func (s *Store) WebhookDeliveries(ctx context.Context, p schema.Principal, webho
 	if err != nil {
 		return nil, "", fmt.Errorf("list the deliveries of webhook %s: %w", webhook, err)
 	}
-	out, next := Cut(pg, out, func(d schema.WebhookDelivery) uuid.UUID { return d.ID })
+	out, next := store.Cut(pg, out, func(d schema.WebhookDelivery) uuid.UUID { return d.ID })
 	return out, next, nil
 }
 
 // ReplayDelivery has a delivery that is over sent again, under its id.
-func (s *Store) ReplayDelivery(ctx context.Context, p schema.Principal, webhook, id uuid.UUID) (schema.WebhookDelivery, error) {
+func (s *WebhookStore) ReplayDelivery(ctx context.Context, p schema.Principal, webhook, id uuid.UUID) (schema.WebhookDelivery, error) {
 	var d schema.WebhookDelivery
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var state schema.DeliveryState
 		if err := tx.QueryRow(ctx, `
 			SELECT d.state FROM webhook_deliveries d JOIN webhooks w ON w.tenant_id = d.tenant_id AND w.id = d.webhook_id
@@ -175,7 +182,7 @@ func (s *Store) ReplayDelivery(ctx context.Context, p schema.Principal, webhook,
 		if d, err = pgx.CollectExactlyOneRow(rows, scanDelivery); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "webhook.replay", id.String(), map[string]any{"webhook": webhook})
+		return store.Audit(ctx, tx, p.Tenant, p, "webhook.replay", id.String(), map[string]any{"webhook": webhook})
 	})
-	return d, Wrap(err, "replay delivery %s", id)
+	return d, store.Wrap(err, "replay delivery %s", id)
 }

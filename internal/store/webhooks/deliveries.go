@@ -1,7 +1,6 @@
-package store
+package webhooks
 
-// This file writes deliveries to webhooks in the transaction of their event, and
-// gives them to who sends them.
+// This file gives deliveries to who sends them.
 
 import (
 	"context"
@@ -12,17 +11,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Webhooking is the store as package webhook needs it.
-type Webhooking struct{ *Store }
-
-// Webhooking returns the store as package webhook needs it.
-func (s *Store) Webhooking() Webhooking { return Webhooking{s} }
-
-var _ webhook.Store = Webhooking{}
+var _ webhook.Store = (*WebhookStore)(nil)
 
 // What is due is looked for webhook by webhook, so that none hides another's, and
 // locked by whoever takes it: others take the next. What is claimed is not due.
@@ -62,9 +56,9 @@ WITH RECURSIVE endpoints AS (
 SELECT tenant_id, webhook_id, id, attempts, since FROM claimed ORDER BY place, document`
 
 // ClaimDeliveries implements webhook.Store.
-func (s Webhooking) ClaimDeliveries(ctx context.Context, now, until time.Time, r webhook.Room) ([]webhook.Claimed, error) {
+func (s *WebhookStore) ClaimDeliveries(ctx context.Context, now, until time.Time, r webhook.Room) ([]webhook.Claimed, error) {
 	var out []webhook.Claimed
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, claimDeliveriesSQL, now, until, r.Limit, r.Unproven, r.Webhooks, r.Each, r.Proven)
 		if err != nil {
 			return err
@@ -72,13 +66,13 @@ func (s Webhooking) ClaimDeliveries(ctx context.Context, now, until time.Time, r
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[webhook.Claimed])
 		return err
 	})
-	return out, Wrap(err, "claim deliveries to webhooks")
+	return out, store.Wrap(err, "claim deliveries to webhooks")
 }
 
 // Delivery implements webhook.Store.
-func (s Webhooking) Delivery(ctx context.Context, c webhook.Claimed, now time.Time) (webhook.Delivery, error) {
+func (s *WebhookStore) Delivery(ctx context.Context, c webhook.Claimed, now time.Time) (webhook.Delivery, error) {
 	var d webhook.Delivery
-	err := s.AsTenant(ctx, c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		d = webhook.Delivery{}
 		w := &d.Webhook
 		var secret, old []byte
@@ -100,7 +94,7 @@ func (s Webhooking) Delivery(ctx context.Context, c webhook.Claimed, now time.Ti
 		}
 		return readJob(ctx, tx, c.Tenant, subject, &d)
 	})
-	return d, Wrap(err, "read delivery %s", c.ID)
+	return d, store.Wrap(err, "read delivery %s", c.ID)
 }
 
 func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.Delivery) error {
@@ -115,7 +109,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if j.State != schema.JobAnswered || !d.Webhook.Includes(schema.IncludeResult) {
 		return nil
 	}
-	result, err := ReadAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
+	result, err := store.ReadAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
@@ -150,14 +144,14 @@ func reasonFrom(code, message *string) *schema.Reason {
 }
 
 // SettleDelivery implements webhook.Store.
-func (s Webhooking) SettleDelivery(ctx context.Context, c webhook.Claimed, o webhook.Outcome) error {
+func (s *WebhookStore) SettleDelivery(ctx context.Context, c webhook.Claimed, o webhook.Outcome) error {
 	var next, finished *time.Time
 	if o.State == schema.DeliveryWaiting {
 		next = &o.Next
 	} else {
 		finished = &o.At
 	}
-	err := s.AsTenant(ctx, c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE webhook_deliveries SET state = $5, status = nullif($6, 0), problem = nullif($7, ''), next_at = coalesce($8, next_at),
 			       claimed_until = NULL, finished_at = $9
@@ -165,13 +159,13 @@ func (s Webhooking) SettleDelivery(ctx context.Context, c webhook.Claimed, o web
 			c.Tenant, c.Webhook, c.ID, c.Attempt, string(o.State), o.Status, o.Problem, next, finished)
 		return err
 	})
-	return Wrap(err, "note what came of delivery %s", c.ID)
+	return store.Wrap(err, "note what came of delivery %s", c.ID)
 }
 
 // ForgetDeliveries implements webhook.Store.
-func (s Webhooking) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
+func (s *WebhookStore) ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error) {
 	n := 0
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			DELETE FROM webhook_deliveries WHERE (tenant_id, webhook_id, id) IN (
 			    SELECT tenant_id, webhook_id, id FROM webhook_deliveries WHERE state <> 'waiting' AND finished_at < $1 ORDER BY finished_at LIMIT $2)`, before, limit)
