@@ -19,6 +19,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -140,7 +141,7 @@ type space struct {
 // newSpace makes a tenant with a collection.
 func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
 	id := schema.NewID()
-	tenant, err := b.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
+	tenant, err := tenants.New(b.store).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeAdmin}},
 		Prefix: "slu_bench", Hash: append(id[:], id[:]...),
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -124,7 +125,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 			return err
 		}
 		defer db.Close()
-		if made.APIKey, _, err = auth.New(db).EnsureBootstrap(ctx, c.Bootstrap); err != nil {
+		if made.APIKey, _, err = auth.New(tenants.New(db)).EnsureBootstrap(ctx, c.Bootstrap); err != nil {
 			return err
 		}
 	}

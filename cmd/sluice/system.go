@@ -34,6 +34,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -213,7 +214,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 		return err
 	}
 	closing(u.temporal.Close)
-	u.auth = auth.New(u.store)
+	u.auth = auth.New(tenants.New(u.store))
 	key, err := u.key(ctx)
 	if err != nil {
 		return err

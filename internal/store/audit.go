@@ -17,11 +17,6 @@ import (
 
 const (
 	auditSQL = `INSERT INTO audit (tenant_id, id, actor, action, target, detail) VALUES ($1, $2, $3, $4, $5, $6)`
-
-	auditPageSQL = `
-SELECT id, at, actor, action, target, detail FROM audit
-WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id < $2)
-ORDER BY id DESC LIMIT $3`
 )
 
 // actor names p in the audit log.
@@ -52,29 +47,6 @@ func Audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal,
 		return fmt.Errorf("audit %s of %s: %w", action, target, err)
 	}
 	return nil
-}
-
-// Audit returns a page of p's tenant's audit log, newest first, and the cursor
-// of the next page, empty on the last.
-func (s *Store) Audit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error) {
-	pg, err := PageOf(q)
-	if err != nil {
-		return nil, "", err
-	}
-	var out []schema.AuditEntry
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, auditPageSQL, p.Tenant, pg.After, pg.Limit+1)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.AuditEntry])
-		return err
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("list the audit log: %w", err)
-	}
-	out, next := Cut(pg, out, func(e schema.AuditEntry) uuid.UUID { return e.ID })
-	return out, next, nil
 }
 
 // AuditAs writes to tenant's audit log from a system transaction, which is

@@ -9,6 +9,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -29,7 +30,7 @@ func benchmarkUpload(b *testing.B, size int, unchanged bool) {
 		b.Fatal(err)
 	}
 	b.Cleanup(s.Close)
-	tenant, err := s.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "bench"}, sealed("k"))
+	tenant, err := tenants.New(s).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "bench"}, sealed("k"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -30,10 +31,11 @@ type stores struct {
 	*plans.PlanStore
 	*evaluations.EvaluationStore
 	*webhooks.WebhookStore
+	*tenants.TenantStore
 }
 
 func storesOf(db *store.Store) stores {
-	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db)}
+	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db)}
 }
 
 // fixture is a migrated database with two tenants, who each have a collection.

@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/web"
@@ -85,7 +86,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	keys, running := auth.New(d.Store), operationAPI{store: d.Store, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	tenants := tenants.New(d.Store)
+	keys, running := auth.New(tenants), operationAPI{store: d.Store, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
@@ -103,7 +105,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Webhooks:      webhookAPI{webhooks.New(d.Store)},
 		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
 		Ratings:       d.Store,
-		Tenants:       tenantAPI{Store: d.Store, auth: keys},
+		Tenants:       tenantAPI{TenantStore: tenants, Store: d.Store, auth: keys},
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -75,7 +76,7 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	keys := auth.New(s)
+	keys := auth.New(tenants.New(s))
 	key, _, err := keys.EnsureBootstrap(t.Context(), "first")
 	if err != nil {
 		t.Fatal(err)

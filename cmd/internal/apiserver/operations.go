@@ -13,12 +13,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // operationAPI asks the store, NATS and Temporal what runs.
 type operationAPI struct {
 	store     *store.Store
+	tenants   *tenants.TenantStore
 	nats      *nats.Conn
 	hub       *eventHub
 	temporal  client.Client // nil: it was not said where Temporal is
@@ -30,7 +32,7 @@ const askTime = 5 * time.Second
 
 // TenantOperations implements httpapi.Operations.
 func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) (out schema.Operations, err error) {
-	if out.Activity, err = o.store.Activity(ctx, p); err != nil {
+	if out.Activity, err = o.tenants.Activity(ctx, p); err != nil {
 		return out, err
 	}
 	if out.Slow, err = o.store.SlowQueries(ctx, p); err != nil {
@@ -71,7 +73,7 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 		})
 	}
 	var err error
-	out.Activity, out.Tenants, out.Outbox, err = o.store.SystemActivity(ctx)
+	out.Activity, out.Tenants, out.Outbox, err = o.tenants.SystemActivity(ctx)
 	if err == nil {
 		out.Slow, err = o.store.SystemSlowQueries(ctx)
 	}

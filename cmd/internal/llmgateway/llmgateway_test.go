@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -91,7 +92,7 @@ func open(t *testing.T, url string) *store.Store {
 
 func tenant(t *testing.T, s *store.Store, name string) uuid.UUID {
 	t.Helper()
-	made, err := s.CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
+	made, err := tenants.New(s).CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_test", Hash: []byte(name)})
 	if err != nil {
 		t.Fatal(err)

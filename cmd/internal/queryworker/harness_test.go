@@ -43,6 +43,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
@@ -118,7 +119,7 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Cleanup(w.client.Close)
 	w.run(inference.NewServer(w.nats, m, inference.ServerOptions{}))
 	w.model = modelclient.New(w.nats, modelclient.Options{})
-	created, err := w.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{
+	created, err := tenants.New(w.store).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_test", Hash: []byte("hash"),
 	})
 	w.ok(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -123,7 +124,7 @@ func (w *world) otherTenantKnowsNothing() {
 	w.ok(err)
 	own, err := w.store.Reader().Known(w.context(), w.principal, space, vectors.Row(0), 100)
 	w.ok(err)
-	created, err := w.store.CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
+	created, err := tenants.New(w.store).CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_other", Hash: []byte("other"),
 	})
 	w.ok(err)

@@ -1,4 +1,4 @@
-package store
+package tenants
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -21,9 +22,9 @@ ORDER BY g.day`
 
 // LLMDays returns what language models were paid for by a tenant on each of so
 // many days (UTC), today's last. Days without calls are there, too.
-func (s *Store) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error) {
+func (s *TenantStore) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error) {
 	var out []schema.UsageDay
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var known bool // a tenant that is not there has no days
 		if err := tx.QueryRow(ctx, `SELECT true FROM tenants WHERE id = $1`, tenant).Scan(&known); err != nil {
 			return err
@@ -43,7 +44,7 @@ func (s *Store) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]sche
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list what tenant %s used by day: %w", tenant, Named(err, "tenant", tenant))
+		return nil, fmt.Errorf("list what tenant %s used by day: %w", tenant, store.Named(err, "tenant", tenant))
 	}
 	return out, nil
 }

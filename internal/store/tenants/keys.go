@@ -1,4 +1,4 @@
-package store
+package tenants
 
 // This file keeps API keys: their hashes, never the keys.
 
@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -32,9 +33,9 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
 
 // CreateKey stores a key of tenant. Package auth validates and seals keys. An
 // unknown tenant is schema.ErrNotFound.
-func (s *Store) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
+func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	var out schema.Key
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = insertKey(ctx, tx, p, tenant, k)
 		return err
 	})
@@ -54,17 +55,17 @@ func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.U
 	if err != nil {
 		return out, err
 	}
-	return out, Audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
+	return out, store.Audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
 }
 
 // Keys returns a page of p's tenant's keys, oldest first, and the next cursor.
-func (s *Store) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error) {
-	pg, err := PageOf(q)
+func (s *TenantStore) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Key
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, keyPageSQL, p.Tenant, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
@@ -75,22 +76,22 @@ func (s *Store) Keys(ctx context.Context, p schema.Principal, q schema.PageQuery
 	if err != nil {
 		return nil, "", fmt.Errorf("list keys: %w", err)
 	}
-	out, next := Cut(pg, out, func(k schema.Key) uuid.UUID { return k.ID })
+	out, next := store.Cut(pg, out, func(k schema.Key) uuid.UUID { return k.ID })
 	return out, next, nil
 }
 
 // RevokeKey ends a key of p's tenant for good.
-func (s *Store) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error) {
+func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error) {
 	var out schema.Key
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = keyRow(tx.Query(ctx, revokeKeySQL, p.Tenant, id))
 		if err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
 	})
 	if err != nil {
-		return out, fmt.Errorf("revoke key: %w", Named(err, "key", id))
+		return out, fmt.Errorf("revoke key: %w", store.Named(err, "key", id))
 	}
 	return out, nil
 }
@@ -99,13 +100,13 @@ func (s *Store) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID)
 // scopes and groups, and the end that it was made with; the other one is good until a
 // time, or its own end. may is asked about the other one first. One that has ended by
 // now is schema.ErrConflict.
-func (s *Store) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
+func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
 	now, until time.Time, may func(old schema.Key) error) (schema.Key, error) {
 	var out schema.Key
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		old, err := keyRow(tx.Query(ctx, lockedKeySQL, p.Tenant, id))
 		if err != nil {
-			return Named(err, "key", id)
+			return store.Named(err, "key", id)
 		}
 		if err := may(old); err != nil {
 			return err
@@ -123,19 +124,19 @@ func (s *Store) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID,
 		if _, err := tx.Exec(ctx, replaceKeySQL, p.Tenant, id, until); err != nil {
 			return err
 		}
-		return Audit(ctx, tx, p.Tenant, p, "key.rotate", id.String(), map[string]any{"by": out.ID, "until": until})
+		return store.Audit(ctx, tx, p.Tenant, p, "key.rotate", id.String(), map[string]any{"by": out.ID, "until": until})
 	})
-	return out, Wrap(err, "rotate key %s", id)
+	return out, store.Wrap(err, "rotate key %s", id)
 }
 
 // KeyByHash returns the key with a hash and its tenant, revoked and expired
 // ones too. It works before any tenant is known.
-func (s *Store) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error) {
+func (s *TenantStore) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error) {
 	var found struct {
 		Tenant uuid.UUID
 		schema.Key
 	}
-	err := s.AsAuth(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsAuth(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, keyByHashSQL, hash)
 		if err != nil {
 			return err
@@ -153,12 +154,12 @@ func (s *Store) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.K
 }
 
 // KeyUsed notes that a key is used now, unless that was noted within a time.
-func (s *Store) KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error {
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *TenantStore) KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, keyUsedSQL, tenant, id, within)
 		return err
 	})
-	return Wrap(err, "note that key %s is used", id)
+	return store.Wrap(err, "note that key %s is used", id)
 }
 
 func keyRow(rows pgx.Rows, err error) (schema.Key, error) {

@@ -1,4 +1,4 @@
-package store
+package tenants
 
 // This file tells what ingestion and questions do now and did lately: of one
 // tenant as that tenant, of all as the system, which sees numbers and no text.
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -69,23 +70,23 @@ const (
 )
 
 // Activity returns what happens in p's tenant.
-func (s *Store) Activity(ctx context.Context, p schema.Principal) (schema.Activity, error) {
+func (s *TenantStore) Activity(ctx context.Context, p schema.Principal) (schema.Activity, error) {
 	var out schema.Activity
-	err := s.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = activity(ctx, tx, &p.Tenant)
 		return err
 	})
-	return out, Wrap(err, "read what happens in tenant %s", p.Tenant)
+	return out, store.Wrap(err, "read what happens in tenant %s", p.Tenant)
 }
 
 // SystemActivity returns what happens in all tenants together, in those of them
 // that do most, and what waits to be published. Its callers hold the operator
 // scope.
-func (s *Store) SystemActivity(ctx context.Context) (schema.Activity, []schema.TenantActivity, schema.OutboxState, error) {
+func (s *TenantStore) SystemActivity(ctx context.Context) (schema.Activity, []schema.TenantActivity, schema.OutboxState, error) {
 	var out schema.Activity
 	var tenants []schema.TenantActivity
 	var outbox schema.OutboxState
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if out, err = activity(ctx, tx, nil); err != nil {
 			return err
 		}
@@ -98,7 +99,7 @@ func (s *Store) SystemActivity(ctx context.Context) (schema.Activity, []schema.T
 		}
 		return tx.QueryRow(ctx, outboxStateSQL).Scan(&outbox.Messages, &outbox.Oldest)
 	})
-	return out, EmptyNotNull(tenants), outbox, Wrap(err, "read what happens")
+	return out, store.EmptyNotNull(tenants), outbox, store.Wrap(err, "read what happens")
 }
 
 // activity reads what happens in a tenant, or in all.
@@ -113,7 +114,7 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 		out.Minutes = append(out.Minutes, schema.IngestMinute{At: first.Add(time.Duration(i) * time.Minute)})
 	}
 	b := &pgx.Batch{}
-	Each(b, ingestMinutesSQL, []any{tenant}, func(rows pgx.Rows) error {
+	store.Each(b, ingestMinutesSQL, []any{tenant}, func(rows pgx.Rows) error {
 		var m schema.IngestMinute
 		_, err := pgx.ForEachRow(rows, []any{&m.At, &m.Documents, &m.Bytes, &m.Failed}, func() error {
 			if i := int(m.At.Sub(first) / time.Minute); i >= 0 && i < ingestMinutes {
@@ -124,9 +125,9 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 		})
 		return err
 	})
-	Each(b, waitingVersionsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Waiting, &out.WaitingSince) })
-	Each(b, waitingJobsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Jobs, &out.JobsSince) })
-	Each(b, failuresSQL, []any{tenant, firstIDAt(out.At.Add(-24 * time.Hour))}, func(rows pgx.Rows) (err error) {
+	store.Each(b, waitingVersionsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Waiting, &out.WaitingSince) })
+	store.Each(b, waitingJobsSQL, []any{tenant}, func(rows pgx.Rows) error { return countStates(rows, out.Jobs, &out.JobsSince) })
+	store.Each(b, failuresSQL, []any{tenant, firstIDAt(out.At.Add(-24 * time.Hour))}, func(rows pgx.Rows) (err error) {
 		out.Failures, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.FailureCount])
 		return err
 	})

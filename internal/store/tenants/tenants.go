@@ -1,4 +1,6 @@
-package store
+// Package tenants keeps tenants, their quotas, API keys, use and audit log, and counts
+// what happens in them.
+package tenants
 
 // This file keeps tenants and their quotas. Its callers hold the operator
 // scope; tenants themselves reach none of it.
@@ -11,8 +13,15 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// TenantStore keeps tenants and their keys.
+type TenantStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *TenantStore { return &TenantStore{db} }
 
 const (
 	tenantColumns = `id, name, max_documents, max_bytes, created_at`
@@ -29,7 +38,7 @@ var tenantName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // CreateTenant makes a tenant together with its first key; a name that is
 // taken is schema.ErrConflict.
-func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error) {
+func (s *TenantStore) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error) {
 	var out schema.Tenant
 	if !tenantName.MatchString(t.Name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 of a-z, 0-9, dot, underscore and dash, beginning with a letter or digit", t.Name)
@@ -38,18 +47,18 @@ func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.N
 		return out, err
 	}
 	id := schema.NewID()
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = tenantRow(tx.Query(ctx, insertTenantSQL, id, t.Name, t.MaxDocuments, t.MaxBytes))
 		if err != nil {
 			return err
 		}
-		if err := AuditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name}); err != nil {
+		if err := store.AuditAs(ctx, tx, id, p, "tenant.create", id.String(), map[string]any{"name": t.Name}); err != nil {
 			return err
 		}
 		_, err = insertKey(ctx, tx, p, id, first)
 		return err
 	})
-	if IsNoRows(err) {
+	if store.IsNoRows(err) {
 		return out, fmt.Errorf("create tenant: %q exists: %w", t.Name, schema.ErrConflict)
 	}
 	if err != nil {
@@ -59,35 +68,35 @@ func (s *Store) CreateTenant(ctx context.Context, p schema.Principal, t schema.N
 }
 
 // Tenant returns a tenant by id.
-func (s *Store) Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error) {
+func (s *TenantStore) Tenant(ctx context.Context, id uuid.UUID) (schema.Tenant, error) {
 	return s.oneTenant(ctx, tenantSQL, id)
 }
 
 // TenantNamed returns a tenant by name.
-func (s *Store) TenantNamed(ctx context.Context, name string) (schema.Tenant, error) {
+func (s *TenantStore) TenantNamed(ctx context.Context, name string) (schema.Tenant, error) {
 	return s.oneTenant(ctx, tenantByNameSQL, name)
 }
 
-func (s *Store) oneTenant(ctx context.Context, sql string, key any) (schema.Tenant, error) {
+func (s *TenantStore) oneTenant(ctx context.Context, sql string, key any) (schema.Tenant, error) {
 	var out schema.Tenant
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = tenantRow(tx.Query(ctx, sql, key))
 		return err
 	})
 	if err != nil {
-		return out, fmt.Errorf("read tenant %v: %w", key, Named(err, "tenant", key))
+		return out, fmt.Errorf("read tenant %v: %w", key, store.Named(err, "tenant", key))
 	}
 	return out, nil
 }
 
 // Tenants returns a page of all tenants, oldest first, and the next cursor.
-func (s *Store) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error) {
-	pg, err := PageOf(q)
+func (s *TenantStore) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenant, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Tenant
-	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, tenantPageSQL, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
@@ -98,45 +107,45 @@ func (s *Store) Tenants(ctx context.Context, q schema.PageQuery) ([]schema.Tenan
 	if err != nil {
 		return nil, "", fmt.Errorf("list tenants: %w", err)
 	}
-	out, next := Cut(pg, out, func(t schema.Tenant) uuid.UUID { return t.ID })
+	out, next := store.Cut(pg, out, func(t schema.Tenant) uuid.UUID { return t.ID })
 	return out, next, nil
 }
 
 // SetQuotas replaces a tenant's quotas; nil is no limit. A quota under what
 // the tenant has keeps it from adding more.
-func (s *Store) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error) {
+func (s *TenantStore) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error) {
 	var out schema.Tenant
 	if err := checkQuotas(maxDocuments, maxBytes); err != nil {
 		return out, err
 	}
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = tenantRow(tx.Query(ctx, setQuotasSQL, tenant, maxDocuments, maxBytes))
 		if err != nil {
 			return err
 		}
-		return AuditAs(ctx, tx, tenant, p, "tenant.quotas", tenant.String(), map[string]any{"max_documents": maxDocuments, "max_bytes": maxBytes})
+		return store.AuditAs(ctx, tx, tenant, p, "tenant.quotas", tenant.String(), map[string]any{"max_documents": maxDocuments, "max_bytes": maxBytes})
 	})
 	if err != nil {
-		return out, fmt.Errorf("set quotas of tenant %s: %w", tenant, Named(err, "tenant", tenant))
+		return out, fmt.Errorf("set quotas of tenant %s: %w", tenant, store.Named(err, "tenant", tenant))
 	}
 	return out, nil
 }
 
 // Storage returns what a tenant has stored, counted as uploads count it against its
 // quotas: by going through its documents and files.
-func (s *Store) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
+func (s *TenantStore) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
 	t, err := s.Tenant(ctx, tenant)
 	if err != nil {
 		return schema.Storage{}, err
 	}
 	out := schema.Storage{MaxDocuments: t.MaxDocuments, MaxBytes: t.MaxBytes}
-	err = s.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		b := &pgx.Batch{}
-		b.Queue(CountDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
-		b.Queue(SumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
+		b.Queue(store.CountDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
+		b.Queue(store.SumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
 		return tx.SendBatch(ctx, b).Close()
 	})
-	return out, Wrap(err, "count what tenant %s has stored", tenant)
+	return out, store.Wrap(err, "count what tenant %s has stored", tenant)
 }
 
 func checkQuotas(maxDocuments, maxBytes *int64) error {
@@ -155,9 +164,3 @@ func tenantRow(rows pgx.Rows, err error) (schema.Tenant, error) {
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Tenant])
 }
-
-// CountDocumentsSQL counts what a quota of documents bounds.
-const CountDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
-
-// SumBlobsSQL adds up what a quota of bytes bounds.
-const SumBlobsSQL = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`
