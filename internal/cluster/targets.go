@@ -54,6 +54,9 @@ func Targets(base, target string) []string {
 	return out
 }
 
+// OfDocument is the section of the links that a document's metadata names.
+const OfDocument = -1
+
 // Key is equal for a link and for every document that it may mean: for a
 // document it is Key("", its external id).
 func Key(base, target string) int64 {

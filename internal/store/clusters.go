@@ -67,25 +67,6 @@ UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() 
 	curatedSections = 2000
 )
 
-// LockClusteringsOfSQL locks the clusterings of the versions in $2 that are
-// members of clusters, for whoever removes them beside curation.
-const LockClusteringsOfSQL = `
-SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id IN (
-    SELECT collection_id FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2))
-ORDER BY collection_id, generation FOR UPDATE`
-
-// PurgeMembersSQL removes versions' sections from their clusters.
-const PurgeMembersSQL = `
-WITH gone AS (
-    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING cluster_id, tokens
-), sums AS (
-    SELECT cluster_id, sum(tokens) AS tokens, count(*) AS sections FROM gone GROUP BY cluster_id
-), emptied AS (
-    DELETE FROM clusters c USING sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections <= s.sections
-)
-UPDATE clusters c SET tokens = greatest(c.tokens - s.tokens, 1), sections = c.sections - s.sections
-FROM sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections > s.sections`
-
 // clustering is one generation of a collection in a transaction that holds its
 // lock.
 type clustering struct {

@@ -139,7 +139,7 @@ func sectionsAt(sections []sectionRow) map[sectionPlace]uuid.UUID {
 
 // targetsOf returns what a link means; those of metadata are names already.
 func targetsOf(base string, section int, target string) []string {
-	if section == OfDocument {
+	if section == cluster.OfDocument {
 		base = ""
 	}
 	return cluster.Targets(base, target)
@@ -335,6 +335,3 @@ func alone(sections []sectionRow, links []cluster.Edge) []sectionRow {
 	}
 	return out
 }
-
-// OfDocument is the place of the links that a document's metadata names.
-const OfDocument = -1

@@ -230,7 +230,7 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
-		if _, err := tx.Exec(ctx, ForgetKnownSQL, p.Tenant, id); err != nil {
+		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("forget what is known of its questions: %w", err)
 		}
 		var out Outbox
@@ -254,3 +254,8 @@ func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {
 	}
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Collection])
 }
+
+// What is known was learnt from answers of the collection's documents.
+const forgetKnownSQL = `
+DELETE FROM known_questions k USING questions q
+WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`

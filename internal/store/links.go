@@ -116,7 +116,7 @@ func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ve
 func (l *linkRows) addValue(version uuid.UUID, value []byte) {
 	for i, target := range givenLinks(value) {
 		if i < maxGivenLinks {
-			l.add(version, OfDocument, "", target)
+			l.add(version, cluster.OfDocument, "", target)
 		}
 	}
 }

@@ -48,10 +48,6 @@ INSERT INTO llm_cache_versions (tenant_id, version_id, key) SELECT $1, unnest($3
 	boundCacheSQL = `
 DELETE FROM llm_cache WHERE tenant_id = $1 AND (created_at <= now() - $2::interval
     OR created_at <= (SELECT created_at FROM llm_cache WHERE tenant_id = $1 ORDER BY created_at DESC OFFSET $3 LIMIT 1))`
-
-	// PurgeCacheSQL deletes the replies that quote versions.
-	PurgeCacheSQL = `
-DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 )
 
 // Load implements llm.Cache.

@@ -173,7 +173,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		if _, err := tx.Exec(ctx, purgePlanSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)
 		}
-		if _, err := tx.Exec(ctx, LockClusteringsOfSQL, tenant, candidates); err != nil {
+		if _, err := tx.Exec(ctx, lockClusteringsOfSQL, tenant, candidates); err != nil {
 			return fmt.Errorf("lock clusterings: %w", err)
 		}
 		documents, err := IDs(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
@@ -211,12 +211,12 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			PurgeMembersSQL, PurgeCacheSQL, dropLeasesSQL, markPurgedSQL,
+			purgeMembersSQL, purgeCacheSQL, dropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}
 		if len(questions) > 0 {
-			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, PurgeKnownSQL} {
+			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, purgeKnownSQL} {
 				batch.Queue(sql, tenant, questions)
 			}
 		}
@@ -235,3 +235,29 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 func purgeVectorsSQL(table string) string {
 	return `DELETE FROM ` + pgx.Identifier{table}.Sanitize() + ` WHERE ` + vectorsOfVersionsSQL + ` AND shard = ANY ($3)`
 }
+
+// purgeCacheSQL deletes the replies that quote versions.
+const purgeCacheSQL = `
+DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
+
+// purgeKnownSQL forgets what is known of questions.
+const purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
+
+// lockClusteringsOfSQL locks the clusterings of the versions in $2 that are
+// members of clusters, for whoever removes them beside curation.
+const lockClusteringsOfSQL = `
+SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id IN (
+    SELECT collection_id FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2))
+ORDER BY collection_id, generation FOR UPDATE`
+
+// purgeMembersSQL removes versions' sections from their clusters.
+const purgeMembersSQL = `
+WITH gone AS (
+    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING cluster_id, tokens
+), sums AS (
+    SELECT cluster_id, sum(tokens) AS tokens, count(*) AS sections FROM gone GROUP BY cluster_id
+), emptied AS (
+    DELETE FROM clusters c USING sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections <= s.sections
+)
+UPDATE clusters c SET tokens = greatest(c.tokens - s.tokens, 1), sections = c.sections - s.sections
+FROM sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections > s.sections`

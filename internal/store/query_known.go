@@ -21,13 +21,6 @@ INSERT INTO known_questions (tenant_id, question_id)
 SELECT q.tenant_id, q.id FROM questions q JOIN collections c ON c.tenant_id = q.tenant_id AND c.id = q.collection_id
 WHERE q.tenant_id = $1 AND q.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c
 ON CONFLICT DO NOTHING`
-
-	// What is known was learnt from answers of the collection's documents.
-	ForgetKnownSQL = `
-DELETE FROM known_questions k USING questions q
-WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`
-	// PurgeKnownSQL forgets what is known of questions.
-	PurgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
 )
 
 // Sample implements answer.Store: the question is to be asked without retrieval, too.
