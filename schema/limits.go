@@ -16,4 +16,6 @@ const (
 	MaxChoice = 500
 	// MaxTitle bounds a title that comes with a document, in characters.
 	MaxTitle = 1000
+	// MaxKeepDays bounds for how many days anything may be said to be kept.
+	MaxKeepDays = 100_000
 )

@@ -17,7 +17,7 @@ import (
 
 // once sends a request, and tells whether it acted.
 func (f *fixture) once(p schema.Principal, key, route, hash string, reply *schema.Reply) (kept *schema.Reply, acted bool, err error) {
-	kept, err = f.Once(context.Background(), p, key, route, []byte(hash), func(context.Context) *schema.Reply {
+	kept, err = f.Store.Once(context.Background(), p, key, route, []byte(hash), func(context.Context) *schema.Reply {
 		acted = true
 		return reply
 	})
@@ -83,7 +83,7 @@ func TestOfManyEqualRequestsOneActs(t *testing.T) {
 	others.Add(len(acts) - 1)
 	for i := range acts {
 		wg.Go(func() {
-			_, err := f.Once(context.Background(), f.a, "race", "POST /x", []byte("hash"), func(context.Context) *schema.Reply {
+			_, err := f.Store.Once(context.Background(), f.a, "race", "POST /x", []byte("hash"), func(context.Context) *schema.Reply {
 				acts[i] = true
 				others.Wait() // all of them come while this one runs, and none waits for it
 				return &schema.Reply{Status: 201}
@@ -138,7 +138,7 @@ func TestWhatIsWithinARequestIsOneTransaction(t *testing.T) {
 		}
 	}
 	for _, reply := range []*schema.Reply{nil, {Status: 201}} {
-		if _, err := f.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), func(ctx context.Context) *schema.Reply {
+		if _, err := f.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), func(ctx context.Context) *schema.Reply {
 			act(ctx)
 			return reply
 		}); err != nil {

@@ -59,7 +59,7 @@ func TestBudgetsHoldForManyAtOnce(t *testing.T) {
 			var paid, refused atomic.Int32
 			var all sync.WaitGroup
 			for i := range 80 {
-				accounts := gateways[i%len(gateways)].Accounts()
+				accounts := gateways[i%len(gateways)]
 				all.Go(func() {
 					r := reservation(p, 100, 1_000_000)
 					for {
@@ -100,7 +100,7 @@ func TestBudgetsHoldForManyAtOnce(t *testing.T) {
 func TestBudgetsSayWhatIsUsed(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(1000)), DollarsPerMonth: new(0.5)})
-	accounts := f.Accounts()
+	accounts := f
 	first := reservation(f.a, 600, 1000)
 	if _, err := accounts.Reserve(t.Context(), first); err != nil {
 		t.Fatal(err)
@@ -146,15 +146,15 @@ func TestReservationsExpire(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(1000)), CallsAtOnce: new(1)})
 	lost := reservation(f.a, 900, 0)
-	if _, err := f.Accounts().Reserve(t.Context(), lost); err != nil {
+	if _, err := f.Reserve(t.Context(), lost); err != nil {
 		t.Fatal(err)
 	}
 	next := reservation(f.a, 900, 0)
-	if again, err := f.Accounts().Reserve(t.Context(), next); again <= 0 || !errors.Is(err, schema.ErrOverloaded) {
+	if again, err := f.Reserve(t.Context(), next); again <= 0 || !errors.Is(err, schema.ErrOverloaded) {
 		t.Errorf("got %s, %v", again, err)
 	}
 	run(t, f, f.a, `UPDATE llm_reservations SET until = now() - interval '1 second' WHERE id = $1`, lost.ID)
-	if _, err := f.Accounts().Reserve(t.Context(), next); err != nil {
+	if _, err := f.Reserve(t.Context(), next); err != nil {
 		t.Error(err)
 	}
 }
@@ -162,7 +162,7 @@ func TestReservationsExpire(t *testing.T) {
 func TestCallsArePacedManyAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{CallsPerMinute: new(7), CallsAtOnce: new(5)})
-	accounts := f.Accounts()
+	accounts := f
 	begin := func() (begun []llm.Reservation) {
 		var mu sync.Mutex
 		var all sync.WaitGroup
@@ -214,7 +214,7 @@ func TestTheLedgerSettlesOnce(t *testing.T) {
 	r := reservation(f.a, 100, 100)
 	call := llm.Call{ID: r.ID, Tenant: f.a.Tenant, Step: wire.Step{Question: uuid.New(), Round: 1, Step: "answer"}, Task: wire.TaskAnswer}
 	complete := func(ctx context.Context) (wire.LLMReply, error) {
-		if _, err := f.Accounts().Reserve(ctx, r); err != nil {
+		if _, err := f.Reserve(ctx, r); err != nil {
 			return wire.LLMReply{}, err
 		}
 		return wire.LLMReply{Text: "five", Usage: schema.Usage{Provider: "p", Model: "m", InputTokens: 40, OutputTokens: 2, Cost: 0.00000005}}, nil
@@ -224,7 +224,7 @@ func TestTheLedgerSettlesOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {
-			if reply, err := f.Ledger().Once(context.Background(), call, complete); err != nil || reply.Text != "five" {
+			if reply, err := f.LedgerStore.Once(context.Background(), call, complete); err != nil || reply.Text != "five" {
 				t.Errorf("got %+v, %v", reply, err)
 			}
 		})
@@ -233,7 +233,7 @@ func TestTheLedgerSettlesOnce(t *testing.T) {
 	search := llm.Call{ID: uuid.New(), Tenant: f.a.Tenant, Step: wire.Step{Step: "stage 1 rewrite"}, Task: wire.TaskRewrite}
 	for _, cached := range []bool{false, true} {
 		search.ID = uuid.New()
-		if err := f.Accounts().Record(t.Context(), search, wire.LLMReply{Text: "not kept", Usage: schema.Usage{Provider: "p", InputTokens: 7, Cached: cached}}); err != nil {
+		if err := f.Record(t.Context(), search, wire.LLMReply{Text: "not kept", Usage: schema.Usage{Provider: "p", InputTokens: 7, Cached: cached}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -268,7 +268,7 @@ func TestLimitsAreChecked(t *testing.T) {
 	if err != nil || *u.Limits.DollarsPerDay != 0.25 || *u.Limits.CallsAtOnce != 0 || u.Limits.TokensPerDay != nil {
 		t.Errorf("got %+v, %v", u, err)
 	}
-	if again, err := f.Accounts().Reserve(t.Context(), reservation(f.a, 1, 1)); again != 0 || !errors.Is(err, schema.ErrOverloaded) {
+	if again, err := f.Reserve(t.Context(), reservation(f.a, 1, 1)); again != 0 || !errors.Is(err, schema.ErrOverloaded) {
 		t.Errorf("no call at all is allowed: %s, %v", again, err)
 	}
 	if got := one[string](t, f, f.a, `SELECT detail::text FROM audit WHERE action = 'tenant.limits'`); !strings.Contains(got, `"dollars_per_day": 0.25`) {

@@ -24,11 +24,11 @@ func TestACancelledCallIsInTheLedger(t *testing.T) {
 	cancelled := func(tokens int) {
 		t.Helper()
 		r := reservation(f.a, 100, 100)
-		if _, err := f.Accounts().Reserve(t.Context(), r); err != nil {
+		if _, err := f.Reserve(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
 		call := llm.Call{ID: r.ID, Tenant: f.a.Tenant, Step: step, Task: wire.TaskAnswer}
-		if err := f.Accounts().RecordCancelled(t.Context(), call, schema.Usage{Provider: "openai", Model: "m", InputTokens: tokens, OutputTokens: 3, Cost: 0.00000001}); err != nil {
+		if err := f.RecordCancelled(t.Context(), call, schema.Usage{Provider: "openai", Model: "m", InputTokens: tokens, OutputTokens: 3, Cost: 0.00000001}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,13 +36,13 @@ func TestACancelledCallIsInTheLedger(t *testing.T) {
 	if got := row(); got != "cancelled openai 40 3 0 10" {
 		t.Errorf("the ledger has %q", got)
 	}
-	if _, err := f.Questions().Reply(t.Context(), f.a.Tenant, step); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := f.Reply(t.Context(), f.a.Tenant, step); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("a cancelled call has a reply: %v", err)
 	}
 	cancelled(50)
 	asked := 0
 	for range 2 {
-		reply, err := f.Ledger().Once(t.Context(), llm.Call{ID: uuid.New(), Tenant: f.a.Tenant, Step: step, Task: wire.TaskAnswer, RequestHash: [32]byte{7}},
+		reply, err := f.LedgerStore.Once(t.Context(), llm.Call{ID: uuid.New(), Tenant: f.a.Tenant, Step: step, Task: wire.TaskAnswer, RequestHash: [32]byte{7}},
 			func(context.Context) (wire.LLMReply, error) {
 				asked++
 				return wire.LLMReply{Text: "five", Usage: schema.Usage{Provider: "anthropic", InputTokens: 7, OutputTokens: 2, Cost: 0.00000005}}, nil
@@ -60,7 +60,7 @@ func TestACancelledCallIsInTheLedger(t *testing.T) {
 		t.Errorf("the ledger has %q", got)
 	}
 	search := llm.Call{ID: uuid.New(), Tenant: f.a.Tenant, Step: wire.Step{Step: "stage 1 rewrite"}, Task: wire.TaskRewrite}
-	if err := f.Accounts().RecordCancelled(t.Context(), search, schema.Usage{Provider: "openai", InputTokens: 2}); err != nil {
+	if err := f.RecordCancelled(t.Context(), search, schema.Usage{Provider: "openai", InputTokens: 2}); err != nil {
 		t.Fatal(err)
 	}
 	if got := one[string](t, f, f.a, `SELECT concat_ws(' ', outcome, provider, input_tokens) FROM llm_search_calls`); got != "cancelled openai 2" {

@@ -19,7 +19,7 @@ import (
 func TestOwnModelsCountApart(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(100)), DollarsPerMonth: new(0.0000001), CallsAtOnce: new(1), CallsPerMinute: new(4)})
-	accounts := f.Accounts()
+	accounts := f
 	own := func() llm.Reservation {
 		return llm.Reservation{Tenant: f.a.Tenant, ID: uuid.New(), Until: time.Now().Add(time.Minute), Own: true}
 	}
@@ -47,7 +47,7 @@ func TestOwnModelsCountApart(t *testing.T) {
 	} {
 		id := map[string]uuid.UUID{"judge": mine.ID, "answer": paid.ID}[step]
 		call := llm.Call{ID: id, Tenant: f.a.Tenant, Step: wire.Step{Question: question.Question, Round: 1, Step: step}, Task: wire.TaskAnswer}
-		if _, err := f.Ledger().Once(t.Context(), call, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Usage: u}, nil }); err != nil {
+		if _, err := f.LedgerStore.Once(t.Context(), call, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Usage: u}, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestOwnModelsCountApart(t *testing.T) {
 	if got := one[string](t, f, f.a, `SELECT concat_ws(' ', input_tokens, nanos, own_input_tokens, own_output_tokens, own_nanos) FROM llm_search_calls`); got != "3 1000000000 3 0 1000000000" {
 		t.Errorf("the search's call is %s", got)
 	}
-	spent, err := f.Questions().Spent(t.Context(), question)
+	spent, err := f.Spent(t.Context(), question)
 	want := schema.Usage{InputTokens: 5347, OutputTokens: 20, Millis: 5, Cost: 0.75000006, Own: schema.OwnUsage{InputTokens: 5300, OutputTokens: 10, Cost: 0.75}}
 	if err != nil || spent != want {
 		t.Errorf("the question cost %+v, %v; want %+v", spent, err, want)

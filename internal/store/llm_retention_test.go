@@ -11,11 +11,12 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-var keep = store.Retention{Calls: 90, SearchCalls: 30, Days: 62}
+var keep = ledger.Retention{Calls: 90, SearchCalls: 30, Days: 62}
 
 // called makes a call of a question and one of a search that many days ago, and the
 // day's sums.
@@ -91,16 +92,16 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 	}
 	// A budget of today's tokens and four more still holds.
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(19)), TokensPerMonth: new(before[f.a.Tenant].Month.InputTokens + before[f.a.Tenant].Month.OutputTokens + 100)})
-	if _, err := f.Accounts().Reserve(t.Context(), reservation(f.a, 5, 0)); !errors.Is(err, schema.ErrQuota) {
+	if _, err := f.Reserve(t.Context(), reservation(f.a, 5, 0)); !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("five tokens of four: %v", err)
 	}
-	if _, err := f.Accounts().Reserve(t.Context(), reservation(f.a, 4, 0)); err != nil {
+	if _, err := f.Reserve(t.Context(), reservation(f.a, 4, 0)); err != nil {
 		t.Errorf("four tokens of four: %v", err)
 	}
 
 	// Ended, the question's old call goes, too; and 0 keeps for ever.
 	run(t, f, f.a, `UPDATE questions SET state = 'answered' WHERE id = $1`, running)
-	if n, err := f.ForgetCalls(t.Context(), store.Retention{}, 100); n != 0 || err != nil {
+	if n, err := f.ForgetCalls(t.Context(), ledger.Retention{}, 100); n != 0 || err != nil {
 		t.Errorf("kept for ever: forgot %d, %v", n, err)
 	}
 	if n, err := f.ForgetCalls(t.Context(), keep, 100); n != 1 || err != nil {
@@ -110,7 +111,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 
 func TestRetentionIsChecked(t *testing.T) {
 	f := setUp(t, store.Options{})
-	for field, r := range map[string]store.Retention{
+	for field, r := range map[string]ledger.Retention{
 		"SLUICE_KEEP_LLM_CALLS": {Calls: -1}, "SLUICE_KEEP_LLM_SEARCH_CALLS": {SearchCalls: 1 << 30}, "SLUICE_KEEP_LLM_DAYS": {Days: 31},
 	} {
 		_, err := f.ForgetCalls(t.Context(), r, 10)

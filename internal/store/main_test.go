@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
@@ -32,10 +33,11 @@ type stores struct {
 	*evaluations.EvaluationStore
 	*webhooks.WebhookStore
 	*tenants.TenantStore
+	*ledger.LedgerStore
 }
 
 func storesOf(db *store.Store) stores {
-	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db)}
+	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db), LedgerStore: ledger.New(db)}
 }
 
 // fixture is a migrated database with two tenants, who each have a collection.

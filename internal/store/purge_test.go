@@ -85,7 +85,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	}
 	for _, shown := range []uuid.UUID{gone.Document, stays.Document} { // as a retry's reply shows them
 		shows := schema.Reply{Status: 200, Body: fmt.Appendf(nil, `{"id": %q, "metadata": {"k": "v"}}`, shown)}
-		if _, err := f.Once(t.Context(), f.a, shown.String(), "retry-document", []byte("h"), func(context.Context) *schema.Reply { return &shows }); err != nil {
+		if _, err := f.Store.Once(t.Context(), f.a, shown.String(), "retry-document", []byte("h"), func(context.Context) *schema.Reply { return &shows }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,7 +185,7 @@ func TestPurgeOldReplies(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for i, age := range []string{"1 hour", "25 hours", "3 days"} {
 		key := fmt.Sprint(i)
-		if _, err := f.Once(t.Context(), f.a, key, "POST /x", []byte("h"), func(context.Context) *schema.Reply { return &schema.Reply{Status: 200} }); err != nil {
+		if _, err := f.Store.Once(t.Context(), f.a, key, "POST /x", []byte("h"), func(context.Context) *schema.Reply { return &schema.Reply{Status: 200} }); err != nil {
 			t.Fatal(err)
 		}
 		run(t, f, f.a, `UPDATE idempotency SET created_at = now() - $2::interval WHERE key = $1`, key, age)

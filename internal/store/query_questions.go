@@ -103,13 +103,11 @@ func (q NewQuestion) waits() *time.Duration {
 	return &left
 }
 
-// Questions is the store as answering needs it: it implements answer.Store.
+// Questions is the store as answering needs it.
 type Questions struct{ *Store }
 
 // Questions returns the store as answering needs it.
 func (s *Store) Questions() Questions { return Questions{s} }
-
-var _ answer.Store = Questions{}
 
 const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, person, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`

@@ -396,7 +396,7 @@ func TestTheLedgerPaysOnce(t *testing.T) {
 	var repeated atomic.Int32
 	for range 10 {
 		callers.Go(func() {
-			reply, err := f.Ledger().Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
+			reply, err := f.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
 				paid.Add(1)
 				return wire.LLMReply{Envelope: wire.Header(), Text: "five", Supported: true, Usage: schema.Usage{Provider: "p", Model: "m", InputTokens: 4}}, nil
 			})
@@ -417,10 +417,10 @@ func TestTheLedgerPaysOnce(t *testing.T) {
 	}
 	other := call(f, in)
 	other.RequestHash[0] = 2
-	if _, err := f.Ledger().Once(t.Context(), other, nil); !errors.Is(err, schema.ErrConflict) {
+	if _, err := f.LedgerStore.Once(t.Context(), other, nil); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("another request under the step gave %v, want ErrConflict", err)
 	}
-	if reply, err := f.Questions().Reply(t.Context(), f.a.Tenant, call(f, in).Step); err != nil || reply.Text != "five" {
+	if reply, err := f.Reply(t.Context(), f.a.Tenant, call(f, in).Step); err != nil || reply.Text != "five" {
 		t.Errorf("stored %+v, %v", reply, err)
 	}
 }
@@ -429,13 +429,13 @@ func TestAFailedCallLeavesNothingAndMayBeRepeated(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
 	down := errors.New("down")
-	if _, err := f.Ledger().Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{}, down }); !errors.Is(err, down) {
+	if _, err := f.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{}, down }); !errors.Is(err, down) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := f.Questions().Reply(t.Context(), f.a.Tenant, call(f, in).Step); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := f.Reply(t.Context(), f.a.Tenant, call(f, in).Step); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("got %v, want ErrNotFound", err)
 	}
-	if reply, err := f.Ledger().Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Text: "up"}, nil }); err != nil || reply.Text != "up" {
+	if reply, err := f.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Text: "up"}, nil }); err != nil || reply.Text != "up" {
 		t.Errorf("got %+v, %v", reply, err)
 	}
 }
@@ -447,7 +447,7 @@ func TestAPaidReplyIsStoredThoughItsCallerLeft(t *testing.T) {
 	_, in := f.question(t, f.a, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	paid := 0
-	_, err := f.Ledger().Once(ctx, call(f, in), func(context.Context) (wire.LLMReply, error) {
+	_, err := f.LedgerStore.Once(ctx, call(f, in), func(context.Context) (wire.LLMReply, error) {
 		paid++
 		cancel()
 		return wire.LLMReply{Text: "kept"}, nil
@@ -456,7 +456,7 @@ func TestAPaidReplyIsStoredThoughItsCallerLeft(t *testing.T) {
 		t.Error(err)
 	}
 	_, in = f.question(t, f.a, true)
-	reply, err := f.Ledger().Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
+	reply, err := f.LedgerStore.Once(t.Context(), call(f, in), func(context.Context) (wire.LLMReply, error) {
 		paid++
 		if paid == 2 { // the store's own connection breaks while the provider works
 			execute(t, localAdmin(t, f), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`)

@@ -25,8 +25,8 @@ type QuestionRetention struct {
 // what was made of it through the question.
 func (r QuestionRetention) Check(ledger int) error {
 	for name, days := range map[string]int{"SLUICE_KEEP_QUESTIONS": r.Questions, "SLUICE_KEEP_RETRIEVALS": r.Retrievals} {
-		if days < 0 || days > MaxKeepDays {
-			return schema.Invalid(name, "%d: needs a number of days, at most %d; 0 for ever", days, MaxKeepDays)
+		if days < 0 || days > schema.MaxKeepDays {
+			return schema.Invalid(name, "%d: needs a number of days, at most %d; 0 for ever", days, schema.MaxKeepDays)
 		}
 	}
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -222,7 +223,7 @@ func TestQuestionRetentionIsChecked(t *testing.T) {
 // Tenants who ask nothing any more do not bound their cache themselves.
 func TestOldCachedRepliesAreForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
-	c := f.LLMCache(time.Hour, 10)
+	c := ledger.NewCache(f.Store, time.Hour, 10)
 	first, third := key("1"), key("3")
 	for _, p := range []schema.Principal{f.a, f.b} {
 		for i := range 5 {

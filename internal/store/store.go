@@ -72,10 +72,6 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	// completing has a place for each connection that completions in progress may
-	// hold: half of them, for each asks for another one on its way.
-	completing chan struct{}
-
 	noVectors sync.Once    // said that partitions stay
 	written   atomic.Int64 // versions since statistics were looked at
 	left      atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
@@ -117,9 +113,12 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 		o.OwnVectorsAbove = defaultOwnVectorsAbove
 	}
 	return &Store{&core{
-		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1), completing: make(chan struct{}, max(config.MaxConns/2, 1)),
+		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1),
 	}, o.lane()}, nil
 }
+
+// MaxConns is how many connections there are at most.
+func (s *Store) MaxConns() int32 { return s.pool.Config().MaxConns }
 
 // Close waits for running transactions and closes all connections.
 func (s *Store) Close() { s.pool.Close() }

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -46,8 +47,8 @@ func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id uui
 // tenantAPI makes keys through auth and reads the rest from the store.
 type tenantAPI struct {
 	*tenants.TenantStore
-	*store.Store // the ledger of language models
-	auth         *auth.Auth
+	*ledger.LedgerStore
+	auth *auth.Auth
 }
 
 // CreateTenant implements httpapi.Tenants.

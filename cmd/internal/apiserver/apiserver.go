@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
@@ -105,7 +106,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Webhooks:      webhookAPI{webhooks.New(d.Store)},
 		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
 		Ratings:       d.Store,
-		Tenants:       tenantAPI{TenantStore: tenants, Store: d.Store, auth: keys},
+		Tenants:       tenantAPI{TenantStore: tenants, LedgerStore: ledger.New(d.Store), auth: keys},
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -61,8 +62,8 @@ func (s Settings) Options() ingest.Options {
 }
 
 // keep is how long the ledger of language model calls goes back.
-func (s Settings) keep() store.Retention {
-	return store.Retention{Calls: s.KeepLLMCalls, SearchCalls: s.KeepLLMSearchCalls, Days: s.KeepLLMDays}
+func (s Settings) keep() ledger.Retention {
+	return ledger.Retention{Calls: s.KeepLLMCalls, SearchCalls: s.KeepLLMSearchCalls, Days: s.KeepLLMDays}
 }
 
 // keepQuestions is for how long questions are kept.
@@ -132,7 +133,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, s.IngestPurge, s.keep(), s.keepQuestions()),
+		purger(d.Store, ledger.New(d.Store), s.IngestPurge, s.keep(), s.keepQuestions()),
 	}, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -117,7 +118,7 @@ func settled(t *testing.T, db *store.Store, tenant uuid.UUID) schema.LLMUsage {
 	var u schema.LLMUsage
 	waittest.Until(t, func() string {
 		var err error
-		if u, err = db.LLMUsage(t.Context(), tenant); err != nil {
+		if u, err = ledger.New(db).LLMUsage(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
 		if u.InProgress != 0 {
@@ -157,12 +158,12 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, _ := start(t, db, model)
 	one := tenant(t, db, "one")
-	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
+	if _, err := ledger.New(db).SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
 		t.Fatal(err)
 	}
 	first := asks(t, server, question(one))
 	<-model.began
-	if u, err := db.LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
+	if u, err := ledger.New(db).LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
 		t.Errorf("while it runs %+v, %v", u, err)
 	}
 	waittest.Receive(t, first.heard, "a piece of the answer")

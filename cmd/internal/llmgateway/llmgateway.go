@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -54,12 +55,13 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 			names = append(names, name)
 		}
 	}
-	o := llm.Options{Ledger: d.Store.Ledger(), Accounts: d.Store.Accounts(), Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
+	calls := ledger.New(d.Store)
+	o := llm.Options{Ledger: calls, Accounts: calls, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": llm.Price(settings.ExtractivePrice)}}
 	var age time.Duration // without a cache, what an earlier one left goes
 	if settings.LLMCacheAge > 0 && settings.LLMCacheEntries > 0 {
 		age = settings.LLMCacheAge
-		o.Cache = d.Store.LLMCache(age, settings.LLMCacheEntries)
+		o.Cache = ledger.NewCache(d.Store, age, settings.LLMCacheEntries)
 	}
 	parts := []lifecycle.Service{forgetCached(d.Store, age, forgetEvery)}
 	for _, name := range names {

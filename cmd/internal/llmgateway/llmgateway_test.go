@@ -26,6 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
@@ -138,14 +139,14 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Close)
-		g, err := llm.NewGateway(llm.Options{Ledger: db.Ledger(), Accounts: db.Accounts(), Providers: []llm.Provider{p}, Patience: time.Minute})
+		g, err := llm.NewGateway(llm.Options{Ledger: ledger.New(db), Accounts: ledger.New(db), Providers: []llm.Provider{p}, Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		gateways = append(gateways, g)
 	}
 	one := tenant(t, db, "one")
-	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(limit))}); err != nil {
+	if _, err := ledger.New(db).SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(limit))}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -171,7 +172,7 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	u, err := db.LLMUsage(t.Context(), one)
+	u, err := ledger.New(db).LLMUsage(t.Context(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 			t.Errorf("%s: the model was asked %d times, want %d; got %+v", c.name, n, c.asked, reply)
 		}
 	}
-	u, err := db.LLMUsage(t.Context(), one)
+	u, err := ledger.New(db).LLMUsage(t.Context(), one)
 	if err != nil || u.Day.Calls != 3 || u.Day.Cached != 1 || u.Day.InputTokens != 200 || u.Day.Dollars != 0.0006 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -288,7 +289,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	if reply := ask(search); reply.Error == nil || !strings.Contains(reply.Error.Message, "JSON form") {
 		t.Errorf("got %+v", reply)
 	}
-	if u, err = db.LLMUsage(t.Context(), one); err != nil || u.Day.Calls != 4 || u.Day.InputTokens != 400 || u.InProgress != 0 {
+	if u, err = ledger.New(db).LLMUsage(t.Context(), one); err != nil || u.Day.Calls != 4 || u.Day.InputTokens != 400 || u.InProgress != 0 {
 		t.Errorf("a reply that is none was paid twice all the same: %+v, %v", u, err)
 	}
 }

@@ -43,6 +43,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/internal/waittest"
@@ -180,7 +181,7 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	made, err := newWorker(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	p := parts{teller{made.deps.Store.Questions(), made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
+	p := parts{teller{stores{made.deps.Store.Questions(), ledger.New(made.deps.Store)}, made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
 	if tamper != nil {
 		tamper(&p)
 	}

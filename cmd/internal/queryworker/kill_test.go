@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -76,7 +77,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(db.Questions(), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = answer.New(stores{db.Questions(), ledger.New(db)}, retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -42,6 +44,12 @@ func withStream(ctx context.Context, subject string) (context.Context, error) {
 func streamOf(ctx context.Context) *stream {
 	s, _ := ctx.Value(streamKey{}).(*stream)
 	return s
+}
+
+// stores are what answering reads and writes.
+type stores struct {
+	store.Questions
+	*ledger.LedgerStore
 }
 
 // teller is the store that answering uses, and tells of its steps.

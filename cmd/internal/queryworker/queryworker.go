@@ -22,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -115,7 +116,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index,
-		answerer:  answer.New(teller{deps.Store.Questions(), deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
+		answerer:  answer.New(teller{stores{deps.Store.Questions(), ledger.New(deps.Store)}, deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),

@@ -1,4 +1,4 @@
-package tenants
+package ledger
 
 import (
 	"context"
@@ -22,7 +22,7 @@ ORDER BY g.day`
 
 // LLMDays returns what language models were paid for by a tenant on each of so
 // many days (UTC), today's last. Days without calls are there, too.
-func (s *TenantStore) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error) {
+func (s *LedgerStore) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error) {
 	var out []schema.UsageDay
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var known bool // a tenant that is not there has no days

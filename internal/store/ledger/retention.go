@@ -1,4 +1,4 @@
-package store
+package ledger
 
 // This file forgets what language models were paid for long ago. What budgets
 // count stays: the sums of days (llm_days), which are kept apart from the calls.
@@ -24,9 +24,6 @@ type Retention struct {
 // compare with.
 const leastDays = 62
 
-// MaxKeepDays bounds for how many days anything may be said to be kept.
-const MaxKeepDays = 100_000
-
 // Check reports what is wrong with it as a FieldError.
 func (r Retention) Check() error {
 	for _, s := range []struct {
@@ -34,8 +31,8 @@ func (r Retention) Check() error {
 		days, least int
 	}{{"SLUICE_KEEP_LLM_CALLS", r.Calls, 1}, {"SLUICE_KEEP_LLM_SEARCH_CALLS", r.SearchCalls, 1}, {"SLUICE_KEEP_LLM_DAYS", r.Days, leastDays}} {
 		switch {
-		case s.days < 0 || s.days > MaxKeepDays:
-			return schema.Invalid(s.name, "%d: needs a number of days, at most %d; 0 for ever", s.days, MaxKeepDays)
+		case s.days < 0 || s.days > schema.MaxKeepDays:
+			return schema.Invalid(s.name, "%d: needs a number of days, at most %d; 0 for ever", s.days, schema.MaxKeepDays)
 		case s.days > 0 && s.days < s.least:
 			return schema.Invalid(s.name, "%d: needs at least %d days, for the budgets of a month count them; 0 for ever", s.days, s.least)
 		}
@@ -65,7 +62,7 @@ DELETE FROM llm_days WHERE (tenant_id, day) IN (
 // ForgetCalls removes up to limit rows of each kind that are older than they are
 // kept, of all tenants. It returns how many it removed; when that is 0 nothing is
 // left to do now. Several processes may do so at once.
-func (s *Store) ForgetCalls(ctx context.Context, r Retention, limit int) (int, error) {
+func (s *LedgerStore) ForgetCalls(ctx context.Context, r Retention, limit int) (int, error) {
 	if err := r.Check(); err != nil {
 		return 0, err
 	}
@@ -78,7 +75,7 @@ func (s *Store) ForgetCalls(ctx context.Context, r Retention, limit int) (int, e
 			continue
 		}
 		var n int64
-		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, f.sql, f.days, limit)
 			n = tag.RowsAffected()
 			return err

@@ -1,4 +1,4 @@
-package store
+package ledger
 
 // This file keeps replies of language models for the same request of the same
 // tenant, bounded by age and number, until a version that they were made from is
@@ -17,21 +17,22 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// LLMCache implements llm.Cache.
-type LLMCache struct {
-	s    *Store
+// Cache implements llm.Cache.
+type Cache struct {
+	db   *store.Store
 	age  time.Duration
 	most int
 }
 
-// LLMCache returns a cache that keeps replies for an age, and of each tenant the
+// NewCache returns a cache that keeps replies for an age, and of each tenant the
 // newest ones only, most of them.
-func (s *Store) LLMCache(age time.Duration, most int) LLMCache { return LLMCache{s, age, most} }
+func NewCache(db *store.Store, age time.Duration, most int) Cache { return Cache{db, age, most} }
 
-var _ llm.Cache = LLMCache{}
+var _ llm.Cache = Cache{}
 
 const (
 	cachedSQL = `SELECT reply FROM llm_cache WHERE tenant_id = $1 AND key = $2 AND created_at > now() - $3::interval`
@@ -51,8 +52,8 @@ DELETE FROM llm_cache WHERE tenant_id = $1 AND (created_at <= now() - $2::interv
 )
 
 // Load implements llm.Cache.
-func (c LLMCache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte) (reply wire.LLMReply, found bool, err error) {
-	err = c.s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (c Cache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte) (reply wire.LLMReply, found bool, err error) {
+	err = c.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		reply, found = wire.LLMReply{}, false
 		err := tx.QueryRow(ctx, cachedSQL, tenant, key[:], c.age).Scan(&reply)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -61,12 +62,12 @@ func (c LLMCache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 		found = err == nil
 		return err
 	})
-	return reply, found, Wrap(err, "look for a cached reply")
+	return reply, found, store.Wrap(err, "look for a cached reply")
 }
 
 // Save implements llm.Cache. A reply that was made from a version that is gone
 // is not kept.
-func (c LLMCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error {
+func (c Cache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error {
 	encoded, err := json.Marshal(reply)
 	if err != nil {
 		return fmt.Errorf("encode a reply: %w", err)
@@ -74,8 +75,8 @@ func (c LLMCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 	versions = slices.Clone(versions)
 	slices.SortFunc(versions, func(a, b uuid.UUID) int { return slices.Compare(a[:], b[:]) })
 	versions = slices.Compact(versions)
-	err = c.s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		there, err := IDs(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
+	err = c.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		there, err := store.IDs(tx.Query(ctx, lockCachedVersionsSQL, tenant, versions))
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
 		}
@@ -88,5 +89,5 @@ func (c LLMCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]b
 		b.Queue(boundCacheSQL, tenant, c.age, c.most)
 		return tx.SendBatch(ctx, b).Close()
 	})
-	return Wrap(err, "cache a reply")
+	return store.Wrap(err, "cache a reply")
 }

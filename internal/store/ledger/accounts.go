@@ -1,4 +1,4 @@
-package store
+package ledger
 
 // This file keeps what language models cost tenants, and tenants within their
 // limits: what a call may cost is set aside before, what it did cost is settled
@@ -15,17 +15,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
-
-// Accounts implements llm.Accounts.
-type Accounts struct{ s *Store }
-
-// Accounts returns the accounts of language model calls.
-func (s *Store) Accounts() Accounts { return Accounts{s} }
-
-var _ llm.Accounts = Accounts{}
 
 const (
 	limitColumns = `llm_day_tokens, llm_month_tokens, llm_day_nanos, llm_month_nanos, llm_per_minute, llm_at_once`
@@ -104,8 +97,8 @@ func loadAccount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, own bool) (a 
 }
 
 // Reserve implements llm.Accounts.
-func (l Accounts) Reserve(ctx context.Context, r llm.Reservation) (again time.Duration, err error) {
-	err = l.s.AsTenant(ctx, r.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (l *LedgerStore) Reserve(ctx context.Context, r llm.Reservation) (again time.Duration, err error) {
+	err = l.db.AsTenant(ctx, r.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		again = 0
 		if _, err := tx.Exec(ctx, lockAccountSQL, r.Tenant.String()); err != nil {
 			return fmt.Errorf("lock the account: %w", err)
@@ -211,25 +204,25 @@ func dollarsText(nanos int64) string {
 }
 
 // Settle implements llm.Accounts.
-func (l Accounts) Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usage) error {
-	err := l.s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error { return settle(ctx, tx, tenant, id, u) })
-	return Wrap(err, "settle a language model call of tenant %s", tenant)
+func (l *LedgerStore) Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usage) error {
+	err := l.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error { return settle(ctx, tx, tenant, id, u) })
+	return store.Wrap(err, "settle a language model call of tenant %s", tenant)
 }
 
 // Record implements llm.Accounts.
-func (l Accounts) Record(ctx context.Context, call llm.Call, reply wire.LLMReply) error {
-	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (l *LedgerStore) Record(ctx context.Context, call llm.Call, reply wire.LLMReply) error {
+	err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := keepSearchCall(ctx, tx, call, reply.Usage, outcomeAnswered); err != nil {
 			return err
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
 	})
-	return Wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
+	return store.Wrap(err, "keep what a search's call cost tenant %s", call.Tenant)
 }
 
 // RecordCancelled implements llm.Accounts.
-func (l Accounts) RecordCancelled(ctx context.Context, call llm.Call, u schema.Usage) error {
-	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+func (l *LedgerStore) RecordCancelled(ctx context.Context, call llm.Call, u schema.Usage) error {
+	err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if call.Step.Question == uuid.Nil {
 			err = keepSearchCall(ctx, tx, call, u, outcomeCancelled)
 		} else {
@@ -240,7 +233,7 @@ func (l Accounts) RecordCancelled(ctx context.Context, call llm.Call, u schema.U
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, u)
 	})
-	return Wrap(err, "keep what a cancelled call cost tenant %s", call.Tenant)
+	return store.Wrap(err, "keep what a cancelled call cost tenant %s", call.Tenant)
 }
 
 func keepSearchCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, outcome string) error {
@@ -266,14 +259,14 @@ func settle(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, u schema.Usage
 }
 
 // LLMUsage returns a tenant's use of language models beside its limits.
-func (s *Store) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error) {
+func (s *LedgerStore) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error) {
 	var a account
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		a, err = loadAccount(ctx, tx, tenant, false)
 		return err
 	})
 	if err != nil {
-		return schema.LLMUsage{}, fmt.Errorf("read the account of tenant %s: %w", tenant, Named(err, "tenant", tenant))
+		return schema.LLMUsage{}, fmt.Errorf("read the account of tenant %s: %w", tenant, store.Named(err, "tenant", tenant))
 	}
 	at := a.at.UTC()
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
@@ -300,7 +293,7 @@ func dollarsOf(nanos *int64) *float64 {
 
 // SetLLMLimits replaces all of a tenant's limits of language models. One under
 // what is used already keeps the tenant from using more.
-func (s *Store) SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error) {
+func (s *LedgerStore) SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error) {
 	nanos := map[string]*int64{}
 	for field, dollars := range map[string]*float64{"dollars_per_day": l.DollarsPerDay, "dollars_per_month": l.DollarsPerMonth} {
 		if dollars == nil {
@@ -317,16 +310,16 @@ func (s *Store) SetLLMLimits(ctx context.Context, p schema.Principal, tenant uui
 			return schema.LLMUsage{}, schema.Invalid(field, "%d is negative", *n)
 		}
 	}
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var id uuid.UUID
 		if err := tx.QueryRow(ctx, setLimitsSQL, tenant, l.TokensPerDay, l.TokensPerMonth, nanos["dollars_per_day"], nanos["dollars_per_month"],
 			l.CallsPerMinute, l.CallsAtOnce).Scan(&id); err != nil {
 			return err
 		}
-		return AuditAs(ctx, tx, tenant, p, "tenant.limits", tenant.String(), map[string]any{"limits": l})
+		return store.AuditAs(ctx, tx, tenant, p, "tenant.limits", tenant.String(), map[string]any{"limits": l})
 	})
 	if err != nil {
-		return schema.LLMUsage{}, fmt.Errorf("set limits of tenant %s: %w", tenant, Named(err, "tenant", tenant))
+		return schema.LLMUsage{}, fmt.Errorf("set limits of tenant %s: %w", tenant, store.Named(err, "tenant", tenant))
 	}
 	return s.LLMUsage(ctx, tenant)
 }

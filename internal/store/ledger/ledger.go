@@ -1,7 +1,7 @@
-package store
-
-// This file is the ledger of language model calls: a reply is committed under
-// its step before its caller gets it, and a step is paid for once.
+// Package ledger keeps the calls of language models: a reply is committed under its
+// step before its caller gets it, so that a step is paid for once. It keeps what they
+// cost tenants, tenants within their limits, and a cache of replies.
+package ledger
 
 import (
 	"bytes"
@@ -16,17 +16,30 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Ledger implements llm.Ledger. A call in progress holds one connection.
-type Ledger struct{ s *Store }
+// LedgerStore implements llm.Ledger and llm.Accounts. A call in progress holds one
+// connection.
+type LedgerStore struct {
+	db *store.Store
+	// completing has a place for each connection that completions in progress may
+	// hold: half of them, for each asks for another one on its way.
+	completing chan struct{}
+}
 
-// Ledger returns the ledger of language model calls.
-func (s *Store) Ledger() Ledger { return Ledger{s} }
+// New returns the ledger of a database. Completions that share its connections share
+// one LedgerStore.
+func New(db *store.Store) *LedgerStore {
+	return &LedgerStore{db: db, completing: make(chan struct{}, max(db.MaxConns()/2, 1))}
+}
 
-var _ llm.Ledger = Ledger{}
+var (
+	_ llm.Ledger   = (*LedgerStore)(nil)
+	_ llm.Accounts = (*LedgerStore)(nil)
+)
 
 // commitFor is how long a reply that is paid for is tried to be stored, whether
 // or not its caller still waits.
@@ -34,10 +47,10 @@ const commitFor = 15 * time.Second
 
 // Once implements llm.Ledger. An advisory lock on the step keeps every other
 // process out; it ends with the transaction, and so with the process.
-func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
+func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	select {
-	case l.s.completing <- struct{}{}:
-		defer func() { <-l.s.completing }()
+	case l.completing <- struct{}{}:
+		defer func() { <-l.completing }()
 	case <-ctx.Done():
 		return wire.LLMReply{}, fmt.Errorf("wait for a connection to the ledger: %w", context.Cause(ctx))
 	}
@@ -94,15 +107,15 @@ func (l Ledger) Once(ctx context.Context, call llm.Call, complete func(context.C
 	}
 }
 
-func (l Ledger) once(ctx context.Context, call llm.Call, complete func() (wire.LLMReply, error)) (wire.LLMReply, error) {
+func (l *LedgerStore) once(ctx context.Context, call llm.Call, complete func() (wire.LLMReply, error)) (wire.LLMReply, error) {
 	var reply wire.LLMReply
 	step := call.Step
-	err := l.s.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		name := fmt.Sprintf("llm %s %s %d %s %d", call.Tenant, step.Question, step.Round, step.Step, step.Item)
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name); err != nil {
 			return fmt.Errorf("lock the step: %w", err)
 		}
-		stored, hash, err := LoadReply(ctx, tx, call.Tenant, step)
+		stored, hash, err := loadReply(ctx, tx, call.Tenant, step)
 		switch {
 		case err == nil && !bytes.Equal(hash, call.RequestHash[:]):
 			return fmt.Errorf("step %s of round %d was asked before with other text: %w", step.Step, step.Round, schema.ErrConflict)
@@ -165,8 +178,8 @@ func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql
 	return err
 }
 
-// LoadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without one.
-func LoadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
+// loadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without one.
+func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT reply, request_hash FROM llm_calls
 		WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5 AND outcome = 'answered'`,

@@ -1,4 +1,4 @@
-package store
+package ledger
 
 // This file reads what calls of language models a question has made.
 
@@ -9,25 +9,26 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // Reply returns a step's reply from the ledger, or schema.ErrNotFound.
-func (s Questions) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) (wire.LLMReply, error) {
+func (s *LedgerStore) Reply(ctx context.Context, tenant uuid.UUID, step wire.Step) (wire.LLMReply, error) {
 	var reply wire.LLMReply
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		reply, _, err = LoadReply(ctx, tx, tenant, step)
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		reply, _, err = loadReply(ctx, tx, tenant, step)
 		return err
 	})
-	return reply, Wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
+	return reply, store.Wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
 }
 
 // Spent implements answer.Store. A reply from the cache has the tokens that were once
 // paid for, and no cost.
-func (s Questions) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usage, error) {
+func (s *LedgerStore) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usage, error) {
 	var u schema.Usage
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var nanos, own int64
 		if err := tx.QueryRow(ctx, `
 			SELECT coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::bigint, coalesce(sum(nanos), 0)::bigint, coalesce(sum(millis), 0),
@@ -40,5 +41,5 @@ func (s Questions) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usa
 		u.Cost, u.Own.Cost = llm.Dollars(nanos), llm.Dollars(own)
 		return nil
 	})
-	return u, Wrap(err, "add up the calls of question %s", in.Question)
+	return u, store.Wrap(err, "add up the calls of question %s", in.Question)
 }
