@@ -141,11 +141,32 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l Limits) error 
 			Replicas:   positive(l.Replicas, 1),
 		},
 	} {
-		if _, err := js.CreateOrUpdateStream(ctx, config); err != nil {
+		err := untilAnswered(ctx, func(ctx context.Context) error {
+			_, err := js.CreateOrUpdateStream(ctx, config)
+			return err
+		})
+		if err != nil {
 			return fmt.Errorf("ensure stream %s (is JetStream on?): %w", config.Name, err)
 		}
 	}
 	return nil
+}
+
+// answerWithin is how long JetStream may take to make a stream.
+const answerWithin = 10 * time.Second
+
+// untilAnswered asks again until ctx ends when there was no answer in time: of several
+// that make one stream at once, a server may answer only some.
+func untilAnswered(ctx context.Context, ask func(context.Context) error) error {
+	for {
+		attempt, cancel := context.WithTimeout(ctx, answerWithin)
+		err := ask(attempt)
+		unanswered := attempt.Err() != nil
+		cancel()
+		if err == nil || !unanswered || ctx.Err() != nil {
+			return err
+		}
+	}
 }
 
 func positive[T int | int64 | time.Duration](value, otherwise T) T {
