@@ -141,7 +141,7 @@ func TestWebhooksGetAnswersByTheirGroups(t *testing.T) {
 	w := &written{name: "plan", body: "heron", labels: []string{"legal"}}
 	f.write(t, f.a, f.collection, w)
 	_, in := f.question(t, legal, true)
-	if err := f.Questions().SaveAnswer(t.Context(), in, schema.Answer{Answer: "heron", Supported: true,
+	if err := f.SaveAnswer(t.Context(), in, schema.Answer{Answer: "heron", Supported: true,
 		Citations: []schema.Citation{{Document: "plan", DocumentID: w.id, Quote: "heron", Span: schema.Span{Version: w.version, Section: uuid.New(), End: 5}}}}); err != nil {
 		t.Fatal(err)
 	}

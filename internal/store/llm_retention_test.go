@@ -170,7 +170,7 @@ func TestAQuestionIsTakenToLearnFromOnceItHasEnded(t *testing.T) {
 		}
 	}
 	become("running")
-	if err := f.Questions().Sample(t.Context(), in); err != nil {
+	if err := f.Sample(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -201,7 +201,7 @@ func TestKnownQuestionsGoWithTheirCollection(t *testing.T) {
 	f.goLive(t, f.b, theirs.Document, theirs.Version)
 	sample := func(p schema.Principal, question uuid.UUID, known bool) {
 		in := wire.QuestionInput{Tenant: p.Tenant, Question: question}
-		if err := f.Questions().Sample(t.Context(), in); err != nil {
+		if err := f.Sample(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
 		if known {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -24,7 +25,7 @@ func TestActivityIsOfOneTenantOrOfAll(t *testing.T) {
 	run(t, f, f.a, `UPDATE versions SET finished_at = now() - interval '2 hours' WHERE id = $1`, old.Version)
 	theirs := f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
 	f.fail(t, f.b, theirs.Version)
-	job, err := f.CreateQuestion(t.Context(), f.b, store.NewQuestion{Collection: f.foreign, Text: "Why?", Async: true})
+	job, err := f.CreateQuestion(t.Context(), f.b, questions.NewQuestion{Collection: f.foreign, Text: "Why?", Async: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,7 @@ func TestActivityIsOfOneTenantOrOfAll(t *testing.T) {
 		t.Errorf("failures %+v, want %+v", mine.Failures, want)
 	}
 
-	if err := f.Questions().Fail(t.Context(), wire.QuestionInput{Tenant: f.b.Tenant, Question: job.ID, Attempt: 1}, schema.Reason{Code: "quota"}); err != nil {
+	if err := f.Fail(t.Context(), wire.QuestionInput{Tenant: f.b.Tenant, Question: job.ID, Attempt: 1}, schema.Reason{Code: "quota"}); err != nil {
 		t.Fatal(err)
 	}
 	all, tenants, outbox, err := f.SystemActivity(t.Context())
@@ -81,7 +82,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	f := setUp(t, store.Options{})
 	keep := func(p schema.Principal, question string, took time.Duration) {
 		t.Helper()
-		err := f.KeepSlowSearch(t.Context(), store.SlowSearch{Query: wire.Query{Principal: p, Collection: f.collection, Text: question}, Plan: "sluice", Took: took,
+		err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.Query{Principal: p, Collection: f.collection, Text: question}, Plan: "sluice", Took: took,
 			Stages: []schema.StageReport{{Stage: "dense", Millis: 900, Why: "not kept"}}, Trace: "abc"})
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +91,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	keep(f.a, "slow", time.Second)
 	keep(f.a, "slowest", 3*time.Second)
 	keep(f.b, "of b", 2*time.Second)
-	asked, err := f.CreateQuestion(t.Context(), f.a, store.NewQuestion{Collection: f.collection, Text: "Asked?", Plan: "naive", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+	asked, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: "Asked?", Plan: "naive", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +102,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	if got, err := f.SlowQueries(t.Context(), f.a); err != nil || len(got) != 2 {
 		t.Fatalf("%+v, %v: a question that has not ended took no time yet", got, err)
 	}
-	err = f.Questions().SaveAnswer(t.Context(), in, schema.Answer{Answer: "So.", Trace: []schema.StageReport{{Stage: "hybrid", Millis: 5, Why: "text"}, {Stage: "generate", Millis: 7}}})
+	err = f.SaveAnswer(t.Context(), in, schema.Answer{Answer: "So.", Trace: []schema.StageReport{{Stage: "hybrid", Millis: 5, Why: "text"}, {Stage: "generate", Millis: 7}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestSlowQueriesAreBoundedAndForgotten(t *testing.T) {
 SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 300) n, unnest('{search,ask}'::text[]) kind`,
 		f.a.Tenant, f.collection)
 	count := func() int { return one[int](t, f, f.a, `SELECT count(*) FROM slow_queries`) }
-	err := f.KeepSlowSearch(t.Context(), store.SlowSearch{Query: wire.Query{Principal: f.a, Text: "one more"}, Took: time.Second})
+	err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.Query{Principal: f.a, Text: "one more"}, Took: time.Second})
 	if err != nil || count() != 400 {
 		t.Errorf("%d are kept, want 200 of each kind (%v)", count(), err)
 	}

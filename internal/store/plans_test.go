@@ -8,6 +8,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -66,11 +67,11 @@ func TestPlansAreKeptByTenant(t *testing.T) {
 func TestAQuestionKeepsItsPlan(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, text := range []string{"", "name: mine\nstages: [dense]"} {
-		j, err := f.CreateQuestion(t.Context(), f.a, store.NewQuestion{Collection: f.collection, Text: fmt.Sprintf("By %q?", text), Plan: "mine", PlanText: text})
+		j, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: fmt.Sprintf("By %q?", text), Plan: "mine", PlanText: text})
 		if err != nil {
 			t.Fatal(err)
 		}
-		q, err := f.Questions().Question(t.Context(), wire.QuestionInput{Tenant: f.a.Tenant, Question: j.ID, Attempt: 1})
+		q, err := f.Question(t.Context(), wire.QuestionInput{Tenant: f.a.Tenant, Question: j.ID, Attempt: 1})
 		if err != nil || q.Query.Plan != "mine" || q.Query.PlanText != text {
 			t.Errorf("it has %+v, %v", q.Query, err)
 		}

@@ -18,10 +18,10 @@ func TestWhatWasAskedIsThereLater(t *testing.T) {
 	now, waited := f.question(t, asker, false)
 	later, _ := f.question(t, asker, true)
 	others, _ := f.question(t, f.a, false)
-	if _, err := f.Questions().Begin(ctx, waited); err != nil {
+	if _, err := f.Begin(ctx, waited); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Questions().SaveAnswer(ctx, waited, schema.Answer{Answer: "Long.", Supported: true, Plan: "naive"}); err != nil {
+	if err := f.SaveAnswer(ctx, waited, schema.Answer{Answer: "Long.", Supported: true, Plan: "naive"}); err != nil {
 		t.Fatal(err)
 	}
 	q, err := f.AskedQuestion(ctx, asker, now.ID)

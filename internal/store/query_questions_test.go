@@ -18,13 +18,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 func (f *fixture) question(t *testing.T, p schema.Principal, async bool) (schema.Job, wire.QuestionInput) {
 	t.Helper()
-	j, err := f.CreateQuestion(t.Context(), p, store.NewQuestion{Collection: f.collection, Text: "How long?", Plan: "naive", K: 7, Async: async,
+	j, err := f.CreateQuestion(t.Context(), p, questions.NewQuestion{Collection: f.collection, Text: "How long?", Plan: "naive", K: 7, Async: async,
 		Filter: schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +65,7 @@ func TestAQuestionKeepsItsAsker(t *testing.T) {
 	asker := f.a
 	asker.Groups = []string{"legal"}
 	_, in := f.question(t, asker, true)
-	q, err := f.Questions().Question(t.Context(), in)
+	q, err := f.Question(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +98,16 @@ func TestASynchronousQuestionIsNotQueued(t *testing.T) {
 func TestCreateQuestionRefusesWhatIsWrong(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, c := range []struct {
-		q    store.NewQuestion
+		q    questions.NewQuestion
 		want error
 	}{
-		{store.NewQuestion{Collection: f.foreign, Text: "x"}, schema.ErrNotFound},
-		{store.NewQuestion{Collection: uuid.New(), Text: "x"}, schema.ErrNotFound},
-		{store.NewQuestion{Collection: f.collection}, schema.ErrInvalid},
-		{store.NewQuestion{Collection: f.collection, Text: "a\x00b"}, schema.ErrInvalid},
-		{store.NewQuestion{Collection: f.collection, Text: "x", K: -1}, schema.ErrInvalid},
-		{store.NewQuestion{Collection: f.collection, Text: strings.Repeat("é", schema.MaxQuestion+1)}, schema.ErrInvalid},
-		{store.NewQuestion{Collection: f.collection, Text: "x", Filter: schema.Filter{{Key: "k", Op: "~"}}}, schema.ErrInvalid},
+		{questions.NewQuestion{Collection: f.foreign, Text: "x"}, schema.ErrNotFound},
+		{questions.NewQuestion{Collection: uuid.New(), Text: "x"}, schema.ErrNotFound},
+		{questions.NewQuestion{Collection: f.collection}, schema.ErrInvalid},
+		{questions.NewQuestion{Collection: f.collection, Text: "a\x00b"}, schema.ErrInvalid},
+		{questions.NewQuestion{Collection: f.collection, Text: "x", K: -1}, schema.ErrInvalid},
+		{questions.NewQuestion{Collection: f.collection, Text: strings.Repeat("é", schema.MaxQuestion+1)}, schema.ErrInvalid},
+		{questions.NewQuestion{Collection: f.collection, Text: "x", Filter: schema.Filter{{Key: "k", Op: "~"}}}, schema.ErrInvalid},
 	} {
 		if _, err := f.CreateQuestion(t.Context(), f.a, c.q); !errors.Is(err, c.want) {
 			t.Errorf("%+v gave %v, want %v", c.q, err, c.want)
@@ -117,7 +118,7 @@ func TestCreateQuestionRefusesWhatIsWrong(t *testing.T) {
 func TestAQuestionHasAsManyCharactersAsSearchesTake(t *testing.T) {
 	f := setUp(t, store.Options{})
 	long := strings.Repeat("é", schema.MaxQuestion)
-	if _, err := f.CreateQuestion(t.Context(), f.a, store.NewQuestion{Collection: f.collection, Text: long}); err != nil {
+	if _, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: long}); err != nil {
 		t.Error(err)
 	}
 }
@@ -175,7 +176,7 @@ func TestJobsAreTheirAskersAlone(t *testing.T) {
 
 func TestTheStepsOfAQuestion(t *testing.T) {
 	f := setUp(t, store.Options{})
-	q := f.Questions()
+	q := f.QuestionStore
 	source := f.upload(t, f.a, f.collection, text("d.md", "A long text."))
 	_, in := f.question(t, f.a, true)
 	must := func(err error) {
@@ -252,7 +253,7 @@ func TestCancelIsOnceAndFinal(t *testing.T) {
 	if e := messages[wire.QuestionEvent](t, f, wire.EventSubject(f.a.Tenant, wire.EventQuestionCancelled)); len(e) != 1 || e[0].Attempt != 1 {
 		t.Errorf("events %+v", e)
 	}
-	if _, err := f.Questions().Begin(t.Context(), in); !errors.Is(err, schema.ErrLostLease) {
+	if _, err := f.Begin(t.Context(), in); !errors.Is(err, schema.ErrLostLease) {
 		t.Errorf("a cancelled question began: %v", err)
 	}
 	if claimed, err := f.ClaimQuestion(t.Context(), in, "me", time.Minute); claimed || err != nil {
@@ -322,7 +323,7 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 	if n, err := f.FailAbandoned(t.Context(), 0, 0); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}
-	if q, err := f.Questions().Question(t.Context(), in); err != nil || q.State != schema.JobFailed {
+	if q, err := f.Question(t.Context(), in); err != nil || q.State != schema.JobFailed {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	if e := messages[wire.QuestionEvent](t, f, wire.EventSubject(f.a.Tenant, wire.EventQuestionFailed)); len(e) != 1 || e[0].Question != in.Question || e[0].Reason == nil || e[0].Collection != f.collection {
@@ -334,7 +335,7 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 // waited, too.
 func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 	f := setUp(t, store.Options{})
-	now, until := store.NewQuestion{Collection: f.collection, Text: "q", Plan: "p"}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
+	now, until := questions.NewQuestion{Collection: f.collection, Text: "q", Plan: "p"}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
 	ids := map[string]wire.QuestionInput{}
 	for name, at := range until {
 		now.Until = at
@@ -343,7 +344,7 @@ func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		ids[name] = wire.QuestionInput{Tenant: f.a.Tenant, Question: j.ID, Attempt: 1}
-		if _, err := f.Questions().Begin(t.Context(), ids[name]); err != nil {
+		if _, err := f.Begin(t.Context(), ids[name]); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -354,7 +355,7 @@ func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 		t.Errorf("%d ended, %v", n, err)
 	}
 	for name, want := range map[string]schema.JobState{"over": schema.JobFailed, "not over": schema.JobRunning} {
-		if q, err := f.Questions().Question(t.Context(), ids[name]); err != nil || q.State != want {
+		if q, err := f.Question(t.Context(), ids[name]); err != nil || q.State != want {
 			t.Errorf("one whose time is %s is %s, %v", name, q.State, err)
 		}
 	}
@@ -365,7 +366,7 @@ func TestBeginningAQuestionIsAnEventOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
 	for range 2 {
-		if q, err := f.Questions().Begin(t.Context(), in); err != nil || q.State != schema.JobRunning {
+		if q, err := f.Begin(t.Context(), in); err != nil || q.State != schema.JobRunning {
 			t.Fatalf("got %+v, %v", q, err)
 		}
 	}

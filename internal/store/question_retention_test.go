@@ -13,12 +13,13 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // forgetAll forgets by many at once until nothing is left to forget.
-func (f *fixture) forgetAll(t *testing.T, r store.QuestionRetention) {
+func (f *fixture) forgetAll(t *testing.T, r questions.QuestionRetention) {
 	t.Helper()
 	var all sync.WaitGroup
 	for range 3 {
@@ -109,7 +110,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	ask("rated", 400, false, rate)
 	ask("in the ledger", 400, false, call)
 	ask("to be told to a webhook", 400, false, fmt.Sprintf(delivery, webhook, "waiting"))
-	f.forgetAll(t, store.QuestionRetention{Questions: 30})
+	f.forgetAll(t, questions.QuestionRetention{Questions: 30})
 	for _, q := range all {
 		want := "1 1 1 1 1 0"
 		if q.goes {
@@ -124,10 +125,10 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	for _, table := range []string{"leases", "llm_calls", "webhook_deliveries"} {
 		byOwner(`DELETE FROM ` + table)
 	}
-	if n, err := f.ForgetQuestions(t.Context(), store.QuestionRetention{}, 100); n != 0 || err != nil {
+	if n, err := f.ForgetQuestions(t.Context(), questions.QuestionRetention{}, 100); n != 0 || err != nil {
 		t.Errorf("kept for ever: forgot %d, %v", n, err)
 	}
-	if n, err := f.ForgetQuestions(t.Context(), store.QuestionRetention{Questions: 30}, 100); n != 4 || err != nil {
+	if n, err := f.ForgetQuestions(t.Context(), questions.QuestionRetention{Questions: 30}, 100); n != 4 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 }
@@ -154,7 +155,7 @@ func TestRatingsDuringTheSweepAreKept(t *testing.T) {
 			}
 		}
 	})
-	f.forgetAll(t, store.QuestionRetention{Questions: 30})
+	f.forgetAll(t, questions.QuestionRetention{Questions: 30})
 	raters.Wait()
 	left := one[[]uuid.UUID](t, f, f.a, `SELECT coalesce(array_agg(id), '{}') FROM questions`)
 	for _, id := range rated {
@@ -178,7 +179,7 @@ func TestOldRetrievalsAreEmptied(t *testing.T) {
 	f.old(t, f.a, old, 8)
 	f.old(t, f.a, young, 6)
 	f.old(t, f.a, running, 8)
-	f.forgetAll(t, store.QuestionRetention{Retrievals: 7})
+	f.forgetAll(t, questions.QuestionRetention{Retrievals: 7})
 	const sql = `SELECT concat_ws(' ', candidates = '[]', trace = '[]', pool IS NULL, emptied_at IS NOT NULL, (SELECT count(*) FROM retrieval_versions v WHERE v.question_id = r.question_id))
 		FROM retrievals r WHERE question_id = $1`
 	for id, want := range map[uuid.UUID]string{old: "t t t t 1", young: "f t t f 1", running: "f t t f 1"} {
@@ -186,7 +187,7 @@ func TestOldRetrievalsAreEmptied(t *testing.T) {
 			t.Errorf("a retrieval is %s, want %s", got, want)
 		}
 	}
-	if n, err := f.ForgetQuestions(t.Context(), store.QuestionRetention{Retrievals: 7}, 100); n != 0 || err != nil {
+	if n, err := f.ForgetQuestions(t.Context(), questions.QuestionRetention{Retrievals: 7}, 100); n != 0 || err != nil {
 		t.Errorf("again: %d, %v", n, err)
 	}
 	if err := f.DeleteDocument(t.Context(), f.a, up.Document); err != nil {
@@ -200,17 +201,17 @@ func TestOldRetrievalsAreEmptied(t *testing.T) {
 
 func TestQuestionRetentionIsChecked(t *testing.T) {
 	for _, c := range []struct {
-		keep   store.QuestionRetention
+		keep   questions.QuestionRetention
 		ledger int
 		field  string
 	}{
-		{store.QuestionRetention{}, 90, ""},
-		{store.QuestionRetention{Questions: 90, Retrievals: 1}, 90, ""},
-		{store.QuestionRetention{Retrievals: 1}, 0, ""},
-		{store.QuestionRetention{Questions: 89}, 90, "SLUICE_KEEP_QUESTIONS"},
-		{store.QuestionRetention{Questions: 1000}, 0, "SLUICE_KEEP_QUESTIONS"},
-		{store.QuestionRetention{Questions: -1}, 0, "SLUICE_KEEP_QUESTIONS"},
-		{store.QuestionRetention{Retrievals: 1 << 30}, 0, "SLUICE_KEEP_RETRIEVALS"},
+		{questions.QuestionRetention{}, 90, ""},
+		{questions.QuestionRetention{Questions: 90, Retrievals: 1}, 90, ""},
+		{questions.QuestionRetention{Retrievals: 1}, 0, ""},
+		{questions.QuestionRetention{Questions: 89}, 90, "SLUICE_KEEP_QUESTIONS"},
+		{questions.QuestionRetention{Questions: 1000}, 0, "SLUICE_KEEP_QUESTIONS"},
+		{questions.QuestionRetention{Questions: -1}, 0, "SLUICE_KEEP_QUESTIONS"},
+		{questions.QuestionRetention{Retrievals: 1 << 30}, 0, "SLUICE_KEEP_RETRIEVALS"},
 	} {
 		err := c.keep.Check(c.ledger)
 		var wrong *schema.FieldError

@@ -23,7 +23,7 @@ func (f *fixture) answered(t *testing.T, p schema.Principal) uuid.UUID {
 	up := f.upload(t, f.a, f.collection, text("contract.md", "It runs for two years."))
 	a := schema.Answer{Answer: "Two years.", Supported: true, Plan: "naive", Citations: []schema.Citation{{Document: "contract.md", DocumentID: up.Document, Title: "Contract",
 		Quote: "It runs for two years.", Span: schema.Span{Version: up.Version, Section: schema.NewID(), End: 22}, Answer: schema.ShortAnswer{Start: 12, End: 21, Confidence: 0.5}}}}
-	if err := f.Questions().SaveAnswer(t.Context(), in, a); err != nil {
+	if err := f.SaveAnswer(t.Context(), in, a); err != nil {
 		t.Fatal(err)
 	}
 	return in.Question

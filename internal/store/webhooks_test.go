@@ -61,7 +61,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	all := f.hook(t, f.a, []string{schema.IncludeResult}, schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed, schema.WebhookQuestionCancelled)
 	answers := f.hook(t, f.a, nil, schema.WebhookQuestionAnswered)
 	other := f.hook(t, f.b, nil, schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed)
-	questions := f.Questions()
+	questions := f.QuestionStore
 	do := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -271,7 +271,7 @@ func TestWebhooksAreTheirTenants(t *testing.T) {
 	f := setUp(t, store.Options{})
 	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
 	_, in := f.question(t, f.a, true)
-	if err := f.Questions().Fail(t.Context(), in, schema.Reason{Code: "quota"}); err != nil {
+	if err := f.Fail(t.Context(), in, schema.Reason{Code: "quota"}); err != nil {
 		t.Fatal(err)
 	}
 	d := f.deliveries(t, f.a, w.ID)[0]

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -73,7 +74,7 @@ func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UU
 
 // questionAPI asks the query workers; the store keeps the jobs.
 type questionAPI struct {
-	*store.Store
+	*questions.QuestionStore
 	nats   *nats.Conn
 	signer *signature.Signer
 	plans  planAPI
@@ -116,7 +117,7 @@ func (a questionAPI) create(ctx context.Context, p schema.Principal, q httpapi.Q
 	if err != nil {
 		return schema.Job{}, err
 	}
-	return a.CreateQuestion(ctx, p, store.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan, PlanText: text, Filter: q.Filter, K: q.K, Choices: q.Choices,
+	return a.CreateQuestion(ctx, p, questions.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan, PlanText: text, Filter: q.Filter, K: q.K, Choices: q.Choices,
 		Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
 }
 

@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
@@ -87,8 +88,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	tenants := tenants.New(d.Store)
-	keys, running := auth.New(tenants), operationAPI{store: d.Store, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	tenants, asked := tenants.New(d.Store), questions.New(d.Store)
+	keys, running := auth.New(tenants), operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
@@ -101,11 +102,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documentAPI{d.Store, d.Room},
-		Questions:     questionAPI{Store: d.Store, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, plans.New(d.Store)}, waiting: waiting},
+		Questions:     questionAPI{QuestionStore: asked, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, plans.New(d.Store)}, waiting: waiting},
 		Plans:         planAPI{catalogue, plans.New(d.Store)},
 		Webhooks:      webhookAPI{webhooks.New(d.Store)},
 		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
-		Ratings:       d.Store,
+		Ratings:       asked,
 		Tenants:       tenantAPI{TenantStore: tenants, LedgerStore: ledger.New(d.Store), auth: keys},
 		Operations:    running,
 		Events:        running,

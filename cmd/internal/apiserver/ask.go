@@ -71,7 +71,7 @@ func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, questio
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	in := wire.QuestionInput{Tenant: p.Tenant, Question: question, Attempt: 1}
-	if err := a.Questions().Fail(ctx, in, answer.ReasonOf(why)); err != nil && !errors.Is(err, schema.ErrLostLease) {
+	if err := a.Fail(ctx, in, answer.ReasonOf(why)); err != nil && !errors.Is(err, schema.ErrLostLease) {
 		slog.WarnContext(ctx, "cannot end a question without an answer; the query workers will", "tenant", p.Tenant, "question", question, "error", err)
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
-	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -170,10 +170,10 @@ func (g *growing) tendAll() {
 	_, dropped := g.store.DropMerged(ctx, tenant, g.collection, time.Hour)
 	_, _, removed := g.store.RemoveGenerations(ctx, tenant, g.collection, time.Hour, 500)
 	_, stranded := g.store.RequeueStranded(ctx, tenant, time.Now(), 500)
-	_, waiting := g.store.WaitingTenants(ctx, time.Now())
-	_, cached := g.store.ForgetCached(ctx, time.Hour, 500)
+	_, waiting := questions.New(g.store).WaitingTenants(ctx, time.Now())
+	_, cached := questions.New(g.store).ForgetCached(ctx, time.Hour, 500)
 	_, calls := ledger.New(g.store).ForgetCalls(ctx, ledger.Retention{Calls: 90, SearchCalls: 30, Days: 800}, 500)
-	_, questions := g.store.ForgetQuestions(ctx, store.QuestionRetention{Questions: 365, Retrievals: 90}, 500)
+	_, questions := questions.New(g.store).ForgetQuestions(ctx, questions.QuestionRetention{Questions: 365, Retrievals: 90}, 500)
 	for _, err := range []error{dropped, removed, stranded, waiting, cached, calls, questions, expired, backlogs, depth, uncurated, purged, merged, g.store.SweepArtifacts(ctx, time.Hour, 500)} {
 		if err != nil {
 			g.t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -26,7 +27,7 @@ func (w *world) sourced(in wire.QuestionInput) (narrow func()) {
 	var up api.UploadResult
 	w.post("/v1/collections/c/documents", map[string]any{"documents": []any{
 		map[string]any{"external_id": in.Question.String(), "text": "told in halves"}}}, "").want(http.StatusOK, &up)
-	q := w.store.Questions()
+	q := questions.New(w.store)
 	if _, err := q.Begin(w.t.Context(), in); err != nil {
 		w.t.Fatal(err)
 	}
@@ -86,7 +87,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 			waittest.Receive(t, h.first, "the first half")
 			narrow()
 			w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "halves"})
-			if err := w.store.Questions().SaveAnswer(ctx, in, whole); err != nil {
+			if err := questions.New(w.store).SaveAnswer(ctx, in, whole); err != nil {
 				t.Error(err)
 			}
 			return wire.AskReply{Envelope: wire.Header(), Answer: &whole}
@@ -120,7 +121,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 				narrow()
 				text("told in halves")
 			default: // what was told was taken back, or the text was told
-				if err := w.store.Questions().SaveAnswer(t.Context(), in, whole); err == nil {
+				if err := questions.New(w.store).SaveAnswer(t.Context(), in, whole); err == nil {
 					w.hint(wire.EventSubject(in.Tenant, wire.EventQuestionAnswered), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
 				}
 			}

@@ -12,14 +12,14 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // operationAPI asks the store, NATS and Temporal what runs.
 type operationAPI struct {
-	store     *store.Store
+	questions *questions.QuestionStore
 	tenants   *tenants.TenantStore
 	nats      *nats.Conn
 	hub       *eventHub
@@ -35,7 +35,7 @@ func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) 
 	if out.Activity, err = o.tenants.Activity(ctx, p); err != nil {
 		return out, err
 	}
-	if out.Slow, err = o.store.SlowQueries(ctx, p); err != nil {
+	if out.Slow, err = o.questions.SlowQueries(ctx, p); err != nil {
 		return out, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -75,7 +75,7 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 	var err error
 	out.Activity, out.Tenants, out.Outbox, err = o.tenants.SystemActivity(ctx)
 	if err == nil {
-		out.Slow, err = o.store.SystemSlowQueries(ctx)
+		out.Slow, err = o.questions.SystemSlowQueries(ctx)
 	}
 	asking.Wait()
 	return out, err

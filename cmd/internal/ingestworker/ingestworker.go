@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -67,8 +68,8 @@ func (s Settings) keep() ledger.Retention {
 }
 
 // keepQuestions is for how long questions are kept.
-func (s Settings) keepQuestions() store.QuestionRetention {
-	return store.QuestionRetention{Questions: s.KeepQuestions, Retrievals: s.KeepRetrievals}
+func (s Settings) keepQuestions() questions.QuestionRetention {
+	return questions.QuestionRetention{Questions: s.KeepQuestions, Retrievals: s.KeepRetrievals}
 }
 
 // New makes the worker. It is ready when it can take work; Stop lets the stages
@@ -133,7 +134,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, ledger.New(d.Store), s.IngestPurge, s.keep(), s.keepQuestions()),
+		purger(d.Store, ledger.New(d.Store), questions.New(d.Store), s.IngestPurge, s.keep(), s.keepQuestions()),
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 )
 
 // purgeRows is how much one transaction purges.
@@ -35,7 +36,7 @@ func newPurged() metric.Int64Counter {
 // purger gives back the space of what was deleted or replaced, and of what the
 // ledger of language model calls no longer has to keep, then of questions. Any number
 // may run.
-func purger(s *store.Store, calls *ledger.LedgerStore, every time.Duration, keep ledger.Retention, questions store.QuestionRetention) lifecycle.Service {
+func purger(s *store.Store, calls *ledger.LedgerStore, asked *questions.QuestionStore, every time.Duration, keep ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
 	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -43,7 +44,7 @@ func purger(s *store.Store, calls *ledger.LedgerStore, every time.Duration, keep
 			for fetch.Err() == nil {
 				n, err := s.PurgeOnce(fetch, purgeRows)
 				forgotten, forgetting := calls.ForgetCalls(fetch, keep, forgetRows)
-				old, forgettingQuestions := s.ForgetQuestions(fetch, questions, forgetQuestions)
+				old, forgettingQuestions := asked.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
 				n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
 				if err != nil && fetch.Err() == nil {
 					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // forgetCached removes cached replies that are older than an age, of all tenants, at
 // once and then again and again. Any number may run.
-func forgetCached(s *store.Store, age time.Duration, every time.Duration) lifecycle.Service {
+func forgetCached(s *questions.QuestionStore, age time.Duration, every time.Duration) lifecycle.Service {
 	return lifecycle.NewLoop("sweeper of cached replies", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -63,7 +64,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 		age = settings.LLMCacheAge
 		o.Cache = ledger.NewCache(d.Store, age, settings.LLMCacheEntries)
 	}
-	parts := []lifecycle.Service{forgetCached(d.Store, age, forgetEvery)}
+	parts := []lifecycle.Service{forgetCached(questions.New(d.Store), age, forgetEvery)}
 	for _, name := range names {
 		p, err := provider(name, settings, d)
 		if err != nil {

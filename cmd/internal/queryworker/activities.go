@@ -112,7 +112,7 @@ func (w *worker) register(r temporalworker.Registry) {
 			return w.answerer.Finish(ctx, in)
 		},
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
-			return unlessEnded(w.deps.Store.Questions().Cancel(ctx, in))
+			return unlessEnded(w.questions.Cancel(ctx, in))
 		},
 	} {
 		r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) error {
@@ -168,7 +168,7 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 		"step", name, "try", activity.GetInfo(ctx).Attempt, "error", err)
 	if errors.Is(err, schema.ErrLostLease) {
 		state := schema.JobState("")
-		if q, loading := w.deps.Store.Questions().Question(ctx, in); loading == nil {
+		if q, loading := w.questions.Question(ctx, in); loading == nil {
 			state = q.State
 		}
 		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorQuestionLost, nil, state)
@@ -217,7 +217,7 @@ func waits(err error, step string) bool {
 func (w *worker) cancelled(ctx context.Context, in wire.QuestionInput) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	q, err := w.deps.Store.Questions().Question(ctx, in)
+	q, err := w.questions.Question(ctx, in)
 	return err == nil && q.State == schema.JobCancelled
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -42,7 +43,7 @@ func TestACancelledJobEndsItsCall(t *testing.T) {
 	told := w.hears(job)
 	w.everything()
 	w.until(told, job, firstHalf)
-	_, err := w.store.CancelJob(w.context(), w.principal, job)
+	_, err := questions.New(w.store).CancelJob(w.context(), w.principal, job)
 	w.ok(err)
 	w.awaitLeft(h)
 	w.await(job, schema.JobCancelled)

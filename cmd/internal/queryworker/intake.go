@@ -162,7 +162,7 @@ func (w *worker) startWorkflow(ctx context.Context, in wire.QuestionInput) (clie
 	defer span.End()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	claimed, err := w.deps.Store.ClaimQuestion(ctx, in, w.holder, w.settings.QuestionLease)
+	claimed, err := w.questions.ClaimQuestion(ctx, in, w.holder, w.settings.QuestionLease)
 	if err != nil || !claimed {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -77,7 +78,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(stores{db.Questions(), ledger.New(db)}, retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = answer.New(stores{questions.New(db), ledger.New(db), db}, retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}
@@ -163,7 +164,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 			}
 			return ""
 		})
-		j, err := w.store.CreateQuestion(ctx, w.principal, store.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
+		j, err := questions.New(w.store).CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
 		w.ok(err)
 		go func() {
 			_, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),

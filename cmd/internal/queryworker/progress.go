@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -48,8 +49,9 @@ func streamOf(ctx context.Context) *stream {
 
 // stores are what answering reads and writes.
 type stores struct {
-	store.Questions
+	*questions.QuestionStore
 	*ledger.LedgerStore
+	*store.Store // sections
 }
 
 // teller is the store that answering uses, and tells of its steps.

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -60,6 +61,8 @@ type worker struct {
 	engine   *retrieval.Engine
 	index    *lexical.Index
 	answerer *answer.Answerer
+	// questions are those of all tenants.
+	questions *questions.QuestionStore
 	// searching is told of every search and question that somebody waits for.
 	searching *searching
 	keeping   chan struct{} // a place for each slow query that is being kept
@@ -114,9 +117,10 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
+	asked := questions.New(deps.Store)
 	return &worker{
-		settings: settings, deps: deps, engine: engine, index: index,
-		answerer:  answer.New(teller{stores{deps.Store.Questions(), ledger.New(deps.Store)}, deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
+		settings: settings, deps: deps, engine: engine, index: index, questions: asked,
+		answerer:  answer.New(teller{stores{asked, ledger.New(deps.Store), deps.Store}, deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),

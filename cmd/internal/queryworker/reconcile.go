@@ -70,7 +70,7 @@ func measure(ctx context.Context, queue queueMeters, js jetstream.JetStream) err
 func (w *worker) reconcile(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	expired, err := w.deps.Store.ExpiredQuestions(ctx, atOnce)
+	expired, err := w.questions.ExpiredQuestions(ctx, atOnce)
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (w *worker) reconcile(ctx context.Context) error {
 	if err := w.requeueStranded(ctx); err != nil {
 		return err
 	}
-	n, err := w.deps.Store.FailAbandoned(ctx, w.grace, abandonedAfter)
+	n, err := w.questions.FailAbandoned(ctx, w.grace, abandonedAfter)
 	if n > 0 {
 		slog.WarnContext(ctx, "ended questions whose worker is gone", "questions", n)
 	}
@@ -96,14 +96,14 @@ func (w *worker) checkExpired(ctx context.Context, q wire.QuestionInput) error {
 	case err != nil && !errors.As(err, &gone):
 		return fmt.Errorf("look at the workflow of question %s: %w", q.Question, err)
 	case err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		_, err := w.deps.Store.ClaimQuestion(ctx, q, w.holder, w.settings.QuestionLease)
+		_, err := w.questions.ClaimQuestion(ctx, q, w.holder, w.settings.QuestionLease)
 		return err
 	}
 	return w.requeue(ctx, q)
 }
 
 func (w *worker) requeue(ctx context.Context, q wire.QuestionInput) error {
-	moved, err := w.deps.Store.RequeueQuestion(ctx, q)
+	moved, err := w.questions.RequeueQuestion(ctx, q)
 	if moved {
 		slog.WarnContext(ctx, "a question was lost; queued it again", "tenant", q.Tenant, "question", q.Question, "attempt", q.Attempt+1)
 	}
@@ -114,7 +114,7 @@ func (w *worker) requeue(ctx context.Context, q wire.QuestionInput) error {
 // unless the message may still wait in the stream.
 func (w *worker) requeueStranded(ctx context.Context) error {
 	before := time.Now().Add(-2 * w.settings.QuestionLease)
-	tenants, err := w.deps.Store.WaitingTenants(ctx, before)
+	tenants, err := w.questions.WaitingTenants(ctx, before)
 	if err != nil || len(tenants) == 0 {
 		return err
 	}
@@ -127,7 +127,7 @@ func (w *worker) requeueStranded(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stranded, err := w.deps.Store.StrandedQuestions(ctx, tenant, earlier(before, published.Add(-w.settings.QuestionLease)), atOnce)
+		stranded, err := w.questions.StrandedQuestions(ctx, tenant, earlier(before, published.Add(-w.settings.QuestionLease)), atOnce)
 		if err != nil {
 			return err
 		}

@@ -45,7 +45,7 @@ func (w *worker) shadows() lifecycle.Service {
 }
 
 func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client) error {
-	due, err := w.deps.Store.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
+	due, err := w.questions.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client)
 		}
 		err := w.learn(work, in, models)
 		if errors.Is(err, answer.ErrNothingLearnt) {
-			err = w.deps.Store.Forget(work, in)
+			err = w.questions.Forget(work, in)
 		}
 		if err != nil {
 			slog.WarnContext(work, "nothing was learnt of a question yet", "tenant", in.Tenant, "question", in.Question, "error", err)
@@ -76,5 +76,5 @@ func (w *worker) learn(ctx context.Context, in wire.QuestionInput, models *model
 	if err != nil {
 		return fmt.Errorf("encode the question: %w", err)
 	}
-	return w.deps.Store.Learn(ctx, in, space, vectors.Row(0), right)
+	return w.questions.Learn(ctx, in, space, vectors.Row(0), right)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -28,14 +28,14 @@ func (w *worker) keepSlowSearch(ctx context.Context, q wire.Query, found retriev
 	if least := w.settings.SlowSearch; least <= 0 || took < least {
 		return
 	}
-	slow := store.SlowSearch{Query: q, Plan: found.Plan, Took: took, Stages: found.Trace}
+	slow := questions.SlowSearch{Query: q, Plan: found.Plan, Took: took, Stages: found.Trace}
 	if failure != nil {
 		slow.Code = string(remote(failure).Code)
 	}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		slow.Trace = span.TraceID().String()
 	}
-	w.keepSlow(ctx, func(ctx context.Context) error { return w.deps.Store.KeepSlowSearch(ctx, slow) })
+	w.keepSlow(ctx, func(ctx context.Context) error { return w.questions.KeepSlowSearch(ctx, slow) })
 }
 
 // keepSlowQuestion keeps a question that has ended if it took long.
@@ -44,7 +44,7 @@ func (w *worker) keepSlowQuestion(ctx context.Context, q wire.QuestionInput) {
 		return
 	}
 	w.keepSlow(ctx, func(ctx context.Context) error {
-		return w.deps.Store.KeepSlowQuestion(ctx, q.Tenant, q.Question, w.settings.SlowQuestion)
+		return w.questions.KeepSlowQuestion(ctx, q.Tenant, q.Question, w.settings.SlowQuestion)
 	})
 }
 
@@ -68,7 +68,7 @@ func (w *worker) forgetSlow() lifecycle.Service {
 		tick := time.NewTicker(forgetSlowEvery)
 		defer tick.Stop()
 		for {
-			if err := w.deps.Store.DropSlowQueries(fetch); err != nil && fetch.Err() == nil {
+			if err := w.questions.DropSlowQueries(fetch); err != nil && fetch.Err() == nil {
 				slog.WarnContext(fetch, "could not forget old slow queries; trying again", "error", err)
 			}
 			select {

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -109,7 +110,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if j.State != schema.JobAnswered || !d.Webhook.Includes(schema.IncludeResult) {
 		return nil
 	}
-	result, err := store.ReadAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
+	result, err := questions.ReadAnswer(ctx, tx, schema.Principal{Tenant: tenant, Groups: d.Webhook.Groups}, id)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file says who works on an asynchronous question and until when, and
 // queues again, or ends, what no one works on any more.
@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -19,9 +20,9 @@ import (
 // ClaimQuestion takes, or extends, the lease on an unfinished question's
 // attempt. It reports false when there is nothing to do: the question has ended
 // or another attempt owns it.
-func (s *Store) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, ttl time.Duration) (bool, error) {
+func (s *QuestionStore) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, ttl time.Duration) (bool, error) {
 	claimed := false
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		claimed = false
 		_, _, _, err := own(ctx, tx, in)
 		if errors.Is(err, schema.ErrLostLease) {
@@ -38,11 +39,11 @@ func (s *Store) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder
 			in.Tenant, in.Question, in.Attempt, holder, ttl)
 		return err
 	})
-	return claimed, Wrap(err, "claim question %s", in.Question)
+	return claimed, store.Wrap(err, "claim question %s", in.Question)
 }
 
 // ExpiredQuestions lists at most limit unfinished questions whose lease ran out.
-func (s *Store) ExpiredQuestions(ctx context.Context, limit int) ([]wire.QuestionInput, error) {
+func (s *QuestionStore) ExpiredQuestions(ctx context.Context, limit int) ([]wire.QuestionInput, error) {
 	return s.unfinished(ctx, `
 		SELECT q.tenant_id, q.id, q.attempt
 		FROM leases l JOIN questions q ON q.tenant_id = l.tenant_id AND q.id = l.subject_id
@@ -52,7 +53,7 @@ func (s *Store) ExpiredQuestions(ctx context.Context, limit int) ([]wire.Questio
 
 // StrandedQuestions lists at most limit questions of a tenant that were queued
 // before a time, whose message was published, and that no one claimed.
-func (s *Store) StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) ([]wire.QuestionInput, error) {
+func (s *QuestionStore) StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) ([]wire.QuestionInput, error) {
 	return s.unfinished(ctx, `
 		SELECT q.tenant_id, q.id, q.attempt FROM questions q
 		WHERE q.tenant_id = $2 AND q.async AND q.state IN ('queued', 'running') AND q.queued_at < $3
@@ -61,9 +62,9 @@ func (s *Store) StrandedQuestions(ctx context.Context, tenant uuid.UUID, before 
 		ORDER BY q.queued_at LIMIT $1`, limit, tenant, before, wire.QuestionsSubject(tenant))
 }
 
-func (s *Store) unfinished(ctx context.Context, query string, args ...any) ([]wire.QuestionInput, error) {
+func (s *QuestionStore) unfinished(ctx context.Context, query string, args ...any) ([]wire.QuestionInput, error) {
 	var out []wire.QuestionInput
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, query, args...)
 		if err != nil {
 			return err
@@ -71,14 +72,14 @@ func (s *Store) unfinished(ctx context.Context, query string, args ...any) ([]wi
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[wire.QuestionInput])
 		return err
 	})
-	return out, Wrap(err, "find questions that no one works on")
+	return out, store.Wrap(err, "find questions that no one works on")
 }
 
 // WaitingTenants lists the tenants with questions that were queued before a
 // time and that no one claimed.
-func (s *Store) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error) {
+func (s *QuestionStore) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error) {
 	var out []uuid.UUID
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT DISTINCT q.tenant_id FROM questions q
 			WHERE q.async AND q.state IN ('queued', 'running') AND q.queued_at < $1
@@ -89,7 +90,7 @@ func (s *Store) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UU
 		out, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		return err
 	})
-	return out, Wrap(err, "find tenants with waiting questions")
+	return out, store.Wrap(err, "find tenants with waiting questions")
 }
 
 // maxAttempts bounds how often a question is queued.
@@ -98,9 +99,9 @@ const maxAttempts = 5
 // RequeueQuestion queues a question whose work was lost, under the next
 // attempt; one that was lost too often fails. It reports false when the
 // question has moved on meanwhile.
-func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error) {
+func (s *QuestionStore) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error) {
 	moved := false
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		moved = false
 		collection, _, trace, err := own(ctx, tx, in)
 		if errors.Is(err, schema.ErrLostLease) {
@@ -128,21 +129,21 @@ func (s *Store) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (boo
 		if _, err := tx.Exec(ctx, `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = $2`, in.Tenant, in.Question); err != nil {
 			return err
 		}
-		var out Outbox
+		var out store.Outbox
 		if err := out.Question(in.Tenant, collection, in.Question, in.Attempt+1, trace); err != nil {
 			return err
 		}
 		return out.Write(ctx, tx)
 	})
-	return moved, Wrap(err, "queue question %s again", in.Question)
+	return moved, store.Wrap(err, "queue question %s again", in.Question)
 }
 
 // FailAbandoned ends synchronous questions that are unfinished though nobody has
 // waited for them for a time, grace: whoever was to end them is gone. Where it is not
 // known how long their asker waits they end after a while. It returns how many.
-func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error) {
+func (s *QuestionStore) FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error) {
 	var n int64
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		n = 0
 		reason := schema.Reason{Code: string(schema.CodeUnavailable), Message: "the worker that answered it ended; ask again"}
 		rows, err := tx.Query(ctx, `
@@ -154,7 +155,7 @@ func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (
 		if err != nil {
 			return err
 		}
-		out := Outbox{NoWebhooks: true} // they hear of jobs
+		out := store.Outbox{NoWebhooks: true} // they hear of jobs
 		e := wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Reason: &reason}
 		var trace string
 		if _, err := pgx.ForEachRow(rows, []any{&e.Tenant, &e.Collection, &e.Question, &e.Attempt, &trace}, func() error {
@@ -165,5 +166,5 @@ func (s *Store) FailAbandoned(ctx context.Context, grace, after time.Duration) (
 		}
 		return out.Write(ctx, tx)
 	})
-	return n, Wrap(err, "end abandoned questions")
+	return n, store.Wrap(err, "end abandoned questions")
 }

@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file keeps which searches and questions took long: the newest ones of a
 // tenant, for some days.
@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -73,7 +74,7 @@ type SlowSearch struct {
 }
 
 // KeepSlowSearch keeps a search of a tenant as one that took long.
-func (s *Store) KeepSlowSearch(ctx context.Context, q SlowSearch) error {
+func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q SlowSearch) error {
 	times := make([]schema.StageTime, len(q.Stages))
 	for i, st := range q.Stages {
 		times[i] = schema.StageTime{Stage: st.Stage, Millis: st.Millis}
@@ -86,26 +87,26 @@ func (s *Store) KeepSlowSearch(ctx context.Context, q SlowSearch) error {
 		q.Plan = q.Query.Plan
 	}
 	tenant := q.Query.Principal.Tenant
-	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, insertSlowSQL, tenant, schema.NewID(), q.Query.Collection, q.Query.Text, q.Plan,
 			float64(q.Took.Microseconds())/1000, stages, q.Code, q.Trace); err != nil {
 			return err
 		}
 		return boundSlow(ctx, tx, tenant)
 	})
-	return Wrap(err, "keep a slow search of tenant %s", tenant)
+	return store.Wrap(err, "keep a slow search of tenant %s", tenant)
 }
 
 // KeepSlowQuestion keeps a question that has ended, if it took as long.
-func (s *Store) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, least time.Duration) error {
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, least time.Duration) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, insertSlowQuestionSQL, tenant, question, least)
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
 		}
 		return boundSlow(ctx, tx, tenant)
 	})
-	return Wrap(err, "keep slow question %s", question)
+	return store.Wrap(err, "keep slow question %s", question)
 }
 
 func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
@@ -114,18 +115,18 @@ func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
 }
 
 // DropSlowQueries forgets those that are too old, of all tenants.
-func (s *Store) DropSlowQueries(ctx context.Context) error {
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) DropSlowQueries(ctx context.Context) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, dropSlowSQL, keepSlowFor)
 		return err
 	})
-	return Wrap(err, "forget old slow queries")
+	return store.Wrap(err, "forget old slow queries")
 }
 
 // SlowQueries returns the slowest of p's tenant of the last 24 hours.
-func (s *Store) SlowQueries(ctx context.Context, p schema.Principal) ([]schema.SlowQuery, error) {
+func (s *QuestionStore) SlowQueries(ctx context.Context, p schema.Principal) ([]schema.SlowQuery, error) {
 	var out []schema.SlowQuery
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, slowestSQL, p.Tenant, slowShown)
 		if err != nil {
 			return err
@@ -133,14 +134,14 @@ func (s *Store) SlowQueries(ctx context.Context, p schema.Principal) ([]schema.S
 		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.SlowQuery])
 		return err
 	})
-	return EmptyNotNull(out), Wrap(err, "list slow queries of tenant %s", p.Tenant)
+	return store.EmptyNotNull(out), store.Wrap(err, "list slow queries of tenant %s", p.Tenant)
 }
 
 // SystemSlowQueries returns the slowest of all tenants of the last 24 hours,
 // without what was asked, and where. Its callers hold the operator scope.
-func (s *Store) SystemSlowQueries(ctx context.Context) ([]schema.SlowQuery, error) {
+func (s *QuestionStore) SystemSlowQueries(ctx context.Context) ([]schema.SlowQuery, error) {
 	var out []schema.SlowQuery
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, slowestOfAllSQL, slowShown)
 		if err != nil {
 			return err
@@ -152,5 +153,5 @@ func (s *Store) SystemSlowQueries(ctx context.Context) ([]schema.SlowQuery, erro
 		})
 		return err
 	})
-	return EmptyNotNull(out), Wrap(err, "list slow queries")
+	return store.EmptyNotNull(out), store.Wrap(err, "list slow queries")
 }

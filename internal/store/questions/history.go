@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file shows questions to those who asked them, whether they waited for the
 // answer or not. Another key's question does not exist for a caller, unless the
@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -34,15 +35,15 @@ func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
 	var code, reason *string
 	err := row.Scan(&q.ID, &q.Collection, &q.Question, &q.Choices, &q.Plan, &q.PlanText, &q.Filter, &q.K, &q.Async, &q.State, &q.Stage,
 		&code, &reason, &q.CreatedAt, &q.FinishedAt, &q.Key, &q.Person)
-	q.Reason = ReasonOf(code, reason)
+	q.Reason = store.ReasonOf(code, reason)
 	return q, err
 }
 
 // AskedQuestions returns a page of what p asked, of all that the tenant asked for
 // an admin, newest first and without answers, and the next cursor. A collection
 // that is not nil is the only one.
-func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error) {
-	pg, err := PageOf(q)
+func (s *QuestionStore) AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
@@ -51,7 +52,7 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 		of = &collection
 	}
 	var out []schema.AskedQuestion
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, askedSQL+` AND ($5::uuid IS NULL OR collection_id = $5) AND ($6::uuid IS NULL OR id < $6) ORDER BY id DESC LIMIT $7`,
 			askedBy(p, of, pg.After, pg.Limit+1)...)
 		if err != nil {
@@ -63,21 +64,21 @@ func (s *Store) AskedQuestions(ctx context.Context, p schema.Principal, collecti
 	if err != nil {
 		return nil, "", fmt.Errorf("list questions: %w", err)
 	}
-	out, next := Cut(pg, out, func(q schema.AskedQuestion) uuid.UUID { return q.ID })
+	out, next := store.Cut(pg, out, func(q schema.AskedQuestion) uuid.UUID { return q.ID })
 	return out, next, nil
 }
 
 // AskedQuestion returns one of p's questions with its answer, or any of the
 // tenant's for an admin.
-func (s *Store) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error) {
+func (s *QuestionStore) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error) {
 	var q schema.AskedQuestion
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, askedSQL+` AND id = $5`, askedBy(p, id)...)
 		if err != nil {
 			return err
 		}
 		if q, err = pgx.CollectExactlyOneRow(rows, scanAsked); err != nil || q.State != schema.JobAnswered {
-			return Named(err, "question", id)
+			return store.Named(err, "question", id)
 		}
 		result, err := ReadAnswer(ctx, tx, p, id)
 		if errors.Is(err, pgx.ErrNoRows) {
@@ -86,5 +87,5 @@ func (s *Store) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.U
 		q.Result = &result
 		return err
 	})
-	return q, Wrap(err, "read question")
+	return q, store.Wrap(err, "read question")
 }

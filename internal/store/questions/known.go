@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file keeps which questions the language model answers rightly without
 // retrieval, and which of them are still to be asked so (FIT-RAG). A question is
@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -24,12 +25,12 @@ ON CONFLICT DO NOTHING`
 )
 
 // Sample implements answer.Store: the question is to be asked without retrieval, too.
-func (s Questions) Sample(ctx context.Context, in wire.QuestionInput) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Sample(ctx context.Context, in wire.QuestionInput) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sampleQuestionSQL, in.Tenant, in.Question)
 		return err
 	})
-	return Wrap(err, "sample question %s", in.Question)
+	return store.Wrap(err, "sample question %s", in.Question)
 }
 
 // shadowTries is how often a question is asked without retrieval before it is
@@ -39,9 +40,9 @@ const shadowTries = 3
 // ClaimSampled takes at most limit questions, of any tenant, that have ended and are
 // to be asked without retrieval; each is due again after a while, unless it is learnt
 // or forgotten by then.
-func (s *Store) ClaimSampled(ctx context.Context, limit int, again time.Duration) ([]wire.QuestionInput, error) {
+func (s *QuestionStore) ClaimSampled(ctx context.Context, limit int, again time.Duration) ([]wire.QuestionInput, error) {
 	var out []wire.QuestionInput
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			UPDATE known_questions SET tries = tries + 1, due_at = now() + $2
 			WHERE (tenant_id, question_id) IN (
@@ -60,26 +61,26 @@ func (s *Store) ClaimSampled(ctx context.Context, limit int, again time.Duration
 		})
 		return err
 	})
-	return out, Wrap(err, "take questions to ask without retrieval")
+	return out, store.Wrap(err, "take questions to ask without retrieval")
 }
 
 // Learn notes whether a question was answered rightly without retrieval, with its
 // vector.
-func (s *Store) Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, known bool) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, known bool) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE known_questions SET known = $3, space = $4, vector = $5 WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`,
 			in.Tenant, in.Question, known, space, pgvector.NewVector(vector))
 		return err
 	})
-	return Wrap(err, "note what is known of question %s", in.Question)
+	return store.Wrap(err, "note what is known of question %s", in.Question)
 }
 
 // Forget has nothing learnt of a question.
-func (s *Store) Forget(ctx context.Context, in wire.QuestionInput) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Forget(ctx context.Context, in wire.QuestionInput) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`, in.Tenant, in.Question)
 		return err
 	})
-	return Wrap(err, "forget what was to be known of question %s", in.Question)
+	return store.Wrap(err, "forget what was to be known of question %s", in.Question)
 }

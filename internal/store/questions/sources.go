@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file holds stored answers against the labels that their sources have now.
 // An answer's text is made from all that was read for it, so one source that its
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -25,11 +26,11 @@ WITH sources AS MATERIALIZED (
 )
 SELECT DISTINCT s.question_id FROM sources s
 WHERE (SELECT true FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
-       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + ReadableNow("v.id", "$3") + `) IS NOT TRUE`
+       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + store.ReadableNow("v.id", "$3") + `) IS NOT TRUE`
 
 // hiddenSources returns those of some questions whose answers p may not read.
 func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions []uuid.UUID) (map[uuid.UUID]bool, error) {
-	found, err := IDs(tx.Query(ctx, hiddenSourcesSQL, p.Tenant, questions, GroupsOf(p)))
+	found, err := store.IDs(tx.Query(ctx, hiddenSourcesSQL, p.Tenant, questions, store.GroupsOf(p)))
 	if err != nil {
 		return nil, fmt.Errorf("look up the sources of answers: %w", err)
 	}
@@ -41,14 +42,14 @@ func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions
 }
 
 // SourcesHidden tells whether p may not see all that was read for a question by now.
-func (s *Store) SourcesHidden(ctx context.Context, p schema.Principal, question uuid.UUID) (bool, error) {
+func (s *QuestionStore) SourcesHidden(ctx context.Context, p schema.Principal, question uuid.UUID) (bool, error) {
 	var hidden bool
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := hiddenSources(ctx, tx, p, []uuid.UUID{question})
 		hidden = found[question]
 		return err
 	})
-	return hidden, Wrap(err, "question %s", question)
+	return hidden, store.Wrap(err, "question %s", question)
 }
 
 // ReadAnswer is the answer of a question as p may read it.

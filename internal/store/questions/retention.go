@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file forgets what was asked long ago, and what language models replied to
 // tenants who do not ask any more.
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -77,10 +78,10 @@ DELETE FROM llm_cache WHERE (tenant_id, key) IN (
 // and needed by nothing, and empties as many retrievals, of all tenants. It returns
 // how many; when that is 0 nothing is left to do now. Several processes may do so at
 // once.
-func (s *Store) ForgetQuestions(ctx context.Context, r QuestionRetention, limit int) (int, error) {
+func (s *QuestionStore) ForgetQuestions(ctx context.Context, r QuestionRetention, limit int) (int, error) {
 	emptied, forgotten := 0, 0
 	if r.Retrievals > 0 {
-		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			tag, err := tx.Exec(ctx, emptyRetrievalsSQL, r.Retrievals, limit)
 			emptied = int(tag.RowsAffected())
 			return err
@@ -90,7 +91,7 @@ func (s *Store) ForgetQuestions(ctx context.Context, r QuestionRetention, limit 
 		}
 	}
 	if r.Questions > 0 {
-		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+		err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
 			forgotten, err = forgetQuestions(ctx, tx, r.Questions, limit)
 			return err
 		})
@@ -120,12 +121,12 @@ func forgetQuestions(ctx context.Context, tx pgx.Tx, days, limit int) (int, erro
 
 // ForgetCached removes up to limit replies that have been cached for longer than an
 // age, of all tenants. It returns how many; when that is 0 nothing is left to do now.
-func (s *Store) ForgetCached(ctx context.Context, age time.Duration, limit int) (int, error) {
+func (s *QuestionStore) ForgetCached(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var n int64
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, forgetCachedSQL, age, limit)
 		n = tag.RowsAffected()
 		return err
 	})
-	return int(n), Wrap(err, "forget cached replies older than %s", age)
+	return int(n), store.Wrap(err, "forget cached replies older than %s", age)
 }

@@ -1,4 +1,4 @@
-package store
+package questions
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,7 +21,7 @@ import (
 // them old or most.
 func TestOldQuestionsAreFoundByIndexes(t *testing.T) {
 	url := localtest.Database(t)
-	s, err := Open(t.Context(), url, Options{})
+	s, err := store.Open(t.Context(), url, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

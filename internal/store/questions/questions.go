@@ -1,8 +1,7 @@
-package store
-
-// This file keeps questions and what the steps of answering them leave. Every
-// write is guarded by state and attempt: a question that has ended, or that
-// another attempt owns, is left alone.
+// package questions keeps questions, what the steps of answering them leave, their
+// answers and ratings, and which searches were slow. Every write is guarded by state and
+// attempt: a question that has ended, or that another attempt owns, is left alone.
+package questions
 
 import (
 	"context"
@@ -15,9 +14,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+// QuestionStore keeps the tenants' questions.
+type QuestionStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *QuestionStore { return &QuestionStore{db} }
 
 // NewQuestion is a question to be stored.
 type NewQuestion struct {
@@ -40,16 +46,16 @@ type NewQuestion struct {
 // CreateQuestion stores a question of p, with the groups that p has now. An
 // asynchronous one is queued in the same transaction. An unknown collection
 // gives schema.ErrNotFound.
-func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
-	if err := errors.Join(CheckCharacters("question", q.Text, 1, schema.MaxQuestion), CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
-		CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
+func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
+	if err := errors.Join(store.CheckCharacters("question", q.Text, 1, schema.MaxQuestion), store.CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
+		store.CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
 	for i, c := range q.Choices {
-		if err := CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
+		if err := store.CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
 			return schema.Job{}, err
 		}
 	}
@@ -61,13 +67,13 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 		return schema.Job{}, fmt.Errorf("encode the filter: %w", err)
 	}
 	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until)
 			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, EmptyNotNull(p.Groups), q.Async, q.Trace, EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, store.EmptyNotNull(p.Groups), q.Async, q.Trace, store.EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -75,14 +81,14 @@ func (s *Store) CreateQuestion(ctx context.Context, p schema.Principal, q NewQue
 			return err
 		}
 		if p.Person != "" {
-			if err := Audit(ctx, tx, p.Tenant, p, "question.ask", q.ID.String(), nil); err != nil {
+			if err := store.Audit(ctx, tx, p.Tenant, p, "question.ask", q.ID.String(), nil); err != nil {
 				return err
 			}
 		}
 		if !q.Async {
 			return nil
 		}
-		var out Outbox
+		var out store.Outbox
 		if err := out.Question(p.Tenant, q.Collection, q.ID, 1, q.Trace); err != nil {
 			return err
 		}
@@ -102,12 +108,6 @@ func (q NewQuestion) waits() *time.Duration {
 	left := max(0, time.Until(q.Until))
 	return &left
 }
-
-// Questions is the store as answering needs it.
-type Questions struct{ *Store }
-
-// Questions returns the store as answering needs it.
-func (s *Store) Questions() Questions { return Questions{s} }
 
 const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, person, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`
@@ -130,19 +130,19 @@ func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 }
 
 // Question returns a question in whatever state.
-func (s Questions) Question(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+func (s *QuestionStore) Question(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	var q answer.Question
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		q, err = scanQuestion(tx.QueryRow(ctx, questionSQL, in.Tenant, in.Question), in.Tenant)
 		return err
 	})
-	return q, Wrap(err, "load question %s", in.Question)
+	return q, store.Wrap(err, "load question %s", in.Question)
 }
 
 // Begin makes an unfinished question running and returns it.
-func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+func (s *QuestionStore) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	var q answer.Question
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var before schema.JobState
 		var trace string
 		err := tx.QueryRow(ctx, `
@@ -166,14 +166,14 @@ func (s Questions) Begin(ctx context.Context, in wire.QuestionInput) (answer.Que
 		if !q.Async || before == schema.JobRunning {
 			return nil
 		}
-		var out Outbox
+		var out store.Outbox
 		if err := out.QuestionEvent(wire.QuestionEvent{Kind: wire.EventQuestionRunning, State: schema.JobRunning,
 			Tenant: in.Tenant, Collection: q.Query.Collection, Question: in.Question, Attempt: in.Attempt}, trace); err != nil {
 			return err
 		}
 		return out.Write(ctx, tx)
 	})
-	return q, Wrap(err, "begin question %s", in.Question)
+	return q, store.Wrap(err, "begin question %s", in.Question)
 }
 
 // own locks a running question for a guarded write.
@@ -189,29 +189,29 @@ func own(ctx context.Context, tx pgx.Tx, in wire.QuestionInput) (collection uuid
 }
 
 // SetStage notes which step runs.
-func (s Questions) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, _, _, err := own(ctx, tx, in); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `UPDATE questions SET stage = $3 WHERE tenant_id = $1 AND id = $2 AND stage <> $3`, in.Tenant, in.Question, stage)
 		return err
 	})
-	return Wrap(err, "begin step %s of question %s", stage, in.Question)
+	return store.Wrap(err, "begin step %s of question %s", stage, in.Question)
 }
 
 // SaveRetrieval keeps the first result of a round and returns what is kept.
-func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
-	candidates, err := json.Marshal(EmptyNotNull(r.Candidates))
+func (s *QuestionStore) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
+	candidates, err := json.Marshal(store.EmptyNotNull(r.Candidates))
 	if err != nil {
 		return answer.Retrieval{}, fmt.Errorf("encode candidates: %w", err)
 	}
-	trace, err := json.Marshal(EmptyNotNull(r.Trace))
+	trace, err := json.Marshal(store.EmptyNotNull(r.Trace))
 	if err != nil {
 		return answer.Retrieval{}, fmt.Errorf("encode a trace: %w", err)
 	}
 	var kept answer.Retrieval
-	err = s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, _, _, err := own(ctx, tx, in); err != nil {
 			return err
 		}
@@ -226,17 +226,17 @@ func (s Questions) SaveRetrieval(ctx context.Context, in wire.QuestionInput, rou
 		}
 		return err
 	})
-	return kept, Wrap(err, "keep what was retrieved for question %s", in.Question)
+	return kept, store.Wrap(err, "keep what was retrieved for question %s", in.Question)
 }
 
 // Retrieval returns schema.ErrNotFound for a round without a result.
-func (s Questions) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
+func (s *QuestionStore) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
 	var r answer.Retrieval
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		r, err = loadRetrieval(ctx, tx, in, round)
 		return err
 	})
-	return r, Wrap(err, "load what was retrieved for question %s", in.Question)
+	return r, store.Wrap(err, "load what was retrieved for question %s", in.Question)
 }
 
 func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round int) (answer.Retrieval, error) {
@@ -247,8 +247,8 @@ func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round 
 }
 
 // SaveVerdict keeps the first verdict on a round's answer and returns what is kept.
-func (s Questions) SaveVerdict(ctx context.Context, in wire.QuestionInput, round int, v answer.Verdict) (answer.Verdict, error) {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) SaveVerdict(ctx context.Context, in wire.QuestionInput, round int, v answer.Verdict) (answer.Verdict, error) {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, _, _, err := own(ctx, tx, in); err != nil {
 			return err
 		}
@@ -256,12 +256,12 @@ func (s Questions) SaveVerdict(ctx context.Context, in wire.QuestionInput, round
 			UPDATE retrievals SET verdict = coalesce(verdict, $4) WHERE tenant_id = $1 AND question_id = $2 AND round = $3
 			RETURNING verdict`, in.Tenant, in.Question, round, v).Scan(&v)
 	})
-	return v, Wrap(err, "keep the verdict on an answer of question %s", in.Question)
+	return v, store.Wrap(err, "keep the verdict on an answer of question %s", in.Question)
 }
 
 // SaveAnswer stores answer and citations and ends the question.
-func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
-	trace, err := json.Marshal(EmptyNotNull(a.Trace))
+func (s *QuestionStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
+	trace, err := json.Marshal(store.EmptyNotNull(a.Trace))
 	if err != nil {
 		return fmt.Errorf("encode a trace: %w", err)
 	}
@@ -269,11 +269,11 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 	if err != nil {
 		return fmt.Errorf("encode a usage: %w", err)
 	}
-	sentences, err := json.Marshal(EmptyNotNull(a.Sentences))
+	sentences, err := json.Marshal(store.EmptyNotNull(a.Sentences))
 	if err != nil {
 		return fmt.Errorf("encode the sentences of an answer: %w", err)
 	}
-	err = s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		collection, async, traceparent, err := own(ctx, tx, in)
 		if err != nil {
 			return err
@@ -296,31 +296,31 @@ func (s Questions) SaveAnswer(ctx context.Context, in wire.QuestionInput, a sche
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionAnswered, State: schema.JobAnswered, Collection: collection}, async, traceparent)
 	})
-	return Wrap(err, "store the answer of question %s", in.Question)
+	return store.Wrap(err, "store the answer of question %s", in.Question)
 }
 
 // Fail ends the question with a reason.
-func (s Questions) Fail(ctx context.Context, in wire.QuestionInput, r schema.Reason) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Fail(ctx context.Context, in wire.QuestionInput, r schema.Reason) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		collection, async, traceparent, err := own(ctx, tx, in)
 		if err != nil {
 			return err
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Collection: collection, Reason: &r}, async, traceparent)
 	})
-	return Wrap(err, "fail question %s", in.Question)
+	return store.Wrap(err, "fail question %s", in.Question)
 }
 
 // Cancel ends the question as cancelled.
-func (s Questions) Cancel(ctx context.Context, in wire.QuestionInput) error {
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Cancel(ctx context.Context, in wire.QuestionInput) error {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		collection, async, traceparent, err := own(ctx, tx, in)
 		if err != nil {
 			return err
 		}
 		return end(ctx, tx, in, wire.QuestionEvent{Kind: wire.EventQuestionCancelled, State: schema.JobCancelled, Collection: collection}, async, traceparent)
 	})
-	return Wrap(err, "cancel question %s", in.Question)
+	return store.Wrap(err, "cancel question %s", in.Question)
 }
 
 // end moves an owned question to its last state, gives its lease back, and
@@ -342,7 +342,7 @@ func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionE
 		return err
 	}
 	e.Tenant, e.Question, e.Attempt = in.Tenant, in.Question, in.Attempt
-	var out Outbox
+	var out store.Outbox
 	if err := out.QuestionEvent(e, traceparent); err != nil {
 		return err
 	}
@@ -351,13 +351,13 @@ func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionE
 
 // Answer returns the stored answer, or schema.ErrNotFound. It is for the answering
 // itself, which asks no right to see.
-func (s Questions) Answer(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
+func (s *QuestionStore) Answer(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
 	var a schema.Answer
-	err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		a, err = loadAnswer(ctx, tx, in.Tenant, in.Question)
 		return err
 	})
-	return a, Wrap(err, "load the answer of question %s", in.Question)
+	return a, store.Wrap(err, "load the answer of question %s", in.Question)
 }
 
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
@@ -378,7 +378,7 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 		return schema.Answer{}, err
 	}
 	a.Citations, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.Citation, error) { return scanCitation(row) })
-	a.Citations = EmptyNotNull(a.Citations)
+	a.Citations = store.EmptyNotNull(a.Citations)
 	return a, err
 }
 

@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file shows asynchronous questions to those who asked them. Another
 // key's job does not exist for a caller, unless the caller is an admin of the
@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -35,13 +36,13 @@ func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 
 // ListJobs returns a page of p's jobs, of all the tenant's jobs for an admin,
 // newest first and without results, and the next cursor.
-func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error) {
-	pg, err := PageOf(q)
+func (s *QuestionStore) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error) {
+	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
 	var out []schema.Job
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, jobSQL+` AND ($5::uuid IS NULL OR id < $5) ORDER BY id DESC LIMIT $6`,
 			askedBy(p, pg.After, pg.Limit+1)...)
 		if err != nil {
@@ -53,19 +54,19 @@ func (s *Store) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQ
 	if err != nil {
 		return nil, "", fmt.Errorf("list jobs: %w", err)
 	}
-	out, next := Cut(pg, out, func(j schema.Job) uuid.UUID { return j.ID })
+	out, next := store.Cut(pg, out, func(j schema.Job) uuid.UUID { return j.ID })
 	return out, next, nil
 }
 
 // Job returns one of p's jobs with its result, or any of the tenant's for an
 // admin.
-func (s *Store) Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
+func (s *QuestionStore) Job(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
 	var j schema.Job
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		j, err = loadJob(ctx, tx, p, id, "")
 		return err
 	})
-	return j, Wrap(err, "job %s", id)
+	return j, store.Wrap(err, "job %s", id)
 }
 
 func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, lock string) (schema.Job, error) {
@@ -87,9 +88,9 @@ func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, l
 
 // CancelJob cancels one of p's jobs, or any of the tenant's for an admin. A
 // cancelled job stays as it is; one that was answered or failed is a conflict.
-func (s *Store) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
+func (s *QuestionStore) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
 	var j schema.Job
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		if j, err = loadJob(ctx, tx, p, id, ` FOR UPDATE`); err != nil || j.State == schema.JobCancelled {
 			return err
 		}
@@ -106,11 +107,11 @@ func (s *Store) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID)
 		if err := end(ctx, tx, in, event, true, trace); err != nil {
 			return err
 		}
-		if err := Audit(ctx, tx, p.Tenant, p, "job.cancel", id.String(), nil); err != nil {
+		if err := store.Audit(ctx, tx, p.Tenant, p, "job.cancel", id.String(), nil); err != nil {
 			return err
 		}
 		j, err = loadJob(ctx, tx, p, id, "")
 		return err
 	})
-	return j, Wrap(err, "cancel job %s", id)
+	return j, store.Wrap(err, "cancel job %s", id)
 }

@@ -1,4 +1,4 @@
-package store
+package questions
 
 // This file keeps what people think of answers. Who may see a question may rate
 // its answer: the key that asked it, and admins of the tenant.
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -62,47 +63,47 @@ func personOf(p schema.Principal) *string {
 // Rate sets what p's key thinks of the answer of a question; a key has one rating
 // of each. A question without an answer is a conflict, one of another key does not
 // exist, unless p is an admin.
-func (s *Store) Rate(ctx context.Context, p schema.Principal, question uuid.UUID, opinion schema.Opinion, comment string) (schema.Rating, error) {
+func (s *QuestionStore) Rate(ctx context.Context, p schema.Principal, question uuid.UUID, opinion schema.Opinion, comment string) (schema.Rating, error) {
 	if opinion != schema.ThumbsUp && opinion != schema.ThumbsDown {
 		return schema.Rating{}, schema.Invalid("rating", "%q is neither up nor down", opinion)
 	}
-	if err := CheckLength("comment", comment, 0, maxComment); err != nil {
+	if err := store.CheckLength("comment", comment, 0, maxComment); err != nil {
 		return schema.Rating{}, err
 	}
 	var r schema.Rating
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, rateSQL, p.Tenant, question, p.Has(schema.ScopeAdmin) && p.Person == "", p.Key, schema.NewID(), opinion, comment, p.Person).Scan(ratingFields(&r)...)
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		var state schema.JobState
 		if err := tx.QueryRow(ctx, `SELECT state FROM questions WHERE tenant_id = $1 AND `+askedBySQL+` AND id = $5`, askedBy(p, question)...).Scan(&state); err != nil {
-			return Named(err, "question", question)
+			return store.Named(err, "question", question)
 		}
 		if state == schema.JobAnswered {
 			return fmt.Errorf("its answer was removed with a document: %w", schema.ErrConflict)
 		}
 		return fmt.Errorf("it has no answer, it is %s: %w", state, schema.ErrConflict)
 	})
-	return r, Wrap(err, "rate question %s", question)
+	return r, store.Wrap(err, "rate question %s", question)
 }
 
 // Unrate takes back what p's key thinks of an answer.
-func (s *Store) Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error {
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *QuestionStore) Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, unrateSQL, p.Tenant, question, p.Key, personOf(p))
 		if err == nil && tag.RowsAffected() == 0 {
 			return fmt.Errorf("this key has not rated question %s: %w", question, schema.ErrNotFound)
 		}
 		return err
 	})
-	return Wrap(err, "take a rating back")
+	return store.Wrap(err, "take a rating back")
 }
 
 // Ratings lists a page of the ratings of p's key, or of all keys of the tenant for
 // an admin, newest first, with what they are of, and the next cursor.
-func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error) {
-	pg, err := PageOf(q.PageQuery)
+func (s *QuestionStore) Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error) {
+	pg, err := store.PageOf(q.PageQuery)
 	if err != nil {
 		return nil, "", err
 	}
@@ -111,7 +112,7 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 		key = &p.Key
 	}
 	var out []schema.RatedAnswer
-	err = s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, listRatingsSQL, p.Tenant, key, q.Rating, unlessZero(q.Collection), unlessZero(q.Question), pg.After, pg.Limit+1, personOf(p))
 		if err != nil {
 			return err
@@ -132,7 +133,7 @@ func (s *Store) Ratings(ctx context.Context, p schema.Principal, q schema.Rating
 	if err != nil {
 		return nil, "", fmt.Errorf("list ratings: %w", err)
 	}
-	out, next := Cut(pg, out, func(r schema.RatedAnswer) uuid.UUID { return r.ID })
+	out, next := store.Cut(pg, out, func(r schema.RatedAnswer) uuid.UUID { return r.ID })
 	return out, next, nil
 }
 
