@@ -1,4 +1,5 @@
-// package store keeps everything in Postgres, the only store of record.
+// Package store is what all that Postgres keeps has in common. Each package below it
+// keeps one thing; collections, documents, ingestion, clusters and searches are still here.
 //
 // All access goes through one of three doors, each a transaction in one role:
 // AsTenant (bound to one tenant by row-level security), AsSystem (outbox,

@@ -1,4 +1,4 @@
-// package apiserver puts the HTTP API together: `sluice serve` runs it alone,
+// Package apiserver puts the HTTP API together: `sluice serve` runs it alone,
 // `sluice up` beside everything else.
 package apiserver
 

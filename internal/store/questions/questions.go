@@ -1,4 +1,4 @@
-// package questions keeps questions, what the steps of answering them leave, their
+// Package questions keeps questions, what the steps of answering them leave, their
 // answers and ratings, and which searches were slow. Every write is guarded by state and
 // attempt: a question that has ended, or that another attempt owns, is left alone.
 package questions

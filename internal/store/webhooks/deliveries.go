@@ -105,7 +105,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 		Scan(&j.Collection, &j.State, &code, &message); err != nil {
 		return err
 	}
-	j.Reason = reasonFrom(code, message)
+	j.Reason = store.ReasonOf(code, message)
 	d.Job = &j
 	if j.State != schema.JobAnswered || !d.Webhook.Includes(schema.IncludeResult) {
 		return nil
@@ -127,21 +127,10 @@ func readVersion(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhoo
 	}
 	// The event's state: the version may have moved on since.
 	if d.Kind == schema.WebhookVersionFailed {
-		v.State, v.Reason = schema.StateFailed, reasonFrom(code, message)
+		v.State, v.Reason = schema.StateFailed, store.ReasonOf(code, message)
 	}
 	d.Version = &v
 	return nil
-}
-
-func reasonFrom(code, message *string) *schema.Reason {
-	if code == nil {
-		return nil
-	}
-	r := &schema.Reason{Code: *code}
-	if message != nil {
-		r.Message = *message
-	}
-	return r
 }
 
 // SettleDelivery implements webhook.Store.
