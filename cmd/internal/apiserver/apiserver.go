@@ -89,7 +89,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
 	tenants, asked := tenants.New(d.Store), questions.New(d.Store)
-	keys, running := auth.New(tenants), operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	keys := auth.New(tenants)
+	running := operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{

@@ -134,7 +134,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		reconciler,
 		curate.NewReconciler(d.Store, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, ledger.New(d.Store), questions.New(d.Store), s.IngestPurge, s.keep(), s.keepQuestions()),
+		purger(d.Store, s.IngestPurge, s.keep(), s.keepQuestions()),
 	}, nil
 }
 

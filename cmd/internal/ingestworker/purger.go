@@ -36,14 +36,15 @@ func newPurged() metric.Int64Counter {
 // purger gives back the space of what was deleted or replaced, and of what the
 // ledger of language model calls no longer has to keep, then of questions. Any number
 // may run.
-func purger(s *store.Store, calls *ledger.LedgerStore, asked *questions.QuestionStore, every time.Duration, keep ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
+func purger(s *store.Store, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
+	calls, asked := ledger.New(s), questions.New(s)
 	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			for fetch.Err() == nil {
 				n, err := s.PurgeOnce(fetch, purgeRows)
-				forgotten, forgetting := calls.ForgetCalls(fetch, keep, forgetRows)
+				forgotten, forgetting := calls.ForgetCalls(fetch, keepCalls, forgetRows)
 				old, forgettingQuestions := asked.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
 				n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
 				if err != nil && fetch.Err() == nil {

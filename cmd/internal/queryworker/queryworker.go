@@ -120,7 +120,8 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	asked := questions.New(deps.Store)
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index, questions: asked,
-		answerer:  answer.New(teller{stores{asked, ledger.New(deps.Store), deps.Store}, deps.NATS}, retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
+		answerer: answer.New(teller{stores{asked, ledger.New(deps.Store), deps.Store}, deps.NATS},
+			retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
