@@ -155,8 +155,9 @@ func (s *Store) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID
 	return done, left, nil
 }
 
-// lockClusterings locks what is clustered of a collection, the live generation
-// at least.
+// lockClusterings locks what is clustered of a collection, the live generation at
+// least: that which live was read to be. Where another one became live before the
+// lock, the transaction begins again: it would leave that one out.
 func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live int) ([]clustering, error) {
 	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, live); err != nil {
 		return nil, fmt.Errorf("open the clustering of generation %d: %w", live, err)
@@ -173,6 +174,14 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lock clusterings: %w", err)
+	}
+	var now int
+	var deleted bool
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&now, &deleted); err != nil {
+		return nil, Named(err, "collection", collection)
+	}
+	if now != live {
+		return nil, fmt.Errorf("generation %d is live, not %d: %w", now, live, ErrRepeat)
 	}
 	return out, nil
 }

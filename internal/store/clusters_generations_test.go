@@ -1,11 +1,15 @@
 package store_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -84,6 +88,44 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM cluster_members WHERE generation = 1`); n != 0 {
 		t.Errorf("%d members of the old generation", n)
 	}
+}
+
+// TestConcurrentFlipLeavesNoSectionBehind: a generation that becomes live after curation
+// has read which one is, and before it locks their clusters.
+func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(11, 11))
+	f.life(t, r, map[string]*page{}, 4)
+	for _, sql := range []string{
+		`INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`,
+		`INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, 2)`,
+	} {
+		run(t, f, f.a, sql, f.a.Tenant, f.collection)
+	}
+	curating := open(t, f.url, store.Options{Name: "curates"})
+	var curated sync.WaitGroup
+	defer curated.Wait()
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, 1)`, f.a.Tenant, f.collection); err != nil {
+			return err
+		}
+		curated.Go(func() {
+			if _, _, err := curating.ClusterChanged(context.WithoutCancel(ctx), f.a.Tenant, f.collection); err != nil {
+				t.Error(err)
+			}
+		})
+		f.awaitLock(t, "curates") // for who opens the first generation's clusters
+		b := &pgx.Batch{}
+		b.Queue(`UPDATE generations SET state = 'live' WHERE collection_id = $1 AND number = 2`, f.collection)
+		b.Queue(`UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
+		return tx.SendBatch(ctx, b).Close()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	curated.Wait()
+	f.curateAll(t, f.a, f.collection)
+	f.checkClusters(t, f.a, f.collection, 2)
 }
 
 func TestADeletedCollectionHasNoClusters(t *testing.T) {
