@@ -15,9 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const (
-	auditSQL = `INSERT INTO audit (tenant_id, id, actor, action, target, detail) VALUES ($1, $2, $3, $4, $5, $6)`
-)
+const auditSQL = `INSERT INTO audit (tenant_id, id, actor, action, target, detail) VALUES ($1, $2, $3, $4, $5, $6)`
 
 // actor names p in the audit log.
 func actor(p schema.Principal) string {

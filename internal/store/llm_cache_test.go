@@ -17,7 +17,7 @@ import (
 
 func key(s string) [sha256.Size]byte { return sha256.Sum256([]byte(s)) }
 
-func (f *fixture) cached(t testing.TB, c ledger.Cache, p schema.Principal, k string) string {
+func (f *fixture) cached(t testing.TB, c ledger.ReplyCache, p schema.Principal, k string) string {
 	t.Helper()
 	reply, found, err := c.Load(t.Context(), p.Tenant, key(k))
 	if err != nil {
@@ -31,7 +31,7 @@ func (f *fixture) cached(t testing.TB, c ledger.Cache, p schema.Principal, k str
 
 func TestCachedRepliesAreTheTenants(t *testing.T) {
 	f := setUp(t, store.Options{})
-	c := ledger.NewCache(f.Store, time.Hour, 10)
+	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
 	save := func(p schema.Principal, k, text string, versions ...uuid.UUID) {
 		t.Helper()
 		if err := c.Save(t.Context(), p.Tenant, key(k), versions, wire.LLMReply{Text: text}); err != nil {
@@ -60,7 +60,7 @@ func TestCachedRepliesAreTheTenants(t *testing.T) {
 
 func TestTheCacheIsBounded(t *testing.T) {
 	f := setUp(t, store.Options{})
-	c := ledger.NewCache(f.Store, time.Hour, 3)
+	c := ledger.NewReplyCache(f.Store, time.Hour, 3)
 	for i, k := range []string{"1", "2", "3", "4", "5"} {
 		if err := c.Save(t.Context(), f.a.Tenant, key(k), nil, wire.LLMReply{Text: k}); err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func keyBytes(s string) []byte { k := key(s); return k[:] }
 // goes.
 func TestPurgeRemovesCachedReplies(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
-	c := ledger.NewCache(f.Store, time.Hour, 10)
+	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
 	gone, stays := f.upload(t, f.a, f.collection, text("gone.txt", "one")), f.upload(t, f.a, f.collection, text("stays.txt", "two"))
 	for _, u := range []schema.Uploaded{gone, stays} {
 		f.goLive(t, f.a, u.Document, u.Version)
@@ -126,7 +126,7 @@ func TestPurgeRemovesCachedReplies(t *testing.T) {
 // A reply that is being kept while its version goes is gone, or was never kept.
 func TestPurgeDuringCaching(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
-	c := ledger.NewCache(f.Store, time.Hour, 10)
+	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
 	u := f.upload(t, f.a, f.collection, text("gone.txt", "one"))
 	f.goLive(t, f.a, u.Document, u.Version)
 	if err := f.DeleteDocument(t.Context(), f.a, u.Document); err != nil {

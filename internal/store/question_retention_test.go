@@ -224,7 +224,7 @@ func TestQuestionRetentionIsChecked(t *testing.T) {
 // Tenants who ask nothing any more do not bound their cache themselves.
 func TestOldCachedRepliesAreForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
-	c := ledger.NewCache(f.Store, time.Hour, 10)
+	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
 	first, third := key("1"), key("3")
 	for _, p := range []schema.Principal{f.a, f.b} {
 		for i := range 5 {

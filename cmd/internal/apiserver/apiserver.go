@@ -91,6 +91,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	tenants, asked := tenants.New(d.Store), questions.New(d.Store)
 	keys := auth.New(tenants)
 	running := operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	named := planAPI{catalogue, plans.New(d.Store)}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
@@ -103,8 +104,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   d.Store,
 		Rebuilds:      d.Store,
 		Documents:     documentAPI{d.Store, d.Room},
-		Questions:     questionAPI{QuestionStore: asked, nats: d.NATS, signer: d.Signer, plans: planAPI{catalogue, plans.New(d.Store)}, waiting: waiting},
-		Plans:         planAPI{catalogue, plans.New(d.Store)},
+		Questions:     questionAPI{QuestionStore: asked, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
+		Plans:         named,
 		Webhooks:      webhookAPI{webhooks.New(d.Store)},
 		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
 		Ratings:       asked,

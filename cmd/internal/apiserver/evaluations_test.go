@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -122,7 +121,7 @@ func TestAnswersAreRatedThroughTheAPI(t *testing.T) {
 	}
 	put(asker, `{"rating":"up"}`).want(http.StatusConflict, nil)
 	in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: job.ID, Attempt: 1}
-	if err := questions.New(w.store).SaveAnswer(t.Context(), in, schema.Answer{Answer: "two years", Supported: true, Plan: "naive"}); err != nil {
+	if err := w.asked.SaveAnswer(t.Context(), in, schema.Answer{Answer: "two years", Supported: true, Plan: "naive"}); err != nil {
 		t.Fatal(err)
 	}
 	var first, again schema.Rating

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -54,10 +53,10 @@ func TestAnAnswerIsFoundByItsQuestion(t *testing.T) {
 	w.answering(func(ctx context.Context, r wire.AskRequest) wire.AskReply {
 		in := wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1}
 		a := schema.Answer{Question: r.Text, Answer: "Five.", Supported: true, Plan: r.Plan}
-		if _, err := questions.New(w.store).Begin(ctx, in); err != nil {
+		if _, err := w.asked.Begin(ctx, in); err != nil {
 			t.Error(err)
 		}
-		if err := questions.New(w.store).SaveAnswer(ctx, in, a); err != nil {
+		if err := w.asked.SaveAnswer(ctx, in, a); err != nil {
 			t.Error(err)
 		}
 		return wire.AskReply{Envelope: wire.Header(), Answer: &a}

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	user
 	store    *store.Store
+	asked    *questions.QuestionStore
 	nats     *nats.Conn
 	admin    schema.Principal
 	database string                      // its URL
@@ -86,7 +88,7 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 		t.Fatal(err)
 	}
 	server := startServer(t, c, apiserver.Deps{Store: s, NATS: nc})
-	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, nats: nc, admin: admin, database: database, stop: server.Stop}
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, asked: questions.New(s), nats: nc, admin: admin, database: database, stop: server.Stop}
 }
 
 // startServer starts a server on a port of its own, which is stopped after the test.

@@ -87,7 +87,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 			waittest.Receive(t, h.first, "the first half")
 			narrow()
 			w.tell(r, wire.PartText, wire.LLMDelta{Envelope: wire.Header(), Text: "halves"})
-			if err := questions.New(w.store).SaveAnswer(ctx, in, whole); err != nil {
+			if err := w.asked.SaveAnswer(ctx, in, whole); err != nil {
 				t.Error(err)
 			}
 			return wire.AskReply{Envelope: wire.Header(), Answer: &whole}
@@ -121,7 +121,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 				narrow()
 				text("told in halves")
 			default: // what was told was taken back, or the text was told
-				if err := questions.New(w.store).SaveAnswer(t.Context(), in, whole); err == nil {
+				if err := w.asked.SaveAnswer(t.Context(), in, whole); err == nil {
 					w.hint(wire.EventSubject(in.Tenant, wire.EventQuestionAnswered), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
 				}
 			}

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
@@ -100,7 +99,7 @@ func TestTheEndOfAJobReachesAWebhook(t *testing.T) {
 		var job schema.Job
 		w.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)
 		in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: job.ID, Attempt: 1}
-		ok(questions.New(w.store).SaveAnswer(t.Context(), in, schema.Answer{Answer: text, Supported: true}))
+		ok(w.asked.SaveAnswer(t.Context(), in, schema.Answer{Answer: text, Supported: true}))
 		return job
 	}
 	// Ahead of the database's clock, so that all that was written is due.

@@ -62,7 +62,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	var age time.Duration // without a cache, what an earlier one left goes
 	if settings.LLMCacheAge > 0 && settings.LLMCacheEntries > 0 {
 		age = settings.LLMCacheAge
-		o.Cache = ledger.NewCache(d.Store, age, settings.LLMCacheEntries)
+		o.Cache = ledger.NewReplyCache(d.Store, age, settings.LLMCacheEntries)
 	}
 	parts := []lifecycle.Service{forgetCached(questions.New(d.Store), age, forgetEvery)}
 	for _, name := range names {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -43,7 +42,7 @@ func TestACancelledJobEndsItsCall(t *testing.T) {
 	told := w.hears(job)
 	w.everything()
 	w.until(told, job, firstHalf)
-	_, err := questions.New(w.store).CancelJob(w.context(), w.principal, job)
+	_, err := w.questions.CancelJob(w.context(), w.principal, job)
 	w.ok(err)
 	w.awaitLeft(h)
 	w.await(job, schema.JobCancelled)

@@ -85,7 +85,7 @@ func (w *world) library() {
 // askBy stores a question for a plan.
 func (w *world) askBy(plan string, async bool) wire.QuestionInput {
 	w.t.Helper()
-	j, err := questions.New(w.store).CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plan, Async: async})
+	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plan, Async: async})
 	w.ok(err)
 	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 }
@@ -170,10 +170,10 @@ func TestAJobThatIsJudgedIsCancelled(t *testing.T) {
 	w.run(w.worker(func(p *parts) { p.retriever = gatedSelection{p.retriever, g} }).service())
 	in := w.askBy("sage", true)
 	<-g.reached
-	if j, err := questions.New(w.store).Job(w.context(), w.principal, in.Question); err != nil || j.Stage != answer.StepJudge || j.State != schema.JobRunning {
+	if j, err := w.questions.Job(w.context(), w.principal, in.Question); err != nil || j.Stage != answer.StepJudge || j.State != schema.JobRunning {
 		t.Errorf("the job shows %+v, %v", j, err)
 	}
-	_, err := questions.New(w.store).CancelJob(w.context(), w.principal, in.Question)
+	_, err := w.questions.CancelJob(w.context(), w.principal, in.Question)
 	w.ok(err)
 	w.saveHistory("cancelled_judge", in)
 	close(g.open)

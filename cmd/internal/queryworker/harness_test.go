@@ -43,7 +43,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/text"
@@ -83,6 +82,7 @@ type world struct {
 	bus        *local.NATS
 	temporal   localtest.TemporalNamespace
 	store      *store.Store
+	questions  *questions.QuestionStore
 	nats       *nats.Conn
 	client     client.Client
 	model      *modelclient.Client
@@ -113,6 +113,7 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 	w.store, err = store.Open(ctx, w.url, store.Options{})
 	w.ok(err)
 	t.Cleanup(w.store.Close)
+	w.questions = questions.New(w.store)
 	w.nats, err = bus.Connect(ctx, bus.Options{URL: w.bus.URL(), Name: t.Name()})
 	w.ok(err)
 	t.Cleanup(w.nats.Close)
@@ -182,7 +183,7 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	made, err := newWorker(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	p := parts{teller{stores{questions.New(made.deps.Store), ledger.New(made.deps.Store), made.deps.Store}, made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
+	p := parts{teller{newStores(made.deps.Store), made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
 	if tamper != nil {
 		tamper(&p)
 	}
@@ -282,7 +283,7 @@ const carryOver = "How many days of unused annual leave can I carry over into th
 // ask stores a question.
 func (w *world) ask(ctx context.Context, question string, async bool) wire.QuestionInput {
 	w.t.Helper()
-	j, err := questions.New(w.store).CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: question, Plan: plans.Default, Async: async, Trace: bus.Traceparent(ctx)})
+	j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: question, Plan: plans.Default, Async: async, Trace: bus.Traceparent(ctx)})
 	w.ok(err)
 	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 }
@@ -294,7 +295,7 @@ func (w *world) await(id uuid.UUID, states ...schema.JobState) schema.Job {
 	var j schema.Job
 	waittest.Until(w.t, func() string {
 		var err error
-		j, err = questions.New(w.store).Job(ctx, w.principal, id)
+		j, err = w.questions.Job(ctx, w.principal, id)
 		w.ok(err)
 		switch {
 		case slices.Contains(states, j.State):

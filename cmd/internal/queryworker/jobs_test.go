@@ -20,7 +20,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluice-rag/sluice/internal/answer"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -171,7 +170,7 @@ func TestJobIsCancelledAtEveryStep(t *testing.T) {
 				t.Fatal("the step never began")
 			}
 			if step != answer.StepUnderstand && step != answer.StepFinish {
-				if j, err := questions.New(w.store).Job(ctx, w.principal, in.Question); err != nil || j.Stage != step || j.State != schema.JobRunning {
+				if j, err := w.questions.Job(ctx, w.principal, in.Question); err != nil || j.Stage != step || j.State != schema.JobRunning {
 					t.Errorf("the job shows %+v, %v", j, err)
 				}
 				var stage string
@@ -180,7 +179,7 @@ func TestJobIsCancelledAtEveryStep(t *testing.T) {
 					t.Errorf("the workflow shows stage %q, %v", stage, err)
 				}
 			}
-			_, err := questions.New(w.store).CancelJob(ctx, w.principal, in.Question)
+			_, err := w.questions.CancelJob(ctx, w.principal, in.Question)
 			w.ok(err)
 			// The workflow ends though the step still hangs.
 			w.saveHistory("cancelled_"+step, in)

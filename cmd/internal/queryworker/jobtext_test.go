@@ -106,7 +106,7 @@ func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts 
 // askLater stores a question that waits until the relay runs.
 func (w *world) askLater(choices ...string) uuid.UUID {
 	w.t.Helper()
-	j, err := questions.New(w.store).CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Async: true, Choices: choices})
+	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Async: true, Choices: choices})
 	w.ok(err)
 	return j.ID
 }
@@ -119,7 +119,7 @@ func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 	told := w.hears(job)
 	w.everything()
 	w.until(told, job, firstHalf)
-	if j, err := questions.New(w.store).Job(w.context(), w.principal, job); err != nil || j.State != schema.JobRunning || j.Result != nil {
+	if j, err := w.questions.Job(w.context(), w.principal, job); err != nil || j.State != schema.JobRunning || j.Result != nil {
 		t.Errorf("half of its answer was told, and the job is %+v, %v", j, err)
 	}
 	late := w.hears(job)

@@ -20,7 +20,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
@@ -78,7 +77,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(stores{questions.New(db), ledger.New(db), db}, retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = answer.New(newStores(db), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}
@@ -164,7 +163,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 			}
 			return ""
 		})
-		j, err := questions.New(w.store).CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
+		j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
 		w.ok(err)
 		go func() {
 			_, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),

@@ -54,6 +54,10 @@ type stores struct {
 	*store.Store // sections
 }
 
+func newStores(db *store.Store) stores {
+	return stores{questions.New(db), ledger.New(db), db}
+}
+
 // teller is the store that answering uses, and tells of its steps.
 type teller struct {
 	answer.Store

@@ -22,7 +22,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -117,10 +116,9 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
-	asked := questions.New(deps.Store)
 	return &worker{
-		settings: settings, deps: deps, engine: engine, index: index, questions: asked,
-		answerer: answer.New(teller{stores{asked, ledger.New(deps.Store), deps.Store}, deps.NATS},
+		settings: settings, deps: deps, engine: engine, index: index, questions: questions.New(deps.Store),
+		answerer: answer.New(teller{newStores(deps.Store), deps.NATS},
 			retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),

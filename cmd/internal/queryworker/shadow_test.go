@@ -14,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
@@ -154,8 +153,8 @@ func TestExtractiveLearnsNothing(t *testing.T) {
 	w.ok(err)
 	for range 10 {
 		q := w.askBy("fitrag", false)
-		w.ok(questions.New(w.store).Sample(w.context(), q))
-		w.ok(questions.New(w.store).Learn(w.context(), q, space, vectors.Row(0), true))
+		w.ok(w.questions.Sample(w.context(), q))
+		w.ok(w.questions.Learn(w.context(), q, space, vectors.Row(0), true))
 	}
 	a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
 	if failure != nil || a.Uncited || !a.Supported || !strings.Contains(a.Answer, "five days") {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -36,7 +35,7 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 	// It is kept after its end, before its workflow's.
 	w.ok(w.client.GetWorkflow(w.context(), wire.QuestionWorkflowID(in.Question, in.Attempt), "").Get(w.context(), nil))
 
-	kept, err := questions.New(w.store).SlowQueries(w.context(), w.principal)
+	kept, err := w.questions.SlowQueries(w.context(), w.principal)
 	w.ok(err)
 	found := map[schema.SlowKind][]schema.SlowQuery{}
 	for _, q := range kept {
@@ -61,7 +60,7 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 	quick := w.worker(nil)
 	quick.keepSlowSearch(w.context(), wire.Query{Principal: w.principal, Text: "quick"}, retrieval.Result{}, time.Second, nil)
 	quick.keepSlowQuestion(w.context(), in)
-	if after, err := questions.New(w.store).SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
+	if after, err := w.questions.SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
 		t.Errorf("of what was quick is kept %+v (%v)", after, err)
 	}
 }

@@ -21,18 +21,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Cache implements llm.Cache.
-type Cache struct {
+// ReplyCache implements llm.Cache.
+type ReplyCache struct {
 	db   *store.Store
 	age  time.Duration
 	most int
 }
 
-// NewCache returns a cache that keeps replies for an age, and of each tenant the
+// NewReplyCache returns a cache that keeps replies for an age, and of each tenant the
 // newest ones only, most of them.
-func NewCache(db *store.Store, age time.Duration, most int) Cache { return Cache{db, age, most} }
+func NewReplyCache(db *store.Store, age time.Duration, most int) ReplyCache {
+	return ReplyCache{db, age, most}
+}
 
-var _ llm.Cache = Cache{}
+var _ llm.Cache = ReplyCache{}
 
 const (
 	cachedSQL = `SELECT reply FROM llm_cache WHERE tenant_id = $1 AND key = $2 AND created_at > now() - $3::interval`
@@ -52,7 +54,7 @@ DELETE FROM llm_cache WHERE tenant_id = $1 AND (created_at <= now() - $2::interv
 )
 
 // Load implements llm.Cache.
-func (c Cache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte) (reply wire.LLMReply, found bool, err error) {
+func (c ReplyCache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte) (reply wire.LLMReply, found bool, err error) {
 	err = c.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		reply, found = wire.LLMReply{}, false
 		err := tx.QueryRow(ctx, cachedSQL, tenant, key[:], c.age).Scan(&reply)
@@ -67,7 +69,7 @@ func (c Cache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte
 
 // Save implements llm.Cache. A reply that was made from a version that is gone
 // is not kept.
-func (c Cache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error {
+func (c ReplyCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error {
 	encoded, err := json.Marshal(reply)
 	if err != nil {
 		return fmt.Errorf("encode a reply: %w", err)

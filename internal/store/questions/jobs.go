@@ -25,12 +25,7 @@ func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 	var j schema.Job
 	var code, reason *string
 	err := row.Scan(&j.ID, &j.Collection, &j.Question, &j.Choices, &j.Plan, &j.State, &j.Stage, &code, &reason, &j.Trace, &j.CreatedAt, &j.FinishedAt)
-	if code != nil {
-		j.Reason = &schema.Reason{Code: *code}
-		if reason != nil {
-			j.Reason.Message = *reason
-		}
-	}
+	j.Reason = store.ReasonOf(code, reason)
 	return j, err
 }
 
