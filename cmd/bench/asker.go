@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -92,8 +93,8 @@ func (askCommand) Run(ctx context.Context) error {
 	for _, unit := range searched {
 		// Each size of text begins with nothing in memory.
 		one := askUnit{Unit: string(unit)}
-		index := lexical.NewIndex(db, job.Cache)
-		vectors := db.Vectors(index, job.Cache)
+		index := lexical.NewIndex(search.New(db), job.Cache)
+		vectors := search.New(db).Vectors(index, job.Cache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {
 				if unit == "vector" {

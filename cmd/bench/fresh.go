@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -47,7 +48,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 		return err
 	}
 	defer reader.Close()
-	index := lexical.NewIndex(reader, indexCache)
+	index := lexical.NewIndex(search.New(reader), indexCache)
 	for _, unit := range units { // it knows the collection
 		for _, q := range questions(docs, 20, c.Seed) {
 			if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, lexical.Query{Unit: unit, K: 10, Settings: lexical.Defaults}); err != nil {

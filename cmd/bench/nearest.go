@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -67,7 +67,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	exact := func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, b.others, `SELECT passage_id FROM others.vectors WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}
-	vectors := b.store.Vectors(lexical.NewIndex(b.store, indexCache), indexCache)
+	vectors := search.New(b.store).Vectors(lexical.NewIndex(search.New(b.store), indexCache), indexCache)
 	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return nearestOf(ctx, vectors, s, q, c.K) }
 	recall, err := recallOf(ctx, questions[:30], exact, ours)
 	if err != nil {
@@ -226,7 +226,7 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 }
 
 // nearestOf asks Sluice.
-func nearestOf(ctx context.Context, vectors *store.Vectors, s space, q []float32, k int) ([]uuid.UUID, error) {
+func nearestOf(ctx context.Context, vectors *search.Vectors, s space, q []float32, k int) ([]uuid.UUID, error) {
 	hits, err := vectors.Nearest(ctx, retrieval.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
 		return nil, err

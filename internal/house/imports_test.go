@@ -66,12 +66,13 @@ var house = map[string]kind{
 	"internal/signature":     capability,
 	"internal/webhook":       capability,
 
-	"internal/bus":           adapter,
-	"internal/durable":       adapter,
-	"internal/inference/...": adapter,
-	"internal/local/...":     adapter,
-	"internal/modelclient":   adapter,
-	"internal/store/...":     adapter,
+	"internal/bus":             adapter,
+	"internal/durable":         adapter,
+	"internal/inference/...":   adapter,
+	"internal/local/...":       adapter,
+	"internal/modelclient":     adapter,
+	"internal/store/...":       adapter,
+	"internal/store/storetest": program, // it starts servers for tests
 
 	"internal/auth":      edge,
 	"internal/config":    edge,

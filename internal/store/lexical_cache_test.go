@@ -56,7 +56,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 		f.write(t, f.a, f.collection, w)
 		list = append(list, w)
 	}
-	s := &counted{Storage: f.Store}
+	s := &counted{Storage: f.SearchStore}
 	x := lexical.NewIndex(s, 64<<20)
 	expect(t, x, f.a, f.collection, "heron number3 number4", list...)
 	cold, loads, checks := s.parts(), s.loads.Load(), s.checks.Load()
@@ -75,7 +75,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 	}
 
 	// Sixteen at once, while the first is held back.
-	s2 := &counted{Storage: f.Store}
+	s2 := &counted{Storage: f.SearchStore}
 	x2 := lexical.NewIndex(s2, 64<<20)
 	hold := &gate{make(chan struct{}), make(chan struct{})}
 	s2.hold.Store(hold)
@@ -121,7 +121,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 		list = append(list, w)
 	}
 	q := lexical.Query{Unit: schema.UnitDocument, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
-	x := lexical.NewIndex(f.Store, 1) // keeps nothing
+	x := lexical.NewIndex(f.SearchStore, 1) // keeps nothing
 	view, err := x.View(t.Context(), f.a.Tenant, f.collection, q)
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 	f := setUp(t, store.Options{})
 	a, b, c := &written{name: "a", body: "heron one|heron two"}, &written{name: "b", body: "heron three"}, &written{name: "c", body: "egret"}
 	f.write(t, f.a, f.collection, a, b, c)
-	s := &counted{Storage: f.Store}
+	s := &counted{Storage: f.SearchStore}
 	x := lexical.NewIndex(s, 64<<20)
 	clusters := func(text string) map[uuid.UUID]bool {
 		t.Helper()

@@ -102,7 +102,7 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{Lexical: newIndex(f), Texts: f.Reader()})
+	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{Lexical: newIndex(f), Texts: f.SearchStore})
 	if err != nil {
 		t.Fatal(err)
 	}

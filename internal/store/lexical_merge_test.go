@@ -220,7 +220,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 // committed before it began and nothing that was gone by then.
 func TestLexicalUnderConcurrency(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 12})
-	x := lexical.NewIndex(f.Store, 300_000) // some eviction, too
+	x := lexical.NewIndex(f.SearchStore, 300_000) // some eviction, too
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex

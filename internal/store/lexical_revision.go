@@ -23,10 +23,10 @@ const revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
 // binaryFormat is that of arguments and results.
 var binaryFormat = []int16{pgx.BinaryFormatCode}
 
-// LexicalRevision implements lexical.Storage. The caller's search keeps a
-// connection while it runs, but many searches do not keep all of them: beyond a
-// quarter, the answer is waited for at once.
-func (s *Store) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
+// AskRevision begins to read the revision of a collection's lexical index, and wait
+// ends it. The caller's search keeps a connection meanwhile, but many searches do not
+// keep all of them: beyond a quarter, the answer is waited for at once.
+func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
 	failed := func(err error) func() (int64, error) {
 		return func() (int64, error) {
 			revision := int64(0)

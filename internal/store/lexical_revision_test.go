@@ -181,7 +181,7 @@ func TestLexicalRevisionOfTenants(t *testing.T) {
 // it fails, or is given up, a search is as right as ever.
 func TestLexicalRevisionFails(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 1})
-	s := &unanswered{Storage: f.Store}
+	s := &unanswered{Storage: f.SearchStore}
 	x := lexical.NewIndex(s, 64<<20)
 	var list []*written
 	for i := range 3 {

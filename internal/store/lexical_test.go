@@ -74,7 +74,7 @@ func (w *written) document() batch.Document {
 
 var units = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}
 
-func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.Store, 64<<20) }
+func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.SearchStore, 64<<20) }
 
 // found names the versions whose units share a word with text; of clusters,
 // which are all of one section here, how many there are.
@@ -323,7 +323,7 @@ func TestLexicalCacheIsBounded(t *testing.T) {
 	}
 	large := newIndex(f)
 	for _, limit := range []int64{0, 2_000, 60_000} {
-		x := lexical.NewIndex(f.Store, limit)
+		x := lexical.NewIndex(f.SearchStore, limit)
 		for i := range 40 {
 			question := fmt.Sprintf("w%d w%d heron", r.IntN(3000), i)
 			if a, b := found(t, x, f.a, f.collection, schema.UnitSection, question), found(t, large, f.a, f.collection, schema.UnitSection, question); !maps.Equal(a, b) || len(a) != len(all) {

@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/schema"
@@ -36,10 +37,11 @@ type stores struct {
 	*tenants.TenantStore
 	*ledger.LedgerStore
 	*questions.QuestionStore
+	*search.SearchStore
 }
 
 func storesOf(db *store.Store) stores {
-	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db), LedgerStore: ledger.New(db), QuestionStore: questions.New(db)}
+	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db), LedgerStore: ledger.New(db), QuestionStore: questions.New(db), SearchStore: search.New(db)}
 }
 
 // fixture is a migrated database with two tenants, who each have a collection.

@@ -5,11 +5,14 @@ package store
 
 import (
 	"encoding/binary"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
 )
 
 const (
@@ -59,5 +62,39 @@ func (r *passageLinkRows) add(version uuid.UUID, sections []batch.Section, links
 func (r *passageLinkRows) queue(b *pgx.Batch, at place) {
 	if len(r.versions) > 0 {
 		b.Queue(insertPassageLinksSQL, at.tenant, at.generation, r.versions, r.sections, r.links)
+	}
+}
+
+// LinksOf reads the links of one passage of a section, k at most.
+func LinksOf(data []byte, version uuid.UUID, passage, k int) ([]retrieval.Link, error) {
+	broken := false
+	next := func() int {
+		x, n := binary.Uvarint(data)
+		if n <= 0 || x > 1<<31 {
+			broken = true
+			return 0
+		}
+		data = data[n:]
+		return int(x)
+	}
+	for at := 0; ; at++ {
+		n := next()
+		var out []retrieval.Link
+		for range n {
+			ref := lexical.Ref{Version: version, Section: next(), Passage: next()}
+			if broken || len(data) < 2 {
+				return nil, fmt.Errorf("the links of version %s are broken", version)
+			}
+			if at == passage && len(out) < k {
+				out = append(out, retrieval.Link{To: ref, Weight: float64(batch.Weight(data))})
+			}
+			data = data[2:]
+		}
+		switch {
+		case at == passage && !broken:
+			return out, nil
+		case broken || len(data) == 0:
+			return nil, fmt.Errorf("the links of version %s are broken", version)
+		}
 	}
 }

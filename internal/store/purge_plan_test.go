@@ -84,7 +84,6 @@ func TestOneVersionIsFoundByIndexes(t *testing.T) {
 			"purge vectors":       {purgeVectorsSQL("vectors_256"), []any{tenant, versions, shards}},
 			"remove a generation": {removePassagesSQL, []any{tenant, versions, 1}},
 			"recount":             {recountSQL, []any{tenant, versions, collection}},
-			"read vectors":        {fmt.Sprintf(versionVectorsSQL, "vectors_256"), []any{tenant, versions, 1, shards, 1}},
 			"lock documents":      {holdDocumentsSQL, []any{versions, tenant}},
 			"lock versions":       {holdVersionsSQL, []any{versions, tenant}},
 		} {

@@ -49,7 +49,7 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 		sections = append(sections, lexical.Ref{Version: d.version, Section: 0, Passage: -1})
 		passages = append(passages, lexical.Ref{Version: d.version, Section: 0, Passage: 1}, lexical.Ref{Version: d.version, Section: 0, Passage: 7})
 	}
-	reader := f.Reader()
+	reader := f.SearchStore
 	for _, c := range []struct {
 		groups []string
 		want   []*planted
@@ -119,7 +119,7 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	d := &planted{vectors: [][]float32{unit(r), unit(r)}}
 	f.plant(t, f.a, f.collection, []*planted{d})
-	reader, memory := f.Reader(), f.Vectors(lexical.NewIndex(f.Store, 1<<20), 1<<20)
+	reader, memory := f.SearchStore, f.Vectors(lexical.NewIndex(f.SearchStore, 1<<20), 1<<20)
 	at := []lexical.Ref{{Version: d.version, Section: 0, Passage: 0}}
 	asks := map[string]func(generation int) error{
 		"texts":    func(g int) error { _, err := reader.Texts(t.Context(), f.a, f.collection, g, at); return err },

@@ -1,5 +1,5 @@
 // Package store is what all that Postgres keeps has in common. Each package below it
-// keeps one thing; collections, documents, ingestion, clusters and searches are still here.
+// keeps one thing; collections, documents, ingestion, indexes and clusters are still here.
 //
 // All access goes through one of three doors, each a transaction in one role:
 // AsTenant (bound to one tenant by row-level security), AsSystem (outbox,

@@ -68,15 +68,18 @@ func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.
 	return s.in(ctx, pgx.TxOptions{}, roleAuth, "", fn)
 }
 
-// askSQL is enterSQL for AskTenant. Planning its statement takes longer than
-// running it, so the plan is made once per connection, for any values: by
-// indexes and nested loops whatever the statistics are at that time, or a plan
-// made while tables were empty would read all of a tenant's rows later.
-const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), set_config('plan_cache_mode', 'force_generic_plan', true),
-    set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+// OnePlanSQL are settings for a statement that takes longer to plan than to run.
+// Its plan is made once per connection, for any values: by indexes and nested loops
+// whatever the statistics are at that time, or a plan made while tables were empty
+// would read all of a tenant's rows later.
+const OnePlanSQL = `set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+    set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+// askSQL is enterSQL for AskTenant.
+const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), ` + OnePlanSQL
 
 // AskTenant is AsTenant for one statement that reads, whose rows go to fn: all
-// of it is one round trip. Its plan is the same for all arguments (askSQL), so
+// of it is one round trip. Its plan is the same for all arguments (OnePlanSQL), so
 // it must find all rows through indexes.
 func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
 	if tenant == uuid.Nil {

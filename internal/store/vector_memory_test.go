@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -122,7 +123,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, v := range []*store.Vectors{memory, small} {
+			for _, v := range []*search.Vectors{memory, small} {
 				got, err := v.Nearest(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
@@ -197,7 +198,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	}
 	// Grown large, it is the store's.
 	now := time.Now()
-	memory.SetClock(func() time.Time { return now })
+	memory.Now = func() time.Time { return now }
 	long := &written{name: "long", body: strings.TrimSuffix(strings.Repeat("word/", 60), "/")}
 	f.writeVectors(t, r, long)
 	want(62, 0, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -51,11 +52,11 @@ func streamOf(ctx context.Context) *stream {
 type stores struct {
 	*questions.QuestionStore
 	*ledger.LedgerStore
-	*store.Store // sections
+	*search.SearchStore
 }
 
 func newStores(db *store.Store) stores {
-	return stores{questions.New(db), ledger.New(db), db}
+	return stores{questions.New(db), ledger.New(db), search.New(db)}
 }
 
 // teller is the store that answering uses, and tells of its steps.

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -107,7 +108,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := lexical.NewIndex(deps.Store, settings.LexicalCache<<20)
+	index := lexical.NewIndex(search.New(deps.Store), settings.LexicalCache<<20)
 	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index))
 	if err != nil {
 		return nil, err
@@ -136,10 +137,10 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Readers: models,
 		Judges:  gateway{deps.NATS, deps.Signer},
 		Lexical: index,
-		Vectors: deps.Store.Vectors(index, settings.VectorCache<<20),
-		Texts:   deps.Store.Reader(),
-		Links:   deps.Store.Reader(),
-		History: deps.Store.Reader(),
+		Vectors: search.New(deps.Store).Vectors(index, settings.VectorCache<<20),
+		Texts:   search.New(deps.Store),
+		Links:   search.New(deps.Store),
+		History: search.New(deps.Store),
 		GiveWay: bus.GiveWay,
 	}
 }

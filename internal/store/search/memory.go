@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file searches small collections in memory. What an asker sees is the
 // lexical index's view, one statement's worth: segments, dead entries, labels.
@@ -34,13 +34,14 @@ type Views interface {
 // Vectors searches vectors, those of small collections in memory. It is safe
 // for concurrent use.
 type Vectors struct {
-	store *Store
+	store *SearchStore
 	views Views
 	cache *dense.Cache
 	bytes int64 // of the cache
 	loads singleflight.Group
 	known sync.Map // of knownKey: what was seen of a collection
-	now   func() time.Time
+	// Now is the clock; time.Now but in tests.
+	Now func() time.Time
 }
 
 type knownKey struct{ tenant, collection uuid.UUID }
@@ -54,8 +55,8 @@ type knownState struct {
 }
 
 // Vectors returns a search that keeps at most about cacheBytes of vectors.
-func (s *Store) Vectors(views Views, cacheBytes int64) *Vectors {
-	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, now: time.Now}
+func (s *SearchStore) Vectors(views Views, cacheBytes int64) *Vectors {
+	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
 // largeFor is how long a collection counts as large before it is looked at
@@ -102,7 +103,7 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 	key := knownKey{q.principal.Tenant, q.collection}
 	state, _ := v.known.Load(key)
 	known, _ := state.(knownState)
-	if !known.large.IsZero() && v.now().Sub(known.large) < largeFor {
+	if !known.large.IsZero() && v.Now().Sub(known.large) < largeFor {
 		return nil, errNotInMemory
 	}
 	if !known.indexed {
@@ -130,7 +131,7 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 		passages += s.Passages()
 	}
 	if passages > v.most(len(q.vector)) {
-		known.large = v.now()
+		known.large = v.Now()
 		v.known.Store(key, known)
 		return nil, errNotInMemory
 	}

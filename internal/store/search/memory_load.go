@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file loads the vectors of segments of the lexical index into memory.
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -44,9 +45,9 @@ ORDER BY p.version_id, s.ordinal, p.ordinal`
 
 // indexedGeneration tells the live generation of a collection and whether the
 // index has all of it.
-func (s *Store) indexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (knownState, error) {
+func (s *SearchStore) indexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (knownState, error) {
 	var out knownState
-	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, indexedGenerationSQL, tenant, collection).Scan(&out.generation, &out.indexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
@@ -109,7 +110,7 @@ func (v *Vectors) load(ctx context.Context, key knownKey, view *lexical.View, mi
 		ids[i] = view.Segments[m].ID
 	}
 	var out []*dense.Segment
-	err := v.store.ReadTenant(ctx, key.tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := v.store.db.ReadTenant(ctx, key.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		place, space, err := segmentsPlace(ctx, tx, key, ids)
 		if err != nil {
 			return err
@@ -175,7 +176,7 @@ func fillSegments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p vectorPlac
 	if p.shard != nil {
 		shards = append(shards, *p.shard)
 	}
-	rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, VectorTable(p.dimension)), tenant, versions, p.generation, shards, p.spaceID)
+	rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, store.VectorTable(p.dimension)), tenant, versions, p.generation, shards, p.spaceID)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package store
+package search
 
 import (
 	"context"
@@ -9,9 +9,6 @@ import (
 
 	"golang.org/x/sync/singleflight"
 )
-
-// SetClock has a search in memory take the time from now.
-func (v *Vectors) SetClock(now func() time.Time) { v.now = now }
 
 // TestConcurrentLoadsOutliveTheOneThatMakesThem: the one whose load others wait for may
 // have less time than they have.

@@ -1,7 +1,7 @@
-package store
+package search
 
 // This file says what a search may see: who asks, and which metadata a filter
-// wants. The vectors themselves are searched in vector_search.go.
+// wants. The vectors themselves are searched in nearest.go.
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -81,17 +82,17 @@ SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_
 FROM sections s
 JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at IS NULL
 JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
-WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + ReadableNow("s.version_id", "$3")
+WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + store.ReadableNow("s.version_id", "$3")
 
 // Sections returns, of these sections, those that p may see and whose document
 // is not deleted, by id.
-func (s *Store) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
+func (s *SearchStore) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
 	groups := p.Groups
 	if groups == nil {
 		groups = []string{}
 	}
 	var out map[uuid.UUID]schema.Section
-	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[uuid.UUID]schema.Section{}
 		rows, err := tx.Query(ctx, sectionsSQL, p.Tenant, ids, groups)
 		if err != nil {
@@ -102,7 +103,7 @@ func (s *Store) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUI
 		_, err = pgx.ForEachRow(rows, []any{&sec.ID, &sec.Ordinal, &sec.HeadingPath, &sec.Text, &sec.Tokens, &starts, &pages}, func() error {
 			one := sec
 			one.HeadingPath = slices.Clone(sec.HeadingPath)
-			one.Pages = PageMarks(starts, pages)
+			one.Pages = store.PageMarks(starts, pages)
 			out[one.ID] = one
 			return nil
 		})

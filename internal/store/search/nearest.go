@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file searches vectors. A collection's vectors lie in the shared
 // partition, which is searched exactly, and, where curation has moved them
@@ -26,6 +26,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -114,7 +115,7 @@ type search struct {
 }
 
 // Nearest implements retrieval.Vectors.
-func (s *Store) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+func (s *SearchStore) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
 	found, err := s.nearest(ctx, nearOf(q))
 	return hitsOf(found), err
 }
@@ -135,9 +136,9 @@ func hitsOf(found []neighbour) []retrieval.Hit {
 // live, that the principal may see, that the filter lets through and that lie
 // within the places, best first, equal ones by passage id. It returns fewer only
 // if there are no more.
-func (s *Store) nearest(ctx context.Context, q near) ([]neighbour, error) {
+func (s *SearchStore) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	var found []neighbour
-	err := s.ReadTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.ReadTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
 		place, name, err := readVectorPlace(ctx, tx, q.principal.Tenant, q.collection)
 		if err != nil || place == nil || q.k <= 0 {
@@ -259,7 +260,7 @@ func (q *search) scanSQL() (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	sql := `WITH visible AS MATERIALIZED (` + liveVersionsSQL + fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3") + filter + `
+	sql := `WITH visible AS MATERIALIZED (` + liveVersionsSQL + fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3") + filter + `
 ), nearest AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
     FROM ` + q.table() + ` v
@@ -305,7 +306,7 @@ func (q *search) withinSQL() (string, []any, error) {
     SELECT * FROM ` + places + ` AS w(version_id, section, passage)
 ), visible AS MATERIALIZED (
     SELECT w.version_id FROM (SELECT DISTINCT version_id FROM places) w
-    WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3"), filter) + `
+    WHERE ` + fmt.Sprintf(isLiveSQL, "w.version_id", fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3"), filter) + `
 ), cut AS MATERIALIZED (
     SELECT s.id, s.version_id, s.ordinal, w.passage FROM places w JOIN sections s ON s.tenant_id = $1 AND s.version_id = w.version_id AND s.ordinal = w.section
     WHERE w.section >= 0 AND w.version_id IN (SELECT version_id FROM visible)
@@ -336,7 +337,7 @@ func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool,
 		return nil, false, err
 	}
 	rows, err := tx.Query(ctx, `
-SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")+filter+`
+SELECT r.id, r.passage_count FROM (`+liveVersionsSQL+fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")+filter+`
     LIMIT `+strconv.Itoa(fewVersions+1)+`) AS few
 JOIN versions r ON r.tenant_id = $1 AND r.id = few.live_version_id`, args...)
 	if err != nil {
@@ -396,7 +397,7 @@ func (q *search) approximateSQL() (string, []any, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	visible := fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")
+	visible := fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")
 	sql := `WITH own AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)) AS similarity
     FROM ` + q.table() + ` v
@@ -407,12 +408,12 @@ func (q *search) approximateSQL() (string, []any, error) {
 ), fresh AS MATERIALIZED (
     SELECT v.version_id FROM (
         SELECT DISTINCT version_id FROM ` + q.table() + `
-        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + SharedShard + `) v
+        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + store.SharedShard + `) v
     WHERE ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
 ), shared AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
     FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + SharedShard + `
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + store.SharedShard + `
       AND (v.version_id IN (SELECT version_id FROM fresh)) IS TRUE
     ORDER BY similarity DESC, v.passage_id
     LIMIT $6
@@ -422,7 +423,7 @@ func (q *search) approximateSQL() (string, []any, error) {
 	return sql, q.args, nil
 }
 
-func (q *search) table() string { return VectorTable(q.dimension) }
+func (q *search) table() string { return store.VectorTable(q.dimension) }
 
 // collectNeighbours reads what foundSQL gives, with the number that its last
 // column has.

@@ -1,4 +1,4 @@
-package store
+package search
 
 import (
 	"context"
@@ -10,13 +10,14 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
 )
 
 // The plan of a load is made once, for any collection: whatever the tables held
 // then, it goes by the indexes that lead to one collection or segment.
 func TestLexicalLoadPlan(t *testing.T) {
 	url := localtest.Database(t)
-	s, err := Open(t.Context(), url, Options{})
+	s, err := store.Open(t.Context(), url, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func TestLexicalLoadPlan(t *testing.T) {
 		nulls := strings.Repeat(", NULL", len(args))[2:]
 		var plan []string
 		err := s.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, askSQL, string(roleApp), tenant.String(), Batch.milliseconds()); err != nil {
+			if _, err := tx.Exec(ctx, `SELECT `+store.OnePlanSQL); err != nil {
 				return err
 			}
 			if _, err := tx.Exec(ctx, "PREPARE load AS "+sql, pgx.QueryExecModeSimpleProtocol); err != nil {

@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file reads what is known of earlier questions.
 
@@ -9,16 +9,17 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
-var _ retrieval.History = Reader{}
+var _ retrieval.History = (*SearchStore)(nil)
 
 // Known implements retrieval.History. It looks at all that the tenant has: they are a
 // sample of its questions.
-func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error) {
+func (s *SearchStore) Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error) {
 	var out []bool
-	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
 			SELECT known FROM known_questions WHERE tenant_id = $1 AND known IS NOT NULL AND space = $2
 			ORDER BY vector <-> $3, question_id LIMIT $4`, p.Tenant, space, pgvector.NewVector(vector), k)
@@ -28,5 +29,5 @@ func (r Reader) Known(ctx context.Context, p schema.Principal, space string, vec
 		out, err = pgx.CollectRows(rows, pgx.RowTo[bool])
 		return err
 	})
-	return out, Wrap(err, "find what is known of earlier questions")
+	return out, store.Wrap(err, "find what is known of earlier questions")
 }

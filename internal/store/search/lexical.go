@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file lets searches read the lexical index: it implements
 // lexical.Storage.
@@ -121,11 +121,16 @@ WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.generation = (SELECT gener
   AND m.epoch > (SELECT CASE WHEN generation = $%d::int THEN $%d::bigint ELSE -1 END FROM c)`
 )
 
+// LexicalRevision implements lexical.Storage.
+func (s *SearchStore) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
+	return s.db.AskRevision(ctx, tenant, collection)
+}
+
 // LoadLexical implements lexical.Storage.
-func (s *Store) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
+func (s *SearchStore) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
 	sql, args := loadSQL(l)
 	var out lexical.Loaded
-	err := s.AskTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
+	err := s.db.AskTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
 		out = lexical.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexical.PageKey][]byte{}}
 		var kind int
 		var id, other pgtype.UUID

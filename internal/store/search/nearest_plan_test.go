@@ -1,4 +1,4 @@
-package store
+package search
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -17,7 +18,7 @@ import (
 // alone.
 func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 	url := localtest.Database(t)
-	s, err := Open(t.Context(), url, Options{OwnVectorsAbove: 500, VectorURL: localtest.VectorURL(t, url)})
+	s, err := store.Open(t.Context(), url, store.Options{OwnVectorsAbove: 500, VectorURL: localtest.VectorURL(t, url)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			if place.indexed == nil || *place.indexed != 2000 {
 				t.Fatal("there is no index")
 			}
-			own := shard{dimension: 256, id: place.shard}
+			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.shard.String(), "-", "")
 			statement := &search{near: q, vectorPlace: *place}
 			for _, way := range []struct {
 				build  func() (string, []any, error)
@@ -98,11 +99,11 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 					return err
 				}
 				plan := strings.Join(lines, "\n")
-				if strings.Contains(plan, "Index Scan using "+own.indexName()) != way.walked {
+				if strings.Contains(plan, "Index Scan using "+own+"_hnsw") != way.walked {
 					t.Errorf("the graph is walked: %t, want %t:\n%s", !way.walked, way.walked, plan)
 				}
 				for line := range strings.SplitSeq(plan, "\n") {
-					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own.relation()) && !strings.Contains(line, "vectors_256_shared") {
+					if strings.Contains(line, " on vectors_256_") && !strings.Contains(line, own) && !strings.Contains(line, "vectors_256_shared") {
 						t.Errorf("another collection's partition is read:\n%s", line)
 					}
 				}
@@ -112,7 +113,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	found, err := s.Recall(t.Context(), tenant, collections[1], 20)
+	found, err := New(s).Recall(t.Context(), tenant, collections[1], 20)
 	if err != nil || found.Samples != 20 || found.Indexed != 2000 || found.Recall < 0.9 || found.Recall > 1 {
 		t.Errorf("%+v, %v", found, err)
 	}

@@ -1,4 +1,6 @@
-package store
+// Package search reads what plans of retrieval need: pages of the lexical index, vectors,
+// texts, links, clusters' members, and what earlier questions were found to be.
+package search
 
 // This file gives retrieval the texts and places of what it found. Whatever is
 // named here is looked up as it is now: a version that is no longer live, or
@@ -15,16 +17,18 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Reader is the store as plans need it: it implements retrieval.Texts.
-type Reader struct{ *Store }
+// SearchStore reads what plans need. It implements retrieval.Texts, retrieval.Links,
+// retrieval.History, retrieval.Vectors and lexical.Storage.
+type SearchStore struct{ db *store.Store }
 
-// Reader returns the store as plans need it.
-func (s *Store) Reader() Reader { return Reader{s} }
+// New returns the searches of a database.
+func New(db *store.Store) *SearchStore { return &SearchStore{db} }
 
-var _ retrieval.Texts = Reader{}
+var _ retrieval.Texts = (*SearchStore)(nil)
 
 // maxUnindexed bounds how many versions Place looks at.
 const maxUnindexed = 1000
@@ -37,40 +41,40 @@ SELECT c.language, c.generation, c.segmentation, (SELECT count(*) FROM (
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
       AND EXISTS (SELECT FROM documents d WHERE d.tenant_id = $1 AND d.id = recent.document_id AND d.live_version_id = recent.id AND d.deleted_at IS NULL)
-      AND ` + fmt.Sprintf(VisibleSQL, "recent.id", "$3") + `)
+      AND ` + fmt.Sprintf(store.VisibleSQL, "recent.id", "$3") + `)
 FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
 // Place implements retrieval.Texts. Of the versions not indexed it counts at
 // most 1,000.
-func (r Reader) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
+func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
-	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Segmentation, &out.Unindexed)
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Segmentation, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}
 		return err
 	})
-	return out, Wrap(err, "read collection %s", collection)
+	return out, store.Wrap(err, "read collection %s", collection)
 }
 
 var matchingSQL = `
 SELECT d.live_version_id FROM documents d
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
-  AND ` + fmt.Sprintf(VisibleSQL, "d.live_version_id", "$3")
+  AND ` + fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")
 
 // Matching implements retrieval.Texts.
-func (r Reader) Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error) {
-	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, GroupsOf(p)})
+func (s *SearchStore) Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error) {
+	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, store.GroupsOf(p)})
 	if err != nil {
 		return nil, err
 	}
 	var out []uuid.UUID
-	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		out, err = IDs(tx.Query(ctx, matchingSQL+conditions, args...))
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = store.IDs(tx.Query(ctx, matchingSQL+conditions, args...))
 		return err
 	})
-	return out, Wrap(err, "apply the filter to collection %s", collection)
+	return out, store.Wrap(err, "apply the filter to collection %s", collection)
 }
 
 // liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id, whatever the statistics
@@ -84,13 +88,13 @@ WHERE NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.vers
    OR EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id AND l.label = ANY($3::text[]) OFFSET 0)`
 
 // ExternalIDs implements retrieval.Texts.
-func (r Reader) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
-	found, err := collect(ctx, r, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, GroupsOf(p), versions},
+func (s *SearchStore) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
+	found, err := collect(ctx, s, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, store.GroupsOf(p), versions},
 		func(row pgx.CollectableRow) (x pair[uuid.UUID, string], err error) {
 			err = row.Scan(&x.key, &x.value)
 			return x, err
 		})
-	return byKey(found), Wrap(err, "name the documents of collection %s", collection)
+	return byKey(found), store.Wrap(err, "name the documents of collection %s", collection)
 }
 
 // places are refs as columns, and their versions.
@@ -110,7 +114,7 @@ func columns(refs []lexical.Ref) places {
 // args are the parameters of liveSQL and, from $5 on, the refs' ordinals and the
 // generation.
 func (c places) args(p schema.Principal, collection uuid.UUID, generation int) []any {
-	return []any{p.Tenant, collection, GroupsOf(p), c.versions, c.sections, c.passages, generation}
+	return []any{p.Tenant, collection, store.GroupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
 const liveGenerationSQL = `SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2`
@@ -127,17 +131,17 @@ JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordina
 JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = greatest(a.passage, 0)`
 
 // Texts implements retrieval.Texts.
-func (r Reader) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
-	found, err := collectOf(ctx, r, p, collection, generation, textsSQL, columns(refs).args(p, collection, generation), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
+func (s *SearchStore) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	found, err := collectOf(ctx, s, p, collection, generation, textsSQL, columns(refs).args(p, collection, generation), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
 		ref, t := &x.key, &x.value
 		var starts, pages []int
 		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage, &t.Document, &t.ExternalID, &t.Title,
 			&t.Passage.ID, &t.Passage.Ordinal, &t.Passage.Start, &t.Passage.End, &t.Passage.Tokens,
 			&t.Section.ID, &t.Section.Ordinal, &t.Section.HeadingPath, &t.Section.Text, &t.Section.Tokens, &starts, &pages)
-		t.Passage.SectionID, t.Section.Pages = t.Section.ID, PageMarks(starts, pages)
+		t.Passage.SectionID, t.Section.Pages = t.Section.ID, store.PageMarks(starts, pages)
 		return x, err
 	})
-	return byKey(found), Wrap(err, "load passages of collection %s", collection)
+	return byKey(found), store.Wrap(err, "load passages of collection %s", collection)
 }
 
 var sectionRefsSQL = `
@@ -147,9 +151,9 @@ JOIN sections s ON s.tenant_id = $1 AND s.version_id = l.version_id
 ORDER BY 1, 2`
 
 // SectionRefs implements retrieval.Texts.
-func (r Reader) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
-	out, err := collect(ctx, r, p, sectionRefsSQL, []any{p.Tenant, collection, GroupsOf(p), versions}, scanRef)
-	return out, Wrap(err, "list sections of collection %s", collection)
+func (s *SearchStore) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
+	out, err := collect(ctx, s, p, sectionRefsSQL, []any{p.Tenant, collection, store.GroupsOf(p), versions}, scanRef)
+	return out, store.Wrap(err, "list sections of collection %s", collection)
 }
 
 var passageRefsSQL = `
@@ -162,9 +166,9 @@ JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $
 ORDER BY 1, 2, 3`
 
 // PassageRefs implements retrieval.Texts.
-func (r Reader) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error) {
-	out, err := collectOf(ctx, r, p, collection, generation, passageRefsSQL, columns(places).args(p, collection, generation), scanRef)
-	return out, Wrap(err, "list passages of collection %s", collection)
+func (s *SearchStore) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error) {
+	out, err := collectOf(ctx, s, p, collection, generation, passageRefsSQL, columns(places).args(p, collection, generation), scanRef)
+	return out, store.Wrap(err, "list passages of collection %s", collection)
 }
 
 var membersSQL = `
@@ -172,13 +176,13 @@ SELECT m.cluster_id, m.version_id, m.section FROM cluster_members m
 JOIN versions v ON v.tenant_id = $1 AND v.id = m.version_id
 JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = v.id AND d.deleted_at IS NULL
 WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[]) AND m.generation = $5
-  AND ` + fmt.Sprintf(VisibleSQL, "m.version_id", "$3") + `
+  AND ` + fmt.Sprintf(store.VisibleSQL, "m.version_id", "$3") + `
 ORDER BY 1, 2, 3`
 
 // Members implements retrieval.Texts.
-func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+func (s *SearchStore) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
 	out := map[uuid.UUID][]lexical.Ref{}
-	found, err := collectOf(ctx, r, p, collection, generation, membersSQL, []any{p.Tenant, collection, GroupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
+	found, err := collectOf(ctx, s, p, collection, generation, membersSQL, []any{p.Tenant, collection, store.GroupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
 		x.value.Passage = -1
 		err = row.Scan(&x.key, &x.value.Version, &x.value.Section)
 		return x, err
@@ -186,7 +190,7 @@ func (r Reader) Members(ctx context.Context, p schema.Principal, collection uuid
 	for _, x := range found {
 		out[x.key] = append(out[x.key], x.value)
 	}
-	return out, Wrap(err, "list clusters of collection %s", collection)
+	return out, store.Wrap(err, "list clusters of collection %s", collection)
 }
 
 // A cluster's id says nothing of text, so this one asks for no right to see.
@@ -197,14 +201,14 @@ JOIN cluster_members m ON m.tenant_id = $1 AND m.version_id = a.version_id AND m
  AND m.collection_id = $2 AND m.generation = $5`
 
 // ClustersOf implements retrieval.Texts.
-func (r Reader) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+func (s *SearchStore) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
 	c := columns(sections)
-	found, err := collectOf(ctx, r, p, collection, generation, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections, generation}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
+	found, err := collectOf(ctx, s, p, collection, generation, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections, generation}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
 		x.key.Passage = -1
 		err = row.Scan(&x.key.Version, &x.key.Section, &x.value)
 		return x, err
 	})
-	return byKey(found), Wrap(err, "find clusters of collection %s", collection)
+	return byKey(found), store.Wrap(err, "find clusters of collection %s", collection)
 }
 
 const vectorsOfSQL = `
@@ -217,9 +221,9 @@ JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $
 JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8`
 
 // VectorsOf implements retrieval.Texts.
-func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
 	var out map[lexical.Ref][]float32
-	err := r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
 		place, _, err := readVectorPlace(ctx, tx, p.Tenant, collection)
 		if err != nil || place == nil {
@@ -228,7 +232,7 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 		if place.generation != generation {
 			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: place.generation}
 		}
-		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, VectorTable(place.dimension)),
+		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, store.VectorTable(place.dimension)),
 			append(columns(passages).args(p, collection, generation), place.spaceID)...)
 		if err != nil {
 			return err
@@ -242,7 +246,7 @@ func (r Reader) VectorsOf(ctx context.Context, p schema.Principal, collection uu
 		})
 		return err
 	})
-	return out, Wrap(err, "load vectors of collection %s", collection)
+	return out, store.Wrap(err, "load vectors of collection %s", collection)
 }
 
 func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {
@@ -251,8 +255,8 @@ func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {
 }
 
 // collect runs a query as the tenant.
-func collect[T any](ctx context.Context, r Reader, p schema.Principal, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
-	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -265,9 +269,9 @@ func collect[T any](ctx context.Context, r Reader, p schema.Principal, sql strin
 
 // collectOf is collect for what belongs to a generation. That it is still live is
 // seen after the query, which then saw all of it.
-func collectOf[T any](ctx context.Context, r Reader, p schema.Principal, collection uuid.UUID, generation int,
+func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, generation int,
 	sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
-	err = r.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var batch pgx.Batch
 		batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 			out, err = pgx.CollectRows(rows, scan)

@@ -1,4 +1,4 @@
-package store
+package search
 
 // This file measures how good the approximate search of a collection is.
 
@@ -9,6 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/store"
 )
 
 // RecallK is how many neighbours Recall compares.
@@ -40,16 +42,16 @@ WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY similarity DESC LIMIT $4`
 // Recall compares what the index of a collection's vectors gives with what is
 // there, for some stored vectors taken at random, at the settings that searches
 // have for RecallK hits. It reads the whole index once per sample.
-func (s *Store) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
+func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
 	out := VectorRecall{Recall: 1}
-	err := s.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = VectorRecall{Recall: 1}
 		p, _, err := readVectorPlace(ctx, tx, tenant, collection)
 		if err != nil || p == nil || p.indexed == nil {
 			return err
 		}
 		out.Indexed = *p.indexed
-		table := VectorTable(p.dimension)
+		table := store.VectorTable(p.dimension)
 		rows, err := tx.Query(ctx, fmt.Sprintf(sampleSQL, table), tenant, *p.shard, samples)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package store
+package search
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -32,7 +33,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	}
 	tenant, collection := tenants[0], collections[0]
 	// Rows of all tenants: the owner is kept out by row-level security, too.
-	s, err := Open(t.Context(), url, Options{})
+	s, err := store.Open(t.Context(), url, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
