@@ -13,7 +13,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
 )
 

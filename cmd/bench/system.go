@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/local"
 )
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/schema"
 )

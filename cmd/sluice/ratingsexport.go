@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
 )
 

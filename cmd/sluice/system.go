@@ -15,7 +15,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-rag/sluice/cmd/internal/apiclient"
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
 	"github.com/sluice-rag/sluice/cmd/internal/health"
 	"github.com/sluice-rag/sluice/cmd/internal/ingestworker"
@@ -23,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
 	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"

@@ -74,6 +74,7 @@ var house = map[string]kind{
 	"internal/store/...":       adapter,
 	"internal/store/storetest": program, // it starts servers for tests
 
+	"internal/apiclient": edge,
 	"internal/auth":      edge,
 	"internal/config":    edge,
 	"internal/httpapi":   edge,
