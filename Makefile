@@ -19,7 +19,7 @@ PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/examples tools/bench-bleve tools/datasets
+MODULES := tools/temporal tools/examples tools/bench tools/bench-bleve tools/datasets
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
@@ -87,7 +87,7 @@ lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 	@tools/lint/run
 
 bench: setup build ## measure against what is to be reached: the quick parts, or PART=lexical (docs/benchmarks.md), of DOCS=/some/folder
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/bench
+	cd tools/bench && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 	cd tools/bench-bleve && CGO_ENABLED=0 go build -o ../../bin/ .
 	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
 

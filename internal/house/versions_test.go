@@ -41,7 +41,7 @@ func TestVersionsDeployedAreThoseBuiltWith(t *testing.T) {
 		"NATS": {{"go.mod", `nats-server/v2 v` + number}, {"docker-compose.yml", `image: nats:` + number}},
 		"ONNX Runtime": {
 			{"tools/setup.d/onnxruntime", `^version=` + number}, {"Dockerfile", `onnxruntime-node@` + number},
-			{"cmd/bench/models_node.go", `onnxruntime-node@` + number}, {"training/Makefile", `onnxruntime-node@` + number},
+			{"tools/bench/models_node.go", `onnxruntime-node@` + number}, {"training/Makefile", `onnxruntime-node@` + number},
 		},
 	} {
 		want := version(t, places[0].file, places[0].pattern)
