@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strings"
 	"syscall"
+
+	"code.dny.dev/ssrf"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -22,20 +23,10 @@ var errRefused = errors.New("the address is not public")
 
 // platforms are addresses that look public and are a cloud's own, reached from
 // inside it alone: Azure's WireServer, Google's private and restricted APIs, IBM's
-// services.
-var platforms = prefixes("168.63.129.16/32", "199.36.153.4/30", "199.36.153.8/30", "161.26.0.0/16", "166.8.0.0/14")
-
-// notPublic are ranges that the standard library does not know as private: IANA's
-// special-purpose registries, and those that carry an IPv4 address inside.
-var notPublic = prefixes("0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "198.18.0.0/15", "198.51.100.0/24",
-	"203.0.113.0/24", "240.0.0.0/4", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fec0::/10")
-
-func prefixes(list ...string) []netip.Prefix {
-	out := make([]netip.Prefix, len(list))
-	for i, p := range list {
-		out[i] = netip.MustParsePrefix(p)
-	}
-	return out
+// services. IANA's registries of special addresses are in the library.
+var platforms = []netip.Prefix{
+	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("199.36.153.4/30"), netip.MustParsePrefix("199.36.153.8/30"),
+	netip.MustParsePrefix("161.26.0.0/16"), netip.MustParsePrefix("166.8.0.0/14"),
 }
 
 // ParsePrefixes reads address ranges, as 10.1.0.0/16.
@@ -53,17 +44,8 @@ func ParsePrefixes(field string, list []string) ([]netip.Prefix, error) {
 
 // public reports whether an address may be sent to.
 func public(a netip.Addr, allowed []netip.Prefix) bool {
-	a = a.Unmap().WithZone("")
-	for _, p := range allowed {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	if !a.IsGlobalUnicast() || a.IsPrivate() {
-		return false
-	}
-	inside := func(p netip.Prefix) bool { return p.Contains(a) }
-	return !slices.ContainsFunc(notPublic, inside) && !slices.ContainsFunc(platforms, inside)
+	guardian := ssrf.New(ssrf.WithAllowedV4Prefixes(allowed...), ssrf.WithAllowedV6Prefixes(allowed...), ssrf.WithDeniedV4Prefixes(platforms...))
+	return guardian.SafeAddr(a.Unmap().WithZone("")) == nil
 }
 
 // dialer connects to public and allowed addresses alone.

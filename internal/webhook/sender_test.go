@@ -263,6 +263,10 @@ func TestPublicAddresses(t *testing.T) {
 		"168.63.129.16": false, "168.63.129.17": true, "::ffff:168.63.129.16": false, "64:ff9b::a83f:8110": false, "100.100.100.200": false, "169.254.0.23": false,
 		"169.254.170.2": false, "fd00:ec2::254": false, "fd20:ce::254": false, "199.36.153.4": false, "199.36.153.11": false, "161.26.0.10": false, "166.9.0.1": false,
 		"fd00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "64:ff9b::a00:1": false, "2002:a00:1::": false, "2001::1": false, "::10.0.0.1": false,
+		// IANA's registries of special addresses.
+		"192.0.0.1": false, "192.0.2.1": false, "192.31.196.1": false, "192.52.193.1": false, "192.88.99.1": false, "192.175.48.1": false,
+		"198.51.100.1": false, "203.0.113.1": false, "64:ff9b:1::1": false, "100::1": false, "2001:db8::1": false, "2620:4f:8000::1": false,
+		"3fff::1": false, "4000::1": false, "5f00::1": false, "fec0::1": false,
 	} {
 		if got := public(netip.MustParseAddr(text), nil); got != want {
 			t.Errorf("%s is public: %v, want %v", text, got, want)
