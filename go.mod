@@ -5,7 +5,10 @@ go 1.26.0
 toolchain go1.26.8
 
 // Packages of npm may have Go files.
-ignore ./web/node_modules
+ignore (
+	./tools/webtypes/node_modules
+	./web/node_modules
+)
 
 require (
 	code.dny.dev/ssrf v0.3.0

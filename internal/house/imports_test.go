@@ -81,7 +81,8 @@ var house = map[string]kind{
 	"internal/telemetry": edge,
 	"web":                edge,
 
-	"cmd/...": program,
+	"cmd/...":        program,
+	"tools/webtypes": program,
 
 	"e2e":            suite,
 	"internal/house": suite,

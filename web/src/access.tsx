@@ -3,11 +3,11 @@
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Checkbox, CheckboxGroup, Form, Label } from "react-aria-components";
-import { del, get, post, withQuery } from "./api";
+import { del, get, type Page, post, withQuery } from "./api";
 import { Confirm } from "./confirm";
-import { useSession } from "./session";
+import { type Scope, useSession } from "./session";
 import { when } from "./text";
-import type { Key, KeyCreated, Page, Scope } from "./types";
+import type { Key, KeyCreated } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
 import { UsageOf } from "./usage";
 
@@ -82,7 +82,7 @@ function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
       <td data-label="Begins with">
         <code>{k.prefix}</code>
       </td>
-      <td data-label="May">{k.scopes.join(", ")}</td>
+      <td data-label="May">{k.scopes?.join(", ")}</td>
       <td data-label="Groups">{k.groups?.join(", ")}</td>
       <td data-label="Made">{when(k.created_at)}</td>
       <td data-label="Last used">{k.last_used_at ? when(k.last_used_at) : "never"}</td>

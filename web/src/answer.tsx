@@ -6,7 +6,7 @@ import { Bytes, count, millis, plural, spanPath } from "./text";
 import type { Answer, Citation, Sentence } from "./types";
 
 /** An answer, what proves each of its sentences, and how it was found. */
-export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: string[] }) {
+export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: string[] | null }) {
   const citations = a.citations ?? [];
   return (
     <div className="answer-view">

@@ -1,7 +1,10 @@
 // The one way to the API: the session's cookie goes along by itself, and the header shows that the request is this
 // page's own.
 
-import type { DeltaEvent, Page, Problem, StageEvent } from "./types";
+import type { DeltaEvent, ErrorModel as Problem, PageDocument, StageEvent } from "./types";
+
+/** One page of a list. */
+export type Page<T> = Omit<PageDocument, "items"> & { items: T[] };
 
 const own = { "X-Sluice-Session": "1" };
 
@@ -9,15 +12,16 @@ const own = { "X-Sluice-Session": "1" };
 export class APIError extends Error {
   readonly status: number;
   /** What is wrong with which part of the request. */
-  readonly fields: NonNullable<Problem["errors"]>;
+  readonly fields: { message: string; location?: string }[];
   constructor(problem: Problem) {
     let text = problem.detail || problem.title || `status ${problem.status}`;
-    for (const e of problem.errors ?? []) {
+    const fields = (problem.errors ?? []).map((e) => ({ ...e, message: e.message ?? "" }));
+    for (const e of fields) {
       if (!text.includes(e.message)) text += `; ${e.location ? `${e.location}: ` : ""}${e.message}`;
     }
     super(text);
-    this.status = problem.status;
-    this.fields = problem.errors ?? [];
+    this.status = problem.status ?? 0;
+    this.fields = fields;
   }
 }
 

@@ -12,9 +12,8 @@ import { JobPage, JobsPage, QuestionPage } from "./jobs";
 import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
 import { SearchPage } from "./search";
-import { SignedIn, useSession } from "./session";
+import { type Scope, SignedIn, useSession } from "./session";
 import { TenantsPage } from "./tenants";
-import type { Scope } from "./types";
 import { Action, Empty, PageHead } from "./ui";
 
 export function App() {
@@ -128,7 +127,7 @@ function TopBar() {
         </ul>
       </nav>
       <div className="who">
-        <span className="quiet" title={`Scopes: ${session.scopes.join(", ")}`}>
+        <span className="quiet" title={`Scopes: ${session.scopes?.join(", ")}`}>
           {session.name}
         </span>
         <Action onPress={() => void session.signOut()}>Sign out</Action>

@@ -2,11 +2,11 @@ import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { Link, useLocation } from "wouter";
 import { AnswerView } from "./answer";
-import { get, post, stream, withQuery } from "./api";
+import { get, type Page, post, stream, withQuery } from "./api";
 import { type Asked, QuestionForm } from "./question";
 import { QuestionTable } from "./questiontable";
 import { count } from "./text";
-import type { Answer, AskedQuestion, DeltaEvent, Job, Page, StageEvent } from "./types";
+import type { Answer, AskedQuestion, DeltaEvent, Job, StageEvent } from "./types";
 import { Action, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 interface Going {

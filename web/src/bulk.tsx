@@ -5,7 +5,7 @@ import { useState } from "react";
 import { del, post } from "./api";
 import { Confirm } from "./confirm";
 import { count, plural } from "./text";
-import type { Doc } from "./types";
+import type { Document as Doc } from "./types";
 import { Action, Dialogue, ErrorBox } from "./ui";
 
 const bulkAtOnce = 4;

@@ -2,10 +2,10 @@ import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Form } from "react-aria-components";
 import { Link, useLocation } from "wouter";
-import { get, post, withQuery } from "./api";
+import { get, type Page, post, withQuery } from "./api";
 import { useSession } from "./session";
 import { bytesOf, count, plural, when } from "./text";
-import { type Collection, type Page, type State, states } from "./types";
+import type { Collection } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
 
 export function CollectionsPage() {
@@ -76,12 +76,15 @@ function CollectionCard({ collection: c }: { collection: Collection }) {
   );
 }
 
+/** The states of documents, in the order of a document's life. */
+export const states = ["received", "queued", "processing", "ready", "failed", "superseded", "cancelled"];
+
 /** Documents by state, as a bar and in words. */
 export function Counts({ counts }: { counts: Collection["counts"] }) {
   const some = states.filter((s) => (counts?.[s] ?? 0) > 0);
   const total = some.reduce((sum, s) => sum + (counts?.[s] ?? 0), 0);
   if (total === 0) return <p className="quiet">No documents</p>;
-  const share = (s: State) => ({ width: `${(100 * (counts?.[s] ?? 0)) / total}%` });
+  const share = (s: string) => ({ width: `${(100 * (counts?.[s] ?? 0)) / total}%` });
   return (
     <div className="counts">
       <div className="bar" aria-hidden="true">

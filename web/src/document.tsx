@@ -1,11 +1,11 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
-import { del, get, post, withQuery } from "./api";
+import { del, get, type Page, post, withQuery } from "./api";
 import { Confirm } from "./confirm";
 import { useSession } from "./session";
 import { Bytes, bytesOf, count, plural, when } from "./text";
-import type { Collection, DocDetail, Page, Section, Span } from "./types";
+import type { Collection, DocumentDetail as DocDetail, DocumentSection as Section, Span } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 const moves = (d: DocDetail | undefined) => ["received", "queued", "processing"].includes(d?.state ?? "");
@@ -90,11 +90,11 @@ function Facts({ document: d }: { document: DocDetail }) {
       </dl>
       <details>
         <summary>
-          {plural(d.versions.length, "version")}
+          {plural(d.versions?.length ?? 0, "version")}
           {metadata.length > 0 && ", metadata"}
         </summary>
         <ul className="versions">
-          {d.versions.map((v) => (
+          {d.versions?.map((v) => (
             <li key={v.id}>
               Version {v.number} <StateBadge state={v.state} /> {bytesOf(v.bytes)}, {when(v.created_at)}, attempt{" "}
               {v.attempt}
@@ -221,7 +221,7 @@ function SectionText({
           )}
         </p>
       </header>
-      {s.passages.map((p) => (
+      {s.passages?.map((p) => (
         <div className="passage" id={`s${s.ordinal}p${p.ordinal}`} key={p.ordinal}>
           <p className="passage-text">
             {text.slice(p.start, span ? clamp(span.start, p.start, p.end) : p.end)}

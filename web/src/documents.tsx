@@ -1,13 +1,13 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
-import { del, get, post, withQuery } from "./api";
+import { del, get, type Page, post, withQuery } from "./api";
 import { Bulk } from "./bulk";
-import { Counts } from "./collections";
+import { Counts, states } from "./collections";
 import { Confirm } from "./confirm";
 import { useSession } from "./session";
 import { bytesOf, count, when } from "./text";
-import { type Collection, type Doc, type Page, states } from "./types";
+import type { Collection, Document as Doc } from "./types";
 import { Action, Choice, Dialogue, Empty, ErrorBox, Field, Loading, PageHead, StateBadge } from "./ui";
 import { Upload } from "./upload";
 import { onUploaded } from "./uploads";
@@ -82,7 +82,7 @@ export function DocumentsPage({ name }: { name: string }) {
         </div>
         <div>
           <dt>Cut by</dt>
-          <dd>{String(c.segmentation.by ?? "")}</dd>
+          <dd>{c.segmentation.by}</dd>
         </div>
         <div>
           <dt>Encoder</dt>

@@ -2,12 +2,11 @@ import "./evaluations.css";
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
-import { del, get, withQuery } from "./api";
+import { del, get, type Page, withQuery } from "./api";
 import { Confirm } from "./confirm";
 import { answerFigures, type Evaluation, type Figure, figure, marks, type Report, searchFigures, valueOf } from "./evaluation";
 import { useSession } from "./session";
 import { count, millis, plural, when } from "./text";
-import type { Page } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 export function EvaluationsPage() {

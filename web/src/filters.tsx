@@ -1,7 +1,11 @@
 // Conditions on the metadata of documents: all of them must hold.
 
-import { type Condition, operators } from "./types";
+import type { Condition } from "./types";
 import { Action, Choice, Field } from "./ui";
+
+const operators = ["=", "<", "<=", ">", ">=", "in"];
+
+const values = (c: Condition) => c.values ?? [];
 
 /** The conditions in an address; what is none is none. */
 export function conditionsOf(text: string | null): Condition[] {
@@ -21,7 +25,7 @@ const isCondition = (c: Condition) =>
 
 /** A condition in words. */
 export const inWords = (c: Condition) =>
-  c.op === "in" ? `${c.key} in (${c.values.join(", ")})` : `${c.key} ${c.op} ${c.values.join(", ")}`;
+  c.op === "in" ? `${c.key} in (${values(c).join(", ")})` : `${c.key} ${c.op} ${values(c).join(", ")}`;
 
 export function FilterRows({ conditions, change }: { conditions: Condition[]; change: (c: Condition[]) => void }) {
   const put = (i: number, c: Condition) => change(conditions.map((old, n) => (n === i ? c : old)));
@@ -35,13 +39,13 @@ export function FilterRows({ conditions, change }: { conditions: Condition[]; ch
           <Choice
             label="is"
             value={c.op}
-            onChange={(op) => put(i, { ...c, op: op as Condition["op"], values: valuesOf(op, c.values.join(", ")) })}
+            onChange={(op) => put(i, { ...c, op, values: valuesOf(op, values(c).join(", ")) })}
             options={operators.map((o) => ({ id: o, text: o }))}
           />
           <Field
             label={c.op === "in" ? "one of these, with commas between" : "this"}
             placeholder={c.op === "in" ? "2023, 2024" : "2024"}
-            value={c.values.join(",")}
+            value={values(c).join(",")}
             onChange={(text) => put(i, { ...c, values: valuesOf(c.op, text) })}
           />
           <Action onPress={() => change(conditions.filter((_, n) => n !== i))}>Leave out</Action>

@@ -96,7 +96,7 @@ function Stage({
   );
 }
 
-function List({ title, of, items }: { title: string; of: number; items?: Judged[] }) {
+function List({ title, of, items }: { title: string; of: number; items?: Judged[] | null }) {
   if (!items?.length) return null;
   const reasons = items.some((j) => j.why);
   return (

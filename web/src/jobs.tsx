@@ -2,14 +2,14 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useEffect, useState } from "react";
 import { Link } from "wouter";
 import { AnswerView } from "./answer";
-import { APIError, get, post, stream, withQuery } from "./api";
+import { APIError, get, type Page, post, stream, withQuery } from "./api";
 import { TraceLink } from "./charts";
 import { StageLine } from "./ask";
 import { inWords } from "./filters";
 import { useCollections } from "./question";
 import { QuestionTable } from "./questiontable";
 import { when } from "./text";
-import type { AskedQuestion, DeltaEvent, Job, Page } from "./types";
+import type { AskedQuestion, DeltaEvent, Job } from "./types";
 import { Action, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 const ended = (j: Job) => ["answered", "failed", "cancelled"].includes(j.state);

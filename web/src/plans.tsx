@@ -69,7 +69,7 @@ function PlanList() {
   );
 }
 
-const StageNames = ({ plan }: { plan: Plan }) => <code>{plan.stages.map((s) => s.stage).join(" → ")}</code>;
+const StageNames = ({ plan }: { plan: Plan }) => <code>{plan.stages?.map((s) => s.stage).join(" → ")}</code>;
 
 function DeletePlan({ name }: { name: string }) {
   const cache = useQueryClient();
@@ -248,9 +248,9 @@ function Code({ text, change, checked }: { text: string; change: (text: string) 
 function Stages({ plan }: { plan: Plan }) {
   return (
     <details>
-      <summary>{plural(plan.stages.length, "stage")}, with all their settings</summary>
+      <summary>{plural(plan.stages?.length ?? 0, "stage")}, with all their settings</summary>
       <ol className="stages">
-        {plan.stages.map((s, i) => (
+        {plan.stages?.map((s, i) => (
           <li key={i}>
             <b>{s.stage}</b> <span className="quiet">gives {s.unit}s</span>
             {s.parameters && <pre className="code">{JSON.stringify(s.parameters, null, 1)}</pre>}

@@ -2,13 +2,13 @@
 
 import { Link } from "wouter";
 import { when } from "./text";
-import type { JobState, Reason } from "./types";
+import type { Reason } from "./types";
 import { StateBadge } from "./ui";
 
 interface Asked {
   id: string;
   question: string;
-  state: JobState;
+  state: string;
   plan: string;
   reason?: Reason;
   created_at: string;

@@ -4,9 +4,8 @@ import "./evaluations.css";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { Form, Label, TextArea, TextField, ToggleButton } from "react-aria-components";
-import { call, del, get, withQuery } from "./api";
+import { call, del, get, type Page, withQuery } from "./api";
 import { useSession } from "./session";
-import type { Page } from "./types";
 import { Action, ErrorBox } from "./ui";
 
 type Opinion = "up" | "down";

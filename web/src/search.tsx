@@ -79,25 +79,26 @@ export function SearchPage() {
 }
 
 export function Found({ found }: { found: SearchResult }) {
+  const passages = found.passages ?? [];
   return (
     <>
       <p role="status">
-        {plural(found.passages.length, "passage")} by the plan {found.plan} in {millis(found.ms)}
+        {plural(passages.length, "passage")} by the plan {found.plan} in {millis(found.ms)}
       </p>
-      {found.trace.length > 0 && (
+      {found.trace && found.trace.length > 0 && (
         <>
           <h2>How they were found</h2>
           <Funnel trace={found.trace} />
         </>
       )}
-      {found.passages.length === 0 ? (
+      {passages.length === 0 ? (
         <Empty>Nothing was found.</Empty>
       ) : (
         <>
           <h2>Passages</h2>
           <ol className="sources">
-            {found.passages.map((c, i) => (
-              <Passage key={`${c.passage}.${c.spans[0]?.start}`} candidate={c} used={found.context.includes(i)} />
+            {passages.map((c, i) => (
+              <Passage key={`${c.passage}.${c.spans?.[0]?.start}`} candidate={c} used={found.context?.includes(i) ?? false} />
             ))}
           </ol>
         </>
@@ -112,7 +113,7 @@ function Passage({ candidate: c, used }: { candidate: Candidate; used: boolean }
     .join(", ");
   return (
     <li>
-      <Link href={spanPath(c.document_id, c.spans[0])}>{c.title || c.document}</Link>
+      <Link href={spanPath(c.document_id, c.spans?.[0])}>{c.title || c.document}</Link>
       <span className="quiet"> {c.location}</span> {used && <span className="badge ready">to answer from</span>}
       <p className="passage-text">{c.text}</p>
       <p className="quiet">

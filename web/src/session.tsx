@@ -2,9 +2,12 @@ import { useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { Form, Input, Label, TextField } from "react-aria-components";
 import { APIError, del, get, post, whenSignedOut } from "./api";
-import type { Identity, Scope } from "./types";
+import type { Identity, NewKey } from "./types";
 import { Action, ErrorBox, Loading } from "./ui";
 import { forgetAll } from "./uploads";
+
+/** What a key may do. */
+export type Scope = NonNullable<NewKey["scopes"]>[number];
 
 interface Session extends Identity {
   /** Whether the key may do this; what it may not do is not shown. */
@@ -52,11 +55,12 @@ export function SignedIn({ children }: { children: ReactNode }) {
     };
     return <SignIn failure={error} onSignedIn={enter} />;
   }
+  const scopes = identity.scopes ?? [];
   const session: Session = {
     ...identity,
     may: (scope) =>
-      identity.scopes.includes(scope) ||
-      (identity.scopes.includes("admin") && (scope === "ingest" || scope === "query")),
+      scopes.includes(scope) ||
+      (scopes.includes("admin") && (scope === "ingest" || scope === "query")),
     signOut: async () => {
       await del("/v1/session").catch((e) => {
         if (!(e instanceof APIError) || e.status !== 401) throw e;

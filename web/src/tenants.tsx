@@ -4,10 +4,10 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { useState } from "react";
 import { Form } from "react-aria-components";
 import { KeysAt } from "./access";
-import { call, get, post, withQuery } from "./api";
+import { call, get, type Page, post, withQuery } from "./api";
 import type { Stored, Tenant } from "./running";
 import { bytesOf, count, when } from "./text";
-import type { Page, Usage } from "./types";
+import type { LLMUsage as Usage } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
 import { Budget, UsageOf } from "./usage";
 

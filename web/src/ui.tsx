@@ -20,7 +20,6 @@ import {
   Text,
   TextField,
 } from "react-aria-components";
-import type { JobState, State } from "./types";
 
 export function Action({ look = "plain", ...props }: ButtonProps & { look?: "plain" | "primary" | "danger" }) {
   return <Button {...props} className={`action ${look}`} />;
@@ -51,7 +50,7 @@ export function Empty({ children }: { children: ReactNode }) {
 }
 
 /** The state of a document or a job, by word and by colour. */
-export function StateBadge({ state }: { state: State | JobState }) {
+export function StateBadge({ state }: { state: string }) {
   return <span className={`badge ${state}`}>{state}</span>;
 }
 

@@ -2,7 +2,7 @@
 
 import { useSyncExternalStore } from "react";
 import { get, sendFile, withQuery } from "./api";
-import type { Doc, Reason, State, Uploaded } from "./types";
+import type { Document as Doc, Reason, Uploaded } from "./types";
 
 export interface Item {
   id: number;
@@ -10,7 +10,7 @@ export interface Item {
   /** The external id: the file's path in what was dropped. */
   name: string;
   /** waiting and sending are this page's; broken: it did not arrive; all others are the server's. */
-  state: "waiting" | "sending" | "broken" | State;
+  state: string;
   share: number;
   document?: string;
   message?: string;

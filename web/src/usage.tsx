@@ -6,7 +6,7 @@ import { get, withQuery } from "./api";
 import { Bars } from "./charts";
 import type { UsageDay } from "./running";
 import { count, when } from "./text";
-import type { Spent, Usage } from "./types";
+import type { LLMSpent as Spent, LLMUsage as Usage } from "./types";
 import { Choice, ErrorBox, Loading } from "./ui";
 
 /** The usage at a path of the API: one's own, or a tenant's. */
