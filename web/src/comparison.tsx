@@ -5,7 +5,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { Link } from "wouter";
 import { get } from "./api";
-import { type Comparison, figure, type Interval, type MetricComparison, significant } from "./evaluation";
+import { figure, significant } from "./evaluation";
+import type { EvaluationComparison as Comparison, Interval, MetricComparison, PlanComparison } from "./types";
 import { count, when } from "./text";
 import { Empty, ErrorBox, Loading, PageHead } from "./ui";
 
@@ -26,7 +27,8 @@ export function ComparisonPage({ id, against }: { id: string; against: string })
       </>
     );
   }
-  const known = c.datasets.some((d) => d.plans.some((p) => p.metrics.some((m) => m.interval)));
+  const datasets = c.datasets ?? [];
+  const known = datasets.some((d) => d.plans?.some((p) => p.metrics?.some((m) => m.interval)));
   return (
     <>
       <PageHead title={`${c.evaluation.name} against ${c.against.name}`} above={above}>
@@ -46,8 +48,8 @@ export function ComparisonPage({ id, against }: { id: string; against: string })
       ) : (
         <p>One of them was stored without what each question gave: no difference here is known to be more than chance.</p>
       )}
-      {c.datasets.length === 0 && <Empty>They have no dataset in common.</Empty>}
-      {c.datasets.map((d) => (
+      {datasets.length === 0 && <Empty>They have no dataset in common.</Empty>}
+      {datasets.map((d) => (
         <section key={`${d.dataset}.${d.split}`} aria-label={`${d.dataset}, ${d.split}`}>
           <h2>
             {d.dataset}, {d.split}
@@ -58,8 +60,8 @@ export function ComparisonPage({ id, against }: { id: string; against: string })
               {count(d.documents_against)} and {count(d.queries_against)}.
             </p>
           )}
-          {d.plans.length === 0 && <Empty>They have no plan in common.</Empty>}
-          {d.plans.map((p) => (
+          {!d.plans?.length && <Empty>They have no plan in common.</Empty>}
+          {d.plans?.map((p) => (
             <PlanTable key={p.plan} plan={p} name={`${d.dataset}, ${p.plan}`} whole={whole || !known} />
           ))}
         </section>
@@ -80,8 +82,8 @@ function verdict(m: MetricComparison): string {
   return m.p < significant ? direction(m) : "not told apart";
 }
 
-function PlanTable({ plan: p, name, whole }: { plan: Comparison["datasets"][number]["plans"][number]; name: string; whole: boolean }) {
-  const shown = p.metrics.filter((m) => whole || m.interval);
+function PlanTable({ plan: p, name, whole }: { plan: PlanComparison; name: string; whole: boolean }) {
+  const shown = (p.metrics ?? []).filter((m) => whole || m.interval);
   return (
     <>
       <h3>Plan {p.plan}</h3>

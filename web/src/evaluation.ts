@@ -1,87 +1,6 @@
-// What evaluations hold, and which of it is shown; docs/evaluation.md defines the figures.
+// Which figures of evaluations are shown, and how; docs/evaluation.md defines them.
 
-export interface Interval {
-  low: number;
-  high: number;
-}
-
-export interface Latency {
-  p50: number;
-  p95: number;
-  mean: number;
-}
-
-export interface EvaluatedPlan {
-  plan: string;
-  segmentation?: string;
-  metrics: Record<string, number>;
-  intervals: Record<string, Interval>;
-  tokens: number;
-  ms: Latency;
-  stages: (Latency & { stage: string })[];
-  answer_ms?: Latency;
-  errors?: number;
-}
-
-export interface Difference {
-  metric: string;
-  plan: string;
-  against: string;
-  difference: number;
-  interval: Interval;
-  p: number;
-}
-
-export interface Report {
-  dataset: string;
-  split: string;
-  documents: number;
-  failed: number;
-  queries: number;
-  unjudged: number;
-  limit?: number;
-  parallel: number;
-  segmentation?: string;
-  plans: EvaluatedPlan[];
-  differences: Difference[];
-}
-
-export interface Evaluation {
-  id: string;
-  name: string;
-  notes?: string;
-  key_id: string;
-  ran_at: string;
-  created_at: string;
-  datasets: { dataset: string; split: string; documents: number; queries: number; plans: string[] }[];
-  figures: boolean;
-  reports?: Report[];
-}
-
-export interface MetricComparison {
-  metric: string;
-  value: number;
-  against: number;
-  difference: number;
-  lower_is_better?: boolean;
-  questions?: number;
-  interval?: Interval;
-  p?: number;
-}
-
-export interface Comparison {
-  evaluation: Evaluation;
-  against: Evaluation;
-  datasets: {
-    dataset: string;
-    split: string;
-    documents: number;
-    documents_against: number;
-    queries: number;
-    queries_against: number;
-    plans: { plan: string; segmentation?: string; segmentation_against?: string; metrics: MetricComparison[] }[];
-  }[];
-}
+import type { EvaluatedPlan, EvaluationReport } from "./types";
 
 /** A figure of a plan as tables and plots show it. */
 export interface Figure {
@@ -139,16 +58,17 @@ export const significant = 0.05;
 export type Mark = "best" | "level" | "";
 
 /** Marks the best plan of a figure, and those that the questions do not tell from it. */
-export function marks(r: Report, f: Figure): Mark[] {
-  const values = r.plans.map((p) => valueOf(p, f));
+export function marks(r: EvaluationReport, f: Figure): Mark[] {
+  const plans = r.plans ?? [];
+  const values = plans.map((p) => valueOf(p, f));
   const known = values.filter((v) => v !== undefined);
-  if (r.plans.length < 2 || known.length === 0) return values.map(() => "");
+  if (plans.length < 2 || known.length === 0) return values.map(() => "");
   const best = f.lower ? Math.min(...known) : Math.max(...known);
-  const at = r.plans[values.indexOf(best)]?.plan;
+  const at = plans[values.indexOf(best)]?.plan;
   return values.map((v, i) => {
     if (v === best) return "best";
-    const plan = r.plans[i]?.plan;
-    const d = r.differences.find(
+    const plan = plans[i]?.plan;
+    const d = r.differences?.find(
       (d) => d.metric === f.metric && ((d.plan === plan && d.against === at) || (d.plan === at && d.against === plan)),
     );
     return d && d.p >= significant ? "level" : "";

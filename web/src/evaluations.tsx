@@ -4,7 +4,8 @@ import { useState } from "react";
 import { Link, useLocation, useSearchParams } from "wouter";
 import { del, get, type Page, withQuery } from "./api";
 import { Confirm } from "./confirm";
-import { answerFigures, type Evaluation, type Figure, figure, marks, type Report, searchFigures, valueOf } from "./evaluation";
+import { answerFigures, type Figure, figure, marks, searchFigures, valueOf } from "./evaluation";
+import type { Evaluation, EvaluationReport as Report } from "./types";
 import { useSession } from "./session";
 import { count, millis, plural, when } from "./text";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead } from "./ui";
@@ -78,14 +79,14 @@ export function EvaluationsPage() {
                   {e.notes && <div className="quiet">{e.notes}</div>}
                 </td>
                 <td data-label="Datasets">
-                  {e.datasets.map((d) => (
+                  {e.datasets?.map((d) => (
                     <div key={`${d.dataset}.${d.split}`}>
                       <Link href={withQuery("/evaluations", { dataset: d.dataset })}>{d.dataset}</Link>
                       <span className="quiet"> {plural(d.queries, "question")}</span>
                     </div>
                   ))}
                 </td>
-                <td data-label="Plans">{[...new Set(e.datasets.flatMap((d) => d.plans))].join(", ")}</td>
+                <td data-label="Plans">{[...new Set(e.datasets?.flatMap((d) => d.plans ?? []))].join(", ")}</td>
                 <td data-label="Ran">{when(e.ran_at)}</td>
               </tr>
             ))}
@@ -154,7 +155,8 @@ export function EvaluationPage({ id }: { id: string }) {
 
 function ReportView({ report: r }: { report: Report }) {
   const title = `${r.dataset}, ${r.split}`;
-  const cuts = new Set(r.plans.map((p) => p.segmentation ?? ""));
+  const plans = r.plans ?? [];
+  const cuts = new Set(plans.map((p) => p.segmentation ?? ""));
   return (
     <section aria-label={title}>
       <h2>{title}</h2>
@@ -165,15 +167,15 @@ function ReportView({ report: r }: { report: Report }) {
         {r.segmentation && `; cut by ${r.segmentation}`}. {plural(r.parallel, "question")} at once.
       </p>
       <FigureTable report={r} figures={searchFigures} title="What is found" />
-      {r.plans.some((p) => p.answer_ms) && <FigureTable report={r} figures={answerFigures} title="What is answered" />}
+      {plans.some((p) => p.answer_ms) && <FigureTable report={r} figures={answerFigures} title="What is answered" />}
       <p className="quiet">
-        {r.plans.length > 1 && "★ best; ~ not told apart from the best (paired bootstrap over the questions, p ≥ 0.05)."}
-        {cuts.size > 1 && ` ${r.plans.map((p) => `${p.plan} searched documents cut by ${p.segmentation}`).join("; ")}.`}
-        {r.plans.map((p) => (p.errors ? ` ${p.plan}: ${plural(p.errors, "answer")} failed.` : "")).join("")}
+        {plans.length > 1 && "★ best; ~ not told apart from the best (paired bootstrap over the questions, p ≥ 0.05)."}
+        {cuts.size > 1 && ` ${plans.map((p) => `${p.plan} searched documents cut by ${p.segmentation}`).join("; ")}.`}
+        {plans.map((p) => (p.errors ? ` ${p.plan}: ${plural(p.errors, "answer")} failed.` : "")).join("")}
       </p>
       <div className="plots">
         {[...searchFigures, ...answerFigures]
-          .filter((f) => r.plans.some((p) => p.intervals[f.metric]) || f.metric === "ms_p50")
+          .filter((f) => plans.some((p) => p.intervals[f.metric]) || f.metric === "ms_p50")
           .map((f) => (
             <Bars key={f.metric} report={r} figure={f} />
           ))}
@@ -192,8 +194,8 @@ function ReportView({ report: r }: { report: Report }) {
               </tr>
             </thead>
             <tbody>
-              {r.plans.flatMap((p) =>
-                p.stages.map((s, i) => (
+              {plans.flatMap((p) =>
+                p.stages?.map((s, i) => (
                   <tr key={`${p.plan}.${i}`}>
                     <td>{p.plan}</td>
                     <td>{s.stage}</td>
@@ -221,7 +223,7 @@ const signs = { best: "★", level: "~", "": "" };
 const words = { best: "best", level: "not told apart from the best", "": "" };
 
 function FigureTable({ report: r, figures, title }: { report: Report; figures: Figure[]; title: string }) {
-  const shown = figures.filter((f) => r.plans.some((p) => valueOf(p, f) !== undefined));
+  const shown = figures.filter((f) => r.plans?.some((p) => valueOf(p, f) !== undefined));
   const marked = shown.map((f) => marks(r, f));
   return (
     <div className="scroll" role="region" aria-label={`${title}, ${r.dataset}`} tabIndex={0}>
@@ -238,7 +240,7 @@ function FigureTable({ report: r, figures, title }: { report: Report; figures: F
           </tr>
         </thead>
         <tbody>
-          {r.plans.map((p, i) => (
+          {r.plans?.map((p, i) => (
             <tr key={p.plan}>
               <th scope="row">{p.plan}</th>
               {shown.map((f, c) => {
@@ -270,7 +272,7 @@ const width = 320;
 
 /** A bar for each plan, with its 95 % interval where that is known. The table has the same in words. */
 function Bars({ report: r, figure: f }: { report: Report; figure: Figure }) {
-  const rows = r.plans.map((p) => ({ plan: p.plan, value: valueOf(p, f), interval: p.intervals[f.metric] }));
+  const rows = (r.plans ?? []).map((p) => ({ plan: p.plan, value: valueOf(p, f), interval: p.intervals[f.metric] }));
   const most = Math.max(1e-9, ...rows.map((b) => Math.max(b.value ?? 0, b.interval?.high ?? 0)));
   const x = (v: number) => left + (Math.max(0, v) / most) * (width - left - 60);
   const text = rows.map((b) => `${b.plan} ${b.value === undefined ? "unknown" : figure(b.value)}`).join(", ");

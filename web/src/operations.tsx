@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import { APIError, get, stream } from "./api";
 import { Bars, TraceLink } from "./charts";
-import type { Activity, Change, Installation, Operations, SlowQuery } from "./running";
+import type { Activity, ChangeEvent, Installation, Operations, SlowQuery } from "./types";
 import { Queues, Services, TaskQueues } from "./servers";
 import { useSession } from "./session";
 import { bytesOf, count, millis, when } from "./text";
@@ -86,13 +86,13 @@ function All() {
           <Queues queues={all.queues} outbox={all.outbox} />
           <TaskQueues tasks={all.tasks} />
           <Services
-            services={all.services}
-            before={before.current?.services}
+            services={all.services ?? []}
+            before={before.current?.services ?? undefined}
             seconds={before.current ? (Date.parse(all.activity.at) - Date.parse(before.current.activity.at)) / 1000 : 0}
             at={all.activity.at}
           />
           <Failures activity={all.activity} />
-          <Slow queries={all.slow} names={Object.fromEntries(all.tenants.map((t) => [t.tenant_id, t.name]))} />
+          <Slow queries={all.slow} names={Object.fromEntries((all.tenants ?? []).map((t) => [t.tenant_id, t.name]))} />
         </>
       )}
     </>
@@ -104,7 +104,8 @@ const exact = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
 /** What ingestion did in the last hour, and what waits. */
 function Doing({ activity: a }: { activity: Activity }) {
-  const done = a.minutes.reduce((n, m) => ({ documents: n.documents + m.documents, bytes: n.bytes + m.bytes, failed: n.failed + m.failed }), {
+  const minutes = a.minutes ?? [];
+  const done = minutes.reduce((n, m) => ({ documents: n.documents + m.documents, bytes: n.bytes + m.bytes, failed: n.failed + m.failed }), {
     documents: 0,
     bytes: 0,
     failed: 0,
@@ -115,7 +116,7 @@ function Doing({ activity: a }: { activity: Activity }) {
       <h2>Ingestion in the last hour</h2>
       <dl className="facts">
         <Fact name="Documents">{count(done.documents)}</Fact>
-        <Fact name="Per minute">{(done.documents / a.minutes.length).toFixed(1)}</Fact>
+        <Fact name="Per minute">{(done.documents / minutes.length).toFixed(1)}</Fact>
         <Fact name="Size">{bytesOf(done.bytes)}</Fact>
         <Fact name="Failed">{count(done.failed)}</Fact>
         {states.map(([state, n]) => (
@@ -129,7 +130,7 @@ function Doing({ activity: a }: { activity: Activity }) {
         title="Documents by minute"
         unit="Minute"
         show={count}
-        bars={a.minutes.map((m) => ({ name: clock.format(new Date(m.at)), value: m.documents, failed: m.failed }))}
+        bars={minutes.map((m) => ({ name: clock.format(new Date(m.at)), value: m.documents, failed: m.failed }))}
       />
     </section>
   );
@@ -145,7 +146,7 @@ function Fact({ name, children }: { name: string; children: React.ReactNode }) {
 }
 
 function Busy({ tenants }: { tenants: Installation["tenants"] }) {
-  if (tenants.length === 0) return null;
+  if (!tenants?.length) return null;
   return (
     <section aria-label="Tenants">
       <h2>Tenants that ingest</h2>
@@ -176,11 +177,12 @@ function Busy({ tenants }: { tenants: Installation["tenants"] }) {
 }
 
 function Failures({ activity }: { activity: Activity }) {
+  const failures = activity.failures ?? [];
   return (
     <section aria-label="Failures">
       <h2>Failures in 24 hours</h2>
-      {activity.failures.length === 0 && <p className="quiet">None.</p>}
-      {activity.failures.length > 0 && (
+      {failures.length === 0 && <p className="quiet">None.</p>}
+      {failures.length > 0 && (
         <table>
           <thead>
             <tr>
@@ -190,7 +192,7 @@ function Failures({ activity }: { activity: Activity }) {
             </tr>
           </thead>
           <tbody>
-            {activity.failures.map((f) => (
+            {failures.map((f) => (
               <tr key={f.what + f.code}>
                 <td className="wide">{f.code}</td>
                 <td data-label="Of">{f.what}s</td>
@@ -205,7 +207,8 @@ function Failures({ activity }: { activity: Activity }) {
 }
 
 /** The slowest searches and questions, and where their time went. names are the tenants', where there are several. */
-function Slow({ queries, names }: { queries: SlowQuery[]; names?: Record<string, string> }) {
+function Slow({ queries: all, names }: { queries: SlowQuery[] | null; names?: Record<string, string> }) {
+  const queries = all ?? [];
   return (
     <section aria-label="Slow queries">
       <h2>Slowest in 24 hours</h2>
@@ -253,10 +256,11 @@ function What({ query: q }: { query: SlowQuery }) {
 /** The three stages that took most, with their share of the whole, and what no stage took, such as a job's time in the queue. */
 function shares(q: SlowQuery): string {
   const share = (ms: number) => `${Math.round((100 * ms) / Math.max(q.ms, 1))} %`;
-  const longest = [...q.stages].sort((a, b) => b.ms - a.ms).slice(0, 3);
-  const outside = q.ms - q.stages.reduce((sum, s) => sum + s.ms, 0);
+  const stages = q.stages ?? [];
+  const longest = [...stages].sort((a, b) => b.ms - a.ms).slice(0, 3);
+  const outside = q.ms - stages.reduce((sum, s) => sum + s.ms, 0);
   const out = longest.map((s) => `${s.stage} ${share(s.ms)}`);
-  if (q.stages.length > 0 && outside > 0.1 * q.ms) out.push(`outside of stages ${share(outside)}`);
+  if (stages.length > 0 && outside > 0.1 * q.ms) out.push(`outside of stages ${share(outside)}`);
   return out.join(", ");
 }
 
@@ -266,14 +270,14 @@ const againAfter = 2000;
 
 /** What happens, as it happens; the newest first. */
 function Live() {
-  const [changes, setChanges] = useState<(Change & { n: number })[]>([]);
+  const [changes, setChanges] = useState<(ChangeEvent & { n: number })[]>([]);
   const [dropped, setDropped] = useState(0);
   const [error, setError] = useState<Error | null>(null);
   useEffect(() => {
     const leave = new AbortController();
     let n = 0;
     // Many at once are shown together.
-    let waiting: (Change & { n: number })[] = [];
+    let waiting: (ChangeEvent & { n: number })[] = [];
     const show = setInterval(() => {
       if (waiting.length === 0) return;
       const newest = waiting.reverse();
@@ -286,7 +290,7 @@ function Live() {
           setError(null);
           await stream("GET", "/v1/events", undefined, leave.signal, ({ event, data }) => {
             if (event !== "change") return;
-            const c = data as Change;
+            const c = data as ChangeEvent;
             if (c.dropped) setDropped((d) => d + (c.dropped ?? 0));
             waiting.push({ ...c, n: n++ });
             if (waiting.length > shown) waiting.shift();

@@ -1,6 +1,7 @@
 // Queues, workers and services of an installation.
 
-import { type Graph, type Installation, perSecond, type Service } from "./running";
+import { perSecond } from "./running";
+import type { GraphState, Installation, ServiceState } from "./types";
 import { bytesOf, count, millis, when } from "./text";
 
 export function Queues({ queues, outbox }: { queues: Installation["queues"]; outbox: Installation["outbox"] }) {
@@ -25,8 +26,8 @@ export function Queues({ queues, outbox }: { queues: Installation["queues"]; out
           </tr>
         </thead>
         <tbody>
-          {queues.flatMap((q) =>
-            (q.consumers.length > 0 ? q.consumers : [undefined]).map((c, i) => (
+          {queues?.flatMap((q) =>
+            (q.consumers?.length ? q.consumers : [undefined]).map((c, i) => (
               <tr key={q.name + (c?.name ?? "")}>
                 <td className="wide">
                   {i === 0 && (
@@ -55,12 +56,12 @@ export function TaskQueues({ tasks }: { tasks: Installation["tasks"] }) {
   return (
     <section aria-label="Workers">
       <h2>Workers</h2>
-      {tasks.length === 0 && (
+      {!tasks?.length && (
         <p className="quiet">
           Temporal's queues are shown where the API has <code>SLUICE_TEMPORAL_ADDRESS</code>.
         </p>
       )}
-      {tasks.length > 0 && (
+      {tasks && tasks.length > 0 && (
         <table>
           <thead>
             <tr>
@@ -82,7 +83,7 @@ export function TaskQueues({ tasks }: { tasks: Installation["tasks"] }) {
                 <td className="number" data-label="Since">{q.backlog > 0 ? millis(q.age_seconds * 1000) : ""}</td>
                 <td className="number" data-label="Added">{rate(q.added_per_second)}</td>
                 <td className="number" data-label="Taken">{rate(q.taken_per_second)}</td>
-                <td data-label="Workers">{q.workers.length > 0 ? workers(q.workers) : <span className="reason">none</span>}</td>
+                <td data-label="Workers">{q.workers?.length ? workers(q.workers) : <span className="reason">none</span>}</td>
               </tr>
             ))}
           </tbody>
@@ -105,15 +106,15 @@ export function Services({
   seconds,
   at,
 }: {
-  services: Service[];
-  before?: Service[];
+  services: ServiceState[];
+  before?: ServiceState[];
   seconds: number;
   at: string;
 }) {
   const models = services.filter((s) => s.model);
   const sorted = services.filter((s) => !s.model).sort((a, b) => (a.service + a.host + a.pid).localeCompare(b.service + b.host + b.pid));
   /** A service's look before, and how long ago; without one its beginning. */
-  const since = (s: Service): [Service | undefined, number] => {
+  const since = (s: ServiceState): [ServiceState | undefined, number] => {
     const old = before?.find((b) => b.id === s.id);
     return old && seconds > 0 ? [old, seconds] : [undefined, Math.max(1, (Date.parse(at) - Date.parse(s.since)) / 1000)];
   };
@@ -172,11 +173,11 @@ export function Services({
   );
 }
 
-function ModelServer({ server: s, before, seconds }: { server: Service; before?: Service; seconds: number }) {
+function ModelServer({ server: s, before, seconds }: { server: ServiceState; before?: ServiceState; seconds: number }) {
   const m = s.model;
   if (!m) return null;
   const graphs = m.graphs ?? [];
-  const old = (g: Graph) => before?.model?.graphs?.find((b) => b.graph === g.graph);
+  const old = (g: GraphState) => before?.model?.graphs?.find((b) => b.graph === g.graph);
   return (
     <div className="card">
       <h3>

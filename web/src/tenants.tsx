@@ -5,9 +5,8 @@ import { useState } from "react";
 import { Form } from "react-aria-components";
 import { KeysAt } from "./access";
 import { call, get, type Page, post, withQuery } from "./api";
-import type { Stored, Tenant } from "./running";
 import { bytesOf, count, when } from "./text";
-import type { LLMUsage as Usage } from "./types";
+import type { LLMUsage as Usage, Storage, Tenant } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
 import { Budget, UsageOf } from "./usage";
 
@@ -82,7 +81,7 @@ function TenantCard({ tenant: t }: { tenant: Tenant }) {
 function StoredBy({ tenant: t }: { tenant: Tenant }) {
   const stored = useQuery({
     queryKey: ["tenants", t.id, "storage"],
-    queryFn: ({ signal }) => get<Stored>(`/v1/tenants/${t.id}/storage`, signal),
+    queryFn: ({ signal }) => get<Storage>(`/v1/tenants/${t.id}/storage`, signal),
   });
   const s = stored.data;
   return (

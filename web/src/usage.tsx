@@ -4,9 +4,8 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { get, withQuery } from "./api";
 import { Bars } from "./charts";
-import type { UsageDay } from "./running";
 import { count, when } from "./text";
-import type { LLMSpent as Spent, LLMUsage as Usage } from "./types";
+import type { LLMSpent as Spent, LLMUsage as Usage, UsageDay, UsageDays } from "./types";
 import { Choice, ErrorBox, Loading } from "./ui";
 
 /** The usage at a path of the API: one's own, or a tenant's. */
@@ -54,7 +53,7 @@ function History({ path, limits }: { path: string; limits: Usage["limits"] }) {
   const [days, setDays] = useState("30");
   const history = useQuery({
     queryKey: ["usage", path, "days", days],
-    queryFn: ({ signal }) => get<{ days: UsageDay[] }>(withQuery(`${path}/days`, { days }), signal),
+    queryFn: ({ signal }) => get<UsageDays>(withQuery(`${path}/days`, { days }), signal),
     refetchInterval: 60_000,
     placeholderData: (before) => before,
   });
