@@ -1,13 +1,61 @@
 package wire
 
-// This file has what queries ask of the model server; model.go what ingestion
-// asks for too.
+// This file has the messages of the model server's operations.
 
 import (
 	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// EncodeRequest asks for a vector per text.
+type EncodeRequest struct {
+	Envelope
+	Lane     Lane      `json:"lane"`
+	Deadline time.Time `json:"deadline,omitzero"`
+	Texts    []string  `json:"texts"`
+}
+
+// Terms are the request's lane and deadline.
+func (r EncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
+// EncodeReply answers EncodeRequest: one unit vector per text, in order; a
+// text without known tokens gives a zero vector.
+type EncodeReply struct {
+	Envelope
+	Error   *schema.RemoteError `json:"error,omitempty"`
+	Space   string              `json:"space,omitempty"`
+	Vectors Vectors             `json:"vectors"`
+	// Tokens is how many tokens each text had, Truncated how many texts were
+	// longer than the model reads.
+	Tokens    []int `json:"tokens,omitempty"`
+	Truncated int   `json:"truncated,omitempty"`
+}
+
+// SegmentRequest asks, for each run of sentences, whether neighbours belong
+// together (SAGE's segmentation model).
+type SegmentRequest struct {
+	Envelope
+	Lane     Lane       `json:"lane"`
+	Deadline time.Time  `json:"deadline,omitzero"`
+	Runs     [][]string `json:"runs"`
+}
+
+// Terms are the request's lane and deadline.
+func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
+// SegmentContext is how many sentences on each side of a place a segmentation model looks at, at most.
+const SegmentContext = 8
+
+// SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in
+// [0, 1]; a score under Threshold means a cut.
+type SegmentReply struct {
+	Envelope
+	Error     *schema.RemoteError `json:"error,omitempty"`
+	Model     string              `json:"model,omitempty"`
+	Threshold float64             `json:"threshold"`
+	Scores    [][]float32         `json:"scores"`
+}
 
 // Graphs of a pack that score answers by.
 const (

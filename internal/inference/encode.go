@@ -1,0 +1,81 @@
+package inference
+
+// This file answers encode: a vector of each text.
+
+import (
+	"context"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// encode answers wire.EncodeRequest.
+func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
+	var reply wire.EncodeReply
+	request, ctx, cancel, err := begin[wire.EncodeRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	defer cancel()
+	// What a vector takes as base64 of float32, beside some text.
+	if err := s.fits("texts", len(request.Texts), s.model.dimension()*4*4/3+16); err != nil {
+		return reply, err
+	}
+	if err := s.load.add(request.Lane, 0, len(request.Texts)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(request.Texts))
+	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, s.model.encoder, request.Texts)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.encoding.Do(ctx, request.Lane, work.sequences); err != nil {
+		return reply, err
+	}
+	return wire.EncodeReply{
+		Envelope:  wire.Header(),
+		Space:     s.model.manifest.Space,
+		Vectors:   wire.Vectors{Dimension: s.model.dimension(), Data: work.vectors},
+		Tokens:    work.tokens,
+		Truncated: work.truncated,
+	}, nil
+}
+
+// texts are what the encoder gets of some texts, and where it puts their vectors.
+type texts struct {
+	sequences []sequence // of the texts that have tokens
+	vectors   []float32  // of all texts, row by row
+	dimension int
+	tokens    []int
+	truncated int
+}
+
+func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
+
+// tokenise makes sequences of texts, in the request's turn.
+func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string) (*texts, error) {
+	if err := s.turns.take(ctx, lane); err != nil {
+		return nil, err
+	}
+	defer s.turns.give(lane)
+	defer s.metrics.tokenising(op)()
+	t := &texts{
+		sequences: make([]sequence, 0, len(all)),
+		vectors:   make([]float32, len(all)*by.dimension),
+		dimension: by.dimension,
+		tokens:    make([]int, len(all)),
+	}
+	for i, text := range all {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		ids, total, cut := by.tokens(text)
+		t.tokens[i] = total
+		if cut {
+			t.truncated++
+		}
+		if len(ids) > 0 {
+			t.sequences = append(t.sequences, sequence{ids: ids, vector: t.vector(i)})
+		}
+	}
+	return t, nil
+}

@@ -1,0 +1,60 @@
+package inference
+
+// This file answers segment: how well neighbouring sentences belong together.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// segment encodes each sentence once, then scores the places between neighbours.
+func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
+	var reply wire.SegmentReply
+	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, lane, data)
+	if err != nil {
+		return reply, err
+	}
+	defer cancel()
+	var sentences []string
+	for _, run := range request.Runs {
+		sentences = append(sentences, run...)
+	}
+	// A score is a JSON number of 16 bytes at most; an empty run still takes a few.
+	if (len(sentences)+len(request.Runs))*16 > int(s.nc.MaxPayload())-4096 {
+		return reply, fmt.Errorf("runs: the reply for %d sentences would not fit a message: %w", len(sentences), schema.ErrTooLarge)
+	}
+	if err := s.load.add(request.Lane, 0, len(sentences)); err != nil {
+		return reply, err
+	}
+	defer s.load.remove(0, len(sentences))
+	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, s.model.sentences, sentences)
+	if err != nil {
+		return reply, err
+	}
+	if err := s.sentences.Do(ctx, request.Lane, work.sequences); err != nil {
+		return reply, err
+	}
+	scores := make([][]float32, len(request.Runs))
+	var pairs []neighbours
+	at := 0
+	for i, run := range request.Runs {
+		scores[i] = make([]float32, max(0, len(run)-1))
+		sides := s.model.sidesOf(work.vectors[at*work.dimension : (at+len(run))*work.dimension])
+		for j := range scores[i] {
+			pairs = append(pairs, neighbours{sides.before(j), sides.behind(j), &scores[i][j]})
+		}
+		at += len(run)
+	}
+	if err := s.segmenting.Do(ctx, request.Lane, pairs); err != nil {
+		return reply, err
+	}
+	return wire.SegmentReply{
+		Envelope:  wire.Header(),
+		Model:     s.model.name(),
+		Threshold: s.model.manifest.Segmenter.Threshold,
+		Scores:    scores,
+	}, nil
+}
