@@ -139,8 +139,10 @@ func sayReport(path string, report modelpack.Report) error {
 	if info.Dimension > 0 {
 		line("vectors", "dimension %d, space %s", info.Dimension, info.Space)
 	}
-	units := map[wire.ModelOp]string{wire.OpEncode: "tokens of a text", wire.OpScore: "tokens of a text", wire.OpRerank: "tokens of a text", wire.OpLink: "passages of a window",
-		wire.OpFuse: "passages of a question", wire.OpDetect: "texts"}
+	units := map[wire.ModelOp]string{}
+	for _, o := range wire.ModelOperations() {
+		units[o.Name] = o.Limit
+	}
 	for _, op := range slices.Sorted(maps.Keys(info.Limits)) {
 		line("limit", "%s: %d %s", op, info.Limits[op], units[op])
 	}

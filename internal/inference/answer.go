@@ -16,36 +16,40 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+// operations are those that package wire declares.
+var operations = wire.ModelOperations()
+
+// answers compute the operations; each is put here beside its code.
+var answers = map[wire.ModelOp]func(*service, context.Context, wire.Lane, []byte) (any, error){}
+
+// handle has an operation answered by compute, which has a request's lane and bytes.
+func handle[Reply any](op wire.ModelOp, compute func(*service, context.Context, wire.Lane, []byte) (Reply, error)) {
+	answers[op] = func(s *service, ctx context.Context, lane wire.Lane, data []byte) (any, error) {
+		return compute(s, ctx, lane, data)
+	}
+}
+
+// refusals make replies that say what was wrong.
+var refusals = func() map[wire.ModelOp]func(*schema.RemoteError) any {
+	all := map[wire.ModelOp]func(*schema.RemoteError) any{}
+	for _, o := range operations {
+		all[o.Name] = o.Refuse
+	}
+	return all
+}()
+
 // answer replies to a message that was taken in.
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	ctx = batch.ForTenant(ctx, tenantOf(msg), msg.Header.Get(wire.HeaderYields) != "")
 	var reply any
-	var err error
+	err := s.model.refuses(op)
 	did := op
-	if op != wire.OpScore { // which says in the request by which graph
-		err = s.model.serves(op)
+	if err == nil {
+		reply, err = answers[op](s, ctx, lane, msg.Data)
 	}
-	switch {
-	case err != nil:
-	case op == wire.OpEncode:
-		reply, err = s.encode(ctx, lane, msg.Data)
-	case op == wire.OpSegment:
-		reply, err = s.segment(ctx, lane, msg.Data)
-	case op == wire.OpScore:
-		var scored wire.ScoreReply
-		if scored, err = s.score(ctx, lane, msg.Data); scored.Graph == wire.GraphReranker {
-			did = wire.OpRerank
-		}
-		reply = scored
-	case op == wire.OpLink:
-		reply, err = s.link(ctx, lane, msg.Data)
-	case op == wire.OpFuse:
-		reply, err = s.fuse(ctx, lane, msg.Data)
-	case op == wire.OpDetect:
-		reply, err = s.detect(ctx, lane, msg.Data)
-	case op == wire.OpInfo:
-		reply = s.model.Info()
+	if named, is := reply.(interface{ Op() wire.ModelOp }); is {
+		did = named.Op()
 	}
 	finish(did, err)
 	s.respond(ctx, op, msg, reply, err)
@@ -70,22 +74,7 @@ func (s *service) refuse(op wire.ModelOp, lane wire.Lane, msg *nats.Msg, err err
 func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, reply any, err error) {
 	if err != nil {
 		remote := toRemote(err)
-		switch op {
-		case wire.OpEncode:
-			reply = wire.EncodeReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpSegment:
-			reply = wire.SegmentReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpScore:
-			reply = wire.ScoreReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpLink:
-			reply = wire.LinkReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpFuse:
-			reply = wire.FuseReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpDetect:
-			reply = wire.DetectReply{Envelope: wire.Header(), Error: remote}
-		case wire.OpInfo:
-			reply = wire.ModelInfo{Envelope: wire.Header(), Error: remote}
-		}
+		reply = refusals[op](remote)
 		if remote.Code == schema.CodeInternal {
 			s.log.ErrorContext(ctx, "model request failed", "op", op, "error", err)
 		}

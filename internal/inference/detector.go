@@ -73,6 +73,8 @@ func (d *detector) detect(ctx context.Context, contexts []soFar) error {
 // probabilityBytes is what a probability takes in a reply at most.
 const probabilityBytes = 16
 
+func init() { handle(wire.OpDetect, (*service).detect) }
+
 // detect answers wire.DetectRequest.
 func (s *service) detect(ctx context.Context, lane wire.Lane, data []byte) (wire.DetectReply, error) {
 	var reply wire.DetectReply

@@ -8,6 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+func init() { handle(wire.OpEncode, (*service).encode) }
+
 // encode answers wire.EncodeRequest.
 func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
 	var reply wire.EncodeReply

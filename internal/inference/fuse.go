@@ -9,6 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+func init() { handle(wire.OpFuse, (*service).fuse) }
+
 // fuse answers wire.FuseRequest.
 func (s *service) fuse(ctx context.Context, lane wire.Lane, data []byte) (wire.FuseReply, error) {
 	var reply wire.FuseReply

@@ -12,6 +12,8 @@ import (
 // linkBytes is what a link takes in a reply at most.
 const linkBytes = 40
 
+func init() { handle(wire.OpLink, (*service).link) }
+
 // link answers wire.LinkRequest.
 func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.LinkReply, error) {
 	var reply wire.LinkReply

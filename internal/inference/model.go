@@ -6,10 +6,12 @@ package inference
 // This file loads a pack: manifest, tokenizer and graphs, each checked before anything is served.
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"runtime"
+	"slices"
 
 	ort "github.com/yalue/onnxruntime_go"
 
@@ -154,20 +156,26 @@ func (m *Model) dimension() int { return m.manifest.Encoder.Dimension }
 // name is the pack with its version, as replies say it.
 func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Version }
 
-// graphOf names the section of the manifest that an operation needs.
-var graphOf = map[wire.ModelOp]string{
-	wire.OpEncode: "encoder", wire.OpSegment: "segmenter", wire.OpScore: "pair", wire.OpRerank: "reranker",
-	wire.OpLink: "linker", wire.OpFuse: "fuser", wire.OpDetect: "detector",
-}
-
 // serves says whether the pack has the graph of an operation, and if not, what to do.
 func (m *Model) serves(op wire.ModelOp) error {
-	section, needed := graphOf[op]
-	if _, has := m.manifest.graphs()[section]; has || !needed {
+	for _, o := range operations {
+		if o.Name != op || o.Graph == "" {
+			continue
+		}
+		if _, has := m.manifest.graphs()[o.Graph]; !has {
+			return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
+				m.name(), op, manifestName, o.Graph)
+		}
+	}
+	return nil
+}
+
+// refuses is serves before a request is read. One that names its operation is read first.
+func (m *Model) refuses(op wire.ModelOp) error {
+	if slices.ContainsFunc(operations, func(o wire.ModelOperation) bool { return o.Of == op }) {
 		return nil
 	}
-	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
-		m.name(), op, manifestName, section)
+	return m.serves(op)
 }
 
 // piecesOf opens the tokenizer of a section, or gives the pack's.
@@ -213,6 +221,12 @@ func (m *Model) Close() error {
 	return errors.Join(err, freeLibrary())
 }
 
+func init() {
+	handle(wire.OpInfo, func(s *service, _ context.Context, _ wire.Lane, _ []byte) (wire.ModelInfo, error) {
+		return s.model.Info(), nil
+	})
+}
+
 // Info describes the model.
 func (m *Model) Info() wire.ModelInfo {
 	info := wire.ModelInfo{
@@ -224,9 +238,9 @@ func (m *Model) Info() wire.ModelInfo {
 		Calibrated: map[string]float64{},
 		Limits:     map[wire.ModelOp]int{},
 	}
-	for _, op := range []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpRerank, wire.OpLink, wire.OpFuse, wire.OpDetect} {
-		if m.serves(op) == nil {
-			info.Operations = append(info.Operations, op)
+	for _, o := range operations {
+		if o.Name != wire.OpInfo && m.serves(o.Name) == nil {
+			info.Operations = append(info.Operations, o.Name)
 		}
 	}
 	maps.Copy(info.Calibrated, m.manifest.Calibrated)

@@ -41,6 +41,8 @@ func (s *service) scorerOf(request wire.ScoreRequest) (scorer, error) {
 	return scorer{op, s.model.reranker, s.reranking, rerankWeight}, nil
 }
 
+func init() { handle(wire.OpScore, (*service).score) }
+
 // score answers wire.ScoreRequest. The reply's graph is right also when there is an error.
 func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.ScoreReply, error) {
 	var reply wire.ScoreReply

@@ -10,6 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+func init() { handle(wire.OpSegment, (*service).segment) }
+
 // segment encodes each sentence once, then scores the places between neighbours.
 func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
 	var reply wire.SegmentReply

@@ -129,7 +129,14 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.openQueues(o)
 
-	for _, op := range asked {
+	for _, o := range operations {
+		if o.Of != "" {
+			continue // another's subject has its requests
+		}
+		op := o.Name
+		if answers[op] == nil {
+			return nil, errors.Join(fmt.Errorf("the model server has no code for the operation %s", op), s.abandon())
+		}
 		sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", wire.ModelSubject(op), err), s.abandon())
@@ -145,9 +152,6 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 	}
 	return s, nil
 }
-
-// asked are the operations that a server listens for. It answers those without a graph too: with what to do about it.
-var asked = []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpLink, wire.OpFuse, wire.OpDetect, wire.OpInfo}
 
 // openQueues makes a queue for each graph.
 func (s *service) openQueues(o ServerOptions) {

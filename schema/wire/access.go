@@ -52,9 +52,8 @@ type traffic struct {
 }
 
 var (
-	modelSubjects = []string{ModelSubject(OpEncode), ModelSubject(OpSegment), ModelSubject(OpScore), ModelSubject(OpLink), ModelSubject(OpFuse),
-		ModelSubject(OpDetect), ModelSubject(OpInfo)}
-	allStreams = []string{StreamIngest, StreamQuestions, StreamEvents}
+	modelSubjects = subjectsOf(modelOperations)
+	allStreams    = []string{StreamIngest, StreamQuestions, StreamEvents}
 )
 
 const (
@@ -99,6 +98,15 @@ func init() {
 		all.tells, all.hears = append(all.tells, t.tells...), append(all.hears, t.hears...)
 	}
 	traffics[ProgramUp] = all
+}
+
+func subjectsOf(operations []ModelOperation) (subjects []string) {
+	for _, o := range operations {
+		if o.Of == "" {
+			subjects = append(subjects, ModelSubject(o.Name))
+		}
+	}
+	return subjects
 }
 
 // jetstreamOf are requests about each of the streams.

@@ -1,12 +1,71 @@
 package wire
 
-// This file has the messages of the model server's operations.
+// This file declares the operations of the model server, each once: subjects, permissions, the server's dispatch, what
+// `sluice models check` prints and the table of docs/models.md come of it. Their messages follow.
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// ModelOp names an operation of the model server.
+type ModelOp string
+
+// Operations that exist.
+const (
+	OpEncode  ModelOp = "encode"
+	OpSegment ModelOp = "segment"
+	OpScore   ModelOp = "score"
+	OpRerank  ModelOp = "rerank" // score by the graph reranker: it has a name in ModelInfo and in metrics, and no subject
+	OpLink    ModelOp = "link"
+	OpFuse    ModelOp = "fuse"
+	OpDetect  ModelOp = "detect"
+	OpInfo    ModelOp = "info"
+)
+
+// ModelOperation is what is known of an operation but for the code that computes it.
+type ModelOperation struct {
+	Name  ModelOp
+	Graph string  // section of a pack's manifest that it needs; empty: none
+	Of    ModelOp // operation whose requests name this one, which has no subject then; empty: it has its own
+	Limit string  // what its number in ModelInfo.Limits counts; empty: it has none
+	// Refuse is a reply that says what was wrong.
+	Refuse func(*schema.RemoteError) any
+}
+
+var modelOperations = []ModelOperation{
+	{Name: OpEncode, Graph: "encoder", Limit: "tokens of a text",
+		Refuse: func(e *schema.RemoteError) any { return EncodeReply{Envelope: Header(), Error: e} }},
+	{Name: OpSegment, Graph: "segmenter",
+		Refuse: func(e *schema.RemoteError) any { return SegmentReply{Envelope: Header(), Error: e} }},
+	{Name: OpScore, Graph: GraphPair, Limit: "tokens of a text",
+		Refuse: func(e *schema.RemoteError) any { return ScoreReply{Envelope: Header(), Error: e} }},
+	{Name: OpRerank, Graph: GraphReranker, Of: OpScore, Limit: "tokens of a text"},
+	{Name: OpLink, Graph: "linker", Limit: "passages of a window",
+		Refuse: func(e *schema.RemoteError) any { return LinkReply{Envelope: Header(), Error: e} }},
+	{Name: OpFuse, Graph: "fuser", Limit: "passages of a question",
+		Refuse: func(e *schema.RemoteError) any { return FuseReply{Envelope: Header(), Error: e} }},
+	{Name: OpDetect, Graph: "detector", Limit: "texts",
+		Refuse: func(e *schema.RemoteError) any { return DetectReply{Envelope: Header(), Error: e} }},
+	{Name: OpInfo,
+		Refuse: func(e *schema.RemoteError) any { return ModelInfo{Envelope: Header(), Error: e} }},
+}
+
+// ModelOperations are all operations, in the order in which they are listed.
+func ModelOperations() []ModelOperation { return slices.Clone(modelOperations) }
+
+// ModelSubject is where the model server answers op.
+func ModelSubject(op ModelOp) string {
+	for _, o := range modelOperations {
+		if o.Name == op && o.Of == "" {
+			return "sluice.model." + string(op)
+		}
+	}
+	panic(fmt.Sprintf("wire: no model operation %q", op))
+}
 
 // EncodeRequest asks for a vector per text.
 type EncodeRequest struct {
@@ -101,6 +160,14 @@ type ScoreReply struct {
 	// Graph is who read: empty is the pair model. A server that knows of no other
 	// leaves it empty whatever was asked.
 	Graph string `json:"graph,omitempty"`
+}
+
+// Op is the operation that was run, which the request named.
+func (r ScoreReply) Op() ModelOp {
+	if r.Graph == GraphReranker {
+		return OpRerank
+	}
+	return OpScore
 }
 
 // PairScore is what a graph says of a question and a text; all logits.

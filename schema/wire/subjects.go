@@ -59,32 +59,6 @@ const (
 	LLMGroup   = "llm-gateways"
 )
 
-// ModelOp is an operation of the model server.
-type ModelOp string
-
-// Operations that exist.
-const (
-	OpEncode  ModelOp = "encode"
-	OpSegment ModelOp = "segment"
-	OpScore   ModelOp = "score"
-	OpLink    ModelOp = "link"
-	OpFuse    ModelOp = "fuse"
-	OpDetect  ModelOp = "detect"
-	OpInfo    ModelOp = "info"
-	// OpRerank is score by the graph reranker. It has a name in ModelInfo and in
-	// metrics and no subject: its requests are score's, with GraphReranker.
-	OpRerank ModelOp = "rerank"
-)
-
-// ModelSubject is where the model server answers op.
-func ModelSubject(op ModelOp) string {
-	switch op {
-	case OpEncode, OpSegment, OpScore, OpLink, OpFuse, OpDetect, OpInfo:
-		return "sluice.model." + string(op)
-	}
-	panic(fmt.Sprintf("wire: no model operation %q", op))
-}
-
 // IngestSubject is where a tenant's versions are queued: one subject per
 // tenant, so that a flood bounds itself.
 func IngestSubject(tenant uuid.UUID) string { return "sluice.ingest." + checkTenant(tenant) }

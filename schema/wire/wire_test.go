@@ -195,3 +195,21 @@ func TestGraphsThatScore(t *testing.T) {
 		t.Errorf("another graph gave %q, %v", op, err)
 	}
 }
+
+// TestModelOperationsAreDescribed: docs/models.md has a line for each, with the graph that it needs.
+func TestModelOperationsAreDescribed(t *testing.T) {
+	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "models.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range wire.ModelOperations() {
+		at := slices.IndexFunc(strings.Split(string(docs), "\n"), func(line string) bool {
+			cells := strings.Split(line, "|")
+			return len(cells) == 6 && strings.Contains(cells[1], "`"+string(o.Name)+"`") &&
+				(o.Graph == "" || strings.Contains(cells[2], "`"+o.Graph+"`"))
+		})
+		if at < 0 {
+			t.Errorf("docs/models.md has no line for %s with its graph %q", o.Name, o.Graph)
+		}
+	}
+}
