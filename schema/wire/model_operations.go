@@ -1,7 +1,7 @@
 package wire
 
-// This file declares the operations of the model server, each once: subjects, permissions, the server's dispatch, what
-// `sluice models check` prints and the table of docs/models.md come of it. Their messages follow.
+// This file declares the operations of the model server, each once: subjects, permissions, the server's dispatch and what
+// `sluice models check` prints come of it, and a test holds the table of docs/models.md to it. Their messages follow.
 
 import (
 	"fmt"
