@@ -211,3 +211,10 @@ func (r *attributeRows) queue(batch *pgx.Batch, tenant uuid.UUID) {
 		batch.Queue(insertMetadataSQL, tenant, r.valued, r.keys, r.ordinals, r.texts, r.wholes, r.times)
 	}
 }
+
+const attributesSQL = `
+SELECT id, encode(sha256, 'hex'), given_title, metadata,
+       ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label)
+FROM versions v WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
+
+const setFingerprintSQL = `UPDATE versions SET fingerprint = $3 WHERE tenant_id = $1 AND id = $2`

@@ -65,7 +65,6 @@ SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted
 
 var (
 	collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
-	languageTag    = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`)
 )
 
 // CreateCollection makes a collection; a name that is taken is
@@ -81,7 +80,7 @@ func (s *Store) CreateCollection(ctx context.Context, p schema.Principal, c sche
 	if c.Language == "" {
 		c.Language = "en"
 	}
-	if len(c.Language) > 35 || !languageTag.MatchString(c.Language) {
+	if len(c.Language) > 35 || !LanguageTag.MatchString(c.Language) {
 		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
 	}
 	segmentation, err := c.Segmentation.Complete()
@@ -221,7 +220,7 @@ func (s *Store) DeleteCollection(ctx context.Context, p schema.Principal, id uui
 		if err != nil {
 			return err
 		}
-		if err := dropLexical(ctx, tx, p.Tenant, id); err != nil {
+		if err := DropLexical(ctx, tx, p.Tenant, id); err != nil {
 			return err
 		}
 		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {

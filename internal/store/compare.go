@@ -42,7 +42,7 @@ func (s *Store) Compare(ctx context.Context, p schema.Principal, collection uuid
 	}
 	ids, fingerprints := make([]string, len(known)), make([]string, len(known))
 	for i, k := range known {
-		if err := CheckLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, maxExternalID); err != nil {
+		if err := CheckLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, MaxExternalID); err != nil {
 			return out, err
 		}
 		if _, err := DecodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {

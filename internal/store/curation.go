@@ -120,7 +120,7 @@ func (s *Store) RemoveGenerations(ctx context.Context, tenant, collection uuid.U
 			last = true
 			return nil
 		}
-		vectors, err := s.vectors.list(ctx, tx)
+		vectors, err := s.VectorTables(ctx, tx)
 		if err != nil {
 			return err
 		}

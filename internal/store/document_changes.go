@@ -28,7 +28,6 @@ UPDATE versions v SET state = CASE v.state WHEN 'ready' THEN 'superseded' ELSE '
 FROM documents d
 WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND d.tenant_id = v.tenant_id AND d.id = v.document_id
 RETURNING v.id, v.document_id, v.collection_id, d.external_id, v.state`
-	dropLeasesSQL    = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`
 	hideDocumentsSQL = `
 UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
 	hideNewestSQL = `UPDATE versions SET newest = false WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest`
@@ -39,27 +38,11 @@ JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed' AND d.id > $4
   AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
-	lockVersionsOfSQL = `
-SELECT id FROM versions WHERE tenant_id = $1 AND id IN (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = ANY ($2))
-ORDER BY id FOR UPDATE`
-	requeueSQL = `
-UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, losses = 0, reason_code = NULL, reason = NULL,
-       queued_at = now(), finished_at = NULL, trace = nullif($3, '')
-FROM documents d
-WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND (v.state = 'failed') IS TRUE AND d.tenant_id = v.tenant_id AND d.id = v.document_id
-  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
-RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
-	touchDocumentsSQL = `UPDATE documents SET updated_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`
 
-	attributesSQL = `
-SELECT id, encode(sha256, 'hex'), given_title, metadata,
-       ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label)
-FROM versions v WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
-	setFingerprintSQL = `UPDATE versions SET fingerprint = $3 WHERE tenant_id = $1 AND id = $2`
-	setMetadataSQL    = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
-	uncurateSQL       = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
-	dropLabelsSQL     = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
-	dropMetadataSQL   = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
+	setMetadataSQL  = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
+	uncurateSQL     = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
+	dropLabelsSQL   = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
+	dropMetadataSQL = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
 )
 
 // lockedDocument is a living document, locked.
@@ -137,7 +120,7 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 		return err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(dropLeasesSQL, tenant, versions)
+	batch.Queue(DropLeasesSQL, tenant, versions)
 	batch.Queue(hideDocumentsSQL, tenant, documents)
 	batch.Queue(hideNewestSQL, tenant, documents)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -154,7 +137,7 @@ func (s *Store) RetryDocument(ctx context.Context, p schema.Principal, id uuid.U
 		if _, err := lockDocument(ctx, tx, p.Tenant, id); err != nil {
 			return err
 		}
-		n, err := requeue(ctx, tx, p.Tenant, []uuid.UUID{id})
+		n, err := Requeue(ctx, tx, p.Tenant, []uuid.UUID{id})
 		if err != nil {
 			return err
 		}
@@ -179,8 +162,6 @@ func (s *Store) RetryDocument(ctx context.Context, p schema.Principal, id uuid.U
 	return out, nil
 }
 
-const retryBatch = 500
-
 // RetryFailed queues all failed documents of a collection again, each once, but
 // those whose bytes were not kept, and tells how many.
 func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error) {
@@ -194,7 +175,7 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 			if err := CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 				return err
 			}
-			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, retryBatch, after)
+			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, RetryBatch, after)
 			if err != nil {
 				return err
 			}
@@ -202,7 +183,7 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 			if err != nil || len(documents) == 0 {
 				return err
 			}
-			if n, err = requeue(ctx, tx, p.Tenant, documents); err != nil || n == 0 {
+			if n, err = Requeue(ctx, tx, p.Tenant, documents); err != nil || n == 0 {
 				return err
 			}
 			return Audit(ctx, tx, p.Tenant, p, "collection.retry", collection.String(), map[string]any{"documents": n})
@@ -211,54 +192,11 @@ func (s *Store) RetryFailed(ctx context.Context, p schema.Principal, collection 
 			return total, fmt.Errorf("retry failed documents: %w", err)
 		}
 		total += n
-		if len(documents) < retryBatch {
+		if len(documents) < RetryBatch {
 			return total, nil
 		}
 		after = documents[len(documents)-1]
 	}
-}
-
-// requeue queues the failed newest versions of locked documents: a new attempt
-// each, hence a new message id, which JetStream has not seen.
-func requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) (int, error) {
-	rows, err := tx.Query(ctx, lockVersionsOfSQL, tenant, documents)
-	if err != nil {
-		return 0, fmt.Errorf("lock versions: %w", err)
-	}
-	versions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-	if err != nil {
-		return 0, fmt.Errorf("lock versions: %w", err)
-	}
-	var out Outbox
-	trace := Traceparent(ctx)
-	if rows, err = tx.Query(ctx, requeueSQL, tenant, versions, trace); err != nil {
-		return 0, fmt.Errorf("queue versions: %w", err)
-	}
-	m := wire.IngestMessage{Tenant: tenant, Trace: trace}
-	var externalID string
-	n := 0
-	_, err = pgx.ForEachRow(rows, []any{&m.Version, &m.Document, &m.Collection, &m.Attempt, &m.Bytes, &externalID}, func() error {
-		n++
-		if err := out.Ingest(m); err != nil {
-			return err
-		}
-		return out.Event(wire.Event{Kind: "version.queued", Tenant: tenant, Collection: m.Collection, Document: m.Document, Version: m.Version,
-			ExternalID: externalID, State: schema.StateQueued}, trace)
-	})
-	if err != nil {
-		return 0, fmt.Errorf("queue versions: %w", err)
-	}
-	if n == 0 {
-		return 0, nil
-	}
-	batch := &pgx.Batch{}
-	batch.Queue(dropLeasesSQL, tenant, versions)
-	batch.Queue(touchDocumentsSQL, tenant, documents)
-	out.Queue(batch)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return 0, fmt.Errorf("queue versions: %w", err)
-	}
-	return n, nil
 }
 
 // UpdateDocument changes the labels and metadata of a document's live and
@@ -277,10 +215,10 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 		}
 	}
 	err := s.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var r recipe
+		var r Recipe
 		if c.Labels != nil {
 			var err error
-			if r, err = shareRecipe(ctx, tx, p.Tenant, id); err != nil {
+			if r, err = ShareRecipe(ctx, tx, p.Tenant, id); err != nil {
 				return err
 			}
 		}
@@ -303,12 +241,12 @@ func (s *Store) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.
 			}
 		}
 		if c.Metadata != nil && d.live != nil {
-			if err := relinkGiven(ctx, tx, p.Tenant, d.collection, *d.live); err != nil {
+			if err := RelinkGiven(ctx, tx, p.Tenant, d.collection, *d.live); err != nil {
 				return err
 			}
 		}
 		if c.Labels != nil && d.live != nil {
-			if err := relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
+			if err := Relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
 				return err
 			}
 			// So that curation comes, to merge the segments of one document.

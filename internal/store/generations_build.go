@@ -328,18 +328,18 @@ func (s *Store) RetryRefused(ctx context.Context, in wire.Rebuild) (int, error) 
 		n := 0
 		err := s.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 			n = 0
-			documents, err = IDs(tx.Query(ctx, lockRefusedSQL, in.Tenant, in.Collection, retryBatch, after, schema.ReasonModel))
+			documents, err = IDs(tx.Query(ctx, lockRefusedSQL, in.Tenant, in.Collection, RetryBatch, after, schema.ReasonModel))
 			if err != nil || len(documents) == 0 {
 				return err
 			}
-			n, err = requeue(ctx, tx, in.Tenant, documents)
+			n, err = Requeue(ctx, tx, in.Tenant, documents)
 			return err
 		})
 		if err != nil {
 			return total, err
 		}
 		total += n
-		if len(documents) < retryBatch {
+		if len(documents) < RetryBatch {
 			return total, nil
 		}
 		after = documents[len(documents)-1]

@@ -56,7 +56,7 @@ func (s *Store) RequeueExpired(ctx context.Context, ttl, grace time.Duration, li
 	var found map[uuid.UUID]*ended
 	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		found = map[uuid.UUID]*ended{}
-		rows, err := tx.Query(ctx, expiredSQL, limit, max(ttl-grace, 0), presenceClass, suspectLosses)
+		rows, err := tx.Query(ctx, expiredSQL, limit, max(ttl-grace, 0), PresenceClass, suspectLosses)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (s *Store) requeue(ctx context.Context, tenant uuid.UUID, lost int, query s
 			return err
 		}
 		if lost > 0 {
-			if _, err := tx.Exec(ctx, diedParsingSQL, ids, presenceClass); err != nil {
+			if _, err := tx.Exec(ctx, diedParsingSQL, ids, PresenceClass); err != nil {
 				return fmt.Errorf("count deaths over versions: %w", err)
 			}
 		}

@@ -130,7 +130,7 @@ func (s *Store) BeginParse(ctx context.Context, tenant uuid.UUID, item wire.Atte
 		if len(over) > 0 { // the version may be among them
 			b.Queue(endParsesSQL, ids, attempts, holder)
 		}
-		b.Queue(beginParseSQL, item.Version, item.Attempt, holder, presenceClass).QueryRow(func(row pgx.Row) error {
+		b.Queue(beginParseSQL, item.Version, item.Attempt, holder, PresenceClass).QueryRow(func(row pgx.Row) error {
 			return unlessNoRows(row.Scan(&died))
 		})
 		if err := tx.SendBatch(ctx, b).Close(); err != nil {

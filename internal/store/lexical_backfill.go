@@ -251,14 +251,14 @@ UPDATE lexical_entries SET dead = true WHERE tenant_id = $1 AND version_id = $2 
 )
 
 // recipe is how a collection's live generation is made.
-type recipe struct {
+type Recipe struct {
 	collection uuid.UUID
 	generation int
 	language   string
 }
 
-func shareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (recipe, error) {
-	var r recipe
+func ShareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (Recipe, error) {
+	var r Recipe
 	err := tx.QueryRow(ctx, shareRecipeOfSQL, tenant, document).Scan(&r.collection, &r.generation, &r.language)
 	return r, Named(err, "document", document)
 }
@@ -276,7 +276,7 @@ func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, err
 // relabel writes the postings of a locked version again, for its labels have
 // changed. Those of a generation that is being built are ended, and so are made
 // anew before it goes live.
-func relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r recipe) error {
+func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe) error {
 	generations, err := bury(ctx, tx, tenant, version)
 	if err != nil {
 		return err

@@ -87,10 +87,10 @@ func (s *Store) dropSegments(ctx context.Context, tenant uuid.UUID, sql string, 
 	}
 }
 
-// dropLexical removes the index of a collection whose row the transaction has
+// DropLexical removes the index of a collection whose row the transaction has
 // locked, so that none is written meanwhile. A query has all that it needs of
 // it since its first statement.
-func dropLexical(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+func DropLexical(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
 	b := &pgx.Batch{}
 	for _, sql := range []string{dropCollectionPagesSQL, dropCollectionSegmentsSQL, dropCollectionEntriesSQL} {
 		b.Queue(sql, tenant, collection)

@@ -140,9 +140,9 @@ func givenLinks(value []byte) []string {
 	return out
 }
 
-// relinkGiven writes anew what the metadata of a live version names, and leaves
+// RelinkGiven writes anew what the metadata of a live version names, and leaves
 // its sections to curation if that is something else than before.
-func relinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection, version uuid.UUID) error {
+func RelinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection, version uuid.UUID) error {
 	list := []uuid.UUID{version}
 	rows, err := tx.Query(ctx, dropGivenLinksSQL, tenant, list)
 	if err != nil {

@@ -56,8 +56,8 @@ func notified(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// presenceClass is the first key of the advisory locks that say "I live".
-const presenceClass = 0x51C1CE
+// PresenceClass is the first key of the advisory locks that say "I live".
+const PresenceClass = 0x51C1CE
 
 // Session is a worker's own connection, outside the pool. It hears of new
 // outbox rows, and as long as it is open no one takes the holder's leases for
@@ -73,7 +73,7 @@ func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error
 		return nil, fmt.Errorf("open a session: %w", Translate(err))
 	}
 	conn := pooled.Hijack()
-	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, presenceClass, holder); err != nil {
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, PresenceClass, holder); err != nil {
 		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, Translate(closeAfter(ctx, conn, err)))
 	}
 	if _, err := conn.Exec(ctx, `LISTEN sluice_outbox`); err != nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -25,14 +24,7 @@ SELECT v.id, v.document_id, v.bytes, d.live_version_id IS NOT DISTINCT FROM v.id
 FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.document_id = d.id
 WHERE d.tenant_id = $1 AND d.id = ANY ($2) AND v.purged_at IS NULL AND NOT v.id = ANY ($3)
 ORDER BY v.id`
-	dropLabelsOfSQL     = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	uncurateVersionsSQL = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready'`
-	narrowedRecipeSQL   = `SELECT id, generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
-
-	// maxNarrowedBytes bounds how much text, in bytes of uploaded files, is indexed
-	// anew in the transaction that narrows it. The rest is out of the index at once and
-	// comes back with curation.
-	maxNarrowedBytes = 1 << 20
+	dropLabelsOfSQL = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
 )
 
 // narrowing are labels that a document gets.
@@ -105,7 +97,7 @@ func narrow(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, list [
 	if err := setLabelsOf(ctx, tx, tenant, versions, labels); err != nil {
 		return 0, err
 	}
-	return len(versions), reindexNarrowed(ctx, tx, tenant, collection, live, sizes)
+	return len(versions), ReindexNarrowed(ctx, tx, tenant, collection, live, sizes)
 }
 
 // setLabelsOf sets the labels of versions, and the fingerprints that go with them: a
@@ -138,47 +130,6 @@ func setLabelsOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uu
 	added.queue(batch, tenant)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return fmt.Errorf("narrow labels: %w", err)
-	}
-	return nil
-}
-
-// reindexNarrowed takes live versions out of the index, and puts back those that are
-// small together under their new labels.
-func reindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live []uuid.UUID, sizes []int64) error {
-	if len(live) == 0 {
-		return nil
-	}
-	var r recipe
-	if err := tx.QueryRow(ctx, narrowedRecipeSQL, tenant, collection).Scan(&r.collection, &r.generation, &r.language); err != nil {
-		return Named(err, "collection", collection)
-	}
-	var indexed []uuid.UUID
-	var total int64
-	for i, version := range live {
-		generations, err := bury(ctx, tx, tenant, version)
-		if err != nil {
-			return err
-		}
-		if total += sizes[i]; total <= maxNarrowedBytes && slices.Contains(generations, r.generation) {
-			indexed = append(indexed, version)
-		}
-	}
-	if len(indexed) > 0 {
-		analyzer, err := lexical.NewAnalyzer(r.language)
-		if err != nil {
-			return err
-		}
-		at := place{tenant, r.collection, r.generation}
-		texts, err := storedTerms(ctx, tx, at, indexed, analyzer)
-		if err != nil {
-			return err
-		}
-		if err := indexStored(ctx, tx, at, indexed, texts, analyzer); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.Exec(ctx, uncurateVersionsSQL, tenant, live); err != nil {
-		return fmt.Errorf("leave them to curation: %w", err)
 	}
 	return nil
 }

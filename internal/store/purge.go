@@ -126,7 +126,7 @@ func (s *Store) PurgeOnce(ctx context.Context, limit int) (int, error) {
 			return fmt.Errorf("purge replies: %w", err)
 		}
 		replies = tag.RowsAffected()
-		rows, err := tx.Query(ctx, purgeableSQL, limit, max(s.options.KeepSuperseded, 0))
+		rows, err := tx.Query(ctx, purgeableSQL, limit, max(s.Options().KeepSuperseded, 0))
 		if err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (s *Store) PurgeOnce(ctx context.Context, limit int) (int, error) {
 func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.UUID) (int, error) {
 	var versions []uuid.UUID
 	err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		vectors, err := s.vectors.list(ctx, tx)
+		vectors, err := s.VectorTables(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (s *Store) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.U
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			purgeMembersSQL, purgeCacheSQL, dropLeasesSQL, markPurgedSQL,
+			purgeMembersSQL, purgeCacheSQL, DropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}
@@ -261,3 +261,5 @@ WITH gone AS (
 )
 UPDATE clusters c SET tokens = greatest(c.tokens - s.tokens, 1), sections = c.sections - s.sections
 FROM sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections > s.sections`
+
+const DropLeasesSQL = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`

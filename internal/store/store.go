@@ -118,6 +118,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}, o.lane()}, nil
 }
 
+// Options are those that the store was opened with, with defaults in place.
+func (s *Store) Options() Options { return s.options }
+
 // MaxConns is how many connections there are at most.
 func (s *Store) MaxConns() int32 { return s.pool.Config().MaxConns }
 

@@ -1,15 +1,16 @@
 package store
 
-// This file checks text and hashes from outside before it reaches Postgres, which takes
-// neither U+0000 nor invalid UTF-8.
-
 import (
 	"encoding/hex"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// This file checks text and hashes from outside before it reaches Postgres, which takes
+// neither U+0000 nor invalid UTF-8.
 
 // CheckText refuses text that Postgres cannot hold.
 func CheckText(field, text string) error {
@@ -58,3 +59,9 @@ func DecodeSHA256(field, text string) ([]byte, error) {
 	}
 	return sum, nil
 }
+
+// LanguageTag is what a language tag looks like (BCP 47, in part).
+var LanguageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`)
+
+// MaxExternalID bounds a document's external id.
+const MaxExternalID = 1024 // bytes; a unique index holds it

@@ -21,10 +21,9 @@ import (
 )
 
 const (
-	maxUploads    = 1000 // documents of one call
-	maxExternalID = 1024 // bytes; a unique index holds it
-	maxFileName   = 1024 // bytes
-	maxMediaType  = 255  // bytes
+	maxUploads   = 1000 // documents of one call
+	maxFileName  = 1024 // bytes
+	maxMediaType = 255  // bytes
 )
 
 // item is one upload on its way into the store.
@@ -96,7 +95,7 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 		name, text string
 		min, max   int
 	}{
-		{"external_id", u.ExternalID, 1, maxExternalID},
+		{"external_id", u.ExternalID, 1, MaxExternalID},
 		{"file_name", u.FileName, 0, maxFileName},
 		{"media_type", u.MediaType, 0, maxMediaType},
 	} {
@@ -123,7 +122,7 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 			return nil, err
 		}
 	}
-	if it.content, err = spool.read(u.Content, s.options.MaxDocumentBytes); err != nil {
+	if it.content, err = spool.read(u.Content, s.Options().MaxDocumentBytes); err != nil {
 		if errors.Is(err, syscall.ENOSPC) { // of the directory for temporary files
 			err = errors.Join(schema.ErrStorageFull, err)
 		}
@@ -146,7 +145,7 @@ func (s *Store) take(spool *spool, index int, u schema.Upload) (*item, error) {
 	if it.content.tooLarge {
 		it.reason = &schema.Reason{
 			Code:    schema.ReasonTooLarge,
-			Message: fmt.Sprintf("larger than %s, the limit for one document", sizeText(s.options.MaxDocumentBytes)),
+			Message: fmt.Sprintf("larger than %s, the limit for one document", sizeText(s.Options().MaxDocumentBytes)),
 		}
 	}
 	return it, nil

@@ -154,7 +154,7 @@ func (s *Store) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (
 
 // due reports whether a shard with so many late vectors needs anything.
 func (s *Store) due(h shard, late int64) bool {
-	switch bound := int64(s.options.OwnVectorsAbove); {
+	switch bound := int64(s.Options().OwnVectorsAbove); {
 	case h.id == nil:
 		return late > bound
 	case h.indexed == nil:
@@ -188,7 +188,7 @@ func (s *Store) tended(ctx context.Context, tenant, collection uuid.UUID) ([]sha
 
 // late counts a shard's vectors in the shared partition, as far as it matters.
 func (s *Store) late(ctx context.Context, h shard) (n int64, err error) {
-	enough := int64(max(s.options.OwnVectorsAbove, moveChunk))
+	enough := int64(max(s.Options().OwnVectorsAbove, moveChunk))
 	if h.indexed != nil {
 		enough = max(enough, *h.indexed)
 	}
@@ -328,7 +328,7 @@ func build(ctx context.Context, conn *pgx.Conn, h shard) error {
 func (s *Store) dropShards(ctx context.Context) (int, error) {
 	var retired []shard
 	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, retiredShardsSQL, max(s.options.KeepSuperseded, 0))
+		rows, err := tx.Query(ctx, retiredShardsSQL, max(s.Options().KeepSuperseded, 0))
 		if err != nil {
 			return err
 		}

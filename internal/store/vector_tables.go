@@ -22,6 +22,11 @@ type vectorTables struct {
 	names []string
 }
 
+// VectorTables lists the tables of vectors.
+func (s *Store) VectorTables(ctx context.Context, tx pgx.Tx) ([]string, error) {
+	return s.vectors.list(ctx, tx)
+}
+
 func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
