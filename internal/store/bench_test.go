@@ -9,7 +9,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -25,12 +24,8 @@ func BenchmarkUpload(b *testing.B) {
 
 func benchmarkUpload(b *testing.B, size int, unchanged bool) {
 	ctx := context.Background()
-	s, err := store.Open(ctx, localtest.Database(b), store.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(s.Close)
-	tenant, err := tenants.New(s).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "bench"}, sealed("k"))
+	s := openPlain(b, localtest.Database(b), store.Options{})
+	tenant, err := s.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "bench"}, sealed("k"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -73,7 +74,7 @@ func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
 			return err
 		}
 		description := "new"
-		_, err := f.In(store.Lane(100*time.Millisecond)).UpdateCollection(ctx, f.a, f.collection, schema.CollectionChange{Description: &description})
+		_, err := stores.Of(f.In(store.Lane(100*time.Millisecond))).UpdateCollection(ctx, f.a, f.collection, schema.CollectionChange{Description: &description})
 		if !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("%v, want unavailable", err)
 		}
@@ -95,7 +96,7 @@ func TestClusteringEndsWithItsLane(t *testing.T) {
 		if _, err := tx.Exec(ctx, `LOCK TABLE collections IN ACCESS EXCLUSIVE MODE`); err != nil {
 			return err
 		}
-		_, _, err := f.In(store.Lane(100*time.Millisecond)).ClusterChanged(t.Context(), f.a.Tenant, f.collection)
+		_, _, err := stores.Of(f.In(store.Lane(100*time.Millisecond))).ClusterChanged(t.Context(), f.a.Tenant, f.collection)
 		if !errors.Is(err, schema.ErrUnavailable) {
 			t.Errorf("%v, want unavailable", err)
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -96,7 +97,7 @@ func TestLexicalMergeChangesNoAnswer(t *testing.T) {
 		t.Fatal("nothing was merged")
 	}
 	before := answers(t, warm, f)
-	if n, err := f.DropMerged(t.Context(), f.a.Tenant, f.collection, store.KeepMerged); n != 0 || err != nil {
+	if n, err := f.DropMerged(t.Context(), f.a.Tenant, f.collection, corpus.KeepMerged); n != 0 || err != nil {
 		t.Errorf("dropped %d segments that were merged just now, %v", n, err)
 	}
 	if n, err := f.DropMerged(t.Context(), f.a.Tenant, f.collection, -time.Minute); n == 0 || err != nil {
@@ -166,7 +167,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 		list = append(list, w)
 	}
 	expect(t, x, f.a, f.collection, "heron", list...)
-	merge := f.HoldMerge(t.Context(), f.a.Tenant, f.collection)
+	merge := prepareMerge(t, f)
 	if err := f.DeleteDocument(t.Context(), f.a, list[0].id); err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +194,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 	for range 8 {
 		f.write(t, f.a, f.collection, &written{name: uuid.NewString(), body: "more"})
 	}
-	late := f.HoldMerge(t.Context(), f.a.Tenant, f.collection)
+	late := prepareMerge(t, f)
 	if mergeAll(t, f) == 0 {
 		t.Fatal("nothing was due")
 	}
@@ -204,7 +205,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 	for range 8 {
 		f.write(t, f.a, f.collection, &written{name: uuid.NewString(), body: "more"})
 	}
-	late = f.HoldMerge(t.Context(), f.a.Tenant, f.collection)
+	late = prepareMerge(t, f)
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)
 	}
@@ -412,4 +413,14 @@ func TestLexicalBackfill(t *testing.T) {
 // byTitle counts the documents with a title.
 func byTitle(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID) int {
 	return len(found(t, x, p, collection, schema.UnitDocument, "birds"))
+}
+
+// prepareMerge does all of a merge but its last transaction, which is what it returns.
+func prepareMerge(t *testing.T, f *fixture) func() (int, error) {
+	t.Helper()
+	commit, err := f.PrepareMerge(t.Context(), f.a.Tenant, f.collection)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commit
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -43,7 +44,7 @@ func (f *fixture) usage(t testing.TB, p schema.Principal) schema.LLMUsage {
 // another 100. Fewer would be one refused that fits, more would be overspent.
 func TestBudgetsHoldForManyAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 6})
-	gateways := []stores{f.stores, open(t, f.url, store.Options{MaxConns: 6}), open(t, f.url, store.Options{MaxConns: 6})}
+	gateways := []stores.All{f.All, open(t, f.url, store.Options{MaxConns: 6}), open(t, f.url, store.Options{MaxConns: 6})}
 	for _, c := range []struct {
 		name   string
 		limits schema.LLMLimits

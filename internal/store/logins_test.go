@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -183,7 +184,7 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.stores = storesOf(opened)
+	f.All = stores.Of(opened)
 	defer f.Close()
 	f.upload(t, f.a, collection, text("new.txt", "new"))
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM documents`); n != 2 {

@@ -13,13 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/evaluations"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
-	"github.com/sluice-rag/sluice/internal/store/plans"
-	"github.com/sluice-rag/sluice/internal/store/questions"
-	"github.com/sluice-rag/sluice/internal/store/search"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
-	"github.com/sluice-rag/sluice/internal/store/webhooks"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -27,26 +21,9 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
-// stores are all that a database keeps. What one of them writes others read, so
-// they are tested together.
-type stores struct {
-	*store.Store
-	*plans.PlanStore
-	*evaluations.EvaluationStore
-	*webhooks.WebhookStore
-	*tenants.TenantStore
-	*ledger.LedgerStore
-	*questions.QuestionStore
-	*search.SearchStore
-}
-
-func storesOf(db *store.Store) stores {
-	return stores{Store: db, PlanStore: plans.New(db), EvaluationStore: evaluations.New(db), WebhookStore: webhooks.New(db), TenantStore: tenants.New(db), LedgerStore: ledger.New(db), QuestionStore: questions.New(db), SearchStore: search.New(db)}
-}
-
 // fixture is a migrated database with two tenants, who each have a collection.
 type fixture struct {
-	stores
+	stores.All
 	url        string // as programs log in
 	owner      string // as migrations do
 	a, b       schema.Principal
@@ -58,7 +35,7 @@ func setUp(t testing.TB, o store.Options) *fixture {
 	t.Helper()
 	f := &fixture{url: localtest.Database(t)}
 	f.owner = localtest.OwnerURL(t, f.url)
-	f.stores = open(t, f.url, o)
+	f.All = open(t, f.url, o)
 	f.a, f.collection = f.tenant(t, "tenant-a")
 	f.b, f.foreign = f.tenant(t, "tenant-b")
 	return f
@@ -90,21 +67,21 @@ func sealed(name string) schema.SealedKey {
 	}
 }
 
-func open(t testing.TB, url string, o store.Options) stores {
+func open(t testing.TB, url string, o store.Options) stores.All {
 	t.Helper()
 	o.VectorURL = localtest.VectorURL(t, url)
 	return openPlain(t, url, o)
 }
 
 // openPlain opens a store that may not build indexes of vectors.
-func openPlain(t testing.TB, url string, o store.Options) stores {
+func openPlain(t testing.TB, url string, o store.Options) stores.All {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return storesOf(s)
+	return stores.Of(s)
 }
 
 // emptyDatabase returns the owner's URL of a database that was not migrated.

@@ -252,7 +252,7 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	o.change = sync.NewCond(&o.mu)
 	o.server = ownServer(t, o.dir)
 	o.fixture = &fixture{url: o.server.URL()}
-	o.stores = open(t, o.url, store.Options{})
+	o.All = open(t, o.url, store.Options{})
 	o.a, o.collection = o.tenant(t, "tenant-a")
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -352,7 +352,7 @@ func TestManyConnectionsLeaveAReadOnlyServer(t *testing.T) {
 	first := ownServer(t, dir)
 	// The second is a copy of the first, with its passwords, as a standby is.
 	f := &fixture{url: first.URL()}
-	f.stores = open(t, f.url, store.Options{})
+	f.All = open(t, f.url, store.Options{})
 	f.a, f.collection = f.tenant(t, "tenant-a")
 	f.Close()
 	if err := first.Stop(t.Context()); err != nil {
@@ -374,7 +374,7 @@ func TestManyConnectionsLeaveAReadOnlyServer(t *testing.T) {
 	}
 	host := fmt.Sprintf("%s:%d", a.Host, a.Port)
 	f.url = strings.Replace(first.URL(), host, fmt.Sprintf("%s,%s:%d", host, b.Host, b.Port), 1)
-	f.stores = open(t, f.url, store.Options{})
+	f.All = open(t, f.url, store.Options{})
 	port := func() (port int) {
 		return one[int](t, f, f.a, `SELECT current_setting('port')::int`)
 	}

@@ -1,5 +1,5 @@
 // Package store is what all that Postgres keeps has in common. Each package below it
-// keeps one thing; collections, documents, ingestion, indexes and clusters are still here.
+// keeps one thing.
 //
 // All access goes through one of three doors, each a transaction in one role:
 // AsTenant (bound to one tenant by row-level security), AsSystem (outbox,
@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,9 +72,8 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	noVectors sync.Once    // said that partitions stay
-	written   atomic.Int64 // versions since statistics were looked at
-	left      atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
+	written atomic.Int64 // versions since statistics were looked at
+	left    atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
 }
 
 const (

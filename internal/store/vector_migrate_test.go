@@ -48,7 +48,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	if _, err := provider.DownTo(t.Context(), 42); err != nil {
 		t.Fatal(err)
 	}
-	f.stores = open(t, f.url, store.Options{OwnVectorsAbove: 50})
+	f.All = open(t, f.url, store.Options{OwnVectorsAbove: 50})
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM vectors_256`); n != 61 {
 		t.Errorf("%d vectors in the older schema, want 61", n)
 	}
@@ -58,7 +58,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	if err := store.Migrate(t.Context(), f.owner, f.url, ""); err != nil {
 		t.Fatal(err)
 	}
-	f.stores = open(t, f.url, store.Options{OwnVectorsAbove: 50})
+	f.All = open(t, f.url, store.Options{OwnVectorsAbove: 50})
 	for _, tended := range []bool{false, true} {
 		if tended {
 			f.tend(t, f.a, f.collection)

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/search"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -179,10 +180,11 @@ func (b *workbench) restart(ctx context.Context) error {
 		return fmt.Errorf("restart PostgreSQL: %w", err)
 	}
 	b.store.Close()
-	var err error
-	if b.store, err = store.Open(ctx, b.postgres.URL(), store.Options{Name: "bench", Lane: store.Batch}); err != nil {
+	db, err := store.Open(ctx, b.postgres.URL(), store.Options{Name: "bench", Lane: store.Batch})
+	if err != nil {
 		return err
 	}
+	b.store = stores.Of(db)
 	b.others.Reset()
 	return nil
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -217,9 +216,9 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 	if err != nil {
 		return nil, err
 	}
-	index := lexical.NewIndex(search.New(b.store), indexCache)
+	index := lexical.NewIndex(b.store, indexCache)
 	return retrieval.NewEngine(plans, retrieval.Sources{
-		Model: models, Readers: models, Lexical: index, Vectors: search.New(b.store).Vectors(index, indexCache), Texts: search.New(b.store),
+		Model: models, Readers: models, Lexical: index, Vectors: b.store.Vectors(index, indexCache), Texts: b.store,
 	})
 }
 

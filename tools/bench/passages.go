@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -62,7 +61,7 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 		return err
 	}
 
-	index := lexical.NewIndex(search.New(b.store), indexCache)
+	index := lexical.NewIndex(b.store, indexCache)
 	query := lexical.Query{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
 	asked := questions(docs, c.Queries, c.Seed)
 	if err := c.agreement(ctx, l, other, index, passages, asked[:min(len(asked), 30)], f); err != nil {

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -263,7 +262,7 @@ func (c *scaleCommand) recall(ctx context.Context, residents []*resident, f *fin
 	say("scale: recall")
 	worst, graphs := 1.0, 0
 	for _, r := range residents {
-		got, err := search.New(r.store).Recall(ctx, r.Tenant, r.collection, 30)
+		got, err := r.store.Recall(ctx, r.Tenant, r.collection, 30)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -69,7 +68,7 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 	if err := c.measuring("segments"); err != nil {
 		return err
 	}
-	index := lexical.NewIndex(search.New(b.store), indexCache)
+	index := lexical.NewIndex(b.store, indexCache)
 	asked := questions(docs, 400, c.Seed)
 	for _, unit := range units {
 		query := lexical.Query{Unit: unit, K: c.K, Settings: lexical.Defaults}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -27,7 +27,7 @@ import (
 type workbench struct {
 	dir      string
 	postgres *local.Postgres
-	store    *store.Store
+	store    stores.All
 	// others is a pool of the superuser's in the same database, for what Sluice is compared with: it lives in schema others.
 	others *pgxpool.Pool
 }
@@ -81,11 +81,13 @@ func newWorkbench(ctx context.Context) (_ *workbench, err error) {
 	}); err != nil {
 		return nil, err
 	}
-	if b.store, err = store.Open(starting, b.postgres.URL(), store.Options{
+	db, err := store.Open(starting, b.postgres.URL(), store.Options{
 		Name: "bench", Lane: store.Batch, VectorURL: b.postgres.VectorURL(local.Database),
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
+	b.store = stores.Of(db)
 	config, err := pgxpool.ParseConfig(b.postgres.AdminURL(local.Database))
 	if err != nil {
 		return nil, fmt.Errorf("connect to what is compared: %w", err)
@@ -117,7 +119,7 @@ func (b *workbench) close() error {
 	if b.others != nil {
 		b.others.Close()
 	}
-	if b.store != nil {
+	if b.store.Store != nil {
 		b.store.Close()
 	}
 	var errs []error
@@ -141,7 +143,7 @@ type space struct {
 // newSpace makes a tenant with a collection.
 func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
 	id := schema.NewID()
-	tenant, err := tenants.New(b.store).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
+	tenant, err := b.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeAdmin}},
 		Prefix: "slu_bench", Hash: append(id[:], id[:]...),
 	})

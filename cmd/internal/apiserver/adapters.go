@@ -11,7 +11,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/signature"
-	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/clusters"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
@@ -21,7 +23,7 @@ import (
 
 // documentAPI gives the store's bytes the API's shape.
 type documentAPI struct {
-	*store.Store
+	*documents.DocumentStore
 	room func() error // nil: nobody knows
 }
 
@@ -33,16 +35,22 @@ func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection 
 			return nil, err
 		}
 	}
-	return d.Store.Upload(ctx, p, collection, uploads)
+	return d.DocumentStore.Upload(ctx, p, collection, uploads)
 }
 
 // OpenContent implements httpapi.Documents.
 func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
-	blob, mediaType, err := d.Store.OpenContent(ctx, p, id)
+	blob, mediaType, err := d.DocumentStore.OpenContent(ctx, p, id)
 	if err != nil {
 		return httpapi.Content{}, err
 	}
 	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
+}
+
+// rebuildAPI makes generations and clusters anew.
+type rebuildAPI struct {
+	*corpus.CorpusStore
+	*clusters.ClusterStore
 }
 
 // tenantAPI makes keys through auth and reads the rest from the store.

@@ -25,6 +25,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/clusters"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/evaluations"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/plans"
@@ -88,7 +91,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	tenants, asked := tenants.New(d.Store), questions.New(d.Store)
+	tenants, asked, docs := tenants.New(d.Store), questions.New(d.Store), documents.New(d.Store)
 	keys := auth.New(tenants)
 	running := operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
 	named := planAPI{catalogue, plans.New(d.Store)}
@@ -101,9 +104,9 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		TenantStreams: c.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
-		Collections:   d.Store,
-		Rebuilds:      d.Store,
-		Documents:     documentAPI{d.Store, d.Room},
+		Collections:   docs,
+		Rebuilds:      rebuildAPI{corpus.New(d.Store), clusters.New(d.Store)},
+		Documents:     documentAPI{docs, d.Room},
 		Questions:     questionAPI{QuestionStore: asked, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
 		Plans:         named,
 		Webhooks:      webhookAPI{webhooks.New(d.Store)},

@@ -21,7 +21,7 @@ func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	disk := localtest.Disk(t, 20<<20)
-	server := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store, NATS: w.nats,
+	server := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats,
 		Room: func() error { return local.Room(disk, 512<<20) }})
 	u := user{t: t, url: server.URL(), key: w.key}
 	upload := func() response {

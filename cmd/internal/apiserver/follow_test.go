@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/apiclient"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -36,7 +35,7 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := wire.QuestionInput{Tenant: w.admin.Tenant, Question: job.ID, Attempt: 1}
-	questions := questions.New(w.store)
+	questions := w.store
 	event := func(kind string) {
 		w.hint(wire.EventSubject(in.Tenant, kind), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
 	}

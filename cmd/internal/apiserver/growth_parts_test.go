@@ -69,7 +69,7 @@ func (g *growing) startParts() {
 	client, err := durable.Dial(ctx, durable.Options{Address: temporal.Address(), Namespace: "default", Name: g.t.Name()})
 	must(err)
 	g.t.Cleanup(client.Close)
-	run(llmgateway.New(config.LLM{LLMProvider: "extractive"}, llmgateway.Deps{Store: g.store, NATS: g.nats}))
+	run(llmgateway.New(config.LLM{LLMProvider: "extractive"}, llmgateway.Deps{Store: g.store.Store, NATS: g.nats}))
 	js, err := jetstream.New(g.nats)
 	must(err)
 	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: 1000}) }
@@ -80,7 +80,7 @@ func (g *growing) startParts() {
 	run(queryworker.New(queryworker.Settings{
 		Query:   config.Query{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1, SlowQuestion: 1},
 		Streams: config.Streams{QueuePerTenant: 1000},
-	}, queryworker.Deps{Store: g.store, NATS: g.nats, Temporal: client}))
+	}, queryworker.Deps{Store: g.store.Store, NATS: g.nats, Temporal: client}))
 }
 
 // write takes a batch of documents through the store's part of ingestion.
@@ -170,10 +170,10 @@ func (g *growing) tendAll() {
 	_, dropped := g.store.DropMerged(ctx, tenant, g.collection, time.Hour)
 	_, _, removed := g.store.RemoveGenerations(ctx, tenant, g.collection, time.Hour, 500)
 	_, stranded := g.store.RequeueStranded(ctx, tenant, time.Now(), 500)
-	_, waiting := questions.New(g.store).WaitingTenants(ctx, time.Now())
-	_, cached := questions.New(g.store).ForgetCached(ctx, time.Hour, 500)
-	_, calls := ledger.New(g.store).ForgetCalls(ctx, ledger.Retention{Calls: 90, SearchCalls: 30, Days: 800}, 500)
-	_, questions := questions.New(g.store).ForgetQuestions(ctx, questions.QuestionRetention{Questions: 365, Retrievals: 90}, 500)
+	_, waiting := g.store.WaitingTenants(ctx, time.Now())
+	_, cached := g.store.ForgetCached(ctx, time.Hour, 500)
+	_, calls := g.store.ForgetCalls(ctx, ledger.Retention{Calls: 90, SearchCalls: 30, Days: 800}, 500)
+	_, questions := g.store.ForgetQuestions(ctx, questions.QuestionRetention{Questions: 365, Retrievals: 90}, 500)
 	for _, err := range []error{dropped, removed, stranded, waiting, cached, calls, questions, expired, backlogs, depth, uncurated, purged, merged, g.store.SweepArtifacts(ctx, time.Hour, 500)} {
 		if err != nil {
 			g.t.Error(err)

@@ -18,7 +18,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -222,7 +221,7 @@ func (g *growing) measure(name string) map[string]used {
 	g.write(name)
 	g.tendAll()
 	scalar[int](g.world, growsOnPurpose)
-	if _, err := search.New(g.store).Sections(g.t.Context(), g.principal(), []uuid.UUID{section}); err != nil {
+	if _, err := g.store.Sections(g.t.Context(), g.principal(), []uuid.UUID{section}); err != nil {
 		g.t.Fatal(err)
 	}
 	return g.explained()

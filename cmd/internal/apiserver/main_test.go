@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 // world is a running API, its database, and the first key's caller.
 type world struct {
 	user
-	store    *store.Store
+	store    stores.All
 	asked    *questions.QuestionStore
 	nats     *nats.Conn
 	admin    schema.Principal
@@ -88,7 +89,7 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 		t.Fatal(err)
 	}
 	server := startServer(t, c, apiserver.Deps{Store: s, NATS: nc})
-	return &world{user: user{t: t, url: server.URL(), key: key}, store: s, asked: questions.New(s), nats: nc, admin: admin, database: database, stop: server.Stop}
+	return &world{user: user{t: t, url: server.URL(), key: key}, store: stores.Of(s), asked: questions.New(s), nats: nc, admin: admin, database: database, stop: server.Stop}
 }
 
 // startServer starts a server on a port of its own, which is stopped after the test.

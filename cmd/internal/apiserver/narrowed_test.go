@@ -13,7 +13,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/apiclient"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -27,7 +26,7 @@ func (w *world) sourced(in wire.QuestionInput) (narrow func()) {
 	var up api.UploadResult
 	w.post("/v1/collections/c/documents", map[string]any{"documents": []any{
 		map[string]any{"external_id": in.Question.String(), "text": "told in halves"}}}, "").want(http.StatusOK, &up)
-	q := questions.New(w.store)
+	q := w.store
 	if _, err := q.Begin(w.t.Context(), in); err != nil {
 		w.t.Fatal(err)
 	}

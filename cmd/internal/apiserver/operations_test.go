@@ -211,7 +211,7 @@ SELECT $1, (now() AT TIME ZONE 'UTC')::date - n, 10 + n, 1, 100, 50, 2500000000 
 func TestTraceLinksNeedAnAddress(t *testing.T) {
 	w := newWorld(t)
 	for template, good := range map[string]bool{"https://jaeger.example/trace/{trace}": true, "https://jaeger.example/trace": false, "javascript:alert({trace})": false, "/trace/{trace}": false} {
-		s, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0", TraceURL: template}, apiserver.Deps{Store: w.store, NATS: w.nats})
+		s, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0", TraceURL: template}, apiserver.Deps{Store: w.store.Store, NATS: w.nats})
 		if good != (err == nil) {
 			t.Errorf("%s: %v", template, err)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -134,7 +133,7 @@ func TestRefusalsThatPassAreNotKept(t *testing.T) {
 	}
 	upload("a").want(http.StatusOK, nil)
 	upload("b").want(http.StatusTooManyRequests, nil)
-	if _, err := tenants.New(w.store).SetQuotas(t.Context(), w.admin, made.ID, nil, nil); err != nil {
+	if _, err := w.store.SetQuotas(t.Context(), w.admin, made.ID, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	upload("b").want(http.StatusOK, nil)

@@ -20,7 +20,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -110,7 +109,7 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 		"events of a session":                       session.stream("/v1/events", session.headers...),
 	}
 	w.do(http.MethodDelete, "/v1/keys/"+hereID.String(), nil, "").want(http.StatusNoContent, nil)
-	if err := auth.New(tenants.New(w.store)).RevokeKey(t.Context(), w.admin, elsewhereID); err != nil {
+	if err := auth.New(w.store).RevokeKey(t.Context(), w.admin, elsewhereID); err != nil {
 		t.Fatal(err)
 	}
 	out, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, w.url+"/v1/session", nil)

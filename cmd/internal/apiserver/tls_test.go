@@ -146,7 +146,7 @@ func TestTheAPIIsNamedAsItsCertificate(t *testing.T) {
 	} {
 		pair := ours.Server(names...)
 		s, err := apiserver.New(t.Context(), config.HTTP{Listen: "127.0.0.1:0", APITLSCert: pair.Cert, APITLSKey: pair.Key},
-			apiserver.Deps{Store: w.store, NATS: w.nats})
+			apiserver.Deps{Store: w.store.Store, NATS: w.nats})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestBadCertificatesOfTheAPIAreRefusedAtTheStart(t *testing.T) {
 		"no file":        {APITLSCert: filepath.Join(t.TempDir(), "none"), APITLSKey: one.Key},
 	} {
 		c.Listen = "127.0.0.1:0"
-		s, err := apiserver.New(t.Context(), c, apiserver.Deps{Store: w.store, NATS: w.nats})
+		s, err := apiserver.New(t.Context(), c, apiserver.Deps{Store: w.store.Store, NATS: w.nats})
 		if err == nil {
 			s.Close()
 			t.Errorf("%s: taken", name)

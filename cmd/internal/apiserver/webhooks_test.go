@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/apiclient"
-	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/internal/webhook"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -103,7 +102,7 @@ func TestTheEndOfAJobReachesAWebhook(t *testing.T) {
 		return job
 	}
 	// Ahead of the database's clock, so that all that was written is due.
-	sender := webhook.New(webhooks.New(w.store), webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+	sender := webhook.New(w.store, webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Now: func() time.Time { return time.Now().Add(time.Minute) }})
 
 	job := end("the answer")

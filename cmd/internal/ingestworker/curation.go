@@ -11,14 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
-
-	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/curate"
 	"github.com/sluice-rag/sluice/internal/ingest"

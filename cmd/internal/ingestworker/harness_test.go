@@ -32,6 +32,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -50,7 +51,7 @@ func TestMain(m *testing.M) {
 type world struct {
 	t          *testing.T
 	url        string
-	store      *store.Store
+	store      stores.All
 	bus        *local.NATS
 	natsDir    string
 	nats       *nats.Conn
@@ -98,8 +99,9 @@ func newWorldAt(t *testing.T, url, natsDir string) *world {
 	w.bus, err = local.StartNATS(ctx, local.NATSOptions{Dir: w.natsDir})
 	w.ok(err)
 	t.Cleanup(func() { w.ok(w.bus.Stop(context.Background())) })
-	w.store, err = store.Open(ctx, w.url, store.Options{VectorURL: localtest.VectorURL(w.t, w.url)})
+	db, err := store.Open(ctx, w.url, store.Options{VectorURL: localtest.VectorURL(w.t, w.url)})
 	w.ok(err)
+	w.store = stores.Of(db)
 	t.Cleanup(w.store.Close)
 	w.nats, err = bus.Connect(ctx, bus.Options{URL: w.bus.URL(), Name: t.Name()})
 	w.ok(err)
@@ -187,7 +189,7 @@ func (w *world) adminURL() string {
 // start runs a worker until the test ends, or stop is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
-	parts, err := compose(w.options, w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, w.parser, w.models)
+	parts, err := compose(w.options, w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.parser, w.models)
 	w.ok(err)
 	worker := lifecycle.NewGroup("worker", Grace, parts...)
 	w.ok(worker.Start(w.context()))

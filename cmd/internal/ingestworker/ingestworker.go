@@ -25,6 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -103,23 +104,23 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		defer cancel()
 		return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
 	}
-	changed := newSignals(d.Temporal)
-	activities, err := ingest.NewActivities(d.Store, parser, models, changed, o)
+	changed, kept := newSignals(d.Temporal), stores.Of(d.Store)
+	activities, err := ingest.NewActivities(kept, parser, models, changed, o)
 	if err != nil {
 		return nil, err
 	}
-	relay, err := ingest.NewRelay(d.Store, d.NATS, streams, func(ctx context.Context) (ingest.Wakeup, error) {
+	relay, err := ingest.NewRelay(kept, d.NATS, streams, func(ctx context.Context) (ingest.Wakeup, error) {
 		return d.Store.OpenSession(ctx, o.Holder)
 	}, o)
 	if err != nil {
 		return nil, err
 	}
 	searches := newSearches(d.NATS)
-	intake, err := ingest.NewIntake(d.Store, batches{d.Temporal}, js, streams, searches, o)
+	intake, err := ingest.NewIntake(kept, batches{d.Temporal}, js, streams, searches, o)
 	if err != nil {
 		return nil, err
 	}
-	reconciler, err := ingest.NewReconciler(d.Store, js, o)
+	reconciler, err := ingest.NewReconciler(kept, js, o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +128,14 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return insist(ctx, streams) }, nil),
 		changed,
 		stages(d.Temporal, activities, searches, o),
-		curator(d.Temporal, curate.NewActivities(d.Store, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(d.Store, models, changed), searches),
+		curator(d.Temporal, curate.NewActivities(kept, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, changed), searches),
 		relay,
 		searches,
 		intake,
 		reconciler,
-		curate.NewReconciler(d.Store, curations{d.Temporal},
+		curate.NewReconciler(kept, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(d.Store, s.IngestPurge, s.keep(), s.keepQuestions()),
+		purger(kept, s.IngestPurge, s.keep(), s.keepQuestions()),
 	}, nil
 }
 

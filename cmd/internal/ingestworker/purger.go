@@ -10,9 +10,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 )
 
 // purgeRows is how much one transaction purges.
@@ -36,16 +36,15 @@ func newPurged() metric.Int64Counter {
 // purger gives back the space of what was deleted or replaced, and of what the
 // ledger of language model calls no longer has to keep, then of questions. Any number
 // may run.
-func purger(s *store.Store, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
-	calls, asked := ledger.New(s), questions.New(s)
+func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
 	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			for fetch.Err() == nil {
 				n, err := s.PurgeOnce(fetch, purgeRows)
-				forgotten, forgetting := calls.ForgetCalls(fetch, keepCalls, forgetRows)
-				old, forgettingQuestions := asked.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
+				forgotten, forgetting := s.ForgetCalls(fetch, keepCalls, forgetRows)
+				old, forgettingQuestions := s.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
 				n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
 				if err != nil && fetch.Err() == nil {
 					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)

@@ -50,7 +50,7 @@ func (w *world) modelServerOf(pack string) {
 // production runs the worker as programs do.
 func (w *world) production() {
 	w.t.Helper()
-	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+	worker, err := New(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	w.ok(worker.Start(w.context()))
 	w.t.Cleanup(func() { w.ok(worker.Stop(w.context())) })
@@ -177,7 +177,7 @@ func TestBatchLinksToTheTracesOfItsUploads(t *testing.T) {
 
 func TestWorkerKeepsTheLifecycleContract(t *testing.T) {
 	w := newWorld(t)
-	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+	worker, err := New(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	w.ok(worker.Stop(w.context()))
 	for range 2 {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -282,7 +281,7 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 // ask searches, in the index and among vectors, until stop: each answer must be
 // of one generation, and of at least so many documents.
 func (w *world) ask(stop <-chan struct{}, least int) {
-	index := lexical.NewIndex(search.New(w.store), 1<<20)
+	index := lexical.NewIndex(w.store, 1<<20)
 	conn := w.superuser()
 	ctx := w.context()
 	vectors, space, err := w.models.Encode(ctx, wire.LaneInteractive, []string{"a question"})
@@ -306,7 +305,7 @@ func (w *world) ask(stop <-chan struct{}, least int) {
 		if len(found.Hits) < least {
 			w.t.Errorf("the index found %d documents, at least %d are there", len(found.Hits), least)
 		}
-		hits, err := search.New(w.store).Nearest(ctx, retrieval.NearestQuery{Principal: w.principal, Collection: w.collection,
+		hits, err := w.store.Nearest(ctx, retrieval.NearestQuery{Principal: w.principal, Collection: w.collection,
 			Space: space, Vector: vectors.Row(0), K: 5000})
 		if err != nil {
 			w.t.Errorf("search vectors: %v", err)

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -100,7 +99,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM clusters`); n == 0 {
 		t.Error("no clusters")
 	}
-	index := lexical.NewIndex(search.New(w.store), 1<<20)
+	index := lexical.NewIndex(w.store, 1<<20)
 	for unit, want := range map[schema.Unit]int{schema.UnitPassage: 60, schema.UnitSection: 60, schema.UnitDocument: 30, schema.UnitCluster: 1} {
 		found, err := index.SearchText(w.context(), tenant, collection, "elder", lexical.Query{Unit: unit, K: 500, Settings: lexical.Defaults})
 		w.ok(err)
@@ -110,7 +109,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	}
 	vectors, space, err := w.models.Encode(ctx, wire.LaneInteractive, []string{"a question"})
 	w.ok(err)
-	hits, err := search.New(w.store).Nearest(w.context(), retrieval.NearestQuery{Principal: w.principal, Collection: collection, Space: space, Vector: vectors.Row(0), K: 500})
+	hits, err := w.store.Nearest(w.context(), retrieval.NearestQuery{Principal: w.principal, Collection: collection, Space: space, Vector: vectors.Row(0), K: 500})
 	w.ok(err)
 	if len(hits) != 120 {
 		t.Errorf("vectors: %d found, want 120", len(hits))

@@ -22,8 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -97,7 +96,7 @@ func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
 }
 
 // calls is the ledger of a tenant's calls of questions.
-func calls(t *testing.T, db *store.Store, tenant uuid.UUID) (rows []string) {
+func calls(t *testing.T, db stores.All, tenant uuid.UUID) (rows []string) {
 	t.Helper()
 	if err := db.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found, err := tx.Query(ctx, `SELECT outcome || CASE WHEN input_tokens > 100 AND output_tokens > 4 AND nanos > 0 THEN ' counted' ELSE '' END FROM llm_calls ORDER BY created_at`)
@@ -113,12 +112,12 @@ func calls(t *testing.T, db *store.Store, tenant uuid.UUID) (rows []string) {
 }
 
 // settled waits until nothing of a tenant is in progress.
-func settled(t *testing.T, db *store.Store, tenant uuid.UUID) schema.LLMUsage {
+func settled(t *testing.T, db stores.All, tenant uuid.UUID) schema.LLMUsage {
 	t.Helper()
 	var u schema.LLMUsage
 	waittest.Until(t, func() string {
 		var err error
-		if u, err = ledger.New(db).LLMUsage(t.Context(), tenant); err != nil {
+		if u, err = db.LLMUsage(t.Context(), tenant); err != nil {
 			t.Fatal(err)
 		}
 		if u.InProgress != 0 {
@@ -129,7 +128,7 @@ func settled(t *testing.T, db *store.Store, tenant uuid.UUID) schema.LLMUsage {
 	return u
 }
 
-func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NATS, stop func(within time.Duration) error) {
+func start(t *testing.T, db stores.All, model *hangingmodel) (server *local.NATS, stop func(within time.Duration) error) {
 	t.Helper()
 	server = localtest.NATS(t)
 	nc, err := bus.Connect(t.Context(), bus.Options{URL: server.URL(), Name: t.Name()})
@@ -137,7 +136,7 @@ func start(t *testing.T, db *store.Store, model *hangingmodel) (server *local.NA
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	g, err := llmgateway.New(model.settings(t), llmgateway.Deps{Store: db, NATS: nc})
+	g, err := llmgateway.New(model.settings(t), llmgateway.Deps{Store: db.Store, NATS: nc})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,12 +157,12 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, _ := start(t, db, model)
 	one := tenant(t, db, "one")
-	if _, err := ledger.New(db).SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
+	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(100_000))}); err != nil {
 		t.Fatal(err)
 	}
 	first := asks(t, server, question(one))
 	<-model.began
-	if u, err := ledger.New(db).LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
+	if u, err := db.LLMUsage(t.Context(), one); err != nil || u.InProgress != 1 || u.ReservedTokens == 0 {
 		t.Errorf("while it runs %+v, %v", u, err)
 	}
 	waittest.Receive(t, first.heard, "a piece of the answer")
@@ -201,7 +200,7 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 }
 
 // waits returns when somebody waits for another one's step.
-func waits(t *testing.T, db *store.Store) {
+func waits(t *testing.T, db stores.All) {
 	t.Helper()
 	waittest.Until(t, func() string {
 		waiting := 0

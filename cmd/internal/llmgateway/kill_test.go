@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -87,7 +87,7 @@ func runGatewayChild(encoded []byte) error {
 // questions that it is asked although the ledger has their reply.
 type slowmodel struct {
 	*httptest.Server
-	db      *store.Store
+	db      stores.All
 	tenant  uuid.UUID
 	ids     map[string]uuid.UUID // of questions, by their words
 	asked   atomic.Int32
@@ -105,7 +105,7 @@ func (s *slowmodel) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewDecoder(r.Body).Decode(&c)
 	s.asked.Add(1)
 	m := asksNumber.FindStringSubmatch(c.Messages[1].Content)
-	if _, err := ledger.New(s.db).Reply(r.Context(), s.tenant, wire.Step{Question: s.ids[m[1]], Round: 1, Step: "answer"}); err == nil {
+	if _, err := s.db.Reply(r.Context(), s.tenant, wire.Step{Question: s.ids[m[1]], Round: 1, Step: "answer"}); err == nil {
 		s.twice.Add(1)
 	}
 	s.waiting <- struct{}{}
@@ -134,7 +134,7 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	}
 	t.Cleanup(nc.Close)
 	one := tenant(t, db, "one")
-	if _, err := ledger.New(db).SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(1_000_000))}); err != nil {
+	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(1_000_000))}); err != nil {
 		t.Fatal(err)
 	}
 	model := &slowmodel{db: db, tenant: one, ids: map[string]uuid.UUID{}, waiting: make(chan struct{}, 10*steps), let: make(chan struct{}, 10*steps)}

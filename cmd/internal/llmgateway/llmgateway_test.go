@@ -26,8 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -81,19 +80,19 @@ func newScriptedOpenAI(t *testing.T) *scriptedopenai {
 	return s
 }
 
-func open(t *testing.T, url string) *store.Store {
+func open(t *testing.T, url string) stores.All {
 	t.Helper()
 	s, err := store.Open(t.Context(), url, store.Options{MaxConns: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	return s
+	return stores.Of(s)
 }
 
-func tenant(t *testing.T, s *store.Store, name string) uuid.UUID {
+func tenant(t *testing.T, s stores.All, name string) uuid.UUID {
 	t.Helper()
-	made, err := tenants.New(s).CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
+	made, err := s.CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_test", Hash: []byte(name)})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +108,7 @@ func question(tenant uuid.UUID, versions ...uuid.UUID) wire.LLMRequest {
 }
 
 // version stores a version of a document.
-func version(t *testing.T, s *store.Store, tenant uuid.UUID) uuid.UUID {
+func version(t *testing.T, s stores.All, tenant uuid.UUID) uuid.UUID {
 	t.Helper()
 	p := schema.Principal{Tenant: tenant, Key: schema.NewID(), Scopes: []schema.Scope{schema.ScopeAdmin}}
 	c, err := s.CreateCollection(t.Context(), p, schema.NewCollection{Name: "handbook"})
@@ -131,7 +130,7 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 	const limit = 5000
 	url, server := localtest.Database(t), newScriptedOpenAI(t)
 	var gateways []*llm.Gateway
-	var db *store.Store
+	var db stores.All
 	for range 2 {
 		db = open(t, url)
 		p, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: server.URL + "/v1/", Model: "m", MaxTokens: 50})
@@ -139,14 +138,14 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Close)
-		g, err := llm.NewGateway(llm.Options{Ledger: ledger.New(db), Accounts: ledger.New(db), Providers: []llm.Provider{p}, Patience: time.Minute})
+		g, err := llm.NewGateway(llm.Options{Ledger: db.LedgerStore, Accounts: db.LedgerStore, Providers: []llm.Provider{p}, Patience: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		gateways = append(gateways, g)
 	}
 	one := tenant(t, db, "one")
-	if _, err := ledger.New(db).SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(limit))}); err != nil {
+	if _, err := db.SetLLMLimits(t.Context(), schema.Principal{Tenant: one}, one, schema.LLMLimits{TokensPerDay: new(int64(limit))}); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -172,7 +171,7 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	u, err := ledger.New(db).LLMUsage(t.Context(), one)
+	u, err := db.LLMUsage(t.Context(), one)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,14 +183,14 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 }
 
 // serve runs the gateway as a program has it and returns how to ask it.
-func serve(t *testing.T, db *store.Store, settings config.LLM) (ask func(wire.LLMRequest) wire.LLMReply, nc *nats.Conn) {
+func serve(t *testing.T, db stores.All, settings config.LLM) (ask func(wire.LLMRequest) wire.LLMReply, nc *nats.Conn) {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), bus.Options{URL: localtest.NATS(t).URL(), Name: t.Name()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	g, err := llmgateway.New(settings, llmgateway.Deps{Store: db, NATS: nc})
+	g, err := llmgateway.New(settings, llmgateway.Deps{Store: db.Store, NATS: nc})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +278,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 			t.Errorf("%s: the model was asked %d times, want %d; got %+v", c.name, n, c.asked, reply)
 		}
 	}
-	u, err := ledger.New(db).LLMUsage(t.Context(), one)
+	u, err := db.LLMUsage(t.Context(), one)
 	if err != nil || u.Day.Calls != 3 || u.Day.Cached != 1 || u.Day.InputTokens != 200 || u.Day.Dollars != 0.0006 {
 		t.Errorf("used %+v, %v", u, err)
 	}
@@ -289,7 +288,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	if reply := ask(search); reply.Error == nil || !strings.Contains(reply.Error.Message, "JSON form") {
 		t.Errorf("got %+v", reply)
 	}
-	if u, err = ledger.New(db).LLMUsage(t.Context(), one); err != nil || u.Day.Calls != 4 || u.Day.InputTokens != 400 || u.InProgress != 0 {
+	if u, err = db.LLMUsage(t.Context(), one); err != nil || u.Day.Calls != 4 || u.Day.InputTokens != 400 || u.InProgress != 0 {
 		t.Errorf("a reply that is none was paid twice all the same: %+v, %v", u, err)
 	}
 }
@@ -303,7 +302,7 @@ func TestProvidersAreChosenBySettings(t *testing.T) {
 		}
 	}
 	db := open(t, localtest.Database(t))
-	_, err := llmgateway.New(config.LLM{LLMProvider: "extractive", LLMFallback: []string{"nobody"}}, llmgateway.Deps{Store: db})
+	_, err := llmgateway.New(config.LLM{LLMProvider: "extractive", LLMFallback: []string{"nobody"}}, llmgateway.Deps{Store: db.Store})
 	if !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}

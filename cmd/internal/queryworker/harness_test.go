@@ -44,7 +44,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
@@ -81,7 +81,7 @@ type world struct {
 	url        string
 	bus        *local.NATS
 	temporal   localtest.TemporalNamespace
-	store      *store.Store
+	store      stores.All
 	questions  *questions.QuestionStore
 	nats       *nats.Conn
 	client     client.Client
@@ -109,11 +109,11 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 		Streams: config.Streams{QueuePerTenant: 1000},
 	}}
 	ctx := w.context()
-	var err error
-	w.store, err = store.Open(ctx, w.url, store.Options{})
+	db, err := store.Open(ctx, w.url, store.Options{})
 	w.ok(err)
+	w.store = stores.Of(db)
 	t.Cleanup(w.store.Close)
-	w.questions = questions.New(w.store)
+	w.questions = w.store.QuestionStore
 	w.nats, err = bus.Connect(ctx, bus.Options{URL: w.bus.URL(), Name: t.Name()})
 	w.ok(err)
 	t.Cleanup(w.nats.Close)
@@ -122,7 +122,7 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Cleanup(w.client.Close)
 	w.run(inference.NewServer(w.nats, m, inference.ServerOptions{}))
 	w.model = modelclient.New(w.nats, modelclient.Options{})
-	created, err := tenants.New(w.store).CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{
+	created, err := w.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: "acme"}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_test", Hash: []byte("hash"),
 	})
 	w.ok(err)
@@ -158,7 +158,7 @@ func (w *world) run(s lifecycle.Service) (stop func()) {
 // gateway runs a language model gateway.
 func (w *world) gateway() {
 	w.t.Helper()
-	g, err := llmgateway.New(w.llm, llmgateway.Deps{Store: w.store, NATS: w.nats})
+	g, err := llmgateway.New(w.llm, llmgateway.Deps{Store: w.store.Store, NATS: w.nats})
 	w.ok(err)
 	w.run(g)
 }
@@ -180,10 +180,10 @@ func (w *world) relay() {
 // worker makes a query worker whose steps may be tampered with.
 func (w *world) worker(tamper func(*parts)) *worker {
 	w.t.Helper()
-	made, err := newWorker(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+	made, err := newWorker(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	p := parts{teller{newStores(made.deps.Store), made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
+	p := parts{teller{w.store, made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
 	if tamper != nil {
 		tamper(&p)
 	}

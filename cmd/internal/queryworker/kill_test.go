@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -77,7 +78,7 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(newStores(db), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = answer.New(stores.Of(db), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ func TestTheWorkerKeepsTheLifecycleContract(t *testing.T) {
 	w := newWorld(t)
 	w.run(w.worker(nil).service())() // streams and consumer, whose goroutines are the NATS server's
 	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
-		s, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client})
+		s, err := New(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 		w.ok(err)
 		return s
 	})

@@ -12,10 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/answer"
-	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
-	"github.com/sluice-rag/sluice/internal/store/questions"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -46,17 +42,6 @@ func withStream(ctx context.Context, subject string) (context.Context, error) {
 func streamOf(ctx context.Context) *stream {
 	s, _ := ctx.Value(streamKey{}).(*stream)
 	return s
-}
-
-// stores are what answering reads and writes.
-type stores struct {
-	*questions.QuestionStore
-	*ledger.LedgerStore
-	*search.SearchStore
-}
-
-func newStores(db *store.Store) stores {
-	return stores{questions.New(db), ledger.New(db), search.New(db)}
 }
 
 // teller is the store that answering uses, and tells of its steps.

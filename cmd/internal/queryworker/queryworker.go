@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/search"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -119,7 +120,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	return &worker{
 		settings: settings, deps: deps, engine: engine, index: index, questions: questions.New(deps.Store),
-		answerer: answer.New(teller{newStores(deps.Store), deps.NATS},
+		answerer: answer.New(teller{stores.Of(deps.Store), deps.NATS},
 			retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),

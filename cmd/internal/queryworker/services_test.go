@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -134,7 +135,7 @@ func TestASearchEndsWithItsStatements(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	holding := w.store
-	w.store = holding.In(store.Lane(100 * time.Millisecond))
+	w.store = stores.Of(holding.In(store.Lane(100 * time.Millisecond)))
 	w.run(w.worker(nil).service())
 	w.ok(holding.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `LOCK TABLE documents IN ACCESS EXCLUSIVE MODE`); err != nil {

@@ -14,8 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/store/search"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -123,13 +121,13 @@ func (w *world) otherTenantKnowsNothing() {
 	w.t.Helper()
 	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
 	w.ok(err)
-	own, err := search.New(w.store).Known(w.context(), w.principal, space, vectors.Row(0), 100)
+	own, err := w.store.Known(w.context(), w.principal, space, vectors.Row(0), 100)
 	w.ok(err)
-	created, err := tenants.New(w.store).CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
+	created, err := w.store.CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_other", Hash: []byte("other"),
 	})
 	w.ok(err)
-	other, err := search.New(w.store).Known(w.context(), schema.Principal{Tenant: created.ID}, space, vectors.Row(0), 100)
+	other, err := w.store.Known(w.context(), schema.Principal{Tenant: created.ID}, space, vectors.Row(0), 100)
 	w.ok(err)
 	if len(own) != 8 || len(other) != 0 {
 		w.t.Errorf("the tenant knows of %d questions and another one of %d", len(own), len(other))

@@ -24,7 +24,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -56,7 +55,7 @@ func (w *world) plan(stages string) (retrieval.Result, error) {
 	w.t.Helper()
 	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	w.ok(err)
-	engine, err := retrieval.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(search.New(w.store), 1<<20)))
+	engine, err := retrieval.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20)))
 	w.ok(err)
 	found, err := engine.Run(w.context(), wire.Query{Principal: w.principal, Collection: w.collection, Text: carryOver, K: 100, Explain: true})
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -41,7 +40,7 @@ func TestAnAnswersUsageHasThePlansCalls(t *testing.T) {
 			t.Errorf("async %t: nobody was paid, and the answer says %+v", async, a.Usage)
 		}
 	}
-	if u, err := ledger.New(w.store).LLMUsage(w.context(), w.principal.Tenant); err != nil || u.Month.Calls == 0 || u.Month.InputTokens != 0 || u.Month.Dollars != 0 {
+	if u, err := w.store.LLMUsage(w.context(), w.principal.Tenant); err != nil || u.Month.Calls == 0 || u.Month.InputTokens != 0 || u.Month.Dollars != 0 {
 		t.Errorf("used %+v, %v", u, err)
 	}
 }
@@ -64,7 +63,7 @@ func TestOwnModelsChecksCostNothing(t *testing.T) {
 	if a.Usage.InputTokens != 2*11 || a.Usage.OutputTokens != 2*7 || a.Usage.Own.InputTokens != 0 || a.Usage.Provider != "openai" || a.Usage.Cost <= 0 {
 		t.Errorf("an answer and its judgement cost %+v", a.Usage)
 	}
-	if u, err := ledger.New(w.store).LLMUsage(w.context(), w.principal.Tenant); err != nil || u.Month.InputTokens != 2*11 || u.Month.Dollars != a.Usage.Cost {
+	if u, err := w.store.LLMUsage(w.context(), w.principal.Tenant); err != nil || u.Month.InputTokens != 2*11 || u.Month.Dollars != a.Usage.Cost {
 		t.Errorf("used %+v, %v, and the answer cost %g", u, err, a.Usage.Cost)
 	}
 }

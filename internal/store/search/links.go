@@ -11,6 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -30,7 +31,7 @@ func (s *SearchStore) Links(ctx context.Context, p schema.Principal, collection 
 			if err := row.Scan(&x.key.Version, &x.key.Section, &x.key.Passage, &data); err != nil {
 				return x, err
 			}
-			x.value, err = store.LinksOf(data, x.key.Version, x.key.Passage, k)
+			x.value, err = corpus.LinksOf(data, x.key.Version, x.key.Passage, k)
 			return x, err
 		})
 	return byKey(found), store.Wrap(err, "read what passages of collection %s are linked to", collection)

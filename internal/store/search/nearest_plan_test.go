@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -46,7 +47,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for more := true; more; {
-			if more, err = s.TendVectors(t.Context(), tenant, c); err != nil {
+			if more, err = corpus.New(s).TendVectors(t.Context(), tenant, c); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,4 +1,5 @@
-// Package storetest fills databases for tests of statements' plans.
+// Package storetest fills databases for tests of
+// statements' plans.
 package storetest
 
 import (

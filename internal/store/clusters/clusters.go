@@ -1,0 +1,372 @@
+// Package clusters keeps which sections belong together: clusterings of a collection's live
+// generation, and what is read to make them.
+package clusters
+
+// This file keeps the clusters of a collection up to date with its versions.
+// Package cluster decides; here the sections and their relations are read, and
+// what changes is written, in one transaction per chunk of versions. Whoever
+// clusters a collection locks its clusterings, so there is one at a time and
+// epochs are committed in order.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// ClusterStore keeps the clusters of the tenants' collections.
+type ClusterStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *ClusterStore { return &ClusterStore{db} }
+
+const (
+	clusteredCollectionSQL = `
+SELECT generation, deleted_at IS NOT NULL FROM collections WHERE tenant_id = $1 AND id = $2`
+	openClusteringSQL = `
+INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	// The live generation and one that is being built.
+	lockClusteringsSQL = `
+SELECT c.generation, c.epoch FROM clusterings c
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND (c.generation = $3 OR EXISTS (
+    SELECT FROM generations g
+    WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = c.generation AND g.state = 'building'))
+ORDER BY c.generation FOR UPDATE OF c`
+
+	// Versions that left come first: they make room.
+	uncuratedSQL = `
+SELECT id, state = 'ready', section_count, relinked_at FROM versions
+WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')
+ORDER BY state = 'ready', id LIMIT $3`
+	countUncuratedSQL = `
+SELECT count(*) FROM versions
+WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')`
+	lockCuratedSQL = `
+SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
+	markCuratedSQL = `UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	putMembersSQL = `
+INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
+SELECT $1, $2, $3, m.section_id, m.version_id, m.section, m.cluster_id, m.tokens, $4
+FROM unnest($5::uuid[], $6::uuid[], $7::int[], $8::uuid[], $9::int[]) AS m(section_id, version_id, section, cluster_id, tokens)
+ON CONFLICT (section_id, generation, tenant_id) DO UPDATE SET cluster_id = excluded.cluster_id, epoch = excluded.epoch`
+	putClustersSQL = `
+INSERT INTO clusters (tenant_id, collection_id, generation, id, tokens, sections)
+SELECT $1, $2, $3, c.* FROM unnest($4::uuid[], $5::int[], $6::int[]) AS c(id, tokens, sections)
+ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = excluded.sections`
+	dropClustersSQL = `DELETE FROM clusters WHERE tenant_id = $1 AND id = ANY ($2)`
+	// Of the generations that are updated alone: those that nobody searches any more
+	// keep members and sums that agree until they are dropped.
+	dropMembersSQL = `
+DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3)`
+	nextEpochSQL = `
+UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+
+	// Of one call. A version alone may have more sections.
+	curatedVersions = 256
+	curatedSections = 2000
+)
+
+// clustering is one generation of a collection in a transaction that holds its
+// lock.
+type clustering struct {
+	tx                 pgx.Tx
+	tenant, collection uuid.UUID
+	generation         int
+	epoch              int64 // that is being written
+}
+
+// curated are the versions of one call.
+type curated struct {
+	came, left []uuid.UUID
+	// When the links of some that came changed: those are placed again.
+	relinked map[uuid.UUID]time.Time
+}
+
+func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
+
+// lookUpSQL has the transaction's statements look rows up by index. A collection
+// that is being filled has no statistics, or those of its first documents, and
+// a scan that was planned for them is repeated for thousands of rows over what
+// came since: it took minutes. For a plan that is wrong nevertheless there is
+// the lane.
+const lookUpSQL = `
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+// ClusterChanged brings the clusters of a collection up to date with versions
+// that went live or left since they were last looked at, up to a number, and
+// marks these as curated. It returns how many it did and how many are left. It
+// takes the text as indexed: whoever fills gaps of the index does so first.
+// When all is done and a sixth of the sections have come or gone since all of
+// them were clustered, or someone asked for it, it clusters them anew: what came in any order is then where
+// it belongs, and the time of that is in proportion to what came. Of a deleted
+// collection the clusters go. Several processes may call it at
+// once; they take turns.
+func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
+	err = s.db.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		done, left = 0, 0
+		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
+			return fmt.Errorf("prepare the lookups: %w", err)
+		}
+		var live int
+		var deleted bool
+		if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
+			return store.Named(err, "collection", collection)
+		}
+		parts, err := lockClusterings(ctx, tx, tenant, collection, live)
+		if err != nil {
+			return err
+		}
+		changed, err := uncurated(ctx, tx, tenant, collection)
+		if err != nil {
+			return err
+		}
+		if deleted {
+			if err := DropClusterings(ctx, tx, tenant, collection, nil); err != nil {
+				return err
+			}
+			parts = nil
+		}
+		if len(changed.all()) > 0 {
+			if err := curate(ctx, parts, changed, tx, tenant); err != nil {
+				return err
+			}
+		}
+		done = len(changed.all())
+		if err := tx.QueryRow(ctx, countUncuratedSQL, tenant, collection).Scan(&left); err != nil || left > 0 || deleted {
+			return err
+		}
+		return noteDrift(ctx, tx, tenant, collection)
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("cluster collection %s: %w", collection, err)
+	}
+	if left == 0 {
+		if err := s.rebuildAsked(ctx, tenant, collection); err != nil {
+			return 0, 0, err
+		}
+		if err := s.db.AddUpCounts(ctx, tenant, collection); err != nil {
+			return 0, 0, err
+		}
+	}
+	if done > 0 {
+		slog.DebugContext(ctx, "clustered", "tenant", tenant, "collection", collection, "versions", done, "left", left)
+	}
+	return done, left, nil
+}
+
+// lockClusterings locks what is clustered of a collection, the live generation at
+// least: that which live was read to be. Where another one became live before the
+// lock, the transaction begins again: it would leave that one out.
+func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live int) ([]clustering, error) {
+	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, live); err != nil {
+		return nil, fmt.Errorf("open the clustering of generation %d: %w", live, err)
+	}
+	rows, err := tx.Query(ctx, lockClusteringsSQL, tenant, collection, live)
+	if err != nil {
+		return nil, fmt.Errorf("lock clusterings: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (clustering, error) {
+		c := clustering{tx: tx, tenant: tenant, collection: collection}
+		err := row.Scan(&c.generation, &c.epoch)
+		c.epoch++
+		return c, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lock clusterings: %w", err)
+	}
+	var now int
+	var deleted bool
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&now, &deleted); err != nil {
+		return nil, store.Named(err, "collection", collection)
+	}
+	if now != live {
+		return nil, fmt.Errorf("generation %d is live, not %d: %w", now, live, store.ErrRepeat)
+	}
+	return out, nil
+}
+
+// uncurated chooses what one call does.
+func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
+	out := curated{relinked: map[uuid.UUID]time.Time{}}
+	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, curatedVersions)
+	if err != nil {
+		return out, fmt.Errorf("list changed versions: %w", err)
+	}
+	var id uuid.UUID
+	var ready bool
+	var sections, sum int
+	var relinked *time.Time
+	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &sections, &relinked}, func() error {
+		switch {
+		case !ready:
+			out.left = append(out.left, id)
+		case sum+sections <= curatedSections || len(out.came) == 0:
+			sum += sections
+			out.came = append(out.came, id)
+			if relinked != nil {
+				out.relinked[id] = *relinked
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return out, fmt.Errorf("list changed versions: %w", err)
+	}
+	return out, nil
+}
+
+// curate works the changed versions into all generations.
+func curate(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant uuid.UUID) error {
+	diffs := make([]clusterDiff, len(parts))
+	for i, part := range parts {
+		var err error
+		if diffs[i], err = part.update(ctx, changed); err != nil {
+			return fmt.Errorf("generation %d: %w", part.generation, err)
+		}
+	}
+	// Purge waits for this lock, and so sees the members that are written now.
+	if err := lockCurated(ctx, tx, tenant, changed); err != nil {
+		return err
+	}
+	generations := make([]int, len(parts))
+	for i, part := range parts {
+		generations[i] = part.generation
+	}
+	if _, err := tx.Exec(ctx, dropMembersSQL, tenant, changed.left, generations); err != nil {
+		return fmt.Errorf("remove sections of versions that left: %w", err)
+	}
+	for i, part := range parts {
+		if err := part.write(ctx, diffs[i]); err != nil {
+			return fmt.Errorf("generation %d: %w", part.generation, err)
+		}
+	}
+	if _, err := tx.Exec(ctx, markCuratedSQL, tenant, changed.all()); err != nil {
+		return fmt.Errorf("mark versions: %w", err)
+	}
+	return nil
+}
+
+// lockCurated locks the versions. One that changed meanwhile makes the
+// transaction begin again.
+func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curated) error {
+	rows, err := tx.Query(ctx, lockCuratedSQL, tenant, changed.all())
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	was := map[uuid.UUID]bool{}
+	for _, v := range changed.came {
+		was[v] = true
+	}
+	var id uuid.UUID
+	var ready bool
+	var relinked *time.Time
+	seen := 0
+	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &relinked}, func() error {
+		at, linked := changed.relinked[id]
+		if seen++; ready != was[id] || ready && (linked != (relinked != nil) || linked && !at.Equal(*relinked)) {
+			return fmt.Errorf("version %s changed: %w", id, store.ErrRepeat)
+		}
+		return nil
+	})
+	switch {
+	case err != nil && !errors.Is(err, store.ErrRepeat):
+		return fmt.Errorf("lock versions: %w", err)
+	case err != nil:
+		return err
+	case seen < len(was): // only what has left is ever removed
+		return fmt.Errorf("a version was removed: %w", store.ErrRepeat)
+	}
+	return nil
+}
+
+// clusterDiff is what an update changes, with what its members' rows need.
+type clusterDiff struct {
+	cluster.Diff
+	sections map[uuid.UUID]sectionRow
+	changed  int // sections placed and removed
+}
+
+// name gives a new cluster an id that none had before.
+func (c clustering) name(first uuid.UUID) uuid.UUID {
+	return uuid.NewSHA1(first, fmt.Appendf(nil, "%s/%d/%d", c.collection, c.generation, c.epoch))
+}
+
+func (c clustering) options() cluster.Options { return cluster.Options{Name: c.name} }
+
+// write writes a diff with the next epoch.
+func (c clustering) write(ctx context.Context, d clusterDiff) error {
+	if err := c.putMembers(ctx, d); err != nil {
+		return err
+	}
+	if err := c.putClusters(ctx, d.Changed); err != nil {
+		return err
+	}
+	if len(d.Gone) > 0 {
+		if _, err := c.tx.Exec(ctx, dropClustersSQL, c.tenant, d.Gone); err != nil {
+			return fmt.Errorf("drop clusters: %w", err)
+		}
+	}
+	if _, err := c.tx.Exec(ctx, nextEpochSQL, c.tenant, c.collection, c.generation, c.epoch, d.changed); err != nil {
+		return fmt.Errorf("note the epoch: %w", err)
+	}
+	return nil
+}
+
+// writeChunk bounds the rows of one statement.
+const writeChunk = 10_000
+
+func (c clustering) putMembers(ctx context.Context, d clusterDiff) error {
+	for moves := range slices.Chunk(d.Moved, writeChunk) {
+		var sections, versions, clusters []uuid.UUID
+		var ordinals, tokens []int
+		for _, m := range moves {
+			s := d.sections[m.Section]
+			sections, versions, clusters = append(sections, m.Section), append(versions, s.version), append(clusters, m.Cluster)
+			ordinals, tokens = append(ordinals, s.ordinal), append(tokens, s.tokens)
+		}
+		if _, err := c.tx.Exec(ctx, putMembersSQL, c.tenant, c.collection, c.generation, c.epoch, sections, versions, ordinals, clusters, tokens); err != nil {
+			return fmt.Errorf("write members: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c clustering) putClusters(ctx context.Context, changed []cluster.Cluster) error {
+	for chunk := range slices.Chunk(changed, writeChunk) {
+		var ids []uuid.UUID
+		var tokens, counts []int
+		for _, k := range chunk {
+			ids, tokens, counts = append(ids, k.ID), append(tokens, k.Tokens), append(counts, len(k.Sections))
+		}
+		if _, err := c.tx.Exec(ctx, putClustersSQL, c.tenant, c.collection, c.generation, ids, tokens, counts); err != nil {
+			return fmt.Errorf("write clusters: %w", err)
+		}
+	}
+	return nil
+}
+
+const (
+	dropGenerationMembersSQL = `DELETE FROM cluster_members WHERE tenant_id = $1 AND collection_id = $2 AND ($3::int IS NULL OR generation = $3)`
+	dropGenerationSQL        = `DELETE FROM clusters WHERE tenant_id = $1 AND collection_id = $2 AND ($3::int IS NULL OR generation = $3)`
+	dropClusteringSQL        = `DELETE FROM clusterings WHERE tenant_id = $1 AND collection_id = $2 AND ($3::int IS NULL OR generation = $3)`
+)
+
+// DropClusterings removes the clusters of a generation, or of all.
+func DropClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation *int) error {
+	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL, dropClusteringSQL} {
+		if _, err := tx.Exec(ctx, sql, tenant, collection, generation); err != nil {
+			return fmt.Errorf("drop clusters: %w", err)
+		}
+	}
+	return nil
+}

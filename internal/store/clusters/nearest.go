@@ -1,0 +1,158 @@
+package clusters
+
+// This file finds company by vectors for the sections of documents that have no
+// links. It is to cost little: sections that came together are compared with
+// each other in memory, and with the collection's vectors only as far as a
+// budget goes. A rebuild compares all of them.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+const (
+	// Where a generation's vectors are, and how many passages are live.
+	generationVectorsSQL = `
+SELECT s.dimension, h.id, h.indexed IS NOT NULL
+FROM collections c
+JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
+    SELECT g.space_id FROM generations g WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3) END
+LEFT JOIN vector_shards h ON h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = $3
+     AND h.dimension = s.dimension AND h.retired_at IS NULL
+WHERE c.tenant_id = $1 AND c.id = $2`
+	livePassagesSQL = `
+SELECT coalesce(sum(passage_count), 0) FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND state = 'ready'`
+
+	// A section's vector is the mean of its passages'.
+	meanVectorsSQL = `
+SELECT p.section_id, avg(v.embedding)::halfvec
+FROM passages p
+JOIN %s v ON v.passage_id = p.id AND v.tenant_id = $1 AND v.shard = ANY ($4)
+WHERE p.tenant_id = $1 AND p.section_id = ANY ($2) AND p.generation = $3
+GROUP BY p.section_id`
+	// Passages near to one, of its own document too: those count for nothing.
+	nearPassagesSQL = `
+SELECT p.section_id FROM (
+    SELECT v.passage_id, v.embedding <#> $4 AS distance FROM %s v
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ANY ($5)
+    ORDER BY v.embedding <#> $4 LIMIT 32) n
+JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
+ORDER BY n.distance, p.id`
+
+	nearestSections = 4 // neighbours of a section
+	// Vectors compared by one call, and sections that ask a graph.
+	comparedVectors = 1_000_000
+	askedGraph      = 200
+)
+
+// vectorsOf is where the vectors of a generation are.
+type vectorsOf struct {
+	dimension int
+	shard     *uuid.UUID
+	indexed   bool
+}
+
+func (v vectorsOf) table() string { return store.VectorTable(v.dimension) }
+
+func (v vectorsOf) shards() []uuid.UUID {
+	if v.shard == nil {
+		return []uuid.UUID{uuid.Nil}
+	}
+	return []uuid.UUID{uuid.Nil, *v.shard}
+}
+
+// vectors returns nil where there are none yet.
+func (c clustering) vectors(ctx context.Context) (*vectorsOf, error) {
+	var v vectorsOf
+	err := c.tx.QueryRow(ctx, generationVectorsSQL, c.tenant, c.collection, c.generation).Scan(&v.dimension, &v.shard, &v.indexed)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("find the vectors: %w", err)
+	}
+	return &v, nil
+}
+
+// means reads the sections' vectors; those without any are left out.
+func (c clustering) means(ctx context.Context, where *vectorsOf, sections []uuid.UUID) ([]uuid.UUID, [][]float32, error) {
+	rows, err := c.tx.Query(ctx, fmt.Sprintf(meanVectorsSQL, where.table()), c.tenant, sections, c.generation, where.shards())
+	if err != nil {
+		return nil, nil, fmt.Errorf("read vectors of sections: %w", err)
+	}
+	var found []uuid.UUID
+	var vectors [][]float32
+	var id uuid.UUID
+	var v pgvector.HalfVector
+	if _, err := pgx.ForEachRow(rows, []any{&id, &v}, func() error {
+		found, vectors = append(found, id), append(vectors, v.Slice())
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read vectors of sections: %w", err)
+	}
+	return found, vectors, nil
+}
+
+// nearest relates sections to those whose vectors are nearest.
+func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]cluster.Edge, error) {
+	if len(sections) == 0 {
+		return nil, nil
+	}
+	where, err := c.vectors(ctx)
+	if err != nil || where == nil {
+		return nil, err
+	}
+	asked := make([]uuid.UUID, len(sections))
+	for i, s := range sections {
+		asked[i] = s.id
+	}
+	found, vectors, err := c.means(ctx, where, asked)
+	if err != nil {
+		return nil, err
+	}
+	out := nearestEdges(found, vectors)
+	shards, ask := where.shards(), askedGraph
+	if where.indexed {
+		shards = shards[1:]
+	} else {
+		var passages int
+		if err := c.tx.QueryRow(ctx, livePassagesSQL, c.tenant, c.collection).Scan(&passages); err != nil {
+			return nil, fmt.Errorf("count passages: %w", err)
+		}
+		ask = comparedVectors / max(passages, 1)
+	}
+	sql := fmt.Sprintf(nearPassagesSQL, where.table())
+	for i, id := range found[:min(len(found), ask)] {
+		near, err := store.IDs(c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards))
+		if err != nil {
+			return nil, fmt.Errorf("find sections near to %s: %w", id, err)
+		}
+		seen := map[uuid.UUID]bool{id: true}
+		for _, other := range near {
+			if !seen[other] && len(seen) <= nearestSections {
+				out = append(out, cluster.Edge{A: id, B: other, Relation: cluster.Nearest, Rank: uint8(len(seen) - 1)})
+				seen[other] = true
+			}
+		}
+	}
+	return out, nil
+}
+
+// nearestEdges relates sections to each other by their vectors.
+func nearestEdges(sections []uuid.UUID, vectors [][]float32) []cluster.Edge {
+	var out []cluster.Edge
+	for i, near := range cluster.Neighbours(vectors, nearestSections) {
+		for rank, j := range near {
+			out = append(out, cluster.Edge{A: sections[i], B: sections[j], Relation: cluster.Nearest, Rank: uint8(rank)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,334 @@
+package clusters
+
+// This file clusters a whole collection anew.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	liveDocumentsSQL = `
+SELECT v.id, d.external_id FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'ready'`
+	// Sections of versions that went live since are left out: curation places them.
+	allSectionsSQL = `
+SELECT s.id, s.version_id, s.ordinal, s.tokens FROM versions v
+JOIN sections s ON s.tenant_id = $1 AND s.version_id = v.id
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'
+ORDER BY s.version_id, s.ordinal`
+	allLinksSQL = `
+SELECT l.version_id, l.section, l.target FROM versions v
+JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
+	shareVersionsSQL = `
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
+	// Between reading and writing, clusters are made in memory: of 200,000 sections that takes minutes on a busy machine, which
+	// is longer than a transaction may otherwise be idle.
+	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
+	noteRebuildSQL = `
+UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+
+	// The share that changed is of so many sections at least, and at most: larger
+	// collections are clustered anew on demand alone.
+	noteDriftSQL = `
+INSERT INTO reclusterings (tenant_id, collection_id)
+SELECT $1, $2 FROM clusterings c
+JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id AND k.deleted_at IS NULL AND k.generation = c.generation
+CROSS JOIN LATERAL (
+    SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5
+ON CONFLICT DO NOTHING`
+	driftShare, minDrifted, maxDrifted = 6, 64, 200_000
+
+	askedReclusterSQL = `
+SELECT r.asked_at, c.generation FROM reclusterings r JOIN collections c ON c.tenant_id = $1 AND c.id = r.collection_id
+WHERE r.tenant_id = $1 AND r.collection_id = $2 AND c.deleted_at IS NULL`
+	// Who asks while it is done gets another.
+	didReclusterSQL = `DELETE FROM reclusterings WHERE tenant_id = $1 AND collection_id = $2 AND asked_at = $3`
+	askReclusterSQL = `
+INSERT INTO reclusterings (tenant_id, collection_id) VALUES ($1, $2)
+ON CONFLICT (collection_id, tenant_id) DO UPDATE SET asked_at = excluded.asked_at`
+
+	// So many sections are related by their vectors in memory, 1 KB each; the
+	// rest of a larger collection by links, documents and folders alone.
+	nearestInMemory = 200_000
+)
+
+// RebuildClusters clusters all that is live of a collection anew, under one
+// generation, live or being built. Queries see the old clusters until all of the
+// new ones are there. It returns the number of clusters.
+func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) (clusters int, err error) {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		c, err := openRebuild(ctx, tx, tenant, collection, generation)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, thinkSQL); err != nil {
+			return fmt.Errorf("allow for the time between statements: %w", err)
+		}
+		sections, names, err := c.everything(ctx)
+		if err != nil {
+			return err
+		}
+		edges, err := c.allRelations(ctx, sections, names)
+		if err != nil {
+			return err
+		}
+		clusters, err = c.replace(ctx, sections, edges)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("cluster generation %d of collection %s anew: %w", generation, collection, err)
+	}
+	return clusters, nil
+}
+
+// Recluster asks for all sections of a collection to be clustered anew, which
+// curation does.
+func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := store.CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, askReclusterSQL, p.Tenant, collection); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), nil)
+	})
+	return store.Wrap(err, "cluster collection %s anew", collection)
+}
+
+// noteDrift asks for a collection to be clustered anew when much of it has
+// changed.
+func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, driftShare, minDrifted, maxDrifted); err != nil {
+		return fmt.Errorf("see how much changed: %w", err)
+	}
+	return nil
+}
+
+// rebuildAsked clusters the live generation anew when that was asked for.
+func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) error {
+	var asked time.Time
+	var live int
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, askedReclusterSQL, tenant, collection).Scan(&asked, &live)
+	})
+	if store.IsNoRows(err) {
+		return nil
+	}
+	if err == nil {
+		_, err = s.RebuildClusters(ctx, tenant, collection, live)
+	}
+	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
+		return nil // flipped meanwhile: the next call does it; or deleted
+	}
+	if err == nil {
+		err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, didReclusterSQL, tenant, collection, asked)
+			return err
+		})
+	}
+	return store.Wrap(err, "cluster collection %s anew, as was asked for", collection)
+}
+
+// openRebuild locks what is clustered of the collection: the live generation
+// always, so that nothing is curated meanwhile.
+func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation int) (clustering, error) {
+	var live int
+	var deleted bool
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
+		return clustering{}, store.Named(err, "collection", collection)
+	}
+	if deleted {
+		return clustering{}, fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
+	}
+	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, min(live, generation)); err != nil {
+		return clustering{}, fmt.Errorf("open the clustering: %w", err)
+	}
+	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, max(live, generation)); err != nil {
+		return clustering{}, fmt.Errorf("open the clustering: %w", err)
+	}
+	parts, err := lockClusterings(ctx, tx, tenant, collection, live)
+	if err != nil {
+		return clustering{}, err
+	}
+	at := slices.IndexFunc(parts, func(c clustering) bool { return c.generation == generation })
+	if at < 0 {
+		return clustering{}, fmt.Errorf("generation %d is neither live nor being built: %w", generation, schema.ErrConflict)
+	}
+	return parts[at], nil
+}
+
+// everything reads the sections of what is live, and the names of the documents
+// by version.
+func (c clustering) everything(ctx context.Context) ([]sectionRow, map[uuid.UUID]string, error) {
+	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read documents: %w", err)
+	}
+	names := map[uuid.UUID]string{}
+	var version uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&version, &name}, func() error {
+		names[version] = name
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read documents: %w", err)
+	}
+	if rows, err = c.tx.Query(ctx, allSectionsSQL, c.tenant, c.collection); err != nil {
+		return nil, nil, fmt.Errorf("read sections: %w", err)
+	}
+	var sections []sectionRow
+	var s sectionRow
+	if _, err := pgx.ForEachRow(rows, []any{&s.id, &s.version, &s.ordinal, &s.tokens}, func() error {
+		if _, live := names[s.version]; live {
+			s.tokens = max(s.tokens, 1)
+			sections = append(sections, s)
+		}
+		return nil
+	}); err != nil {
+		return nil, nil, fmt.Errorf("read sections: %w", err)
+	}
+	return sections, names, nil
+}
+
+func (c clustering) allRelations(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	at := sectionsAt(sections)
+	first := make(map[string]uuid.UUID, len(names))
+	for version, name := range names {
+		if id, ok := at[sectionPlace{version, 0}]; ok {
+			first[name] = id
+		}
+	}
+	rows, err := c.tx.Query(ctx, allLinksSQL, c.tenant, c.collection)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	var edges []cluster.Edge
+	var version uuid.UUID
+	var section int
+	var target string
+	if _, err := pgx.ForEachRow(rows, []any{&version, &section, &target}, func() error {
+		if from, ok := at[sectionPlace{version, max(section, 0)}]; ok {
+			edges = append(edges, resolve([]link{{from, targetsOf(names[version], section, target)}}, first)...)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	near, err := c.nearestOfAll(ctx, alone(sections, edges))
+	if err != nil {
+		return nil, err
+	}
+	for i, s := range sections[:max(len(sections)-1, 0)] {
+		if next := sections[i+1]; next.version == s.version {
+			edges = append(edges, cluster.Edge{A: s.id, B: next.id, Relation: cluster.Neighbour})
+		}
+	}
+	return slices.Concat(edges, folderEdges(first), near), nil
+}
+
+// folderEdges relates the first sections of documents that follow each other in
+// their folder.
+func folderEdges(first map[string]uuid.UUID) []cluster.Edge {
+	folders := map[string][]string{}
+	for name := range first {
+		folder := cluster.FolderOf(name)
+		folders[folder] = append(folders[folder], name)
+	}
+	var out []cluster.Edge
+	for _, list := range folders {
+		slices.Sort(list)
+		for i := range list[1:] {
+			out = append(out, cluster.Edge{A: first[list[i]], B: first[list[i+1]], Relation: cluster.Folder})
+		}
+	}
+	return out
+}
+
+func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]cluster.Edge, error) {
+	sections = sections[:min(len(sections), nearestInMemory)]
+	where, err := c.vectors(ctx)
+	if err != nil || where == nil || len(sections) == 0 {
+		return nil, err
+	}
+	var found []uuid.UUID
+	var vectors [][]float32
+	for chunk := range slices.Chunk(sections, writeChunk) {
+		asked := make([]uuid.UUID, len(chunk))
+		for i, s := range chunk {
+			asked[i] = s.id
+		}
+		more, means, err := c.means(ctx, where, asked)
+		if err != nil {
+			return nil, err
+		}
+		found, vectors = append(found, more...), append(vectors, means...)
+	}
+	return nearestEdges(found, vectors), nil
+}
+
+// replace writes new clusters of the sections in place of the old ones. They are
+// computed first: while the versions are locked, their writers wait.
+func (c clustering) replace(ctx context.Context, all []sectionRow, edges []cluster.Edge) (int, error) {
+	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
+	sections := make([]cluster.Section, len(all))
+	versions := map[uuid.UUID]bool{}
+	for i, s := range all {
+		d.sections[s.id] = s
+		sections[i] = cluster.Section{ID: s.id, Tokens: s.tokens}
+		versions[s.version] = true
+	}
+	d.Diff = cluster.Update(sections, edges, nil, c.options())
+	// Purge waits for this lock, and so sees the members that are written now.
+	still, err := store.IDs(c.tx.Query(ctx, shareVersionsSQL, c.tenant, slices.Collect(maps.Keys(versions))))
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	if len(still) < len(versions) {
+		clear(versions)
+		for _, v := range still {
+			versions[v] = true
+		}
+		d.keep(func(section uuid.UUID) bool { return versions[d.sections[section].version] })
+	}
+	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL} {
+		if _, err := c.tx.Exec(ctx, sql, c.tenant, c.collection, &c.generation); err != nil {
+			return 0, fmt.Errorf("drop old clusters: %w", err)
+		}
+	}
+	if err := c.write(ctx, d); err != nil {
+		return 0, err
+	}
+	if _, err := c.tx.Exec(ctx, noteRebuildSQL, c.tenant, c.collection, c.generation); err != nil {
+		return 0, fmt.Errorf("note the rebuild: %w", err)
+	}
+	return len(d.Changed), nil
+}
+
+// keep drops the sections that left while a diff of new clusters was computed.
+func (d *clusterDiff) keep(there func(section uuid.UUID) bool) {
+	d.Moved = slices.DeleteFunc(d.Moved, func(m cluster.Move) bool { return !there(m.Section) })
+	for i := range d.Changed {
+		k := &d.Changed[i]
+		k.Sections = slices.DeleteFunc(k.Sections, func(id uuid.UUID) bool { return !there(id) })
+		k.Tokens = 0
+		for _, id := range k.Sections {
+			k.Tokens += d.sections[id].tokens
+		}
+	}
+	d.Changed = slices.DeleteFunc(d.Changed, func(k cluster.Cluster) bool { return len(k.Sections) == 0 })
+}

@@ -1,0 +1,337 @@
+package clusters
+
+// This file finds what sections are related to: by links in both directions, by
+// the order in their document, by their folder, and, where a document has no
+// links and does not fill a cluster by itself, by their vectors.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+)
+
+// The statements look up row by row, in the order in which they are written: a
+// subquery with a limit or an offset is not joined the other way round. Under row level
+// security the planner else began with all of a tenant's sections or documents,
+// with statistics or without, and went through the keys for each of them.
+const (
+	externalIDsSQL = `
+SELECT k.id, d.external_id FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = k.id LIMIT 1) v
+CROSS JOIN LATERAL (SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id LIMIT 1) d`
+	linksOutSQL = `SELECT version_id, section, target FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	// The documents that links may mean, with their first sections.
+	linkedSQL = `
+SELECT d.external_id, s.id FROM (
+    SELECT d.external_id, d.live_version_id FROM documents d
+    WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3) AND d.deleted_at IS NULL OFFSET 0) d
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s`
+	// The links that may mean one of some documents, with the sections that they
+	// are in; those of a whole document are in its first.
+	linksInSQL = `
+SELECT k.key, d.external_id, l.section, l.target, s.id
+FROM unnest($3::bigint[]) AS k(key)
+CROSS JOIN LATERAL (
+    SELECT l.version_id, l.section, l.target FROM links l
+    WHERE l.tenant_id = $1 AND l.key = k.key AND l.collection_id = $2 LIMIT $4) l
+CROSS JOIN LATERAL (SELECT v.document_id FROM versions v WHERE v.tenant_id = $1 AND v.id = l.version_id LIMIT 1) v
+CROSS JOIN LATERAL (
+    SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id AND d.live_version_id = l.version_id LIMIT 1) d
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s
+    WHERE s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0) LIMIT 1) s`
+
+	// The documents before and after one in the order of names, of its folder and
+	// of those in it. It is run without sorts: what is left is the index that has
+	// the order.
+	besideSQL = `
+SELECT n.external_id, b.external_id, s.id
+FROM unnest($3::text[], $4::text[]) AS n(external_id, folder)
+CROSS JOIN LATERAL (
+    (SELECT d.external_id, d.live_version_id FROM documents d
+     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
+       AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
+     ORDER BY d.external_id COLLATE "C" DESC LIMIT $5)
+    UNION ALL
+    (SELECT d.external_id, d.live_version_id FROM documents d
+     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
+       AND d.external_id COLLATE "C" <= (n.folder || chr(1114111)) COLLATE "C"
+     ORDER BY d.external_id COLLATE "C" LIMIT $5)) b
+CROSS JOIN LATERAL (
+    SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
+	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
+
+	maxLinksIn = 256 // to a document
+	maxBeside  = 8   // documents looked at on either side for one in the same folder
+)
+
+// relations finds the relations of sections, but for those inside documents.
+// Nearest neighbours are looked for from the sections in came alone.
+func (c clustering) relations(ctx context.Context, seeds, came []sectionRow) ([]cluster.Edge, error) {
+	names, err := c.names(ctx, seeds)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.linksOut(ctx, seeds, names)
+	if err != nil {
+		return nil, err
+	}
+	in, err := c.linksIn(ctx, seeds, names)
+	if err != nil {
+		return nil, err
+	}
+	links := append(out, in...)
+	folder, err := c.beside(ctx, seeds, names)
+	if err != nil {
+		return nil, err
+	}
+	near, err := c.nearest(ctx, alone(came, links))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(links, folder, near), nil
+}
+
+// names reads the external ids of the sections' documents, by version.
+func (c clustering) names(ctx context.Context, sections []sectionRow) (map[uuid.UUID]string, error) {
+	out := map[uuid.UUID]string{}
+	for _, s := range sections {
+		out[s.version] = ""
+	}
+	versions := make([]uuid.UUID, 0, len(out))
+	for v := range out {
+		versions = append(versions, v)
+	}
+	rows, err := c.tx.Query(ctx, externalIDsSQL, c.tenant, versions)
+	if err != nil {
+		return nil, fmt.Errorf("read names of documents: %w", err)
+	}
+	var version uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&version, &name}, func() error {
+		out[version] = name
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read names of documents: %w", err)
+	}
+	return out, nil
+}
+
+// sectionPlace is where a section is.
+type sectionPlace struct {
+	version uuid.UUID
+	ordinal int
+}
+
+func sectionsAt(sections []sectionRow) map[sectionPlace]uuid.UUID {
+	out := make(map[sectionPlace]uuid.UUID, len(sections))
+	for _, s := range sections {
+		out[sectionPlace{s.version, s.ordinal}] = s.id
+	}
+	return out
+}
+
+// targetsOf returns what a link means; those of metadata are names already.
+func targetsOf(base string, section int, target string) []string {
+	if section == cluster.OfDocument {
+		base = ""
+	}
+	return cluster.Targets(base, target)
+}
+
+// link is one with the section that it is in.
+type link struct {
+	from uuid.UUID
+	to   []string // external ids, the likeliest first
+}
+
+// linksOut finds what sections link to.
+func (c clustering) linksOut(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	at := sectionsAt(sections)
+	versions := make([]uuid.UUID, 0, len(names))
+	for v := range names {
+		versions = append(versions, v)
+	}
+	rows, err := c.tx.Query(ctx, linksOutSQL, c.tenant, versions)
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	var links []link
+	wanted := map[string]bool{}
+	var version uuid.UUID
+	var section int
+	var target string
+	_, err = pgx.ForEachRow(rows, []any{&version, &section, &target}, func() error {
+		from, ok := at[sectionPlace{version, max(section, 0)}]
+		if !ok {
+			return nil
+		}
+		l := link{from: from, to: targetsOf(names[version], section, target)}
+		for _, id := range l.to {
+			wanted[id] = true
+		}
+		links = append(links, l)
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read links: %w", err)
+	}
+	if len(links) == 0 {
+		return nil, nil
+	}
+	list := make([]string, 0, len(wanted))
+	for id := range wanted {
+		list = append(list, id)
+	}
+	rows, err = c.tx.Query(ctx, linkedSQL, c.tenant, c.collection, list)
+	if err != nil {
+		return nil, fmt.Errorf("find linked documents: %w", err)
+	}
+	first := map[string]uuid.UUID{}
+	var name string
+	var id uuid.UUID
+	if _, err := pgx.ForEachRow(rows, []any{&name, &id}, func() error {
+		first[name] = id
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("find linked documents: %w", err)
+	}
+	return resolve(links, first), nil
+}
+
+// resolve relates each link's section to the first section of the likeliest
+// document that is there.
+func resolve(links []link, first map[string]uuid.UUID) []cluster.Edge {
+	var out []cluster.Edge
+	for _, l := range links {
+		for _, id := range l.to {
+			if to, ok := first[id]; ok {
+				out = append(out, cluster.Edge{A: l.from, B: to, Relation: cluster.Link})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// linksIn finds what links to documents that have their first section here.
+func (c clustering) linksIn(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	byKey := map[int64][]sectionRow{}
+	for _, s := range sections {
+		if s.ordinal == 0 {
+			key := cluster.Key("", names[s.version])
+			byKey[key] = append(byKey[key], s)
+		}
+	}
+	if len(byKey) == 0 {
+		return nil, nil
+	}
+	keys := make([]int64, 0, len(byKey))
+	for k := range byKey {
+		keys = append(keys, k)
+	}
+	rows, err := c.tx.Query(ctx, linksInSQL, c.tenant, c.collection, keys, maxLinksIn)
+	if err != nil {
+		return nil, fmt.Errorf("find links to documents: %w", err)
+	}
+	var out []cluster.Edge
+	var key int64
+	var base, target string
+	var section int
+	var from uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&key, &base, &section, &target, &from}, func() error {
+		to := targetsOf(base, section, target)
+		for _, s := range byKey[key] {
+			if slices.Contains(to, names[s.version]) {
+				out = append(out, cluster.Edge{A: from, B: s.id, Relation: cluster.Link})
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("find links to documents: %w", err)
+	}
+	return out, nil
+}
+
+// beside relates the first sections of documents that follow each other in a
+// folder: a chain, so that a folder of thousands is not a clique.
+func (c clustering) beside(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	first := map[string]uuid.UUID{}
+	var list, folders []string
+	for _, s := range sections {
+		if s.ordinal == 0 {
+			name := names[s.version]
+			first[name] = s.id
+			list, folders = append(list, name), append(folders, cluster.FolderOf(name))
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if _, err := c.tx.Exec(ctx, sortsSQL, "off"); err != nil {
+		return nil, fmt.Errorf("find documents of a folder: %w", err)
+	}
+	rows, err := c.tx.Query(ctx, besideSQL, c.tenant, c.collection, list, folders, maxBeside)
+	if err != nil {
+		return nil, fmt.Errorf("find documents of a folder: %w", err)
+	}
+	type side struct {
+		of    string
+		after bool
+	}
+	nearest := map[side]string{}
+	at := map[string]uuid.UUID{}
+	var name, other string
+	var id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&name, &other, &id}, func() error {
+		if cluster.FolderOf(name) != cluster.FolderOf(other) {
+			return nil
+		}
+		k := side{name, other > name}
+		if have, ok := nearest[k]; !ok || k.after == (other < have) {
+			nearest[k] = other
+		}
+		at[other] = id
+		return nil
+	})
+	if err == nil {
+		_, err = c.tx.Exec(ctx, sortsSQL, "on")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find documents of a folder: %w", err)
+	}
+	var out []cluster.Edge
+	for k, other := range nearest {
+		out = append(out, cluster.Edge{A: first[k.of], B: at[other], Relation: cluster.Folder})
+	}
+	return out, nil
+}
+
+// alone returns the sections of documents that no link relates and that leave
+// room in a cluster: vectors find them company.
+func alone(sections []sectionRow, links []cluster.Edge) []sectionRow {
+	linked := map[uuid.UUID]bool{}
+	for _, e := range links {
+		linked[e.A], linked[e.B] = true, true
+	}
+	tokens := map[uuid.UUID]int{}
+	related := map[uuid.UUID]bool{}
+	for _, s := range sections {
+		tokens[s.version] += s.tokens
+		related[s.version] = related[s.version] || linked[s.id]
+	}
+	var out []sectionRow
+	for _, s := range sections {
+		if !related[s.version] && tokens[s.version] < cluster.Limit {
+			out = append(out, s)
+		}
+	}
+	return out
+}

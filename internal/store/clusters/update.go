@@ -1,0 +1,178 @@
+package clusters
+
+// This file reads what an update of clusters needs: the sections that came, the
+// clusters that lost some, and everything that these are related to.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+const (
+	// A section that an earlier call has placed stays as it is.
+	cameSectionsSQL = `
+SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s
+WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND NOT EXISTS (
+    SELECT FROM cluster_members m WHERE m.tenant_id = $1 AND m.section_id = s.id AND m.generation = $3)
+ORDER BY s.version_id, s.ordinal`
+	clustersOfVersionsSQL = `
+SELECT DISTINCT cluster_id FROM cluster_members WHERE tenant_id = $1 AND generation = $2 AND version_id = ANY ($3)`
+	clustersOfSectionsSQL = `
+SELECT DISTINCT cluster_id FROM cluster_members WHERE tenant_id = $1 AND generation = $2 AND section_id = ANY ($3)`
+	clusterMembersSQL = `
+SELECT section_id, version_id, section, tokens, cluster_id FROM cluster_members WHERE tenant_id = $1 AND cluster_id = ANY ($2)`
+)
+
+// sectionRow is a section as clustering knows it.
+type sectionRow struct {
+	id, version uuid.UUID
+	ordinal     int
+	tokens      int
+	cluster     uuid.UUID // zero: none yet
+}
+
+// update decides what becomes of the clusters.
+func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, error) {
+	out := clusterDiff{sections: map[uuid.UUID]sectionRow{}}
+	came, err := c.came(ctx, changed.came)
+	if err != nil {
+		return out, err
+	}
+	moved := slices.Collect(maps.Keys(changed.relinked))
+	shrunk, err := store.IDs(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
+	if err != nil {
+		return out, fmt.Errorf("find clusters that lose sections: %w", err)
+	}
+	if err := c.members(ctx, shrunk, out.sections); err != nil {
+		return out, err
+	}
+	leaves := map[uuid.UUID]bool{}
+	for _, v := range changed.left {
+		leaves[v] = true
+	}
+	var removed []uuid.UUID
+	var seeds []sectionRow
+	var sections []cluster.Section
+	for _, s := range out.sections {
+		_, again := changed.relinked[s.version]
+		switch {
+		case leaves[s.version]:
+			removed = append(removed, s.id)
+		case again:
+			// It leaves its cluster, as a section that nobody has, and comes again.
+			sections = append(sections, cluster.Section{ID: uuid.Nil, Tokens: s.tokens, Cluster: s.cluster})
+			s.cluster = uuid.Nil
+			came = append(came, s)
+		default:
+			seeds = append(seeds, s)
+		}
+	}
+	seeds = append(seeds, came...)
+	if len(sections) > 0 {
+		removed = append(removed, uuid.Nil)
+	}
+	for _, s := range came {
+		out.sections[s.id] = s
+	}
+	if len(seeds)+len(removed) == 0 {
+		return out, nil
+	}
+	edges, err := c.relations(ctx, seeds, came)
+	if err != nil {
+		return out, err
+	}
+	if err := c.related(ctx, edges, out.sections); err != nil {
+		return out, err
+	}
+	for _, s := range out.sections {
+		sections = append(sections, cluster.Section{ID: s.id, Tokens: s.tokens, Cluster: s.cluster})
+	}
+	edges = append(edges, neighbours(out.sections)...)
+	out.Diff = cluster.Update(sections, edges, removed, c.options())
+	out.changed = len(came) + len(removed)
+	return out, nil
+}
+
+// came reads the sections of versions that have no cluster yet.
+func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]sectionRow, error) {
+	rows, err := c.tx.Query(ctx, cameSectionsSQL, c.tenant, versions, c.generation)
+	if err != nil {
+		return nil, fmt.Errorf("read new sections: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sectionRow, err error) {
+		err = row.Scan(&s.id, &s.version, &s.ordinal, &s.tokens)
+		s.tokens = max(s.tokens, 1)
+		return s, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read new sections: %w", err)
+	}
+	return out, nil
+}
+
+// members adds all sections of clusters.
+func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]sectionRow) error {
+	if len(clusters) == 0 {
+		return nil
+	}
+	rows, err := c.tx.Query(ctx, clusterMembersSQL, c.tenant, clusters)
+	if err != nil {
+		return fmt.Errorf("read members: %w", err)
+	}
+	var s sectionRow
+	_, err = pgx.ForEachRow(rows, []any{&s.id, &s.version, &s.ordinal, &s.tokens, &s.cluster}, func() error {
+		to[s.id] = s
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read members: %w", err)
+	}
+	return nil
+}
+
+// related adds the sections of all clusters at the ends of edges.
+func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]sectionRow) error {
+	var unknown []uuid.UUID
+	for _, e := range edges {
+		for _, end := range []uuid.UUID{e.A, e.B} {
+			if _, ok := to[end]; !ok {
+				unknown = append(unknown, end)
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	clusters, err := store.IDs(c.tx.Query(ctx, clustersOfSectionsSQL, c.tenant, c.generation, unknown))
+	if err != nil {
+		return fmt.Errorf("find clusters of related sections: %w", err)
+	}
+	return c.members(ctx, clusters, to)
+}
+
+// neighbours relates the sections that follow each other in a version.
+func neighbours(sections map[uuid.UUID]sectionRow) []cluster.Edge {
+	type at struct {
+		version uuid.UUID
+		ordinal int
+	}
+	places := make(map[at]uuid.UUID, len(sections))
+	for _, s := range sections {
+		places[at{s.version, s.ordinal}] = s.id
+	}
+	var out []cluster.Edge
+	for _, s := range sections {
+		if next, ok := places[at{s.version, s.ordinal + 1}]; ok {
+			out = append(out, cluster.Edge{A: s.id, B: next, Relation: cluster.Neighbour})
+		}
+	}
+	return out
+}

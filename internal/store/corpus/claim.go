@@ -1,0 +1,214 @@
+package corpus
+
+// This file holds the leases of ingestion: who works on which version. The
+// attempt is the fence: it rises whenever a version is queued, and nothing is
+// done or written for an older one.
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Attempts are looked up by primary key: an array of ids, which is the key's, and
+// a state that no partial index is taken for.
+const claimSQL = `
+WITH wanted AS (
+    SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL AS gone
+    FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+    JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
+    JOIN documents d ON d.id = v.document_id
+    WHERE v.id = ANY ($1) AND (v.state = 'queued') IS TRUE
+    ORDER BY v.id
+    FOR UPDATE OF v
+), moved AS (
+    UPDATE versions v
+    SET state = CASE WHEN gone THEN 'cancelled' ELSE 'processing' END,
+        finished_at = CASE WHEN gone THEN now() END
+    FROM wanted w WHERE v.id = w.id
+    RETURNING v.tenant_id, v.id, v.attempt, v.document_id, v.collection_id, w.external_id, v.state, v.trace
+), leased AS (
+    INSERT INTO leases (tenant_id, subject_id, kind, attempt, holder, expires_at)
+    SELECT tenant_id, id, 'version', attempt, $3, now() + $4 FROM moved WHERE state = 'processing'
+    ON CONFLICT (tenant_id, subject_id) DO UPDATE
+    SET attempt = excluded.attempt, holder = excluded.holder, expires_at = excluded.expires_at
+)
+SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM moved ORDER BY id`
+
+// ClaimVersions takes queued versions for processing under a lease. It returns
+// those it got: the others run under another attempt, ended, or were deleted,
+// and need no work.
+func (s *CorpusStore) ClaimVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]wire.Attempt, error) {
+	var claimed []wire.Attempt
+	ids, attempts := split(items)
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		claimed = nil
+		rows, err := tx.Query(ctx, claimSQL, ids, attempts, l.Holder, l.TTL)
+		if err != nil {
+			return err
+		}
+		var events []change
+		var c change
+		_, err = pgx.ForEachRow(rows, []any{&c.Version, &c.attempt, &c.Document, &c.Collection, &c.ExternalID, &c.State, &c.trace}, func() error {
+			if c.State == schema.StateProcessing {
+				claimed = append(claimed, wire.Attempt{Version: c.Version, Attempt: c.attempt})
+			}
+			events = append(events, c)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		return insertChanges(ctx, tx, tenant, events)
+	})
+	return claimed, err
+}
+
+// ReleaseVersions hands claimed versions back unworked, in the same attempt, so
+// that their messages may be delivered again. It tells no one: nothing was done
+// since the event that queued them, and the next that begins says so.
+func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) error {
+	ids, attempts := split(items)
+	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `
+			UPDATE versions v SET state = 'queued'
+			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+			WHERE v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE`, ids, attempts); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			DELETE FROM leases l USING unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+			WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'`, ids, attempts)
+		return err
+	})
+}
+
+const extendSQL = `
+UPDATE leases l SET holder = $3, expires_at = now() + $4
+FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
+WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
+RETURNING l.subject_id`
+
+// ExtendLeases takes over and extends the leases of the attempts that are still
+// current, and returns their versions.
+func (s *CorpusStore) ExtendLeases(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]uuid.UUID, error) {
+	var current []uuid.UUID
+	ids, attempts := split(items)
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, extendSQL, ids, attempts, l.Holder, l.TTL)
+		if err != nil {
+			return err
+		}
+		current, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		return err
+	})
+	return current, err
+}
+
+// FailVersions marks versions as failed with their reasons, unless another
+// attempt owns them by now.
+func (s *CorpusStore) FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error {
+	items := make([]wire.Attempt, len(failures))
+	codes, messages := make([]string, len(failures)), make([]string, len(failures))
+	reasons := make(map[uuid.UUID]*schema.Reason, len(failures))
+	for i, f := range failures {
+		items[i], codes[i], messages[i] = f.Attempt, f.Reason.Code, f.Reason.Message
+		reasons[f.Version] = &failures[i].Reason
+	}
+	ids, attempts := split(items)
+	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			WITH locked AS (
+			    SELECT v.id, w.code, w.message FROM versions v
+			    JOIN unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) AS w(id, attempt, code, message)
+			    ON v.id = w.id AND v.attempt = w.attempt
+			    WHERE v.id = ANY ($1) AND (v.state = 'processing') IS TRUE
+			    ORDER BY v.id FOR UPDATE OF v
+			)
+			UPDATE versions v
+			SET state = 'failed', reason_code = w.code, reason = w.message, finished_at = now()
+			FROM locked w, documents d
+			WHERE v.id = w.id AND d.id = v.document_id
+			RETURNING v.id, v.document_id, v.collection_id, d.external_id, coalesce(v.trace, '')`, ids, attempts, codes, messages)
+		if err != nil {
+			return err
+		}
+		var events []change
+		c := change{Event: wire.Event{State: schema.StateFailed}}
+		_, err = pgx.ForEachRow(rows, []any{&c.Version, &c.Document, &c.Collection, &c.ExternalID, &c.trace}, func() error {
+			c.Reason = reasons[c.Version]
+			events = append(events, c)
+			return nil
+		})
+		if err != nil || len(events) == 0 {
+			return err
+		}
+		if err := forgetWork(ctx, tx, versionsOf(events)); err != nil {
+			return err
+		}
+		return insertChanges(ctx, tx, tenant, events)
+	})
+}
+
+// forgetWork removes the leases and artifacts of versions whose work has ended.
+func forgetWork(ctx context.Context, tx pgx.Tx, versions []uuid.UUID) error {
+	b := &pgx.Batch{}
+	queueForgetWork(b, versions)
+	return tx.SendBatch(ctx, b).Close()
+}
+
+func queueForgetWork(b *pgx.Batch, versions []uuid.UUID) {
+	b.Queue(`DELETE FROM leases WHERE subject_id = ANY($1) AND kind = 'version'`, versions)
+	b.Queue(`DELETE FROM artifacts WHERE version_id = ANY($1)`, versions)
+}
+
+// change is a version's state change that becomes an event.
+type change struct {
+	wire.Event
+	attempt int
+	trace   string
+}
+
+func versionsOf(changes []change) []uuid.UUID {
+	out := make([]uuid.UUID, len(changes))
+	for i, c := range changes {
+		out[i] = c.Version
+	}
+	return out
+}
+
+// insertChanges writes one message per change, in the transaction that makes
+// the changes.
+func insertChanges(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changes []change) error {
+	out, err := changeRows(tenant, changes)
+	if err != nil {
+		return err
+	}
+	return out.Write(ctx, tx)
+}
+
+// changeRows are the messages that tell of changes.
+func changeRows(tenant uuid.UUID, changes []change) (out store.Outbox, err error) {
+	for _, c := range changes {
+		c.Tenant, c.Kind = tenant, "version."+string(c.State)
+		if err := out.Event(c.Event, c.trace); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+func split(items []wire.Attempt) (ids []uuid.UUID, attempts []int) {
+	ids, attempts = make([]uuid.UUID, len(items)), make([]int, len(items))
+	for i, a := range items {
+		ids[i], attempts[i] = a.Version, a.Attempt
+	}
+	return ids, attempts
+}

@@ -1,0 +1,20 @@
+// Package corpus keeps what is derived from documents: claims of queued versions, what
+// ingestion writes (sections, passages, vectors, links), the segments of the lexical index,
+// generations, and what curation and purge do to them. Every write of ingestion is guarded
+// by the version's attempt: one that another attempt owns is left alone.
+package corpus
+
+import (
+	"sync"
+
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// CorpusStore keeps what is derived from the tenants' documents.
+type CorpusStore struct {
+	db        *store.Store
+	noVectors sync.Once // said that partitions stay
+}
+
+// New returns that of a database.
+func New(db *store.Store) *CorpusStore { return &CorpusStore{db: db} }

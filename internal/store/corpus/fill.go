@@ -1,0 +1,173 @@
+package corpus
+
+// This file writes what finished versions consist of: sections, passages,
+// vectors. COPY refuses tables with row-level security; rows go as arrays, one
+// for each column, which are written once and straight into their tables.
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/text"
+)
+
+const (
+	// Arrays of a row's own come as literals: an array of arrays cannot have
+	// elements of different lengths.
+	insertSectionsSQL = `
+INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, tokens, page_starts, page_numbers, body)
+SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[],
+       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::text[])` // what is longest last
+	insertPassagesSQL = `
+INSERT INTO passages (tenant_id, collection_id, generation, id, section_id, version_id, ordinal, start_byte, end_byte, tokens)
+SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::int[]), unnest($8::int[]), unnest($9::int[]), unnest($10::int[])`
+	insertVectorsSQL = `
+INSERT INTO %s (tenant_id, collection_id, space_id, generation, passage_id, version_id, embedding)
+SELECT $1, $2, $3, $4, unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::halfvec[])`
+
+	// bulkSQL is for a transaction that writes much. The store plans all
+	// statements anew, the check of a foreign key for each row too (poolConfig):
+	// here a plan is made once, and of indexes, whatever the statistics are.
+	bulkSQL = `
+SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
+       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+
+	maxFillBytes = 8 << 20 // of rows that are sent together, about
+)
+
+// filling gathers rows and sends them, many at a time.
+type filling struct {
+	w         *writer
+	dimension int
+	sections  sectionRows
+	passages  passageRows
+	bytes     int
+}
+
+// sectionRows are sections by column.
+type sectionRows struct {
+	ids, versions, documents     []uuid.UUID
+	ordinals, tokens             []int
+	paths, bodies, starts, pages []string
+}
+
+// passageRows are passages with their vectors by column.
+type passageRows struct {
+	ids, sections, versions        []uuid.UUID
+	ordinals, starts, ends, tokens []int
+	vectors                        []store.HalfRow
+}
+
+// statements are those that the rows are written with.
+func (f *filling) statements() []string {
+	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, store.VectorTable(f.dimension))}
+}
+
+// send sends sections, passages and vectors of versions.
+func (f *filling) send(s *store.Stream, targets []*target) error {
+	for _, t := range targets {
+		row := 0
+		for i := range t.doc.Text.Sections {
+			sec := &t.doc.Text.Sections[i]
+			f.addSection(t.doc.Version, t.document, sec)
+			f.addPassages(t.doc.Version, sec, t.doc.Vectors, &row)
+			if f.bytes > maxFillBytes {
+				if err := f.sendRows(s); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return f.sendRows(s)
+}
+
+// sendRows sends the rows there are, which it takes.
+func (f *filling) sendRows(s *store.Stream) error {
+	b := &pgx.Batch{}
+	f.queue(b)
+	return s.Send(b)
+}
+
+// addSection adds a section's row.
+func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section) {
+	starts, pages := make([]string, len(sec.Pages)), make([]string, len(sec.Pages))
+	for i, m := range sec.Pages {
+		starts[i], pages[i] = strconv.Itoa(m.Start), strconv.Itoa(m.Page)
+	}
+	path := make([]string, len(sec.HeadingPath))
+	for i, h := range sec.HeadingPath {
+		path[i] = text.Clean(h)
+	}
+	r := &f.sections
+	r.ids, r.versions, r.documents = append(r.ids, sec.ID), append(r.versions, version), append(r.documents, document)
+	r.ordinals, r.tokens = append(r.ordinals, sec.Ordinal), append(r.tokens, sec.Tokens)
+	// The text itself was cleaned before it was cut: cleaning it here could move
+	// the passages' bounds.
+	r.paths, r.bodies = append(r.paths, arrayLiteral(path)), append(r.bodies, sec.Text)
+	r.starts, r.pages = append(r.starts, arrayLiteral(starts)), append(r.pages, arrayLiteral(pages))
+	f.bytes += len(sec.Text) + 100
+}
+
+// addPassages adds the rows of a section's passages; their vectors begin at row
+// of v.
+func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vectors, row *int) {
+	r := &f.passages
+	for _, p := range sec.Passages {
+		r.ids, r.sections, r.versions = append(r.ids, p.ID), append(r.sections, sec.ID), append(r.versions, version)
+		r.ordinals, r.starts = append(r.ordinals, p.Ordinal), append(r.starts, p.Start)
+		r.ends, r.tokens = append(r.ends, p.End), append(r.tokens, p.Tokens)
+		r.vectors = append(r.vectors, store.HalfRow(v.Bits(*row)))
+		f.bytes += 150 + 2*f.dimension
+		*row++
+	}
+}
+
+// flush sends what there is when that is more than some bytes, and waits for it.
+func (f *filling) flush(ctx context.Context, above int) error {
+	if f.bytes <= above {
+		return nil
+	}
+	b := &pgx.Batch{}
+	b.Queue(bulkSQL)
+	f.queue(b)
+	return store.Wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
+}
+
+// queue adds the statements for the rows there are, which it takes; they are to
+// come behind bulkSQL.
+func (f *filling) queue(b *pgx.Batch) {
+	w := f.w
+	if r := &f.sections; len(r.ids) > 0 {
+		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.tokens, r.starts, r.pages, r.bodies)
+	}
+	if r := &f.passages; len(r.ids) > 0 {
+		b.Queue(insertPassagesSQL, w.tenant, w.collection, w.generation, r.ids, r.sections, r.versions, r.ordinals, r.starts, r.ends, r.tokens)
+		b.Queue(fmt.Sprintf(insertVectorsSQL, store.VectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
+	}
+	f.sections, f.passages, f.bytes = sectionRows{}, passageRows{}, 0
+}
+
+var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
+// arrayLiteral writes an array as Postgres reads it from text.
+func arrayLiteral(elements []string) string {
+	if len(elements) == 0 {
+		return "{}"
+	}
+	var out strings.Builder
+	for i, e := range elements {
+		out.WriteByte("{,"[min(i, 1)])
+		out.WriteByte('"')
+		_, _ = quoteElement.WriteString(&out, e) // a Builder takes everything
+		out.WriteByte('"')
+	}
+	out.WriteByte('}')
+	return out.String()
+}

@@ -1,0 +1,203 @@
+package corpus
+
+// This file keeps generations as people see them: asking for a rebuild, looking
+// at it, cancelling it. The row of a generation that is being built is all that
+// tells workers to build it.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	lockCollectionSQL = `
+SELECT language, segmentation, generation, space_id FROM collections
+WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
+	// A collection's first generation has no row before there is another.
+	noteLiveSQL = `
+INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, space_id, state)
+VALUES ($1, $2, $3, $4, $5, $6, 'live') ON CONFLICT DO NOTHING`
+	nextGenerationSQL   = `SELECT max(number) + 1 FROM generations WHERE tenant_id = $1 AND collection_id = $2`
+	insertGenerationSQL = `
+INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, $3, $4, $5, 'building')`
+
+	rebuildSelect = `
+SELECT g.collection_id, g.number, g.language, g.segmentation, coalesce(s.name, ''), g.state, coalesce(g.reason, ''), g.versions,
+       (SELECT count(*)::int FROM documents d
+        WHERE d.tenant_id = g.tenant_id AND d.collection_id = g.collection_id AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL),
+       g.passages, g.created_at, g.finished_at
+FROM generations g LEFT JOIN spaces s ON s.id = g.space_id
+WHERE g.tenant_id = $1 AND g.collection_id = $2`
+	buildingSQL = rebuildSelect + ` AND g.state = 'building'`
+	rebuildSQL  = rebuildSelect + ` AND g.number > 1 ORDER BY g.number DESC LIMIT 1`
+
+	cancelGenerationSQL = `
+UPDATE generations SET state = 'cancelled', finished_at = now()
+WHERE tenant_id = $1 AND collection_id = $2 AND state = 'building' RETURNING number`
+)
+
+// StartRebuild asks for a new generation of a collection. One of the same recipe
+// that is being built already is returned; with one of another recipe it is
+// schema.ErrConflict.
+func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error) {
+	var out schema.Rebuild
+	if n.Language != "" && (len(n.Language) > 35 || !store.LanguageTag.MatchString(n.Language)) {
+		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", n.Language)
+	}
+	if n.Segmentation != (schema.Segmentation{}) {
+		var err error
+		if n.Segmentation, err = n.Segmentation.Complete(); err != nil {
+			return out, err
+		}
+	}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var live int
+		var space *int
+		var language string
+		var segmentation schema.Segmentation
+		if err := tx.QueryRow(ctx, lockCollectionSQL, p.Tenant, collection).Scan(&language, &segmentation, &live, &space); err != nil {
+			return store.Named(err, "collection", collection)
+		}
+		want := n
+		if want.Language == "" {
+			want.Language = language
+		}
+		if want.Segmentation == (schema.Segmentation{}) {
+			want.Segmentation = segmentation
+		}
+		building, found, err := oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
+		if err != nil {
+			return err
+		}
+		if found {
+			if building.Language != want.Language || building.Segmentation != want.Segmentation {
+				return fmt.Errorf("generation %d is being built with language %s and segmentation %s; wait for it or cancel it: %w",
+					building.Generation, building.Language, building.Segmentation, schema.ErrConflict)
+			}
+			out = building
+			return nil
+		}
+		if _, err := tx.Exec(ctx, noteLiveSQL, p.Tenant, collection, live, language, segmentation, space); err != nil {
+			return fmt.Errorf("note the live generation: %w", err)
+		}
+		var number int
+		if err := tx.QueryRow(ctx, nextGenerationSQL, p.Tenant, collection).Scan(&number); err != nil {
+			return fmt.Errorf("number the generation: %w", err)
+		}
+		if _, err := tx.Exec(ctx, insertGenerationSQL, p.Tenant, collection, number, want.Language, want.Segmentation); err != nil {
+			return fmt.Errorf("note generation %d: %w", number, err)
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.rebuild", collection.String(),
+			map[string]any{"generation": number, "language": want.Language, "segmentation": want.Segmentation}); err != nil {
+			return err
+		}
+		out, _, err = oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("rebuild collection: %w", err)
+	}
+	return out, nil
+}
+
+// Rebuild returns the newest rebuild of a collection, whatever became of it.
+// schema.ErrNotFound: there never was one.
+func (s *CorpusStore) Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
+	var out schema.Rebuild
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := store.CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			return err
+		}
+		var found bool
+		var err error
+		out, found, err = oneRebuild(ctx, tx, rebuildSQL, p.Tenant, collection)
+		if err == nil && !found {
+			return fmt.Errorf("the collection was never rebuilt: %w", schema.ErrNotFound)
+		}
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("read the rebuild: %w", err)
+	}
+	return out, nil
+}
+
+// CancelRebuild ends the rebuild that is under way; what it wrote is removed
+// later. schema.ErrConflict: none is under way.
+func (s *CorpusStore) CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
+	var out schema.Rebuild
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := store.CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
+			return err
+		}
+		var number int
+		err := tx.QueryRow(ctx, cancelGenerationSQL, p.Tenant, collection).Scan(&number)
+		if store.IsNoRows(err) {
+			return fmt.Errorf("no rebuild is under way: %w", schema.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.rebuild.cancel", collection.String(), map[string]any{"generation": number}); err != nil {
+			return err
+		}
+		out, _, err = oneRebuild(ctx, tx, rebuildSQL, p.Tenant, collection)
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("cancel the rebuild: %w", err)
+	}
+	return out, nil
+}
+
+func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out schema.Rebuild, found bool, err error) {
+	rows, err := tx.Query(ctx, sql, args...)
+	if err != nil {
+		return out, false, fmt.Errorf("read a generation: %w", err)
+	}
+	out, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Rebuild])
+	if store.IsNoRows(err) {
+		return out, false, nil
+	}
+	if err != nil {
+		return out, false, fmt.Errorf("read a generation: %w", err)
+	}
+	return out, true, nil
+}
+
+// LiveRecipe implements ingest.Store.
+func (s *CorpusStore) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error) {
+	var out batch.Recipe
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, `SELECT generation, segmentation FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).
+			Scan(&out.Generation, &out.Segmentation)
+		return store.Named(err, "collection", collection)
+	})
+	return out, err
+}
+
+// Rebuilds lists up to limit generations that are being built, of all tenants.
+func (s *CorpusStore) Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error) {
+	var out []wire.Rebuild
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `
+			SELECT tenant_id, collection_id, number FROM generations WHERE state = 'building' ORDER BY created_at LIMIT $1`, limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r wire.Rebuild, err error) {
+			err = row.Scan(&r.Tenant, &r.Collection, &r.Generation)
+			return r, err
+		})
+		return err
+	})
+	return out, store.Wrap(err, "list rebuilds")
+}

@@ -1,0 +1,298 @@
+package corpus
+
+// This file writes postings of versions that are stored already: of what an
+// older build ingested, of a generation that is being built, and under other
+// labels.
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	liveRecipeSQL = `
+SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
+
+	unindexed = `
+FROM versions v
+WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready' AND NOT EXISTS (
+    SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = $3 AND NOT e.dead)`
+	unindexedSQL      = `SELECT v.id, v.bytes` + unindexed + ` ORDER BY v.id LIMIT $4`
+	countUnindexedSQL = `SELECT count(*)` + unindexed
+
+	// Whoever ends a version, labels it anew or indexes it locks it first. Which
+	// of those still lack postings, only a statement after that can tell.
+	lockReadySQL = `
+SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'ready') IS TRUE ORDER BY id FOR NO KEY UPDATE`
+	stillUnindexedSQL = `SELECT v.id` + unindexed + ` AND v.id = ANY ($4)`
+
+	lockLivingSQL = `
+SELECT FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR SHARE`
+
+	// Passages tile their section; those of one generation do.
+	storedTextSQL = `
+SELECT s.version_id, s.ordinal, s.body,
+       ARRAY(SELECT p.start_byte FROM passages p WHERE p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3 ORDER BY p.ordinal),
+       ARRAY(SELECT p.end_byte FROM passages p WHERE p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3 ORDER BY p.ordinal)
+FROM sections s
+WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
+ORDER BY s.version_id, s.ordinal`
+
+	// maxBackfillBytes bounds what is read for one call, but for a larger
+	// version: of uploaded files, which is about as much as of text.
+	maxBackfillBytes = 8 << 20
+	// The segments of one call, and the versions of each when it makes several.
+	maxBackfillSegments, minBackfillVersions = 4, 32
+)
+
+// BackfillLexical writes up to limit ready versions that the live generation of
+// a collection lacks in its index: many of them as several segments, at the same
+// time. It returns how many it wrote, and how many are left. One that is gone is
+// schema.ErrNotFound.
+func (s *CorpusStore) BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error) {
+	var generation int
+	var language string
+	var versions []uuid.UUID
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := store.Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
+		if err != nil {
+			return err
+		}
+		versions, err = chooseUnindexed(ctx, tx, place{tenant, collection, generation}, limit)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("index collection %s: %w", collection, err)
+	}
+	done, left, err = s.backfill(ctx, place{tenant, collection, generation}, language, versions)
+	if err != nil {
+		return 0, 0, fmt.Errorf("index generation %d of collection %s: %w", generation, collection, err)
+	}
+	return done, left, nil
+}
+
+func (s *CorpusStore) backfill(ctx context.Context, at place, language string, versions []uuid.UUID) (done, left int, err error) {
+	analyzer, err := lexical.NewAnalyzer(language)
+	if err != nil {
+		return 0, 0, err
+	}
+	parts := partsOf(versions, runtime.GOMAXPROCS(0))
+	written := make([]int, len(parts))
+	group, working := errgroup.WithContext(ctx)
+	for i, part := range parts {
+		group.Go(func() (err error) {
+			written[i], err = s.backfillSegment(working, at, analyzer, part)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return 0, 0, err
+	}
+	for _, n := range written {
+		done += n
+	}
+	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, countUnindexedSQL, at.tenant, at.collection, at.generation).Scan(&left)
+	})
+	return done, left, err
+}
+
+// partsOf cuts versions into parts of about the same length, not many.
+func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
+	if len(versions) == 0 {
+		return nil
+	}
+	n := max(1, min(most, maxBackfillSegments, len(versions)/minBackfillVersions))
+	return slices.Collect(slices.Chunk(versions, (len(versions)+n-1)/n))
+}
+
+// backfillSegment writes a segment of those of some versions that lack their
+// postings still, and returns how many.
+func (s *CorpusStore) backfillSegment(ctx context.Context, at place, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
+	var texts map[uuid.UUID][][][]string
+	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		texts, err = storedTerms(ctx, tx, at, wanted, analyzer)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+		done = 0
+		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); err != nil {
+			return store.Named(err, "collection", at.collection)
+		}
+		versions, err := store.IDs(tx.Query(ctx, lockReadySQL, at.tenant, wanted))
+		if err != nil {
+			return fmt.Errorf("lock versions: %w", err)
+		}
+		versions, err = store.IDs(tx.Query(ctx, stillUnindexedSQL, at.tenant, at.collection, at.generation, versions))
+		if err != nil {
+			return fmt.Errorf("find versions without postings: %w", err)
+		}
+		if len(versions) == 0 {
+			return nil
+		}
+		if err := indexStored(ctx, tx, at, versions, texts, analyzer); err != nil {
+			return err
+		}
+		// An older build kept no links; those inside the text come with the next upload.
+		var given linkRows
+		if err := given.addGiven(ctx, tx, at.tenant, versions); err != nil {
+			return err
+		}
+		if err := given.write(ctx, tx, at.tenant, at.collection); err != nil {
+			return err
+		}
+		done = len(versions)
+		return nil
+	})
+	return done, err
+}
+
+// chooseUnindexed chooses the versions of one call.
+func chooseUnindexed(ctx context.Context, tx pgx.Tx, at place, limit int) ([]uuid.UUID, error) {
+	rows, err := tx.Query(ctx, unindexedSQL, at.tenant, at.collection, at.generation, limit)
+	if err != nil {
+		return nil, fmt.Errorf("find versions without postings: %w", err)
+	}
+	var out []uuid.UUID
+	var id uuid.UUID
+	var bytes, total int64
+	if _, err := pgx.ForEachRow(rows, []any{&id, &bytes}, func() error {
+		if total += bytes; total <= maxBackfillBytes || len(out) == 0 {
+			out = append(out, id)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("find versions without postings: %w", err)
+	}
+	return out, nil
+}
+
+// storedTerms makes the terms of stored versions. Each is in the result.
+func storedTerms(ctx context.Context, tx pgx.Tx, at place, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID][][][]string, error) {
+	out := make(map[uuid.UUID][][][]string, len(versions))
+	for _, id := range versions {
+		out[id] = nil
+	}
+	rows, err := tx.Query(ctx, storedTextSQL, at.tenant, versions, at.generation)
+	if err != nil {
+		return nil, fmt.Errorf("read stored text: %w", err)
+	}
+	var version uuid.UUID
+	var ordinal int
+	var body string
+	var starts, ends []int
+	if _, err := pgx.ForEachRow(rows, []any{&version, &ordinal, &body, &starts, &ends}, func() error {
+		sections := out[version]
+		if ordinal != len(sections) {
+			return fmt.Errorf("version %s: section %d comes after %d sections", version, ordinal, len(sections))
+		}
+		var passages [][]string
+		for i := range starts {
+			if err := checkBounds(version, ordinal, starts[i], ends[i], body); err != nil {
+				return err
+			}
+			passages = append(passages, analyzer.Terms(body[starts[i]:ends[i]]))
+		}
+		out[version] = append(sections, passages)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read stored text: %w", err)
+	}
+	return out, nil
+}
+
+func checkBounds(version uuid.UUID, section, start, end int, body string) error {
+	if start < 0 || end > len(body) || start >= end {
+		return fmt.Errorf("version %s: section %d has %d bytes and a passage [%d, %d)", version, section, len(body), start, end)
+	}
+	return nil
+}
+
+// indexStored writes a segment of locked versions.
+func indexStored(ctx context.Context, tx pgx.Tx, at place, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
+	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)
+	if err != nil {
+		return fmt.Errorf("read titles and labels: %w", err)
+	}
+	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.Document, error) {
+		d := lexical.Document{Entry: schema.NewID()}
+		var title string
+		err := r.Scan(&d.Version, &title, &d.Labels)
+		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version]
+		return d, err
+	})
+	if err != nil {
+		return fmt.Errorf("read titles and labels: %w", err)
+	}
+	return writeSegment(ctx, tx, at, docs)
+}
+
+const (
+	// The collection's recipe stays as it is while a document is labelled anew;
+	// it is locked before the document, as by everyone.
+	shareRecipeOfSQL = `
+SELECT c.id, c.generation, c.language FROM documents d
+JOIN collections c ON c.tenant_id = $1 AND c.id = d.collection_id
+WHERE d.tenant_id = $1 AND d.id = $2 FOR SHARE OF c`
+	buryEntriesSQL = `
+UPDATE lexical_entries SET dead = true WHERE tenant_id = $1 AND version_id = $2 AND NOT dead RETURNING generation`
+)
+
+// recipe is how a collection's live generation is made.
+type Recipe struct {
+	collection uuid.UUID
+	generation int
+	language   string
+}
+
+func ShareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (Recipe, error) {
+	var r Recipe
+	err := tx.QueryRow(ctx, shareRecipeOfSQL, tenant, document).Scan(&r.collection, &r.generation, &r.language)
+	return r, store.Named(err, "document", document)
+}
+
+// bury ends the postings of a locked version and returns of which generations.
+func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, error) {
+	rows, err := tx.Query(ctx, buryEntriesSQL, tenant, version)
+	if err != nil {
+		return nil, fmt.Errorf("end postings of version %s: %w", version, err)
+	}
+	generations, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	return generations, store.Wrap(err, "end postings of version %s", version)
+}
+
+// relabel writes the postings of a locked version again, for its labels have
+// changed. Those of a generation that is being built are ended, and so are made
+// anew before it goes live.
+func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe) error {
+	generations, err := bury(ctx, tx, tenant, version)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(generations, r.generation) {
+		return nil // curation has yet to index it
+	}
+	analyzer, err := lexical.NewAnalyzer(r.language)
+	if err != nil {
+		return err
+	}
+	at := place{tenant, r.collection, r.generation}
+	texts, err := storedTerms(ctx, tx, at, []uuid.UUID{version}, analyzer)
+	if err != nil {
+		return err
+	}
+	return indexStored(ctx, tx, at, []uuid.UUID{version}, texts, analyzer)
+}

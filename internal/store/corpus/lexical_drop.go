@@ -1,0 +1,104 @@
+package corpus
+
+// This file removes lexical segments that nobody reads any more.
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+const (
+	// Locked first: a merge that is about to end one of them comes before, and
+	// the next round finds what it wrote, or after, and finds nothing.
+	lockMergedSQL = `
+SELECT id FROM lexical_segments
+WHERE tenant_id = $1 AND collection_id = $2 AND merged_at < now() - $3::interval ORDER BY id LIMIT $4 FOR UPDATE`
+	lockGenerationSegmentsSQL = `
+SELECT id FROM lexical_segments
+WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3 ORDER BY id LIMIT $4 FOR UPDATE`
+
+	dropPagesSQL    = `DELETE FROM lexical_pages WHERE tenant_id = $1 AND segment_id = ANY ($2)`
+	dropSegmentsSQL = `DELETE FROM lexical_segments WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	dropGenerationEntriesSQL = `
+DELETE FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+
+	dropCollectionPagesSQL = `
+DELETE FROM lexical_pages p USING lexical_segments s
+WHERE s.tenant_id = $1 AND s.collection_id = $2 AND p.tenant_id = $1 AND p.segment_id = s.id`
+	dropCollectionSegmentsSQL = `DELETE FROM lexical_segments WHERE tenant_id = $1 AND collection_id = $2`
+	dropCollectionEntriesSQL  = `DELETE FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2`
+
+	dropRun = 16 // segments of one transaction
+)
+
+// KeepMerged is how long a merged segment stays readable.
+const KeepMerged = 10 * time.Minute
+
+// DropMerged removes the segments of a collection that were merged into others
+// more than age ago, and returns how many.
+func (s *CorpusStore) DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error) {
+	n, err := s.dropSegments(ctx, tenant, lockMergedSQL, tenant, collection, age)
+	if err != nil {
+		return n, fmt.Errorf("drop merged segments of collection %s: %w", collection, err)
+	}
+	return n, nil
+}
+
+// DropLexicalGeneration removes the index of a generation that is live no more,
+// or never was.
+func (s *CorpusStore) DropLexicalGeneration(ctx context.Context, tenant, collection uuid.UUID, generation int) error {
+	_, err := s.dropSegments(ctx, tenant, lockGenerationSegmentsSQL, tenant, collection, generation)
+	if err == nil {
+		err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, dropGenerationEntriesSQL, tenant, collection, generation)
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("drop the index of generation %d of collection %s: %w", generation, collection, err)
+	}
+	return nil
+}
+
+// dropSegments removes the segments that sql locks, some at a time, until none
+// is left.
+func (s *CorpusStore) dropSegments(ctx context.Context, tenant uuid.UUID, sql string, args ...any) (int, error) {
+	for total := 0; ; {
+		n := 0
+		err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+			segments, err := store.IDs(tx.Query(ctx, sql, append(args, dropRun)...))
+			if n = len(segments); err != nil || n == 0 {
+				return err
+			}
+			b := &pgx.Batch{}
+			b.Queue(dropPagesSQL, tenant, segments)
+			b.Queue(dropSegmentsSQL, tenant, segments)
+			return tx.SendBatch(ctx, b).Close()
+		})
+		if err != nil || n == 0 {
+			return total, err
+		}
+		total += n
+	}
+}
+
+// DropLexical removes the index of a collection whose row the transaction has
+// locked, so that none is written meanwhile. A query has all that it needs of
+// it since its first statement.
+func DropLexical(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	b := &pgx.Batch{}
+	for _, sql := range []string{dropCollectionPagesSQL, dropCollectionSegmentsSQL, dropCollectionEntriesSQL} {
+		b.Queue(sql, tenant, collection)
+	}
+	if err := tx.SendBatch(ctx, b).Close(); err != nil {
+		return fmt.Errorf("drop the index: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package corpus
+
+// This file merges lexical segments, so that a query meets few and the words
+// of what is gone go. Segments are read and merged outside of any transaction;
+// one short transaction then puts the new one in the place of the old ones.
+// Queries and writers never wait for it.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// Segments are in tiers by size, each eight times the one below; eight of
+	// one tier make one of the next. What a merge reads is bounded, so that it
+	// takes seconds: the last merge is of fewer.
+	mergeFan      = 8
+	lastFan       = 4
+	mergeFloor    = 128 << 10 // bytes; the lowest tier is of all below eight times this
+	maxMergeBytes = 128 << 20
+	maxMergeWidth = 64
+	// A segment of which more than a fifth is dead is written again.
+	maxDeadShare = 0.2
+
+	readPages = 64 // of one statement of a merge
+
+	liveSegmentsSQL = `
+SELECT s.id, s.documents, s.passages, s.bytes FROM lexical_segments s
+WHERE s.tenant_id = $1 AND s.collection_id = $2 AND s.generation = $3 AND s.merged_at IS NULL`
+	deadEntriesSQL = `
+SELECT id FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3 AND dead`
+	directoriesSQL = `
+SELECT s.id, s.header, p.page, p.data
+FROM lexical_segments s LEFT JOIN lexical_pages p ON p.tenant_id = $1 AND p.segment_id = s.id AND p.first_term IS NULL
+WHERE s.tenant_id = $1 AND s.id = ANY ($2) ORDER BY s.id, p.page`
+	pagesSQL = `
+SELECT page, data FROM lexical_pages WHERE tenant_id = $1 AND segment_id = $2 AND page >= $3 AND page < $4`
+
+	lockSegmentsSQL = `
+SELECT id FROM lexical_segments WHERE tenant_id = $1 AND id = ANY ($2) AND merged_at IS NULL ORDER BY id FOR UPDATE`
+	markMergedSQL  = `UPDATE lexical_segments SET merged_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`
+	dropEntriesSQL = `DELETE FROM lexical_entries WHERE tenant_id = $1 AND id = ANY ($2) AND dead`
+)
+
+// storedSegment is a live segment.
+type storedSegment struct {
+	id                  uuid.UUID
+	documents, passages int
+	bytes               int64
+
+	header    *lexical.Segment
+	directory *lexical.Directory
+	dead      float64 // share of its passages
+}
+
+// MergeSegments does one merge of a collection's live generation when one is
+// due, and returns how many segments it merged; 0 when none is due. A merge
+// that comes too late, for another was faster or the collection is gone, is
+// none.
+func (s *CorpusStore) MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (int, error) {
+	commit, err := s.PrepareMerge(ctx, tenant, collection)
+	if err != nil {
+		return 0, err
+	}
+	return commit()
+}
+
+// PrepareMerge does all of MergeSegments but its last transaction, which is commit.
+func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.UUID) (commit func() (int, error), err error) {
+	at := place{tenant: tenant, collection: collection}
+	var language string
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return store.Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&at.generation, &language), "collection", collection)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("merge segments of collection %s: %w", collection, err)
+	}
+	failed := func(err error) error {
+		return fmt.Errorf("merge segments of generation %d of collection %s: %w", at.generation, collection, err)
+	}
+	inputs, dead, err := s.chooseMerge(ctx, at)
+	if err != nil {
+		return nil, failed(err)
+	}
+	if len(inputs) == 0 {
+		return func() (int, error) { return 0, nil }, nil
+	}
+	built, err := s.mergeSegments(ctx, at, inputs, dead)
+	if err != nil {
+		return nil, failed(err)
+	}
+	return func() (int, error) {
+		done, err := s.replaceSegments(ctx, at, inputs, dead, built)
+		switch {
+		case err != nil:
+			return 0, failed(err)
+		case !done:
+			return 0, nil
+		}
+		return len(inputs), nil
+	}, nil
+}
+
+// chooseMerge returns the segments of the merge that is due, with headers and
+// directories, and the generation's dead entries.
+func (s *CorpusStore) chooseMerge(ctx context.Context, at place) ([]*storedSegment, map[uuid.UUID]bool, error) {
+	var inputs []*storedSegment
+	dead := map[uuid.UUID]bool{}
+	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+		clear(dead)
+		inputs = nil
+		rows, err := tx.Query(ctx, liveSegmentsSQL, at.tenant, at.collection, at.generation)
+		if err != nil {
+			return fmt.Errorf("list segments: %w", err)
+		}
+		live, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*storedSegment, error) {
+			g := &storedSegment{}
+			return g, r.Scan(&g.id, &g.documents, &g.passages, &g.bytes)
+		})
+		if err != nil {
+			return fmt.Errorf("list segments: %w", err)
+		}
+		gone, err := store.IDs(tx.Query(ctx, deadEntriesSQL, at.tenant, at.collection, at.generation))
+		if err != nil {
+			return fmt.Errorf("list dead entries: %w", err)
+		}
+		for _, id := range gone {
+			dead[id] = true
+		}
+		// A segment with more entries can't be dead to that extent, or has but
+		// few, long ones that are.
+		suspects := slices.DeleteFunc(slices.Clone(live), func(g *storedSegment) bool {
+			return len(dead) == 0 || float64(g.documents)*maxDeadShare > float64(len(dead))
+		})
+		if err := openSegments(ctx, tx, at, suspects); err != nil {
+			return err
+		}
+		for _, g := range suspects {
+			g.dead = deadShare(g.directory, dead)
+		}
+		inputs = dueMerge(live)
+		return openSegments(ctx, tx, at, slices.DeleteFunc(slices.Clone(inputs), func(g *storedSegment) bool { return g.directory != nil }))
+	})
+	return inputs, dead, err
+}
+
+// deadShare is the share of a segment's passages that are of dead entries; of
+// its entries, where they have no passages.
+func deadShare(d *lexical.Directory, dead map[uuid.UUID]bool) float64 {
+	gone, all := 0, 0
+	for i := range d.Len() {
+		e := d.Entry(i)
+		weight := e.Passages + 1
+		if all += weight; dead[e.ID] {
+			gone += weight
+		}
+	}
+	return float64(gone) / float64(max(all, 1))
+}
+
+func tierOf(size int64) int { return max(bits.Len64(uint64(size/mergeFloor))-1, 0) / 3 }
+
+// dueMerge chooses from the live segments: those of the lowest tier that has
+// enough of them, smallest first; else the one with the most dead.
+func dueMerge(live []*storedSegment) []*storedSegment {
+	slices.SortFunc(live, func(a, b *storedSegment) int { return cmp.Compare(a.bytes, b.bytes) })
+	tiers := map[int][]*storedSegment{}
+	var order []int
+	for _, g := range live {
+		t := tierOf(g.bytes)
+		if tiers[t] == nil {
+			order = append(order, t)
+		}
+		tiers[t] = append(tiers[t], g)
+	}
+	for _, t := range order {
+		var chosen []*storedSegment
+		var sum int64
+		fan := mergeFan
+		for _, g := range tiers[t] {
+			if sum += g.bytes; sum > maxMergeBytes {
+				fan = lastFan
+				break
+			}
+			if chosen = append(chosen, g); len(chosen) == maxMergeWidth {
+				break
+			}
+		}
+		if len(chosen) >= fan {
+			return chosen
+		}
+	}
+	worst := slices.MaxFunc(append(live, &storedSegment{}), func(a, b *storedSegment) int { return cmp.Compare(a.dead, b.dead) })
+	if worst.dead > maxDeadShare {
+		return []*storedSegment{worst}
+	}
+	return nil
+}
+
+// openSegments reads headers and directories.
+func openSegments(ctx context.Context, tx pgx.Tx, at place, list []*storedSegment) error {
+	if len(list) == 0 {
+		return nil
+	}
+	byID := map[uuid.UUID]*storedSegment{}
+	for _, g := range list {
+		byID[g.id] = g
+	}
+	rows, err := tx.Query(ctx, directoriesSQL, at.tenant, slices.Collect(maps.Keys(byID)))
+	if err != nil {
+		return fmt.Errorf("read directories: %w", err)
+	}
+	headers, pages := map[uuid.UUID][]byte{}, map[uuid.UUID]map[int][]byte{}
+	var id uuid.UUID
+	var header, data []byte
+	var page *int
+	if _, err := pgx.ForEachRow(rows, []any{&id, &header, &page, &data}, func() error {
+		headers[id] = header
+		if pages[id] == nil {
+			pages[id] = map[int][]byte{}
+		}
+		if page != nil {
+			pages[id][*page] = data
+		}
+		return nil
+	}); err != nil {
+		return fmt.Errorf("read directories: %w", err)
+	}
+	for id, g := range byID {
+		page := func(n int) []byte { return pages[id][n] }
+		if g.header, g.directory, err = lexical.OpenStored(id, headers[id], page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mergeSegments reads the inputs' pages in runs, each in a transaction of its
+// own, and merges them.
+func (s *CorpusStore) mergeSegments(ctx context.Context, at place, inputs []*storedSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
+	list := make([]lexical.MergeInput, len(inputs))
+	for i, g := range inputs {
+		list[i] = lexical.MergeInput{Segment: g.header, Directory: g.directory, Page: s.pageReader(ctx, at, g.id)}
+	}
+	return lexical.Merge(schema.NewID(), list, dead)
+}
+
+func (s *CorpusStore) pageReader(ctx context.Context, at place, segment uuid.UUID) func(number int) (*lexical.Page, error) {
+	run := map[int][]byte{}
+	return func(number int) (*lexical.Page, error) {
+		if run[number] == nil {
+			clear(run)
+			err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+				rows, err := tx.Query(ctx, pagesSQL, at.tenant, segment, number, number+readPages)
+				if err != nil {
+					return err
+				}
+				var page int
+				var data []byte
+				_, err = pgx.ForEachRow(rows, []any{&page, &data}, func() error { run[page] = data; return nil })
+				return err
+			})
+			if err != nil {
+				return nil, fmt.Errorf("read pages of segment %s: %w", segment, err)
+			}
+		}
+		data := run[number]
+		if data == nil {
+			return nil, fmt.Errorf("page %d of segment %s is missing: %w", number, segment, lexical.ErrCorrupt)
+		}
+		delete(run, number) // a merge asks once
+		p, err := lexical.DecodePage(data)
+		if err != nil {
+			return nil, fmt.Errorf("page %d of segment %s: %w", number, segment, err)
+		}
+		return p, nil
+	}
+}
+
+// replaceSegments puts the merged segment in the place of its inputs, unless
+// one of them is live no more. Entries that died since they were read are in
+// it and stay dead; the rows of those that it dropped go.
+func (s *CorpusStore) replaceSegments(ctx context.Context, at place, inputs []*storedSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
+	names := make([]uuid.UUID, len(inputs))
+	var dropped []uuid.UUID
+	for i, g := range inputs {
+		names[i] = g.id
+		for e := range g.directory.Len() {
+			if id := g.directory.Entry(e).ID; dead[id] {
+				dropped = append(dropped, id)
+			}
+		}
+	}
+	done := false
+	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
+		done = false
+		// Shared with writers: only the end of the collection waits, or is over.
+		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); store.IsNoRows(err) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("lock collection: %w", err)
+		}
+		locked, err := store.IDs(tx.Query(ctx, lockSegmentsSQL, at.tenant, names))
+		if err != nil {
+			return fmt.Errorf("lock segments: %w", err)
+		}
+		if len(locked) != len(names) {
+			return nil
+		}
+		b := &pgx.Batch{}
+		if built.Documents > 0 {
+			queueSegment(b, at, built)
+		}
+		b.Queue(markMergedSQL, at.tenant, names)
+		b.Queue(dropEntriesSQL, at.tenant, dropped)
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("replace segments: %w", err)
+		}
+		done = true
+		return nil
+	})
+	return done, err
+}

@@ -1,0 +1,267 @@
+package corpus
+
+// This file removes what retired versions hold: their text, vectors, bytes that
+// no other version has, and what questions quoted from them. Versions are
+// hidden long before; purge only gives the space, and the words, back.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+const (
+	// Retired versions, a superseded one some time after, and failed ones that
+	// a newer live version has made pointless to retry.
+	purgeableSQL = `
+(SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
+ WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
+ ORDER BY retired_at LIMIT $1)
+UNION ALL
+(SELECT tenant_id, id, passage_count, finished_at FROM versions f
+ WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (
+     SELECT 1 FROM versions n
+     WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready')
+ ORDER BY finished_at LIMIT $1)
+ORDER BY since LIMIT $1`
+
+	lockPurgedDocumentsSQL = `
+SELECT id FROM documents
+WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2)) ORDER BY id FOR UPDATE`
+	lockPurgedVersionsSQL = `
+SELECT id, sha256 FROM versions
+WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL ORDER BY id FOR UPDATE`
+
+	// One index finds what is looked up; another one that has all of a tenant would
+	// be read from end to end beside it.
+	purgePlanSQL = `SELECT set_config('enable_bitmapscan', 'off', true)`
+
+	// Named, so that the other collections' partitions are not touched.
+	purgedShardsSQL = `
+SELECT id FROM vector_shards
+WHERE tenant_id = $1 AND collection_id IN (SELECT collection_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2))
+UNION ALL SELECT '00000000-0000-0000-0000-000000000000'`
+
+	// An array, so that no statistics make it a scan of all passages.
+	purgePassagesSQL = `
+DELETE FROM passages WHERE tenant_id = $1
+  AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
+	// The bounds leave out nothing. Without statistics, a list of versions counts as
+	// ten times as many rows as the tenant, and the primary key is read from end to
+	// end for those of the tenant; a range counts as few.
+	vectorsOfVersionsSQL = `tenant_id = $1 AND version_id = ANY ($2)
+  AND version_id >= (SELECT id FROM unnest($2::uuid[]) AS w(id) ORDER BY id LIMIT 1)
+  AND version_id <= (SELECT id FROM unnest($2::uuid[]) AS w(id) ORDER BY id DESC LIMIT 1)`
+	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	// Those of a version that was replaced stay: answers that were made from it do.
+	purgeLabelsSQL = `
+DELETE FROM version_labels WHERE tenant_id = $1 AND version_id IN (
+    SELECT v.id FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id
+    WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND d.deleted_at IS NOT NULL)`
+	purgeMetadataSQL = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = ANY ($2)`
+	markPurgedSQL    = `
+UPDATE versions SET purged_at = now(), title = '', given_title = '', file_name = '', metadata = NULL, warnings = NULL
+WHERE tenant_id = $1 AND id = ANY ($2)`
+
+	// The questions whose answers were made from a deleted document's text, of
+	// whichever version. An answer made from a version that was merely replaced
+	// is a record of what was said then, and stays.
+	builtOnSQL = `
+WITH gone AS (
+    SELECT v.id FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id
+    WHERE d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL)
+SELECT question_id FROM citations WHERE tenant_id = $1 AND version_id IN (SELECT id FROM gone)
+UNION
+SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id IN (SELECT id FROM gone)
+ORDER BY question_id`
+	purgeAnswersSQL = `
+UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted.', supported = false,
+       trace = '[]', sentences = '[]', choice = 0, purged_at = now()
+WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRatingsSQL    = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`
+
+	// Locked first: an upload of the same bytes either comes before, and its
+	// version is seen by the statement after, or finds the blob gone.
+	lockBlobsSQL  = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
+	purgeBlobsSQL = `
+DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
+    SELECT 1 FROM versions v WHERE v.tenant_id = b.tenant_id AND v.sha256 = b.sha256 AND v.purged_at IS NULL)`
+	purgeDocumentsSQL = `
+DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM versions v WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.purged_at IS NULL)`
+
+	// The one kept reply that shows a document: with its title and metadata.
+	purgeShownSQL = `
+DELETE FROM idempotency i USING documents d
+WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL
+  AND position(convert_to(d.id::text, 'UTF8') IN i.body) > 0`
+
+	purgeRepeatsSQL = `
+DELETE FROM idempotency WHERE (tenant_id, key) IN (
+    SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
+
+	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
+)
+
+// PurgeOnce purges up to limit retired versions, as many replies kept for
+// repeats that are too old, and partitions that nothing searches any more. It
+// returns how many it removed; when that is 0 nothing is left to do now. Several
+// processes may purge at once.
+func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
+	byTenant := map[uuid.UUID][]uuid.UUID{}
+	var order []uuid.UUID
+	var replies int64
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		clear(byTenant)
+		order = order[:0]
+		tag, err := tx.Exec(ctx, purgeRepeatsSQL, store.KeepReplies, limit)
+		if err != nil {
+			return fmt.Errorf("purge replies: %w", err)
+		}
+		replies = tag.RowsAffected()
+		rows, err := tx.Query(ctx, purgeableSQL, limit, max(s.db.Options().KeepSuperseded, 0))
+		if err != nil {
+			return err
+		}
+		var tenant, version uuid.UUID
+		var passages, total int
+		_, err = pgx.ForEachRow(rows, []any{&tenant, &version, &passages, nil}, func() error {
+			if total += passages; total > maxPurgedPassages && len(order) > 0 {
+				return nil
+			}
+			if byTenant[tenant] == nil {
+				order = append(order, tenant)
+			}
+			byTenant[tenant] = append(byTenant[tenant], version)
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("find versions to purge: %w", err)
+	}
+	done := int(replies)
+	var problems []error
+	n, err := s.dropShards(ctx)
+	if done += n; err != nil {
+		problems = append(problems, err)
+	}
+	for _, tenant := range order {
+		n, err := s.purge(ctx, tenant, byTenant[tenant])
+		if done += n; err != nil {
+			problems = append(problems, fmt.Errorf("purge %d versions of tenant %s: %w", len(byTenant[tenant]), tenant, err))
+		}
+	}
+	return done, errors.Join(problems...)
+}
+
+// purge removes what some versions of a tenant hold, in one transaction.
+func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []uuid.UUID) (int, error) {
+	var versions []uuid.UUID
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		vectors, err := s.db.VectorTables(ctx, tx)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, purgePlanSQL); err != nil {
+			return fmt.Errorf("prepare the lookups: %w", err)
+		}
+		if _, err := tx.Exec(ctx, lockClusteringsOfSQL, tenant, candidates); err != nil {
+			return fmt.Errorf("lock clusterings: %w", err)
+		}
+		documents, err := store.IDs(tx.Query(ctx, lockPurgedDocumentsSQL, tenant, candidates))
+		if err != nil {
+			return fmt.Errorf("lock documents: %w", err)
+		}
+		versions = nil
+		var hashes [][]byte
+		rows, err := tx.Query(ctx, lockPurgedVersionsSQL, tenant, candidates)
+		if err != nil {
+			return fmt.Errorf("lock versions: %w", err)
+		}
+		var version uuid.UUID
+		var hash []byte
+		if _, err := pgx.ForEachRow(rows, []any{&version, &hash}, func() error {
+			versions, hashes = append(versions, version), append(hashes, append([]byte(nil), hash...))
+			return nil
+		}); err != nil {
+			return fmt.Errorf("lock versions: %w", err)
+		}
+		if len(versions) == 0 {
+			return nil // another process did it
+		}
+		questions, err := store.IDs(tx.Query(ctx, builtOnSQL, tenant, documents))
+		if err != nil {
+			return fmt.Errorf("find answers built on them: %w", err)
+		}
+		shards, err := store.IDs(tx.Query(ctx, purgedShardsSQL, tenant, versions))
+		if err != nil {
+			return fmt.Errorf("list shards: %w", err)
+		}
+		batch := &pgx.Batch{}
+		for _, table := range vectors {
+			batch.Queue(purgeVectorsSQL(table), tenant, versions, shards)
+		}
+		for _, sql := range []string{
+			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
+			purgeMembersSQL, purgeCacheSQL, DropLeasesSQL, markPurgedSQL,
+		} {
+			batch.Queue(sql, tenant, versions)
+		}
+		if len(questions) > 0 {
+			for _, sql := range []string{purgeAnswersSQL, purgeCitationsSQL, purgeRatingsSQL, purgeRetrievalsSQL, purgeRepliesSQL, purgeKnownSQL} {
+				batch.Queue(sql, tenant, questions)
+			}
+		}
+		batch.Queue(lockBlobsSQL, tenant, hashes)
+		batch.Queue(purgeBlobsSQL, tenant, hashes)
+		batch.Queue(purgeShownSQL, tenant, documents)
+		batch.Queue(purgeDocumentsSQL, tenant, documents)
+		return tx.SendBatch(ctx, batch).Close()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return len(versions), nil
+}
+
+func purgeVectorsSQL(table string) string {
+	return `DELETE FROM ` + pgx.Identifier{table}.Sanitize() + ` WHERE ` + vectorsOfVersionsSQL + ` AND shard = ANY ($3)`
+}
+
+// purgeCacheSQL deletes the replies that quote versions.
+const purgeCacheSQL = `
+DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
+
+// purgeKnownSQL forgets what is known of questions.
+const purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
+
+// lockClusteringsOfSQL locks the clusterings of the versions in $2 that are
+// members of clusters, for whoever removes them beside curation.
+const lockClusteringsOfSQL = `
+SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id IN (
+    SELECT collection_id FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2))
+ORDER BY collection_id, generation FOR UPDATE`
+
+// purgeMembersSQL removes versions' sections from their clusters.
+const purgeMembersSQL = `
+WITH gone AS (
+    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING cluster_id, tokens
+), sums AS (
+    SELECT cluster_id, sum(tokens) AS tokens, count(*) AS sections FROM gone GROUP BY cluster_id
+), emptied AS (
+    DELETE FROM clusters c USING sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections <= s.sections
+)
+UPDATE clusters c SET tokens = greatest(c.tokens - s.tokens, 1), sections = c.sections - s.sections
+FROM sums s WHERE c.tenant_id = $1 AND c.id = s.cluster_id AND c.sections > s.sections`
+
+const DropLeasesSQL = `DELETE FROM leases WHERE tenant_id = $1 AND subject_id = ANY ($2)`

@@ -1,0 +1,75 @@
+package corpus
+
+// This file queues failed versions again.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const lockVersionsOfSQL = `
+SELECT id FROM versions WHERE tenant_id = $1 AND id IN (SELECT last_version_id FROM documents WHERE tenant_id = $1 AND id = ANY ($2))
+ORDER BY id FOR UPDATE`
+
+const requeueSQL = `
+UPDATE versions v SET state = 'queued', attempt = attempt + 1, parses = 0, losses = 0, reason_code = NULL, reason = NULL,
+       queued_at = now(), finished_at = NULL, trace = nullif($3, '')
+FROM documents d
+WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND (v.state = 'failed') IS TRUE AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
+
+// RetryBatch is how many documents are queued again in one transaction.
+const RetryBatch = 500
+
+// Requeue queues the failed newest versions of locked documents: a new attempt
+// each, hence a new message id, which JetStream has not seen.
+func Requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) (int, error) {
+	rows, err := tx.Query(ctx, lockVersionsOfSQL, tenant, documents)
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return 0, fmt.Errorf("lock versions: %w", err)
+	}
+	var out store.Outbox
+	trace := store.Traceparent(ctx)
+	if rows, err = tx.Query(ctx, requeueSQL, tenant, versions, trace); err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	m := wire.IngestMessage{Tenant: tenant, Trace: trace}
+	var externalID string
+	n := 0
+	_, err = pgx.ForEachRow(rows, []any{&m.Version, &m.Document, &m.Collection, &m.Attempt, &m.Bytes, &externalID}, func() error {
+		n++
+		if err := out.Ingest(m); err != nil {
+			return err
+		}
+		return out.Event(wire.Event{Kind: "version.queued", Tenant: tenant, Collection: m.Collection, Document: m.Document, Version: m.Version,
+			ExternalID: externalID, State: schema.StateQueued}, trace)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	if n == 0 {
+		return 0, nil
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(DropLeasesSQL, tenant, versions)
+	batch.Queue(TouchDocumentsSQL, tenant, documents)
+	out.Queue(batch)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return 0, fmt.Errorf("queue versions: %w", err)
+	}
+	return n, nil
+}
+
+const TouchDocumentsSQL = `UPDATE documents SET updated_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`

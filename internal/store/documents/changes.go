@@ -1,0 +1,327 @@
+package documents
+
+// This file changes documents without new content: delete, retry, labels and
+// metadata. Documents are locked before their versions, each in id order.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	lockDocumentSQL = `
+SELECT collection_id, external_id, live_version_id, last_version_id FROM documents
+WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
+
+	lockUnretiredSQL = `
+SELECT id FROM versions
+WHERE tenant_id = $1 AND document_id = ANY ($2) AND state NOT IN ('superseded', 'cancelled') ORDER BY id FOR UPDATE`
+	retireVersionsSQL = `
+UPDATE versions v SET state = CASE v.state WHEN 'ready' THEN 'superseded' ELSE 'cancelled' END,
+       reason_code = NULL, reason = NULL, finished_at = coalesce(v.finished_at, now())
+FROM documents d
+WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND d.tenant_id = v.tenant_id AND d.id = v.document_id
+RETURNING v.id, v.document_id, v.collection_id, d.external_id, v.state`
+	hideDocumentsSQL = `
+UPDATE documents SET deleted_at = now(), updated_at = now(), live_version_id = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
+	hideNewestSQL = `UPDATE versions SET newest = false WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest`
+
+	lockFailedSQL = `
+SELECT d.id FROM documents d
+JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'failed' AND d.id > $4
+  AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
+ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
+
+	setMetadataSQL  = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
+	uncurateSQL     = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
+	dropLabelsSQL   = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
+	dropMetadataSQL = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
+)
+
+// lockedDocument is a living document, locked.
+type lockedDocument struct {
+	collection uuid.UUID
+	externalID string
+	live, last *uuid.UUID
+}
+
+func lockDocument(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (lockedDocument, error) {
+	var d lockedDocument
+	err := tx.QueryRow(ctx, lockDocumentSQL, tenant, id).Scan(&d.collection, &d.externalID, &d.live, &d.last)
+	return d, store.Named(err, "document", id)
+}
+
+// DeleteDocument hides a document at once and cancels its unfinished versions;
+// purge removes what it holds. A later upload under the same external id brings
+// the document back with new content.
+func (s *DocumentStore) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		d, err := lockDocument(ctx, tx, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		if err := hideDocuments(ctx, tx, p.Tenant, []uuid.UUID{id}); err != nil {
+			return err
+		}
+		var out store.Outbox
+		event := wire.Event{Kind: "document.deleted", Tenant: p.Tenant, Collection: d.collection, Document: id, ExternalID: d.externalID, State: schema.StateCancelled}
+		if d.last != nil {
+			event.Version = *d.last
+		}
+		if err := out.Event(event, store.Traceparent(ctx)); err != nil {
+			return err
+		}
+		if err := out.Write(ctx, tx); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
+	})
+	if err != nil {
+		return fmt.Errorf("delete document: %w", err)
+	}
+	return nil
+}
+
+// hideDocuments deletes documents that the transaction has locked: their
+// versions retire, each with an event, so that nothing goes live any more and
+// purge finds them.
+func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) error {
+	if len(documents) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, lockUnretiredSQL, tenant, documents)
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	versions, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	var out store.Outbox
+	trace := store.Traceparent(ctx)
+	if rows, err = tx.Query(ctx, retireVersionsSQL, tenant, versions); err != nil {
+		return fmt.Errorf("retire versions: %w", err)
+	}
+	e := wire.Event{Tenant: tenant}
+	if _, err := pgx.ForEachRow(rows, []any{&e.Version, &e.Document, &e.Collection, &e.ExternalID, &e.State}, func() error {
+		e.Kind = "version." + string(e.State)
+		return out.Event(e, trace)
+	}); err != nil {
+		return fmt.Errorf("retire versions: %w", err)
+	}
+	if err := out.Write(ctx, tx); err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(corpus.DropLeasesSQL, tenant, versions)
+	batch.Queue(hideDocumentsSQL, tenant, documents)
+	batch.Queue(hideNewestSQL, tenant, documents)
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("hide documents: %w", err)
+	}
+	return nil
+}
+
+// RetryDocument queues a document's failed newest version again, under a new
+// attempt. schema.ErrConflict: it did not fail, or its bytes were not kept.
+func (s *DocumentStore) RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
+	var out schema.Document
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := lockDocument(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
+		n, err := corpus.Requeue(ctx, tx, p.Tenant, []uuid.UUID{id})
+		if err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, documentSQL, visibleTo(p, id)...)
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return err
+		}
+		switch {
+		case n == 0 && out.State == schema.StateFailed:
+			return fmt.Errorf("the bytes of %q were not kept (%s); upload it again: %w", out.ExternalID, out.Reason.Code, schema.ErrConflict)
+		case n == 0:
+			return fmt.Errorf("%q is %s; only a failed document can be retried: %w", out.ExternalID, out.State, schema.ErrConflict)
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "document.retry", id.String(), map[string]any{"external_id": out.ExternalID, "attempt": out.Attempt})
+	})
+	if err != nil {
+		return out, fmt.Errorf("retry document: %w", err)
+	}
+	return out, nil
+}
+
+// RetryFailed queues all failed documents of a collection again, each once, but
+// those whose bytes were not kept, and tells how many.
+func (s *DocumentStore) RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error) {
+	// In the order of ids: one that fails again meanwhile is not met twice.
+	var after uuid.UUID
+	for total := 0; ; {
+		var documents []uuid.UUID
+		var n int
+		err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			n = 0
+			if err := store.CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
+				return err
+			}
+			rows, err := tx.Query(ctx, lockFailedSQL, p.Tenant, collection, corpus.RetryBatch, after)
+			if err != nil {
+				return err
+			}
+			documents, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+			if err != nil || len(documents) == 0 {
+				return err
+			}
+			if n, err = corpus.Requeue(ctx, tx, p.Tenant, documents); err != nil || n == 0 {
+				return err
+			}
+			return store.Audit(ctx, tx, p.Tenant, p, "collection.retry", collection.String(), map[string]any{"documents": n})
+		})
+		if err != nil {
+			return total, fmt.Errorf("retry failed documents: %w", err)
+		}
+		total += n
+		if len(documents) < corpus.RetryBatch {
+			return total, nil
+		}
+		after = documents[len(documents)-1]
+	}
+}
+
+// UpdateDocument changes the labels and metadata of a document's live and
+// newest version at once, without new processing.
+func (s *DocumentStore) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
+	var out schema.Document
+	var add attributes
+	if c.Labels != nil {
+		if err := add.setLabels("labels", *c.Labels); err != nil {
+			return out, err
+		}
+	}
+	if c.Metadata != nil {
+		if err := add.setMetadata("metadata", *c.Metadata); err != nil {
+			return out, err
+		}
+	}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var r corpus.Recipe
+		if c.Labels != nil {
+			var err error
+			if r, err = corpus.ShareRecipe(ctx, tx, p.Tenant, id); err != nil {
+				return err
+			}
+		}
+		d, err := lockDocument(ctx, tx, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		var versions []uuid.UUID
+		for _, v := range []*uuid.UUID{d.live, d.last} {
+			if v != nil {
+				versions = append(versions, *v)
+			}
+		}
+		if err := setAttributes(ctx, tx, p.Tenant, versions, c, add); err != nil {
+			return err
+		}
+		if c.Labels != nil { // other versions of it may still be on their way, or be read
+			if _, err := narrow(ctx, tx, p.Tenant, d.collection, []narrowing{{id, add.labels}}, versions); err != nil {
+				return err
+			}
+		}
+		if c.Metadata != nil && d.live != nil {
+			if err := corpus.RelinkGiven(ctx, tx, p.Tenant, d.collection, *d.live); err != nil {
+				return err
+			}
+		}
+		if c.Labels != nil && d.live != nil {
+			if err := corpus.Relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
+				return err
+			}
+			// So that curation comes, to merge the segments of one document.
+			if _, err := tx.Exec(ctx, uncurateSQL, p.Tenant, *d.live); err != nil {
+				return fmt.Errorf("leave it to curation: %w", err)
+			}
+		}
+		var messages store.Outbox
+		event := wire.Event{Kind: "document.updated", Tenant: p.Tenant, Collection: d.collection, Document: id, ExternalID: d.externalID}
+		rows, err := tx.Query(ctx, documentSQL, p.Tenant, true, []string{}, id)
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return err
+		}
+		if d.last != nil {
+			event.Version = *d.last
+		}
+		event.State, event.Reason = out.State, out.Reason
+		if err := messages.Event(event, store.Traceparent(ctx)); err != nil {
+			return err
+		}
+		if err := messages.Write(ctx, tx); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})
+	})
+	if err != nil {
+		return out, fmt.Errorf("update document: %w", err)
+	}
+	return out, nil
+}
+
+func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, c schema.DocumentChange, add attributes) error {
+	type row struct {
+		id         uuid.UUID
+		sha256     string
+		attributes schema.Attributes
+	}
+	rows, err := tx.Query(ctx, attributesSQL, tenant, versions)
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (out row, err error) {
+		err = r.Scan(&out.id, &out.sha256, &out.attributes.Title, &out.attributes.Metadata, &out.attributes.Labels)
+		return out, err
+	})
+	if err != nil {
+		return fmt.Errorf("lock versions: %w", err)
+	}
+	batch := &pgx.Batch{}
+	for _, v := range list {
+		if c.Labels != nil {
+			v.attributes.Labels = add.labels
+			batch.Queue(dropLabelsSQL, tenant, v.id)
+		}
+		if c.Metadata != nil {
+			v.attributes.Metadata = *c.Metadata
+			batch.Queue(dropMetadataSQL, tenant, v.id)
+			batch.Queue(setMetadataSQL, tenant, v.id, add.metadata)
+		}
+		fingerprint, err := schema.Fingerprint(v.sha256, v.attributes)
+		if err != nil {
+			return err
+		}
+		batch.Queue(setFingerprintSQL, tenant, v.id, fingerprint)
+		var rows attributeRows
+		rows.add(v.id, add)
+		rows.queue(batch, tenant)
+	}
+	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("set labels and metadata: %w", err)
+	}
+	return nil
+}

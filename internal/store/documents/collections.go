@@ -1,0 +1,262 @@
+package documents
+
+// This file keeps collections. Deleting one hides it and all its documents at
+// once; purge removes what they hold.
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	insertCollectionSQL = `
+INSERT INTO collections (tenant_id, id, name, description, language, segmentation) VALUES ($1, $2, $3, $4, $5, $6)
+ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
+
+	// Counts are what curation has added up and what changed since (migration 82).
+	collectionSelect = `
+SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.created_at,
+       coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0), coalesce(t.uncurated, 0), t.changed_at
+FROM collections c
+LEFT JOIN spaces s ON s.id = c.space_id
+LEFT JOIN LATERAL (
+    SELECT jsonb_object_agg(state, documents) FILTER (WHERE documents <> 0) AS counts, sum(bytes)::bigint AS bytes,
+           sum(passages)::bigint AS passages, sum(uncurated)::bigint AS uncurated, max(changed_at) AS changed_at
+    FROM (
+        SELECT state, sum(documents)::bigint AS documents, sum(bytes) AS bytes, sum(passages) AS passages, sum(uncurated) AS uncurated,
+               max(changed_at) AS changed_at
+        FROM (
+            SELECT state, documents, bytes, passages, uncurated, changed_at FROM collection_counts
+            WHERE tenant_id = c.tenant_id AND collection_id = c.id
+            UNION ALL
+            SELECT state, documents, bytes, passages, uncurated, changed_at FROM collection_changes
+            WHERE tenant_id = c.tenant_id AND collection_id = c.id
+        ) AS counted
+        GROUP BY state
+    ) AS by_state
+) AS t ON true
+WHERE c.tenant_id = $1 AND c.deleted_at IS NULL`
+
+	collectionSQL     = collectionSelect + ` AND c.id = $2`
+	collectionPageSQL = collectionSelect + ` AND ($2::uuid IS NULL OR c.id > $2) ORDER BY c.id LIMIT $3`
+
+	// A name may look like an id; the id goes first.
+	resolveCollectionSQL = `
+SELECT id FROM collections WHERE tenant_id = $1 AND deleted_at IS NULL AND (id = $2 OR name = $3)
+ORDER BY id IS NOT DISTINCT FROM $2 DESC LIMIT 1`
+
+	updateCollectionSQL = `
+UPDATE collections SET description = coalesce($3, description) WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING id`
+
+	deleteCollectionSQL = `
+UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
+	retireAllShardsSQL = `
+UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
+	lockCollectionDocumentsSQL = `
+SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id FOR UPDATE`
+)
+
+var (
+	collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
+)
+
+// CreateCollection makes a collection; a name that is taken is
+// schema.ErrConflict.
+func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error) {
+	var out schema.Collection
+	if !collectionName.MatchString(c.Name) {
+		return out, schema.Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
+	}
+	if err := store.CheckLength("description", c.Description, 0, maxDescription); err != nil {
+		return out, err
+	}
+	if c.Language == "" {
+		c.Language = "en"
+	}
+	if len(c.Language) > 35 || !store.LanguageTag.MatchString(c.Language) {
+		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
+	}
+	segmentation, err := c.Segmentation.Complete()
+	if err != nil {
+		return out, err
+	}
+	id := schema.NewID()
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, segmentation).Scan(&id)
+		if store.IsNoRows(err) {
+			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.create", id.String(), map[string]any{"name": c.Name}); err != nil {
+			return err
+		}
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("create collection %q: %w", c.Name, err)
+	}
+	return out, nil
+}
+
+const maxDescription = 2000
+
+// ResolveCollection returns the id of the collection that ref (id or name)
+// names.
+func (s *DocumentStore) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
+	var id uuid.UUID
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		id, err = resolveCollection(ctx, tx, p.Tenant, ref)
+		return err
+	})
+	if err != nil {
+		return uuid.Nil, fmt.Errorf("look up collection: %w", err)
+	}
+	return id, nil
+}
+
+func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref string) (uuid.UUID, error) {
+	if err := store.CheckText("collection", ref); err != nil {
+		return uuid.Nil, err
+	}
+	var id *uuid.UUID
+	if parsed, err := uuid.Parse(ref); err == nil {
+		id = &parsed
+	}
+	var out uuid.UUID
+	err := tx.QueryRow(ctx, resolveCollectionSQL, tenant, id, ref).Scan(&out)
+	return out, store.Named(err, "collection", ref)
+}
+
+// Collection returns the collection that ref (id or name) names, with its
+// counts.
+func (s *DocumentStore) Collection(ctx context.Context, p schema.Principal, ref string) (schema.Collection, error) {
+	var out schema.Collection
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		id, err := resolveCollection(ctx, tx, p.Tenant, ref)
+		if err != nil {
+			return err
+		}
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return store.Named(err, "collection", ref)
+	})
+	if err != nil {
+		return out, fmt.Errorf("read collection: %w", err)
+	}
+	return out, nil
+}
+
+// Collections returns a page of p's tenant's collections with their counts,
+// oldest first, and the next cursor.
+func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error) {
+	pg, err := store.PageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var out []schema.Collection
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.After, pg.Limit+1)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Collection])
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list collections: %w", err)
+	}
+	out, next := store.Cut(pg, out, func(c schema.Collection) uuid.UUID { return c.ID })
+	return out, next, nil
+}
+
+// UpdateCollection changes what c names.
+func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
+	var out schema.Collection
+	if c.Description != nil {
+		if err := store.CheckLength("description", *c.Description, 0, maxDescription); err != nil {
+			return out, err
+		}
+	}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := tx.QueryRow(ctx, updateCollectionSQL, p.Tenant, id, c.Description).Scan(&id); err != nil {
+			return store.Named(err, "collection", id)
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), nil); err != nil {
+			return err
+		}
+		var err error
+		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
+		return err
+	})
+	if err != nil {
+		return out, fmt.Errorf("update collection: %w", err)
+	}
+	return out, nil
+}
+
+// DeleteCollection hides a collection and its documents at once.
+func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	// Its statements are as long as the collection is large.
+	err := s.db.In(store.Batch).AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var name string
+		// Waits for uploads in progress, which share a lock on the row.
+		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {
+			return store.Named(err, "collection", id)
+		}
+		rows, err := tx.Query(ctx, lockCollectionDocumentsSQL, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		documents, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		if err != nil {
+			return err
+		}
+		if err := corpus.DropLexical(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
+		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
+			return fmt.Errorf("retire its vectors' partitions: %w", err)
+		}
+		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
+			return fmt.Errorf("forget what is known of its questions: %w", err)
+		}
+		var out store.Outbox
+		if err := out.Event(wire.Event{Kind: "collection.deleted", Tenant: p.Tenant, Collection: id, State: schema.StateCancelled}, store.Traceparent(ctx)); err != nil {
+			return err
+		}
+		if err := out.Write(ctx, tx); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
+	})
+	if err != nil {
+		return fmt.Errorf("delete collection: %w", err)
+	}
+	return nil
+}
+
+func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {
+	if err != nil {
+		return schema.Collection{}, err
+	}
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Collection])
+}
+
+// What is known was learnt from answers of the collection's documents.
+const forgetKnownSQL = `
+DELETE FROM known_questions k USING questions q
+WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`

@@ -1,0 +1,363 @@
+package documents
+
+// This file is the transaction of Upload. Round trips are few whatever the
+// number of documents: rows travel as columns, statements in batches. Locks
+// are taken in one order by everyone: collection, documents, blobs, quota.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// A shared lock: uploads go together, DeleteCollection waits for them.
+	shareCollectionSQL = `
+SELECT t.max_documents, t.max_bytes FROM collections c JOIN tenants t ON t.id = c.tenant_id
+WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c`
+	addDocumentsSQL = `
+INSERT INTO documents (tenant_id, id, collection_id, external_id)
+SELECT $1, n.id, $2, n.external_id FROM unnest($3::uuid[], $4::text[]) AS n (id, external_id)
+ON CONFLICT (tenant_id, collection_id, external_id) DO NOTHING`
+	lockDocumentsSQL = `
+SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND external_id = ANY ($3) ORDER BY id FOR UPDATE`
+	// A statement of its own after the locks, so that it sees what the
+	// transactions before wrote.
+	currentVersionsSQL = `
+SELECT d.external_id, d.id, d.last_number, d.last_number = 0 OR d.deleted_at IS NOT NULL, v.id, v.state, v.fingerprint
+FROM documents d
+LEFT JOIN LATERAL (
+    SELECT v.id, v.state, v.fingerprint FROM versions v
+    WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.state IN ('received', 'queued', 'processing', 'ready')
+    ORDER BY v.number DESC LIMIT 1
+) AS v ON d.deleted_at IS NULL
+WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3)`
+
+	// Updating locks a blob that is there already, so that purge cannot take
+	// it away before this transaction's versions refer to it.
+	addBlobsSQL = `
+INSERT INTO blobs AS b (tenant_id, sha256, bytes)
+SELECT $1, n.sha256, n.bytes FROM unnest($2::bytea[], $3::bigint[]) AS n (sha256, bytes) ORDER BY n.sha256
+ON CONFLICT (tenant_id, sha256) DO UPDATE SET created_at = b.created_at
+RETURNING b.sha256, b.xmax = 0`
+	addChunksSQL = `
+INSERT INTO blob_chunks (tenant_id, sha256, ordinal, data) SELECT $1, * FROM unnest($2::bytea[], $3::int[], $4::bytea[])`
+
+	addVersionsSQL = `
+INSERT INTO versions (tenant_id, collection_id, trace, id, document_id, number, state, reason_code, reason, title, given_title, file_name,
+                      media_type, sha256, bytes, fingerprint, metadata, queued_at, finished_at)
+SELECT $1, $2, nullif($3, ''), n.id, n.document_id, n.number, n.state, n.reason_code, n.reason, n.title, n.title, n.file_name,
+       n.media_type, n.sha256, n.bytes, n.fingerprint, n.metadata,
+       CASE n.state WHEN 'queued' THEN now() END, CASE n.state WHEN 'failed' THEN now() END
+FROM unnest($4::uuid[], $5::uuid[], $6::int[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+            $12::text[], $13::bytea[], $14::bigint[], $15::text[], $16::text[]::jsonb[])
+     AS n (id, document_id, number, state, reason_code, reason, title, file_name, media_type, sha256, bytes, fingerprint, metadata)`
+	setNewestSQL = `
+UPDATE documents d SET last_version_id = n.version_id, last_number = n.number, updated_at = now(), deleted_at = NULL
+FROM unnest($2::uuid[], $3::uuid[], $4::int[]) AS n (id, version_id, number)
+WHERE d.tenant_id = $1 AND d.id = n.id`
+	// The versions before, of documents that have any.
+	unsetNewestSQL = `
+WITH before AS (
+    SELECT id FROM versions WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest AND NOT id = ANY ($3) ORDER BY id FOR UPDATE
+)
+UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
+
+	lockQuotaSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
+
+	maxChunksAtOnce = 4 // of 1 MiB, in one statement
+)
+
+// intake is one run of Upload's transaction.
+type intake struct {
+	tx         pgx.Tx
+	principal  schema.Principal
+	collection uuid.UUID
+	trace      string
+
+	maxDocuments, maxBytes *int64
+	chunkOf                [][]byte // the columns of chunks not sent yet
+	chunkOrdinal           []int
+	chunkData              [][]byte
+}
+
+// run stores items, which are sorted by external id.
+func (w *intake) run(ctx context.Context, items []*item) error {
+	if err := w.lock(ctx, items); err != nil {
+		return err
+	}
+	var changed []*item
+	for _, it := range items {
+		if !it.result.Unchanged {
+			changed = append(changed, it)
+		}
+	}
+	if len(changed) == 0 {
+		return nil
+	}
+	newBlobs, err := w.addBlobs(ctx, changed)
+	if err != nil {
+		return err
+	}
+	batch := &pgx.Batch{}
+	w.queueChunks(batch)
+	if err := w.queueVersions(batch, changed); err != nil {
+		return err
+	}
+	if err := w.tx.SendBatch(ctx, batch).Close(); err != nil {
+		return fmt.Errorf("add versions: %w", err)
+	}
+	detail := map[string]any{"documents": len(items), "changed": len(changed)}
+	n, err := w.narrow(ctx, changed)
+	if err != nil {
+		return err
+	}
+	if n > 0 {
+		detail["narrowed"] = n
+	}
+	if err := store.Audit(ctx, w.tx, w.principal.Tenant, w.principal, "documents.upload", w.collection.String(), detail); err != nil {
+		return err
+	}
+	fresh := slices.ContainsFunc(changed, func(it *item) bool { return it.fresh })
+	return w.checkQuotas(ctx, fresh, newBlobs > 0)
+}
+
+// lock makes and locks the documents and finds which uploads are unchanged.
+func (w *intake) lock(ctx context.Context, items []*item) error {
+	tenant := w.principal.Tenant
+	ids, names := make([]uuid.UUID, len(items)), make([]string, len(items))
+	byName := make(map[string]*item, len(items))
+	for i, it := range items {
+		ids[i], names[i] = schema.NewID(), it.ExternalID
+		byName[it.ExternalID] = it
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(shareCollectionSQL, tenant, w.collection)
+	batch.Queue(addDocumentsSQL, tenant, w.collection, ids, names)
+	batch.Queue(lockDocumentsSQL, tenant, w.collection, names)
+	batch.Queue(currentVersionsSQL, tenant, w.collection, names)
+	results := w.tx.SendBatch(ctx, batch)
+	defer results.Close() //nolint:errcheck // what failed was reported by its statement
+
+	if err := results.QueryRow().Scan(&w.maxDocuments, &w.maxBytes); err != nil {
+		return store.Named(err, "collection", w.collection)
+	}
+	for _, what := range []string{"add", "lock"} {
+		if _, err := results.Exec(); err != nil {
+			return fmt.Errorf("%s documents: %w", what, err)
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return fmt.Errorf("read documents: %w", err)
+	}
+	var (
+		name        string
+		document    uuid.UUID
+		number      int
+		fresh       bool
+		version     *uuid.UUID
+		state       *schema.State
+		fingerprint *string
+		found       int
+	)
+	_, err = pgx.ForEachRow(rows, []any{&name, &document, &number, &fresh, &version, &state, &fingerprint}, func() error {
+		it := byName[name]
+		found++
+		it.document, it.number, it.version, it.fresh = document, number+1, schema.NewID(), fresh
+		it.result = schema.Uploaded{ExternalID: name, Document: document, Version: it.version, State: schema.StateQueued}
+		switch {
+		case fingerprint != nil && *fingerprint == it.fingerprint:
+			it.result = schema.Uploaded{ExternalID: name, Document: document, Version: *version, State: *state, Unchanged: true}
+		case it.content.tooLarge:
+			it.result.State, it.result.Reason = schema.StateFailed, it.reason
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read documents: %w", err)
+	}
+	if found < len(items) {
+		return store.ErrRepeat // purge removed a deleted document between two statements
+	}
+	return nil
+}
+
+// addBlobs stores the bytes that the tenant does not have, and tells how many
+// blobs are new. The last chunks are left for queueChunks.
+func (w *intake) addBlobs(ctx context.Context, items []*item) (int, error) {
+	byHash := map[string]*content{}
+	var hashes [][]byte
+	var sizes []int64
+	for _, it := range items {
+		if it.content.tooLarge || byHash[string(it.sha256)] != nil {
+			continue
+		}
+		byHash[string(it.sha256)] = it.content
+		hashes, sizes = append(hashes, it.sha256), append(sizes, it.content.bytes)
+	}
+	if len(hashes) == 0 {
+		return 0, nil
+	}
+	rows, err := w.tx.Query(ctx, addBlobsSQL, w.principal.Tenant, hashes, sizes)
+	if err != nil {
+		return 0, fmt.Errorf("add blobs: %w", err)
+	}
+	var fresh [][]byte
+	var hash []byte
+	var added bool
+	if _, err := pgx.ForEachRow(rows, []any{&hash, &added}, func() error {
+		if added {
+			fresh = append(fresh, slices.Clone(hash))
+		}
+		return nil
+	}); err != nil {
+		return 0, fmt.Errorf("add blobs: %w", err)
+	}
+	for _, hash := range fresh {
+		c := byHash[string(hash)]
+		for i := range c.chunks() {
+			data, err := c.chunk(i)
+			if err != nil {
+				return 0, err
+			}
+			w.chunkOf, w.chunkOrdinal, w.chunkData = append(w.chunkOf, hash), append(w.chunkOrdinal, i), append(w.chunkData, data)
+			if w.held() >= maxChunksAtOnce*chunkBytes {
+				batch := &pgx.Batch{}
+				w.queueChunks(batch)
+				if err := w.tx.SendBatch(ctx, batch).Close(); err != nil {
+					return 0, fmt.Errorf("add chunks: %w", err)
+				}
+			}
+		}
+	}
+	return len(fresh), nil
+}
+
+func (w *intake) held() int {
+	n := 0
+	for _, data := range w.chunkData {
+		n += len(data)
+	}
+	return n
+}
+
+func (w *intake) queueChunks(batch *pgx.Batch) {
+	if len(w.chunkOf) > 0 {
+		batch.Queue(addChunksSQL, w.principal.Tenant, w.chunkOf, w.chunkOrdinal, w.chunkData)
+		w.chunkOf, w.chunkOrdinal, w.chunkData = nil, nil, nil
+	}
+}
+
+// queueVersions adds the statements that make the new versions and tell of
+// them.
+func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
+	var (
+		tenant                            = w.principal.Tenant
+		ids, documents                    []uuid.UUID
+		numbers                           []int
+		states                            []string
+		codes, reasons                    []*string
+		titles, names, types, fingerprint []string
+		hashes                            [][]byte
+		sizes                             []int64
+		metadata                          []*string
+		attributes                        attributeRows
+	)
+	out := store.Outbox{NoWebhooks: true} // the reply tells of what is refused
+	for _, it := range items {
+		ids, documents, numbers = append(ids, it.version), append(documents, it.document), append(numbers, it.number)
+		titles, names, types = append(titles, it.Title), append(names, it.FileName), append(types, it.MediaType)
+		hashes, sizes, fingerprint = append(hashes, it.sha256), append(sizes, it.content.bytes), append(fingerprint, it.fingerprint)
+		states = append(states, string(it.result.State))
+		var code, reason, encoded *string
+		if it.result.Reason != nil {
+			code, reason = &it.result.Reason.Code, &it.result.Reason.Message
+		}
+		if it.attributes.metadata != nil {
+			text := string(it.attributes.metadata)
+			encoded = &text
+		}
+		codes, reasons, metadata = append(codes, code), append(reasons, reason), append(metadata, encoded)
+		attributes.add(it.version, it.attributes)
+		if it.result.State == schema.StateQueued {
+			err := out.Ingest(wire.IngestMessage{Tenant: tenant, Collection: w.collection, Document: it.document, Version: it.version, Attempt: 1,
+				Bytes: it.content.bytes, Trace: w.trace})
+			if err != nil {
+				return err
+			}
+		}
+		err := out.Event(wire.Event{
+			Kind: "version." + string(it.result.State), Tenant: tenant, Collection: w.collection, Document: it.document, Version: it.version,
+			ExternalID: it.ExternalID, State: it.result.State, Reason: it.result.Reason,
+		}, w.trace)
+		if err != nil {
+			return err
+		}
+	}
+	batch.Queue(addVersionsSQL, tenant, w.collection, w.trace, ids, documents, numbers, states, codes, reasons, titles, names, types,
+		hashes, sizes, fingerprint, metadata)
+	attributes.queue(batch, tenant)
+	batch.Queue(setNewestSQL, tenant, documents, ids, numbers)
+	if slices.Max(numbers) > 1 {
+		batch.Queue(unsetNewestSQL, tenant, documents, ids)
+	}
+	out.Queue(batch)
+	return nil
+}
+
+// narrow has the labels of uploads take away at once what they take away from the
+// versions before, and returns of how many.
+func (w *intake) narrow(ctx context.Context, items []*item) (int, error) {
+	var list []narrowing
+	var fresh []uuid.UUID
+	for _, it := range items {
+		if it.number > 1 {
+			list, fresh = append(list, narrowing{it.document, it.attributes.labels}), append(fresh, it.version)
+		}
+	}
+	return narrow(ctx, w.tx, w.principal.Tenant, w.collection, list, fresh)
+}
+
+// checkQuotas fails when the transaction took the tenant over a quota. The lock
+// makes uploads of a tenant with quotas count one after the other; it is the
+// last lock that is taken.
+func (w *intake) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool) error {
+	tenant := w.principal.Tenant
+	checks := []struct {
+		applies bool
+		limit   *int64
+		sql     string
+		what    string
+	}{
+		{moreDocuments, w.maxDocuments, store.CountDocumentsSQL, "documents"},
+		{moreBytes, w.maxBytes, store.SumBlobsSQL, "bytes"},
+	}
+	locked := false
+	for _, c := range checks {
+		if !c.applies || c.limit == nil {
+			continue
+		}
+		if !locked {
+			if _, err := w.tx.Exec(ctx, lockQuotaSQL, tenant); err != nil {
+				return fmt.Errorf("lock the tenant's quota: %w", err)
+			}
+			locked = true
+		}
+		var have int64
+		if err := w.tx.QueryRow(ctx, c.sql, tenant).Scan(&have); err != nil {
+			return fmt.Errorf("count the tenant's %s: %w", c.what, err)
+		}
+		if have > *c.limit {
+			return fmt.Errorf("the tenant would have %d %s, its quota is %d: %w", have, c.what, *c.limit, schema.ErrQuota)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,40 @@
+// Package stores puts together all stores of a database.
+package stores
+
+import (
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/clusters"
+	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/internal/store/documents"
+	"github.com/sluice-rag/sluice/internal/store/evaluations"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/internal/store/plans"
+	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/store/search"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/webhooks"
+)
+
+// All are the stores of one database. What one of them writes others read.
+type All struct {
+	*store.Store
+	*clusters.ClusterStore
+	*corpus.CorpusStore
+	*documents.DocumentStore
+	*evaluations.EvaluationStore
+	*ledger.LedgerStore
+	*plans.PlanStore
+	*questions.QuestionStore
+	*search.SearchStore
+	*tenants.TenantStore
+	*webhooks.WebhookStore
+}
+
+// Of returns the stores of a database.
+func Of(db *store.Store) All {
+	return All{
+		Store: db, ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
+		EvaluationStore: evaluations.New(db), LedgerStore: ledger.New(db), PlanStore: plans.New(db),
+		QuestionStore: questions.New(db), SearchStore: search.New(db), TenantStore: tenants.New(db), WebhookStore: webhooks.New(db),
+	}
+}
