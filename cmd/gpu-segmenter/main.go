@@ -50,7 +50,7 @@ func main() {
 
 func run() error {
 	var s settings
-	file, err := config.FromFile(config.Known())
+	file, err := config.FromFile()
 	if err != nil {
 		return err
 	}

@@ -61,7 +61,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 // ownSettings are those that `sluice up` would have in a directory, with servers
 // of its own and any free port.
 func ownSettings(data string) (*upCommand, error) {
-	file, err := config.FromFile(config.Known())
+	file, err := config.FromFile()
 	if err != nil {
 		return nil, err
 	}

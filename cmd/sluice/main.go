@@ -104,7 +104,7 @@ func main() {
 }
 
 func run(args []string) error {
-	file, err := config.FromFile(config.Known())
+	file, err := config.FromFile()
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ import (
 // upCommand runs everything on one machine. What is given (a database, NATS,
 // Temporal) is used; the rest is started, with its data under --data.
 type upCommand struct {
-	Data     string `env:"SLUICE_DATA" placeholder:"DIR" help:"Where everything is kept; 'data' in SLUICE_HOME when empty."`
-	KeepFree int64  `env:"SLUICE_KEEP_FREE" default:"512" placeholder:"MB" help:"Room of the data's disk that uploads leave, in MB, or a twentieth of the disk where that is less: below it they are refused. 0: none."`
-	JSON     bool   `help:"Print one line of JSON when ready, for programs."`
+	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Where everything is kept; 'data' in SLUICE_HOME when empty."`
+	JSON bool   `help:"Print one line of JSON when ready, for programs."`
 
+	config.Disk
 	config.Database
 	config.DatabaseOwner
 	config.DatabaseVectors

@@ -226,6 +226,11 @@ type HTTP struct {
 	SessionSecret string `env:"SLUICE_SESSION_SECRET" placeholder:"SECRET" help:"What browsers' sessions are sealed with, at least 32 bytes, the same for all API processes; empty: a new one at every start."`
 }
 
+// Disk is what is left of it, where one machine runs everything.
+type Disk struct {
+	KeepFree int64 `env:"SLUICE_KEEP_FREE" default:"512" placeholder:"MB" help:"Room of the data's disk that uploads leave, in MB, or a twentieth of the disk where that is less: below it they are refused. 0: none."`
+}
+
 // Client is how the command-line tool finds a server.
 type Client struct {
 	URL      string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty."`

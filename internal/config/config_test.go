@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,7 @@ func load(t *testing.T, file string, args ...string) (IngestWorker, error) {
 	}
 	t.Setenv("SLUICE_CONFIG", path)
 	var settings IngestWorker
-	option, err := FromFile(Known())
+	option, err := FromFile()
 	if err != nil {
 		return settings, err
 	}
@@ -82,8 +83,28 @@ func TestBadFileNamesTheSetting(t *testing.T) {
 		t.Error("a malformed duration was taken")
 	}
 	t.Setenv("SLUICE_CONFIG", filepath.Join(t.TempDir(), "none.yaml"))
-	if _, err := FromFile(Known()); err == nil {
+	if _, err := FromFile(); err == nil {
 		t.Error("a named file that is missing was ignored")
+	}
+}
+
+// TestEverySettingMayStandInTheFile: whatever a program reads from a variable.
+func TestEverySettingMayStandInTheFile(t *testing.T) {
+	known := Known()
+	for _, program := range []any{&IngestWorker{}, &QueryWorker{}, &LLMGateway{}, &GPUSegmenter{}} {
+		parser, err := kong.New(program, kong.NoDefaultHelp())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, flag := range parser.Model.Flags {
+			if !slices.Contains(known, flag.Name) {
+				t.Errorf("%T reads %s, which sluice.yaml may not have", program, flag.Name)
+			}
+		}
+	}
+	got, err := load(t, "keep-questions: 30\npublic-url: https://sluice.example\n", "--database-url=postgres://x", "--nats-url=nats://x", "--temporal-address=x:1")
+	if err != nil || got.KeepQuestions != 30 {
+		t.Errorf("questions are kept %d days, %v", got.KeepQuestions, err)
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// groups are the parts of the configuration page, in its order.
-var groups = []struct {
+// group is a part of the settings.
+type group struct {
 	title    string
-	programs string
+	programs string // that read it
 	settings any
-}{
+}
+
+// groups are all settings: what sluice.yaml may have, and the configuration page, in its order.
+var groups = []group{
 	{"Connections", "all but as noted", &Connections{}},
 	{"Owner of the database", "`sluice migrate`", &DatabaseOwner{}},
 	{"Owner of the vectors' partitions", "ingest-worker, `sluice migrate`", &DatabaseVectors{}},
@@ -30,9 +33,19 @@ var groups = []struct {
 	{"Questions", "query-worker", &Query{}},
 	{"Webhooks", "query-worker", &Webhooks{}},
 	{"Language models", "llm-gateway", &LLM{}},
+	{"Disk", "`sluice up`", &Disk{}},
 	{"Health", "every worker", &Health{}},
 	{"Log", "every program; `sluice up` logs from `warn` on unless told otherwise", &Log{}},
 	{"Client", "`sluice ingest`, `ask` and the others that call a server; `--data` also by `up`", &Client{}},
+}
+
+// flags are the settings of a group, as flags.
+func (g group) flags() ([]*kong.Flag, error) {
+	parser, err := kong.New(reflect.New(reflect.TypeOf(g.settings).Elem()).Interface(), kong.Name("sluice"), kong.NoDefaultHelp())
+	if err != nil {
+		return nil, fmt.Errorf("read the settings of %s: %w", g.title, err)
+	}
+	return parser.Model.Flags, nil
 }
 
 // Document writes the configuration page, in Markdown.
@@ -47,14 +60,11 @@ func Document(w io.Writer) error {
 		"the default data directory. OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
 	for _, group := range groups {
 		fmt.Fprintf(&b, "\n## %s\n\nRead by: %s.\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n", group.title, group.programs)
-		parser, err := kong.New(reflect.New(reflect.TypeOf(group.settings).Elem()).Interface(), kong.Name("sluice"))
+		flags, err := group.flags()
 		if err != nil {
-			return fmt.Errorf("read the settings of %s: %w", group.title, err)
+			return err
 		}
-		for _, flag := range parser.Model.Flags {
-			if flag.Name == "help" {
-				continue
-			}
+		for _, flag := range flags {
 			value := "none"
 			if flag.HasDefault {
 				value = "`" + flag.Default + "`"

@@ -20,8 +20,8 @@ const File = "sluice.yaml"
 // FromFile returns a kong option that fills settings from a YAML file of
 // flag names and values (database-url: ...). A missing default file is fine; a
 // missing named one, a malformed one and an unknown setting are errors.
-// A setting of another program is known when all lists it.
-func FromFile(known []string) (kong.Option, error) {
+// A setting of another program is known, too.
+func FromFile() (kong.Option, error) {
 	path, named := os.LookupEnv("SLUICE_CONFIG")
 	if !named {
 		path = File
@@ -33,7 +33,7 @@ func FromFile(known []string) (kong.Option, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read settings: %w", err)
 	}
-	values, err := parse(path, data, known)
+	values, err := parse(path, data)
 	if err != nil {
 		return nil, err
 	}
@@ -52,13 +52,13 @@ func FromFile(known []string) (kong.Option, error) {
 	})), nil
 }
 
-func parse(path string, data []byte, known []string) (map[string]string, error) {
+func parse(path string, data []byte) (map[string]string, error) {
 	var raw map[string]yaml.Node
 	if err := yaml.Unmarshal(data, &raw); err != nil {
 		return nil, schema.Invalid(path, "%v", err)
 	}
 	allowed := map[string]bool{}
-	for _, name := range known {
+	for _, name := range Known() {
 		allowed[name] = true
 	}
 	values := map[string]string{}
@@ -75,32 +75,15 @@ func parse(path string, data []byte, known []string) (map[string]string, error) 
 	return values, nil
 }
 
-// everything has each setting of each program once.
-type everything struct {
-	Connections
-	Streams
-	Ingest
-	Curate
-	Parse
-	Query
-	LLM
-	Model
-	Hub
-	HTTP
-	Health
-	Log
-	Client
-}
-
-// Known returns the names of all settings that sluice.yaml may have.
+// Known returns the names of all settings that sluice.yaml may have: those of all groups.
 func Known() []string {
-	model, err := kong.New(&everything{}, kong.Name("sluice"))
-	if err != nil {
-		panic(fmt.Sprintf("config: the settings do not make flags: %v", err)) // a mistake in a tag
-	}
 	var names []string
-	for _, flag := range model.Model.Flags {
-		if flag.Name != "help" {
+	for _, group := range groups {
+		flags, err := group.flags()
+		if err != nil {
+			panic(err) // a mistake in a tag
+		}
+		for _, flag := range flags {
 			names = append(names, flag.Name)
 		}
 	}

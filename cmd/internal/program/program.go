@@ -62,7 +62,7 @@ func Main[R any](w Worker) {
 }
 
 func run[R any](w Worker, args []string) error {
-	file, err := config.FromFile(config.Known())
+	file, err := config.FromFile()
 	if err != nil {
 		return err
 	}
