@@ -21,14 +21,14 @@ func worker() program.Worker {
 	return program.Worker{Name: "llm-gateway", Version: version, Description: "The language model gateway of Sluice."}
 }
 
-func main() { program.Main[run](worker()) }
+func main() { program.Main[gatewayCommand](worker()) }
 
-type run struct {
+type gatewayCommand struct {
 	config.LLMGateway
 }
 
 // Run runs the gateway until it is told to end.
-func (r *run) Run() error {
+func (r *gatewayCommand) Run() error {
 	if err := config.Require([2]string{"SLUICE_DATABASE_URL", r.DatabaseURL}, [2]string{"SLUICE_NATS_URL", r.NATSURL}); err != nil {
 		return err
 	}

@@ -21,14 +21,14 @@ func worker() program.Worker {
 	return program.Worker{Name: "query-worker", Version: version, Description: "Answers searches and questions of Sluice."}
 }
 
-func main() { program.Main[run](worker()) }
+func main() { program.Main[queryCommand](worker()) }
 
-type run struct {
+type queryCommand struct {
 	config.QueryWorker
 }
 
 // Run runs the worker until it is told to end.
-func (r *run) Run() error {
+func (r *queryCommand) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal})
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *run) Run() error {
 	if err != nil {
 		return err
 	}
-	service, err := queryworker.New(queryworker.Settings{Query: r.Query, Streams: r.Streams, Webhooks: r.Webhooks},
+	service, err := queryworker.New(queryworker.Settings{Answering: r.Answering, Streams: r.Streams, Webhooks: r.Webhooks},
 		queryworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal, Signer: signer, Trusted: trusted})
 	if err != nil {
 		return err

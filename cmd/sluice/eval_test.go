@@ -31,7 +31,7 @@ func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
 	dir := t.TempDir()
 	c := &evalCommand{Datasets: []string{"first", "second"}, JSON: filepath.Join(dir, "f.json"), HTML: filepath.Join(dir, "f.html")}
 	datasets := []*evaluate.Dataset{
-		{Name: "first", Queries: []evaluate.Query{{ID: "1", Text: "Why?", Relevant: map[string]int{"a": 1}}}},
+		{Name: "first", Queries: []evaluate.Topic{{ID: "1", Text: "Why?", Relevant: map[string]int{"a": 1}}}},
 		{Name: "second"},
 	}
 	broken := errors.New("the server is gone")

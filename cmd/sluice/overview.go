@@ -133,11 +133,11 @@ func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overv
 // suggested reads some documents and returns the questions that they suggest, in the order to ask them.
 func (o *overviewCommand) suggested(
 	ctx context.Context, c *apiclient.Client, live []schema.Document,
-) ([]suggest.Question, error) {
+) ([]suggest.Suggestion, error) {
 	if o.Questions == 0 {
 		return nil, nil
 	}
-	var out []suggest.Question
+	var out []suggest.Suggestion
 	for _, d := range spread(live, overviewDocuments) {
 		page, err := c.SectionPage(ctx, d.ID, apiclient.TextPage{Limit: overviewSections})
 		if err != nil {
@@ -174,7 +174,7 @@ func spread(documents []schema.Document, n int) []schema.Document {
 
 // answerable asks, and keeps the questions that are answered from what suggested them.
 func (o *overviewCommand) answerable(
-	ctx context.Context, c *apiclient.Client, questions []suggest.Question,
+	ctx context.Context, c *apiclient.Client, questions []suggest.Suggestion,
 ) ([]answered, error) {
 	out := []answered{}
 	quoted := map[schema.Span]bool{}
@@ -202,7 +202,7 @@ const leastWords = 5
 
 // proves reports whether a citation is of what suggested a question: of the sentence that answers it, where one is
 // known, else a sentence of the document.
-func proves(c schema.Citation, q suggest.Question) bool {
+func proves(c schema.Citation, q suggest.Suggestion) bool {
 	words := strings.Fields(c.Quote)
 	if c.Document != q.Document || len(words) < leastWords {
 		return false

@@ -320,7 +320,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := queryworker.New(queryworker.Settings{Query: s.Query, Streams: s.Streams, Webhooks: s.Webhooks},
+	query, err := queryworker.New(queryworker.Settings{Answering: s.Answering, Streams: s.Streams, Webhooks: s.Webhooks},
 		queryworker.Deps{Store: u.store, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal,
 			Signer: u.signers[wire.ProgramQueryWorker], Trusted: u.trusted})
 	if err != nil {

@@ -35,7 +35,7 @@ type upCommand struct {
 	config.Curate
 	config.Retention
 	config.Parse
-	config.Query
+	config.Answering
 	config.Webhooks
 	config.LLM
 	config.Model

@@ -38,7 +38,7 @@ const (
 // Question is a stored question.
 type Question struct {
 	ID      uuid.UUID
-	Query   wire.Query // the principal has the groups that it had when it asked
+	Query   wire.SearchQuery // the principal has the groups that it had when it asked
 	Async   bool
 	State   schema.JobState
 	Attempt int
@@ -59,11 +59,11 @@ type Retrieval struct {
 // generates reports whether an answer is generated of it.
 func (r Retrieval) generates() bool { return r.Skipped || len(r.Candidates) > 0 }
 
-// Plan is what answering needs to know of a query's plan.
-type Plan struct {
+// PlanTraits is what answering needs to know of a query's plan.
+type PlanTraits struct {
 	Name string
 	// Feedback says how answers are judged; nil: not at all.
-	Feedback *Feedback
+	Feedback *FeedbackRule
 	// Prompt is LLMRequest.Prompt of its answers.
 	Prompt string
 	// Sampled is the share of questions that are asked without retrieval, too, so
@@ -75,11 +75,11 @@ type Plan struct {
 type Retriever interface {
 	// Check returns the query's plan and reports what is wrong with the query as
 	// a FieldError.
-	Check(q wire.Query) (Plan, error)
-	Retrieve(ctx context.Context, q wire.Query) (Retrieval, error)
+	Check(q wire.SearchQuery) (PlanTraits, error)
+	Retrieve(ctx context.Context, q wire.SearchQuery) (Retrieval, error)
 	// Select makes the plan's selection anew, of a Retrieval's Pool and with
 	// another min_k.
-	Select(ctx context.Context, q wire.Query, pool []byte, minK int) (Retrieval, error)
+	Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (Retrieval, error)
 }
 
 // Generator is the language model gateway. An error inside a reply comes out

@@ -115,14 +115,14 @@ type attacked struct {
 var hostileSection = uuid.New()
 
 func (w attacked) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
-	return answer.Question{Query: wire.Query{Text: "How many days of unused leave can I carry over?"}, State: schema.JobRunning}, nil
+	return answer.Question{Query: wire.SearchQuery{Text: "How many days of unused leave can I carry over?"}, State: schema.JobRunning}, nil
 }
 
 func (w attacked) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	return w.Question(ctx, in)
 }
 
-func (w attacked) Retrieve(context.Context, wire.Query) (answer.Retrieval, error) {
+func (w attacked) Retrieve(context.Context, wire.SearchQuery) (answer.Retrieval, error) {
 	at := func(section uuid.UUID, s string) []schema.Span {
 		return []schema.Span{{Version: versionID, Section: section, End: len(s)}}
 	}

@@ -19,8 +19,8 @@ import (
 // stageFeedback is what a trace calls a verdict: judge is a stage of plans.
 const stageFeedback = "feedback"
 
-// Feedback says how a plan's answers are judged.
-type Feedback struct {
+// FeedbackRule says how a plan's answers are judged.
+type FeedbackRule struct {
 	Least  int // the score from which an answer is good enough
 	Rounds int // at most
 }
@@ -170,7 +170,7 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 
 // verdict asks what the answer is worth. Again says that it is not good enough and
 // that there may be another round.
-func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f Feedback) Verdict {
+func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f FeedbackRule) Verdict {
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
 		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
 		Passages: passagesOf(sent(m.found.Candidates)), Versions: versionsOf(sent(m.found.Candidates)), Answer: m.reply.Text}

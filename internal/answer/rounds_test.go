@@ -55,20 +55,20 @@ func (w *world) selection(minK int) answer.Retrieval {
 	return out
 }
 
-func (w *world) Check(wire.Query) (answer.Plan, error) {
+func (w *world) Check(wire.SearchQuery) (answer.PlanTraits, error) {
 	if w.rounds == 0 {
-		return answer.Plan{Name: "p"}, nil
+		return answer.PlanTraits{Name: "p"}, nil
 	}
-	return answer.Plan{Name: "p", Feedback: &answer.Feedback{Least: 9, Rounds: w.rounds}}, nil
+	return answer.PlanTraits{Name: "p", Feedback: &answer.FeedbackRule{Least: 9, Rounds: w.rounds}}, nil
 }
 
-func (w *world) Retrieve(context.Context, wire.Query) (answer.Retrieval, error) {
+func (w *world) Retrieve(context.Context, wire.SearchQuery) (answer.Retrieval, error) {
 	out := w.selection(w.minK)
 	out.Pool = []byte(`"all"`)
 	return out, nil
 }
 
-func (w *world) Select(_ context.Context, _ wire.Query, pool []byte, minK int) (answer.Retrieval, error) {
+func (w *world) Select(_ context.Context, _ wire.SearchQuery, pool []byte, minK int) (answer.Retrieval, error) {
 	if string(pool) != `"all"` {
 		return answer.Retrieval{}, errors.New("what is this pool")
 	}
@@ -112,7 +112,7 @@ func (w *world) Begin(ctx context.Context, in wire.QuestionInput) (answer.Questi
 }
 
 func (w *world) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
-	return answer.Question{Query: wire.Query{Text: "q"}, State: schema.JobRunning}, nil
+	return answer.Question{Query: wire.SearchQuery{Text: "q"}, State: schema.JobRunning}, nil
 }
 
 func (w *world) SetStage(_ context.Context, _ wire.QuestionInput, stage string) error {

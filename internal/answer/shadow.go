@@ -26,7 +26,7 @@ const rightFrom = 9
 
 // sample reports whether a question is among those that are asked without retrieval,
 // which hangs on its id alone.
-func (p Plan) sample(question uuid.UUID, provider string) bool {
+func (p PlanTraits) sample(question uuid.UUID, provider string) bool {
 	if p.Sampled <= 0 || provider == knowsNothing {
 		return false
 	}

@@ -187,7 +187,7 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 	if out == nil || response.StatusCode == http.StatusNoContent {
 		return 0, nil
 	}
-	if read, ok := out.(reading); ok {
+	if read, ok := out.(replyReader); ok {
 		return -1, read(response)
 	}
 	if err := json.NewDecoder(response.Body).Decode(out); err != nil {

@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// reading is an out of a call that reads the reply as it comes. What it has
+// replyReader is an out of a call that reads the reply as it comes. What it has
 // begun to read is not asked for again.
-type reading func(*http.Response) error
+type replyReader func(*http.Response) error
 
 const eventsType = "text/event-stream"
 
@@ -71,7 +71,7 @@ func (c *Client) AskTold(ctx context.Context, q api.Query, tell func(Progress)) 
 		return answer, err
 	}
 	k.header.Set("Accept", eventsType)
-	err = c.do(ctx, k, reading(func(r *http.Response) error {
+	err = c.do(ctx, k, replyReader(func(r *http.Response) error {
 		if !strings.HasPrefix(r.Header.Get("Content-Type"), eventsType) { // a server that cannot
 			return json.NewDecoder(r.Body).Decode(&answer)
 		}
@@ -120,7 +120,7 @@ func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.J
 			return job, err
 		}
 		k.header.Set("Accept", eventsType)
-		err = c.do(ctx, k, reading(func(r *http.Response) error {
+		err = c.do(ctx, k, replyReader(func(r *http.Response) error {
 			return eachEvent(r.Body, func(name string, data []byte) (bool, error) {
 				switch name {
 				case api.EventJob:

@@ -173,7 +173,7 @@ func TestAProgramsCredentialsSuffice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := bus.EnsureStreams(t.Context(), js, bus.Limits{}); err != nil {
+		if err := bus.EnsureStreams(t.Context(), js, bus.StreamLimits{}); err != nil {
 			t.Fatal(err)
 		}
 		c, err := js.CreateOrUpdateConsumer(t.Context(), stream, jetstream.ConsumerConfig{Durable: consumer, AckPolicy: jetstream.AckExplicitPolicy})

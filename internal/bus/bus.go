@@ -97,8 +97,8 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	}
 }
 
-// Limits of the streams.
-type Limits struct {
+// StreamLimits are those of the streams.
+type StreamLimits struct {
 	// PerTenant is how many versions, or questions, of one tenant may wait in
 	// JetStream; more wait in the outbox. 0: 10,000.
 	PerTenant int64
@@ -112,7 +112,7 @@ type Limits struct {
 
 // EnsureStreams creates or updates the streams. It is safe when several
 // processes do it at once.
-func EnsureStreams(ctx context.Context, js jetstream.JetStream, l Limits) error {
+func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) error {
 	perTenant := positive(l.PerTenant, 10_000)
 	duplicates := positive(l.Duplicates, 2*time.Minute)
 	work := func(name, subjects string) jetstream.StreamConfig {

@@ -280,7 +280,7 @@ func TestStreamsBoundATenantAndSwallowRepeats(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // again is fine
-		if err := bus.EnsureStreams(t.Context(), js, bus.Limits{PerTenant: 2}); err != nil {
+		if err := bus.EnsureStreams(t.Context(), js, bus.StreamLimits{PerTenant: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -70,20 +70,20 @@ const (
 	mostEarly = 4096
 )
 
-// held are the requests that a service holds, waiting and running, by their names.
-type held struct {
+// openRequests are the requests that a service holds, waiting and running, by their names.
+type openRequests struct {
 	checker *signature.Checker
 	mu      sync.Mutex
 	by      map[string]context.CancelCauseFunc
 	early   map[string]time.Time
 }
 
-func newHeld(checker *signature.Checker) *held {
-	return &held{checker: checker, by: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
+func newHeld(checker *signature.Checker) *openRequests {
+	return &openRequests{checker: checker, by: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
 }
 
 // hold returns a request's context and what to call at its end.
-func (h *held) hold(ctx context.Context, name string) (_ context.Context, release func()) {
+func (h *openRequests) hold(ctx context.Context, name string) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if name == "" {
 		return ctx, func() { cancel(nil) }
@@ -104,7 +104,7 @@ func (h *held) hold(ctx context.Context, name string) (_ context.Context, releas
 }
 
 // cancel takes a message of a cancel subject. It may come before its request: they are two subscriptions.
-func (h *held) cancel(msg *nats.Msg) {
+func (h *openRequests) cancel(msg *nats.Msg) {
 	if err := h.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
 		slog.Warn("a cancellation is refused", "subject", msg.Subject, "error", err)
 		return

@@ -115,7 +115,7 @@ type serving struct {
 	id      uuid.UUID
 	since   time.Time
 	counts  counts
-	held    *held
+	held    *openRequests
 	alive   *alive
 	checker *signature.Checker
 }

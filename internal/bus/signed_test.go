@@ -53,7 +53,7 @@ func searching(t *testing.T, nc *nats.Conn, trusted ...*signature.Signer) (ran c
 }
 
 func searchFor(tenant uuid.UUID, text string) wire.SearchRequest {
-	return wire.SearchRequest{Envelope: wire.Header(), Query: wire.Query{Principal: schema.Principal{Tenant: tenant}, Text: text}}
+	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Text: text}}
 }
 
 // TestOnlyWhoMaySpeaksForATenant: whoever may send to the subject, as with a server that knows no programs, still needs a

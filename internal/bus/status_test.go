@@ -96,7 +96,7 @@ func TestQueuesTellWhatWaits(t *testing.T) {
 	if all, err := bus.Queues(t.Context(), nc); err != nil || len(all) != 0 {
 		t.Fatalf("without streams: %+v, %v", all, err)
 	}
-	if err := bus.EnsureStreams(t.Context(), js, bus.Limits{}); err != nil {
+	if err := bus.EnsureStreams(t.Context(), js, bus.StreamLimits{}); err != nil {
 		t.Fatal(err)
 	}
 	a, b := uuid.New(), uuid.New()

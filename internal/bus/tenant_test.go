@@ -41,7 +41,7 @@ func serveSearches(t *testing.T, nc *nats.Conn, o bus.ServeOptions, began chan<-
 }
 
 func searchOf(tenant uuid.UUID, text string) wire.SearchRequest {
-	return wire.SearchRequest{Envelope: wire.Header(), Query: wire.Query{Principal: schema.Principal{Tenant: tenant}, Text: text}}
+	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Text: text}}
 }
 
 // TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that begins at once.

@@ -25,8 +25,8 @@ import (
 // counter of package text (S in Algorithm 1).
 const Limit = 4000
 
-// Section is one that is to be in a cluster.
-type Section struct {
+// Member is one that is to be in a cluster.
+type Member struct {
 	ID      uuid.UUID
 	Tokens  int
 	Cluster uuid.UUID // that holds it now; zero: none yet
@@ -91,7 +91,7 @@ type Move struct {
 // cluster that is named all sections, removed ones included; which clusters can
 // change are those of removed sections and those related to these and to new
 // sections. A cluster that was there keeps its sections together.
-func Update(sections []Section, edges []Edge, removed []uuid.UUID, o Options) Diff {
+func Update(sections []Member, edges []Edge, removed []uuid.UUID, o Options) Diff {
 	if o.Limit <= 0 {
 		o.Limit = Limit
 	}
@@ -100,7 +100,7 @@ func Update(sections []Section, edges []Edge, removed []uuid.UUID, o Options) Di
 		leaves[id] = true
 	}
 	before := map[uuid.UUID]int{} // sections by cluster
-	var stay []Section
+	var stay []Member
 	shrunk := map[uuid.UUID]bool{}
 	for _, s := range sections {
 		if s.Cluster != uuid.Nil {

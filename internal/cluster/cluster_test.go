@@ -26,10 +26,10 @@ func named(salt string) func(uuid.UUID) uuid.UUID {
 	return func(first uuid.UUID) uuid.UUID { return uuid.NewSHA1(first, []byte(salt)) }
 }
 
-func sectionsOf(tokens ...int) []Section {
-	var out []Section
+func sectionsOf(tokens ...int) []Member {
+	var out []Member
 	for i, t := range tokens {
-		out = append(out, Section{ID: id(i), Tokens: t})
+		out = append(out, Member{ID: id(i), Tokens: t})
 	}
 	return out
 }
@@ -73,7 +73,7 @@ func TestAlgorithmOneByHand(t *testing.T) {
 // clusters: {1, 2}, both one hop away (closeness 1), and {3, 4}, of which 4 is
 // two hops away (2/3). Only one fits.
 func TestTheClosestClusterIsTakenFirst(t *testing.T) {
-	sections := []Section{
+	sections := []Member{
 		{id(0), 2000, uuid.Nil},
 		{id(1), 1000, id(90)}, {id(2), 1000, id(90)},
 		{id(3), 1000, id(80)}, {id(4), 1000, id(80)},
@@ -103,7 +103,7 @@ func TestASectionOverTheLimitIsAlone(t *testing.T) {
 
 // literal is Algorithm 1 as the paper writes it, with the two repairs, by sets
 // and without any bound but that of hops.
-func literal(sections []Section, edges []Edge, limit int) [][]int {
+func literal(sections []Member, edges []Edge, limit int) [][]int {
 	adjacent := map[int]map[int]int{}
 	note := func(a, b int, r int) {
 		if adjacent[a] == nil {
@@ -221,7 +221,7 @@ func literal(sections []Section, edges []Edge, limit int) [][]int {
 	return out
 }
 
-func drawGraph(t *rapid.T) ([]Section, []Edge) {
+func drawGraph(t *rapid.T) ([]Member, []Edge) {
 	tokens := rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 40).Draw(t, "tokens")
 	sections := sectionsOf(tokens...)
 	edges := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Edge {
@@ -262,13 +262,13 @@ func TestResultsDoNotDependOnTheOrderGiven(t *testing.T) {
 
 // world applies diffs as a store would, and checks them.
 type world struct {
-	sections map[uuid.UUID]Section
+	sections map[uuid.UUID]Member
 	edges    []Edge
 	round    int
 	limit    int
 }
 
-func (w *world) update(t *rapid.T, fresh []Section, edges []Edge, removed []uuid.UUID) {
+func (w *world) update(t *rapid.T, fresh []Member, edges []Edge, removed []uuid.UUID) {
 	w.edges = append(w.edges, edges...)
 	was := map[uuid.UUID]uuid.UUID{}
 	touched := map[uuid.UUID]bool{} // clusters that may change
@@ -290,7 +290,7 @@ func (w *world) update(t *rapid.T, fresh []Section, edges []Edge, removed []uuid
 			}
 		}
 	}
-	var given []Section
+	var given []Member
 	for _, s := range w.sections {
 		given = append(given, s)
 	}
@@ -372,14 +372,14 @@ func (w *world) check(t *rapid.T) {
 
 func TestUpdatesKeepAPartitionWithinTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		w := &world{sections: map[uuid.UUID]Section{}, limit: rapid.SampledFrom([]int{900, 2500, 4000}).Draw(t, "limit")}
+		w := &world{sections: map[uuid.UUID]Member{}, limit: rapid.SampledFrom([]int{900, 2500, 4000}).Draw(t, "limit")}
 		next := 0
 		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
-			var fresh []Section
+			var fresh []Member
 			var edges []Edge
 			var removed []uuid.UUID
 			for _, tokens := range rapid.SliceOfN(rapid.IntRange(1, 1000), 0, 8).Draw(t, "fresh") {
-				fresh = append(fresh, Section{ID: id(next), Tokens: tokens})
+				fresh = append(fresh, Member{ID: id(next), Tokens: tokens})
 				for _, to := range rapid.SliceOfN(rapid.IntRange(0, next), 0, 4).Draw(t, "to") {
 					edges = append(edges, Edge{id(next), id(to), Relation(to % 4), uint8(to % 3)})
 				}
@@ -421,7 +421,7 @@ func TestUpdateWithNothingNewChangesNothing(t *testing.T) {
 
 // build clusters sections anew, whatever clusters they are in. The result is in
 // the order of the clusters' first sections.
-func build(sections []Section, edges []Edge, o Options) []Cluster {
+func build(sections []Member, edges []Edge, o Options) []Cluster {
 	fresh := slices.Clone(sections)
 	for i := range fresh {
 		fresh[i].Cluster = uuid.Nil

@@ -32,12 +32,12 @@ func together(clusters []Cluster, edges []Edge) float64 {
 
 // communities makes groups of sections that are related among themselves, with
 // some relations across.
-func communities(n int, r *rand.Rand) ([]Section, []Edge) {
+func communities(n int, r *rand.Rand) ([]Member, []Edge) {
 	const size = 8
-	sections := make([]Section, n)
+	sections := make([]Member, n)
 	var edges []Edge
 	for i := range n {
-		sections[i] = Section{ID: id(i), Tokens: 200 + r.IntN(600)}
+		sections[i] = Member{ID: id(i), Tokens: 200 + r.IntN(600)}
 		for range 4 {
 			j := i/size*size + r.IntN(size)
 			if r.IntN(10) == 0 {
@@ -53,10 +53,10 @@ func communities(n int, r *rand.Rand) ([]Section, []Edge) {
 
 // grow clusters sections that arrive in an order, the first ones at once and the
 // others some at a time.
-func grow(sections []Section, edges []Edge, order []int, first, step int) []Cluster {
+func grow(sections []Member, edges []Edge, order []int, first, step int) []Cluster {
 	byID := map[uuid.UUID]Cluster{}
 	at := map[uuid.UUID]uuid.UUID{}
-	var have []Section
+	var have []Member
 	for i, to := 0, first; i < len(order); i, to = to, to+step {
 		for j := range have {
 			have[j].Cluster = at[have[j].ID]

@@ -19,7 +19,7 @@ const (
 )
 
 type partition struct {
-	sections []Section
+	sections []Member
 	limit    int
 	// The relations of section i are related[start[i]:start[i+1]], the strongest
 	// first.
@@ -53,14 +53,14 @@ type candidate struct {
 	group, size, hops, rank int32
 }
 
-func newPartition(sections []Section, edges []Edge, limit int) *partition {
+func newPartition(sections []Member, edges []Edge, limit int) *partition {
 	n := len(sections)
 	p := &partition{
 		sections: sections, limit: limit,
 		group: make([]int32, n),
 		marks: marks{round: make([]uint32, n), value: make([]int32, n)},
 	}
-	slices.SortFunc(p.sections, func(a, b Section) int { return compare(a.ID, b.ID) })
+	slices.SortFunc(p.sections, func(a, b Member) int { return compare(a.ID, b.ID) })
 	number := make(map[uuid.UUID]int32, n)
 	groups := map[uuid.UUID]int32{}
 	for i, s := range p.sections {

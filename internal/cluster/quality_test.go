@@ -44,7 +44,7 @@ func dataset(t *testing.T, name string) string {
 // corpus is documents cut into sections, with the relations that the store would
 // find; vectors are of words, so that no model is needed.
 type corpus struct {
-	sections []Section
+	sections []Member
 	edges    []Edge
 	bodies   []string
 	first    map[string]int // of a document, by name
@@ -68,7 +68,7 @@ func corpusOf(files []file) *corpus {
 			if i > 0 {
 				c.edges = append(c.edges, Edge{A: id(n - 1), B: id(n), Relation: Neighbour})
 			}
-			c.sections = append(c.sections, Section{ID: id(n), Tokens: max(s.Tokens, 1)})
+			c.sections = append(c.sections, Member{ID: id(n), Tokens: max(s.Tokens, 1)})
 			c.bodies = append(c.bodies, s.Text)
 			out[n], base[n] = s.Links, f.name
 			c.count[f.name]++

@@ -66,15 +66,15 @@ func Key(base, target string) int64 {
 	return int64(h.Sum64())
 }
 
-// place is a target made absolute.
-type place struct {
+// location is a target made absolute.
+type location struct {
 	scheme, host string // of a URL
 	path, query  string
 	rooted       bool // a path that begins with a slash
 }
 
 // whereTo resolves target against base.
-func whereTo(base, target string) place {
+func whereTo(base, target string) location {
 	from := parsePlace(base)
 	if strings.HasPrefix(target, "//") && from.scheme != "" {
 		target = from.scheme + ":" + target
@@ -104,8 +104,8 @@ func whereTo(base, target string) place {
 }
 
 // parsePlace takes a target or an external id apart, leaving its fragment out.
-func parsePlace(s string) place {
-	var p place
+func parsePlace(s string) location {
+	var p location
 	s, _, _ = strings.Cut(s, "#")
 	s, p.query, _ = strings.Cut(s, "?")
 	if scheme, rest, found := strings.Cut(s, "://"); found && scheme != "" && !strings.ContainsAny(scheme, "/. ") {
@@ -147,7 +147,7 @@ func stem(p string) string {
 func dots(name string) bool { return strings.Trim(name, ".") == "" }
 
 // spellings returns the external ids that mean a path at this place.
-func (w place) spellings(p string) []string {
+func (w location) spellings(p string) []string {
 	if w.scheme != "" {
 		out := []string{w.scheme + "://" + w.host + "/" + p, w.scheme + "://" + w.host + "/" + p + "/"}
 		for _, other := range [][2]string{{"https", "http"}, {"http", "https"}} {

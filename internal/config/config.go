@@ -185,8 +185,8 @@ type Plans struct {
 	Plans string `env:"SLUICE_PLANS" placeholder:"DIR" help:"Folder with more retrieval plans, a YAML file each, named after its plan; read at the start, also by serve."`
 }
 
-// Query is how questions are answered.
-type Query struct {
+// Answering is how questions are answered.
+type Answering struct {
 	Plans
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"0" help:"Searches that one worker runs at once; 0 is twice the cores, and at least 4. More make none faster, and all slower."`
 	QueryQuestions   int           `name:"question-concurrency" env:"SLUICE_QUESTION_CONCURRENCY" default:"16" help:"Questions that one worker answers at once, and as many of jobs."`
@@ -282,7 +282,7 @@ type QueryWorker struct {
 	Connections
 	Signatures
 	Streams
-	Query
+	Answering
 	Webhooks
 	Health
 	Log

@@ -30,7 +30,7 @@ var groups = []group{
 	{"Parsing", "ingest-worker", &Parse{}},
 	{"Models", "gpu-segmenter, `sluice models`", &Model{}},
 	{"Model hub", "`sluice models add`", &Hub{}},
-	{"Questions", "query-worker", &Query{}},
+	{"Questions", "query-worker", &Answering{}},
 	{"Webhooks", "query-worker", &Webhooks{}},
 	{"Language models", "llm-gateway", &LLM{}},
 	{"Disk", "`sluice up`", &Disk{}},

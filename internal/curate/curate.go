@@ -148,12 +148,12 @@ func (a *Activities) Sweep(ctx context.Context, in wire.Curation) (wire.Curated,
 	})
 }
 
-// piece does some work and reports how much, and whether there is more that can
+// task does some work and reports how much, and whether there is more that can
 // be done now: what is left when none was done waits for something else.
-type piece func(ctx context.Context) (did int, more bool, err error)
+type task func(ctx context.Context) (did int, more bool, err error)
 
 // run does pieces of a step for a while, with heartbeats.
-func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do piece) (out wire.Curated, err error) {
+func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do task) (out wire.Curated, err error) {
 	ctx, span := tracer.Start(ctx, "curate "+step, trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.collection", in.Collection.String())))
 	defer span.End()

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Key names a segment of the lexical index. The tenant is in it: nobody can ask
+// SegmentKey names a segment of the lexical index. The tenant is in it: nobody can ask
 // for another's.
-type Key struct {
+type SegmentKey struct {
 	Tenant, Segment uuid.UUID
 }
 
@@ -68,19 +68,19 @@ type CacheStats struct {
 type Cache struct {
 	mu    sync.Mutex
 	order *list.List // of *cached; the front was used last
-	byKey map[Key]*list.Element
+	byKey map[SegmentKey]*list.Element
 	stats CacheStats
 }
 
 type cached struct {
-	key     Key
+	key     SegmentKey
 	segment *Segment
 	bytes   int64
 }
 
 // NewCache returns a cache of at most about limit bytes.
 func NewCache(limit int64) *Cache {
-	return &Cache{order: list.New(), byKey: map[Key]*list.Element{}, stats: CacheStats{Limit: limit}}
+	return &Cache{order: list.New(), byKey: map[SegmentKey]*list.Element{}, stats: CacheStats{Limit: limit}}
 }
 
 // Stats tells how the cache does.
@@ -91,7 +91,7 @@ func (c *Cache) Stats() CacheStats {
 }
 
 // Get returns a segment, nil when it is not there.
-func (c *Cache) Get(key Key) *Segment {
+func (c *Cache) Get(key SegmentKey) *Segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e := c.byKey[key]
@@ -106,7 +106,7 @@ func (c *Cache) Get(key Key) *Segment {
 
 // Put keeps a segment and lets go of others until all fit. One that is larger
 // than the whole cache is not kept.
-func (c *Cache) Put(key Key, s *Segment) {
+func (c *Cache) Put(key SegmentKey, s *Segment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.byKey[key]; old != nil {
@@ -126,7 +126,7 @@ func (c *Cache) Put(key Key, s *Segment) {
 }
 
 // Remove lets go of a segment.
-func (c *Cache) Remove(key Key) {
+func (c *Cache) Remove(key SegmentKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.byKey[key]; e != nil {

@@ -15,7 +15,7 @@ import (
 
 // Answerer answers one question under one plan.
 type Answerer interface {
-	Ask(ctx context.Context, plan string, q Query) (Answered, error)
+	Ask(ctx context.Context, plan string, q Topic) (Answered, error)
 }
 
 // Answered is an answer and how long it took.

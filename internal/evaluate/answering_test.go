@@ -13,9 +13,9 @@ import (
 )
 
 // answers is an Answerer that says what the test says.
-type answers func(plan string, q Query) (Answered, error)
+type answers func(plan string, q Topic) (Answered, error)
 
-func (a answers) Ask(_ context.Context, plan string, q Query) (Answered, error) { return a(plan, q) }
+func (a answers) Ask(_ context.Context, plan string, q Topic) (Answered, error) { return a(plan, q) }
 
 func nothingFound() *scripted {
 	return &scripted{found: func(string, string) Found { return Found{Documents: []string{"gold"}} }}
@@ -30,8 +30,8 @@ func shortly(confidence float64, text string) schema.Citation {
 }
 
 // observed measures one answer to a question.
-func observed(q Query, a Answered) map[string]float64 {
-	j := &sample([]Query{q}, 0, 0)[0]
+func observed(q Topic, a Answered) map[string]float64 {
+	j := &sample([]Topic{q}, 0, 0)[0]
 	o := observation{answer: observeAnswer(j, &a, Prices{Input: 10, Output: 30})}
 	out := map[string]float64{}
 	for _, m := range answerMeasures {
@@ -43,10 +43,10 @@ func observed(q Query, a Answered) map[string]float64 {
 }
 
 func TestAnswersByHand(t *testing.T) {
-	when := Query{ID: "1", Text: "When did it begin?", Relevant: map[string]int{"gold": 1, "other": 1}, Answers: []string{"October 1973"}, Evidence: []string{"It began in October 1973. Oil was dear.", "Elsewhere later."}}
+	when := Topic{ID: "1", Text: "When did it begin?", Relevant: map[string]int{"gold": 1, "other": 1}, Answers: []string{"October 1973"}, Evidence: []string{"It began in October 1973. Oil was dear.", "Elsewhere later."}}
 	impossible := when
 	impossible.Unanswerable, impossible.Answers = true, []string{"Unable to answer"}
-	choice := Query{ID: "2", Text: "Which?", Answers: []string{"the second"}, Choices: []string{"First", "Second!", "Third"}}
+	choice := Topic{ID: "2", Text: "Which?", Answers: []string{"the second"}, Choices: []string{"First", "Second!", "Third"}}
 	chosen := said("The second one.", true)
 	chosen.Choice = 2
 	paid := said("October 1973", true)
@@ -55,7 +55,7 @@ func TestAnswersByHand(t *testing.T) {
 	known.Uncited = true
 	for _, c := range []struct {
 		name   string
-		q      Query
+		q      Topic
 		a      Answered
 		want   map[string]float64
 		absent []string
@@ -77,7 +77,7 @@ func TestAnswersByHand(t *testing.T) {
 		{"a cost that is stated, and rounds", when, paid, map[string]float64{"cost": 0.5, "rounds": 3, "em": 1}, nil},
 		{"the right choice", choice, chosen, map[string]float64{"choice_accuracy": 1}, []string{"citation_recall", "quote_recall"}},
 		{"no choice", choice, said("The second one.", true), map[string]float64{"choice_accuracy": 0}, nil},
-		{"nothing known", Query{ID: "3", Text: "Why?", Relevant: map[string]int{"gold": 1}}, said("So.", true), map[string]float64{"answered": 1, "citation_recall": 0},
+		{"nothing known", Topic{ID: "3", Text: "Why?", Relevant: map[string]int{"gold": 1}}, said("So.", true), map[string]float64{"answered": 1, "citation_recall": 0},
 			[]string{"em", "f1", "contains", "choice_accuracy", "unanswerable_accuracy", "quote_recall"}},
 	} {
 		got := observed(c.q, c.a)
@@ -101,9 +101,9 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	for i := range d.Queries {
 		d.Queries[i].Answers = []string{"seven"}
 	}
-	d.Unanswerable = []Query{{ID: "none", Text: "What of nothing?", Unanswerable: true}}
+	d.Unanswerable = []Topic{{ID: "none", Text: "What of nothing?", Unanswerable: true}}
 	r, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"good", "half"}, Parallel: 3, Prices: Prices{Input: 10, Output: 30},
-		Answerer: answers(func(plan string, q Query) (Answered, error) {
+		Answerer: answers(func(plan string, q Topic) (Answered, error) {
 			a := said("seven", !q.Unanswerable, schema.Citation{Document: "gold"})
 			if plan == "half" {
 				a.Usage = schema.Usage{InputTokens: 300, OutputTokens: 10}
@@ -180,7 +180,7 @@ func TestAnswersThatFailAreCountedAndMany(t *testing.T) {
 	}
 	broken := errors.New("the provider is gone")
 	run := func(fails func(question string) bool) (*Results, error) {
-		return Run(t.Context(), d, nothingFound(), Options{Plans: []string{"a"}, Parallel: 1, Answerer: answers(func(_ string, q Query) (Answered, error) {
+		return Run(t.Context(), d, nothingFound(), Options{Plans: []string{"a"}, Parallel: 1, Answerer: answers(func(_ string, q Topic) (Answered, error) {
 			if fails(q.Text) {
 				return Answered{}, broken
 			}

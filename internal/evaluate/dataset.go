@@ -29,15 +29,15 @@ type Dataset struct {
 	Split     string
 	Hash      string // SHA-256 of corpus.jsonl, hex
 	Documents int
-	Queries   []Query // in the order of queries.jsonl
+	Queries   []Topic // in the order of queries.jsonl
 	Unjudged  int     // queries left out: nothing is relevant to them in this split
 	// Unanswerable are those of the queries left out that are marked as having no
 	// answer in the corpus. Where answers are measured they are asked too.
-	Unanswerable []Query
+	Unanswerable []Topic
 }
 
-// Query is a question with what is known of its answer.
-type Query struct {
+// Topic is a question with what is known of its answer.
+type Topic struct {
 	ID       string
 	Text     string
 	Relevant map[string]int // grade of each relevant document, above 0
@@ -182,14 +182,14 @@ func once(seen map[string]int, id string, n int) error {
 	return nil
 }
 
-func (d *Dataset) readQueries() ([]Query, error) {
+func (d *Dataset) readQueries() ([]Topic, error) {
 	path := d.file("queries.jsonl")
 	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	var out []Query
+	var out []Topic
 	seen := map[string]int{}
 	err = lines(path, f, func(n int, line []byte) error {
 		var raw struct {
@@ -203,7 +203,7 @@ func (d *Dataset) readQueries() ([]Query, error) {
 		if strings.TrimSpace(raw.Text) == "" {
 			return errors.New("text: is missing")
 		}
-		out = append(out, Query{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence,
+		out = append(out, Topic{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence,
 			Choices: raw.Metadata.Choices, Unanswerable: raw.Metadata.unanswerable()})
 		return once(seen, raw.ID, n)
 	})
@@ -260,7 +260,7 @@ func (s *strs) UnmarshalJSON(data []byte) error {
 }
 
 // readJudgements sets what is relevant to the queries.
-func (d *Dataset) readJudgements(documents map[string]bool, queries []Query) error {
+func (d *Dataset) readJudgements(documents map[string]bool, queries []Topic) error {
 	path := d.judgements()
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -270,7 +270,7 @@ func (d *Dataset) readJudgements(documents map[string]bool, queries []Query) err
 		return err
 	}
 	defer func() { _ = f.Close() }()
-	byID := make(map[string]*Query, len(queries))
+	byID := make(map[string]*Topic, len(queries))
 	for i := range queries {
 		byID[queries[i].ID] = &queries[i]
 	}

@@ -43,7 +43,7 @@ func answered(t *testing.T) *Results {
 		d.Queries[i].Answers = []string{"seven"}
 	}
 	r, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"first", "second", "third"}, Parallel: 1, Prices: Prices{Input: 10, Output: 30},
-		Answerer: answers(func(plan string, q Query) (Answered, error) {
+		Answerer: answers(func(plan string, q Topic) (Answered, error) {
 			switch {
 			case plan == "second":
 				return said(schema.NoAnswer, false), nil

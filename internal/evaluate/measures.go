@@ -28,7 +28,7 @@ type measure struct {
 
 // judged is a query, ready to be compared with.
 type judged struct {
-	Query
+	Topic
 	answers  []string
 	evidence [][]string
 	golds    []gold

@@ -118,7 +118,7 @@ func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, erro
 }
 
 // sample draws limit queries; they keep their order.
-func sample(queries []Query, limit int, seed uint64) []judged {
+func sample(queries []Topic, limit int, seed uint64) []judged {
 	chosen := make([]int, len(queries))
 	for i := range chosen {
 		chosen[i] = i
@@ -132,7 +132,7 @@ func sample(queries []Query, limit int, seed uint64) []judged {
 	out := make([]judged, len(chosen))
 	for i, c := range chosen {
 		q := queries[c]
-		out[i] = judged{Query: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence), golds: golds(q.Answers)}
+		out[i] = judged{Topic: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence), golds: golds(q.Answers)}
 		out[i].right = rightChoices(q.Choices, q.Answers)
 	}
 	return out
@@ -227,7 +227,7 @@ func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answer
 	if r.options.Answerer == nil {
 		return nil, nil
 	}
-	a, err := r.options.Answerer.Ask(ctx, plan.name, r.queries[q].Query)
+	a, err := r.options.Answerer.Ask(ctx, plan.name, r.queries[q].Topic)
 	switch {
 	case err == nil:
 		plan.refusals.Store(0)

@@ -45,7 +45,7 @@ func (s *scripted) Search(_ context.Context, plan, question string, depth, passa
 func questions(n int) *Dataset {
 	d := &Dataset{Name: "set", Split: "test", Documents: 5}
 	for i := range n {
-		d.Queries = append(d.Queries, Query{ID: fmt.Sprint("q", i), Text: fmt.Sprint("question ", i), Relevant: map[string]int{"gold": 1}})
+		d.Queries = append(d.Queries, Topic{ID: fmt.Sprint("q", i), Text: fmt.Sprint("question ", i), Relevant: map[string]int{"gold": 1}})
 	}
 	return d
 }

@@ -35,14 +35,14 @@ const takesUploads = "uploads"
 
 type batchKey struct{}
 
-// span is where a document stands in a batch.
-type span struct{ begin, end int64 }
+// byteRange is where a document stands in a batch.
+type byteRange struct{ begin, end int64 }
 
 // batch is the body of an upload.
 type batch struct {
 	file  *os.File // documents as they came, and behind them their contents
 	size  int64
-	spans []span
+	spans []byteRange
 }
 
 // upload lets uploads in, and keeps a batch while it is worked on.

@@ -19,8 +19,8 @@ const (
 	processBytes   = 4 << 30
 )
 
-// intake counts uploads and their bytes.
-type intake struct {
+// uploadQuota counts uploads and their bytes.
+type uploadQuota struct {
 	mu    sync.Mutex
 	all   hand
 	byKey map[uuid.UUID]hand
@@ -34,10 +34,10 @@ type hand struct {
 
 func (h hand) has(n int, bytes int64) bool { return h.uploads >= n || h.uploads > 0 && h.bytes > bytes }
 
-func newIntake() *intake { return &intake{byKey: map[uuid.UUID]hand{}} }
+func newIntake() *uploadQuota { return &uploadQuota{byKey: map[uuid.UUID]hand{}} }
 
 // enter lets an upload of so many bytes in until leave is called. A key's own excess is told apart from that of all.
-func (i *intake) enter(key uuid.UUID, bytes int64) (leave func(), err error) {
+func (i *uploadQuota) enter(key uuid.UUID, bytes int64) (leave func(), err error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	own := i.byKey[key]
@@ -59,7 +59,7 @@ func (i *intake) enter(key uuid.UUID, bytes int64) (leave func(), err error) {
 	}), nil
 }
 
-func (i *intake) add(key uuid.UUID, n int, bytes int64) {
+func (i *uploadQuota) add(key uuid.UUID, n int, bytes int64) {
 	own := i.byKey[key]
 	own.uploads, own.bytes = own.uploads+n, own.bytes+bytes
 	i.all.uploads, i.all.bytes = i.all.uploads+n, i.all.bytes+bytes

@@ -64,7 +64,7 @@ type server struct {
 
 	ended endedSessions
 
-	uploads  *intake
+	uploads  *uploadQuota
 	decoding chan struct{} // has as many as decode a batch
 }
 

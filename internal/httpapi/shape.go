@@ -53,7 +53,7 @@ type shape struct {
 	failed  error
 
 	// Of a batch: where its documents stand, and what is around them. nil: it is none.
-	spans  *[]span
+	spans  *[]byteRange
 	around *skeleton
 
 	token  token
@@ -114,7 +114,7 @@ func (s *shape) keep(c byte) {
 		}
 		return
 	case inside && n == 3 && s.stack[2].object && c == '{' && !text:
-		*s.spans = append(spans, span{begin: s.read - 1})
+		*s.spans = append(spans, byteRange{begin: s.read - 1})
 		s.around.WriteByte('0')
 		return
 	case s.blanks > 1:

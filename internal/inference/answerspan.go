@@ -66,7 +66,7 @@ func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []t
 
 // words is the part of text from one token to another, in bytes: whole words with their marks, whatever the pieces
 // are that the model chose.
-func words(text string, first, last tokenizer.Span) (start, end int) {
+func words(text string, first, last tokenizer.ByteRange) (start, end int) {
 	start, end = first.Start, last.End
 	for start > 0 {
 		r, size := utf8.DecodeLastRuneInString(text[:start])

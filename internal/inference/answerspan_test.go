@@ -70,7 +70,7 @@ func TestAnswersAreWholeWords(t *testing.T) {
 		if at < 0 {
 			t.Fatalf("no %q in %q", c.token, c.text)
 		}
-		span := tokenizer.Span{Start: at, End: at + len(c.token)}
+		span := tokenizer.ByteRange{Start: at, End: at + len(c.token)}
 		if start, end := words(c.text, span, span); c.text[start:end] != c.want {
 			t.Errorf("%q in %q: got %q, want %q", c.token, c.text, c.text[start:end], c.want)
 		}

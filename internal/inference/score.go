@@ -21,8 +21,8 @@ const scoreBytes = 224
 // rerankWeight is how many of what a server holds a text for the reranker counts as: it takes so much longer.
 const rerankWeight = 10
 
-// scorer is a graph that scores texts, its queue, and how many of what a server holds a text of it counts as.
-type scorer struct {
+// scoringGraph is a graph that scores texts, its queue, and how many of what a server holds a text of it counts as.
+type scoringGraph struct {
 	op     wire.ModelOp
 	model  pairModel
 	queue  *batch.Queue[textPair]
@@ -30,15 +30,15 @@ type scorer struct {
 }
 
 // scorerOf finds the graph that a request names.
-func (s *service) scorerOf(request wire.ScoreRequest) (scorer, error) {
+func (s *service) scorerOf(request wire.ScoreRequest) (scoringGraph, error) {
 	op, err := wire.ScoreOp(request.Graph)
 	if err == nil {
 		err = s.model.serves(op)
 	}
 	if err != nil || op == wire.OpScore {
-		return scorer{op, s.model.pair, s.scoring, 1}, err
+		return scoringGraph{op, s.model.pair, s.scoring, 1}, err
 	}
-	return scorer{op, s.model.reranker, s.reranking, rerankWeight}, nil
+	return scoringGraph{op, s.model.reranker, s.reranking, rerankWeight}, nil
 }
 
 func init() { handle(wire.OpScore, (*service).score) }
@@ -93,14 +93,14 @@ func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.
 
 // paired are the pairs of a request, and where their results go.
 type paired struct {
-	pairs     []textPair         // of the texts that have tokens
-	results   []pairResult       // of all texts
-	spans     [][]tokenizer.Span // of each text's tokens, when answers are asked for
+	pairs     []textPair              // of the texts that have tokens
+	results   []pairResult            // of all texts
+	spans     [][]tokenizer.ByteRange // of each text's tokens, when answers are asked for
 	truncated int
 }
 
 // pairUp tokenises the question once and each text once, in the request's turn.
-func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scorer) (*paired, error) {
+func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph) (*paired, error) {
 	if err := s.turns.take(ctx, request.Lane); err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scor
 	}
 	p := &paired{pairs: make([]textPair, 0, len(request.Texts)), results: make([]pairResult, len(request.Texts))}
 	if request.Answers {
-		p.spans = make([][]tokenizer.Span, len(request.Texts))
+		p.spans = make([][]tokenizer.ByteRange, len(request.Texts))
 	}
 	for i, text := range request.Texts {
 		if err := ctx.Err(); err != nil {

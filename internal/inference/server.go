@@ -95,7 +95,7 @@ type service struct {
 	load    *load
 	turns   *turns
 	metrics requestMetrics
-	counts  counts
+	counts  requestCounts
 
 	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
 	pool       *batch.Pool
@@ -122,7 +122,7 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 		nc: nc, model: model, log: o.Log,
 		turns:   newTurns(runtime.GOMAXPROCS(0)),
 		metrics: newRequestMetrics(),
-		counts:  counts{id: schema.NewID(), since: time.Now().UTC()},
+		counts:  requestCounts{id: schema.NewID(), since: time.Now().UTC()},
 		done:    make(chan struct{}),
 	}
 	s.load = &load{maxBytes: o.MaxBytes, maxSequences: o.MaxSequences, heldBytes: s.metrics.bytes, heldSequence: s.metrics.sequences}

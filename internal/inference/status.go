@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// counts are the requests of one run of a server.
-type counts struct {
+// requestCounts are the requests of one run of a server.
+type requestCounts struct {
 	id                           uuid.UUID
 	since                        time.Time
 	held, served, refused, nanos atomic.Int64
 }
 
 // begin counts a request that was taken in, until done is called.
-func (c *counts) begin() (done func()) {
+func (c *requestCounts) begin() (done func()) {
 	began := time.Now()
 	c.held.Add(1)
 	return func() {

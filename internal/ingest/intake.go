@@ -43,8 +43,8 @@ const (
 	oddWait      = time.Minute      // until a message that can't be read is tried again
 )
 
-// held is a message in hand.
-type held struct {
+// delivery is a message in hand.
+type delivery struct {
 	msg  jetstream.Msg
 	body wire.IngestMessage
 }
@@ -52,7 +52,7 @@ type held struct {
 // group is messages of one collection that will be a batch.
 type group struct {
 	tenant, collection uuid.UUID
-	items              []held
+	items              []delivery
 	bytes              int64
 	since              time.Time
 }
@@ -199,7 +199,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 		g = &group{tenant: body.Tenant, collection: body.Collection, since: time.Now()}
 		in.filling[key] = g
 	}
-	g.items = append(g.items, held{msg, body})
+	g.items = append(g.items, delivery{msg, body})
 	g.bytes += body.Bytes
 }
 
@@ -224,7 +224,7 @@ func (in *intake) untilSeal(now time.Time) time.Duration {
 
 // holdOn keeps JetStream from delivering what waits in hand to someone else.
 func (in *intake) holdOn(ctx context.Context) {
-	in.eachWaiting(func(h held) {
+	in.eachWaiting(func(h delivery) {
 		if err := h.msg.InProgress(); err != nil {
 			slog.WarnContext(ctx, "cannot hold on to a message", "version", h.body.Version, "error", err)
 		}
@@ -233,12 +233,12 @@ func (in *intake) holdOn(ctx context.Context) {
 
 // handBack lets others have what waits in hand.
 func (in *intake) handBack(ctx context.Context) {
-	in.eachWaiting(func(h held) { nak(ctx, h) })
+	in.eachWaiting(func(h delivery) { nak(ctx, h) })
 	clear(in.filling)
 	in.places.sealed = nil
 }
 
-func (in *intake) eachWaiting(do func(held)) {
+func (in *intake) eachWaiting(do func(delivery)) {
 	for _, g := range in.filling {
 		for _, h := range g.items {
 			do(h)
@@ -251,7 +251,7 @@ func (in *intake) eachWaiting(do func(held)) {
 	}
 }
 
-func nak(ctx context.Context, h held) {
+func nak(ctx context.Context, h delivery) {
 	if err := h.msg.Nak(); err != nil {
 		slog.WarnContext(ctx, "cannot hand a message back", "version", h.body.Version, "error", err)
 	}

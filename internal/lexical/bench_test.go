@@ -23,7 +23,7 @@ const (
 )
 
 type benchCorpus struct {
-	documents []Document
+	documents []VersionText
 	queries   [][]string
 	texts     []string // some, for analysis
 }
@@ -66,7 +66,7 @@ func newBenchCorpus(b *testing.B) *benchCorpus {
 	for p := 0; p < benchPassages; p++ {
 		if p%benchDocument == 0 {
 			n := len(c.documents)
-			c.documents = append(c.documents, Document{Entry: numbered(n), Version: numbered(n), Title: sentences[n][:min(3, len(sentences[n]))]})
+			c.documents = append(c.documents, VersionText{Entry: numbered(n), Version: numbered(n), Title: sentences[n][:min(3, len(sentences[n]))]})
 		}
 		doc := &c.documents[len(c.documents)-1]
 		if p%benchSection == 0 {

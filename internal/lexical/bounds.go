@@ -5,7 +5,7 @@ package lexical
 
 // setMaxima finds what the term adds at most to a unit of each block, and to
 // one of any.
-func (c *cursor) setMaxima(s scorer, z zoom) (highest score) {
+func (c *cursor) setMaxima(s bm25, z zoom) (highest score) {
 	c.maxima = c.maxima[:0]
 	part := &c.parts[0]
 	next := 1
@@ -23,7 +23,7 @@ func (c *cursor) setMaxima(s scorer, z zoom) (highest score) {
 }
 
 // most is what no unit with one of some bounds exceeds; without any, what none does.
-func (s scorer) most(weight float64, bounds []bound) score {
+func (s bm25) most(weight float64, bounds []bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)
 	}

@@ -31,9 +31,9 @@ type BuiltPage struct {
 
 // Build makes a segment of documents. Terms must not be empty, longer than 1
 // KiB, or begin with a NUL byte, which is where labels are. Entries must differ.
-func Build(id uuid.UUID, docs []Document) (Built, error) { return build(id, docs, defaultLayout) }
+func Build(id uuid.UUID, docs []VersionText) (Built, error) { return build(id, docs, defaultLayout) }
 
-func build(id uuid.UUID, docs []Document, cut layout) (Built, error) {
+func build(id uuid.UUID, docs []VersionText, cut layout) (Built, error) {
 	b := newBuilder(docs)
 	defer b.close()
 	for i := range docs {
@@ -100,7 +100,7 @@ const (
 	keptScratches = 2
 )
 
-func newBuilder(docs []Document) *builder {
+func newBuilder(docs []VersionText) *builder {
 	terms := 0
 	for i := range docs {
 		for _, section := range docs[i].Sections {
@@ -135,7 +135,7 @@ func (b *builder) close() {
 	}
 }
 
-func (b *builder) add(doc *Document) error {
+func (b *builder) add(doc *VersionText) error {
 	b.directory.addEntry(doc.Entry, doc.Version, len(doc.Title))
 	open := len(b.directory.slotSection) - 1
 	if err := b.addTerms(doc.Title); err != nil {

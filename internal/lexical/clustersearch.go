@@ -55,12 +55,12 @@ func (s *search) clusters(settings Settings) error {
 	}
 	s.result.Statistics = st
 	s.top.start(max(s.query.K, 0), highest)
-	s.top.ordered = func(a, b place) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
+	s.top.ordered = func(a, b foundUnit) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
 	for number, total := range room.totals {
 		if total > 0 {
 			s.result.Scored++
 			if total >= s.top.least {
-				s.top.offer(place{score: total, unit: uint32(number)})
+				s.top.offer(foundUnit{score: total, unit: uint32(number)})
 			}
 		}
 	}

@@ -47,7 +47,7 @@ type Directory struct {
 	slotSection, slotEntry  []uint32
 	lengths                 [zooms][]uint32
 	byID, byVersion         uuidTable
-	counts                  counts
+	counts                  segmentCounts
 	clusters                atomic.Pointer[segmentClusters]
 }
 
@@ -144,7 +144,7 @@ func OpenDirectory(s *Segment, pages [][]byte) (*Directory, error) {
 		stream = append(stream, data[r.pos:]...)
 	}
 	d, ok := decodeDirectory(stream, s.entries)
-	if !ok || d.counts != s.counts {
+	if !ok || d.counts != s.segmentCounts {
 		return nil, fmt.Errorf("segment %s: %w: a directory that is not the header's", s.ID, ErrCorrupt)
 	}
 	return d, nil

@@ -12,9 +12,9 @@ import (
 )
 
 // fuzzDocuments fill pages of every kind of list.
-func fuzzDocuments() (docs []Document) {
+func fuzzDocuments() (docs []VersionText) {
 	for i := range 40 {
-		doc := Document{Entry: numbered(i), Version: numbered(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
+		doc := VersionText{Entry: numbered(i), Version: numbered(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
 		if i%3 == 0 {
 			doc.Labels = []string{"red", "green"}
 		}

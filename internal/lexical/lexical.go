@@ -24,10 +24,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Document is what one version adds to the index. Passages tile sections and
+// VersionText is what one version adds to the index. Passages tile sections and
 // sections tile the version's text; Title counts toward the whole document
 // alone, once.
-type Document struct {
+type VersionText struct {
 	Entry    uuid.UUID // names these postings; a tombstone names it too
 	Version  uuid.UUID
 	Title    []string     // analysed terms

@@ -27,8 +27,8 @@ const (
 	staleClusters = 10_000
 )
 
-// held are the parts that a query works on.
-type held struct {
+// snapshot are the parts that a query works on.
+type snapshot struct {
 	state    *collectionState
 	segments []heldSegment // by id
 	dead     *deadEntries
@@ -42,12 +42,12 @@ type heldSegment struct {
 	pages []NumberedPage
 }
 
-func (h *held) find(id uuid.UUID) (at int, found bool) {
+func (h *snapshot) find(id uuid.UUID) (at int, found bool) {
 	return slices.BinarySearchFunc(h.segments, id, func(s heldSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
 }
 
 // hold adds a segment that is not held.
-func (h *held) hold(s *openSegment, needs []string) *heldSegment {
+func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 	at := len(h.segments)
 	if at > 0 && compareIDs(h.segments[at-1].ID, s.ID) > 0 {
 		at, _ = h.find(s.ID)
@@ -61,7 +61,7 @@ func (h *held) hold(s *openSegment, needs []string) *heldSegment {
 
 func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
 	needs := slices.Compact(slices.Sorted(slices.Values(q.Needs())))
-	h := &held{}
+	h := &snapshot{}
 	waited := map[partKey]bool{}
 	for statements := 0; ; {
 		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: q.clustered()}
@@ -95,7 +95,7 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query)
 }
 
 // ask runs one statement, while others that miss the same wait until it ends.
-func (x *Index) ask(ctx context.Context, h *held, l Load, end func()) (Loaded, error) {
+func (x *Index) ask(ctx context.Context, h *snapshot, l Load, end func()) (Loaded, error) {
 	defer end()
 	r, err := x.storage.LoadLexical(ctx, l)
 	if err != nil {
@@ -106,7 +106,7 @@ func (x *Index) ask(ctx context.Context, h *held, l Load, end func()) (Loaded, e
 
 // gather takes what the cache has, and writes into l what it lacks. It returns
 // the names of what is worth waiting for.
-func (x *Index) gather(h *held, l *Load) (missing []partKey) {
+func (x *Index) gather(h *snapshot, l *Load) (missing []partKey) {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
 	of := func(part int) any { return x.cache.get(partKey{l.Tenant, l.Collection, part}) }
@@ -140,7 +140,7 @@ func (x *Index) gather(h *held, l *Load) (missing []partKey) {
 }
 
 // gatherSegments is gather for segments and their pages.
-func (x *Index) gatherSegments(h *held, l *Load, missing []partKey) []partKey {
+func (x *Index) gatherSegments(h *snapshot, l *Load, missing []partKey) []partKey {
 	if h.segments == nil {
 		h.segments = make([]heldSegment, 0, len(h.state.live))
 	}
@@ -219,7 +219,7 @@ func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wa
 }
 
 // take reads what was loaded into h, and into the cache.
-func (x *Index) take(h *held, l Load, r Loaded) error {
+func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 	put := func(of uuid.UUID, part int, value any, bytes int) {
 		x.cache.put(partKey{l.Tenant, of, part}, value, bytes)
 	}
@@ -327,7 +327,7 @@ func (c *clustersPart) after(r Loaded) *clustersPart {
 }
 
 // view puts the parts together, or returns nil when a segment is lacking.
-func (h *held) view() *View {
+func (h *snapshot) view() *View {
 	v := &View{Segments: make([]SegmentView, 0, len(h.state.live)), Dead: h.dead.entries}
 	if h.clusters != nil {
 		v.Clusters = h.clusters.clusters

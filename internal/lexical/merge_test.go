@@ -17,9 +17,9 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := newShelf(t, rapid.SampledFrom([]layout{smallLayout, defaultLayout}).Draw(rt, "layout"))
 		dead := map[uuid.UUID]bool{}
-		var living []Document
+		var living []VersionText
 		for range rapid.IntRange(1, 4).Draw(rt, "segments") {
-			var docs []Document
+			var docs []VersionText
 			for range rapid.IntRange(0, 8).Draw(rt, "documents") {
 				doc := s.drawDocument(rt)
 				docs = append(docs, doc)
@@ -51,9 +51,9 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 }
 
 // manyPages is a segment whose commonest term takes several pages.
-func manyPages() (docs []Document) {
+func manyPages() (docs []VersionText) {
 	for i := range 600 {
-		doc := Document{Entry: numbered(i), Version: numbered(7*i%600 + 1), Title: []string{"title"}}
+		doc := VersionText{Entry: numbered(i), Version: numbered(7*i%600 + 1), Title: []string{"title"}}
 		for j := range 10 {
 			var section [][]string
 			for k := range 10 {
@@ -114,7 +114,7 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 
 func TestBuildRefusesWhatItCannotKeep(t *testing.T) {
 	t.Parallel()
-	for name, docs := range map[string][]Document{
+	for name, docs := range map[string][]VersionText{
 		"an empty term":     {{Sections: [][][]string{{{""}}}}},
 		"a label as a term": {{Title: []string{OpenTerm}}},
 		"a long term":       {{Title: []string{string(make([]byte, maxTerm+1))}}},

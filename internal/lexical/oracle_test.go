@@ -14,7 +14,7 @@ import (
 
 // oracle holds the living documents of a collection.
 type oracle struct {
-	documents []Document
+	documents []VersionText
 	clusters  map[Ref]uuid.UUID // of sections; others are singletons
 }
 

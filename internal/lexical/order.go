@@ -16,7 +16,7 @@ func compareRefs(a, b Ref) int {
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
 // ordered compares places of the same score.
-func (s *search) ordered(a, b place) int {
+func (s *search) ordered(a, b foundUnit) int {
 	if a.segment == b.segment {
 		d := s.view.Segments[a.segment].Directory
 		x, y := d.entryOf(s.zoom, a.unit), d.entryOf(s.zoom, b.unit)

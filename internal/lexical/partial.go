@@ -36,7 +36,7 @@ func (s *search) partial(segment int, live []*cursor) {
 		if total > 0 {
 			s.result.Scored++
 			if total >= s.top.least {
-				s.top.offer(place{total, int32(segment), entry})
+				s.top.offer(foundUnit{total, int32(segment), entry})
 			}
 		}
 	}

@@ -120,9 +120,9 @@ func quality(t *testing.T, data dataset) (hit, ndcg float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var docs []Document
+	var docs []VersionText
 	for i, d := range data.documents {
-		docs = append(docs, Document{
+		docs = append(docs, VersionText{
 			Entry: numbered(i), Version: numbered(i),
 			Title:    analyzer.Terms(d.Title),
 			Sections: [][][]string{{analyzer.Terms(d.Text)}},

@@ -86,7 +86,7 @@ func (s *shelf) id(draw uint8) uuid.UUID {
 	return id
 }
 
-func (s *shelf) add(docs ...Document) {
+func (s *shelf) add(docs ...VersionText) {
 	s.t.Helper()
 	built, err := build(s.id(0), docs, s.cut)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *shelf) add(docs ...Document) {
 	s.oracle.documents = append(s.oracle.documents, docs...)
 }
 
-func (s *shelf) bury(i int) Document {
+func (s *shelf) bury(i int) VersionText {
 	doc := s.oracle.documents[i]
 	s.dead[doc.Entry] = true
 	s.oracle.documents = slices.Delete(s.oracle.documents, i, i+1)
@@ -178,8 +178,8 @@ func drawTerms(t *rapid.T, most int) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, most).Draw(t, "terms")
 }
 
-func (s *shelf) drawDocument(t *rapid.T) Document {
-	doc := Document{Entry: s.id(0), Version: s.id(rapid.Byte().Draw(t, "id"))}
+func (s *shelf) drawDocument(t *rapid.T) VersionText {
+	doc := VersionText{Entry: s.id(0), Version: s.id(rapid.Byte().Draw(t, "id"))}
 	doc.Title = drawTerms(t, 4)
 	doc.Labels = drawLabels(t)
 	for range rapid.IntRange(0, 4).Draw(t, "sections") {
@@ -271,7 +271,7 @@ func (s *shelf) step(t *rapid.T) {
 	case what == 4:
 		s.recluster(t)
 	default:
-		var docs []Document
+		var docs []VersionText
 		for range rapid.IntRange(0, 6).Draw(t, "documents") {
 			docs = append(docs, s.drawDocument(t))
 		}

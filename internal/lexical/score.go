@@ -23,29 +23,29 @@ const (
 func (s score) float() float64 { return float64(s) / scoreScale }
 
 // scorer is BM25 with its statistics put in.
-type scorer struct{ base, perTerm float64 }
+type bm25 struct{ base, perTerm float64 }
 
-func newScorer(s Settings, average float64) scorer {
+func newScorer(s Settings, average float64) bm25 {
 	if average == 0 {
 		average = 1 // there is no term, so nothing is scored
 	}
-	return scorer{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
+	return bm25{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
 }
 
 // score is what a term adds. Products are rounded before they are added, so that
 // no processor fuses some of them: the same unit scores the same everywhere.
-func (s scorer) score(weight float64, frequency, length uint32) score {
+func (s bm25) score(weight float64, frequency, length uint32) score {
 	f := float64(frequency)
 	return score(float64(weight*f/(f+s.base+float64(s.perTerm*float64(length)))*scoreScale) + 0.5)
 }
 
 // above is what no unit with a bound exceeds.
-func (s scorer) above(weight float64, b bound) score {
+func (s bm25) above(weight float64, b bound) score {
 	return s.score(weight*(1+1e-9), b.frequency, b.length) + 1
 }
 
 // limit is what no unit exceeds.
-func (s scorer) limit(weight float64) score { return score(weight*scoreScale) + 2 }
+func (s bm25) limit(weight float64) score { return score(weight*scoreScale) + 2 }
 
 // weightOf is a term's part of the formula that does not depend on the unit.
 func weightOf(s Settings, units, df, times int) float64 {

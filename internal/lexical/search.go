@@ -26,7 +26,7 @@ type search struct {
 	terms   []queryTerm
 	cursors []*cursor // by term
 	scopes  []scope   // by segment
-	scorer  scorer
+	scorer  bm25
 	top     top
 	window  window
 	result  Result
@@ -193,11 +193,11 @@ func (s *search) segment(segment int, partial bool) error {
 	return nil
 }
 
-func (s *search) ref(p place) Ref {
+func (s *search) ref(p foundUnit) Ref {
 	return s.view.Segments[p.segment].Directory.ref(s.zoom, p.unit)
 }
 
-func (s *search) tokens(p place) int {
+func (s *search) tokens(p foundUnit) int {
 	d := s.view.Segments[p.segment].Directory
 	if scope := &s.scopes[p.segment]; s.zoom == zoomDocument && scope.within {
 		return int(scope.lengthOf(d, p.unit))

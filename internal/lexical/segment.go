@@ -22,21 +22,21 @@ var ErrCorrupt = errors.New("corrupt lexical data")
 // formatMagic opens a header; its last byte is the version of the format.
 const formatMagic = "SLX\x01"
 
-// counts are what a segment holds, dead entries too. Lengths are in analysed
+// segmentCounts are what a segment holds, dead entries too. Lengths are in analysed
 // terms.
-type counts struct {
+type segmentCounts struct {
 	entries, sections, passages int
 	body, titles                uint64 // lengths of all passages and of all titles
 }
 
 // slots is the number of ordinals of postings: passages, and one for the title
 // of each entry.
-func (c counts) slots() int { return c.passages + c.entries }
+func (c segmentCounts) slots() int { return c.passages + c.entries }
 
 // Segment is a segment's header: what it counts and which terms its pages hold.
 type Segment struct {
 	ID uuid.UUID
-	counts
+	segmentCounts
 	directoryPages int
 	pages          []pageTerms // pages of terms; their numbers follow the directory's
 	// firstKeys and lastKeys are the termKeys of pages.
@@ -61,7 +61,7 @@ func LabelTerm(label string) string {
 // OpenTerm is the term of entries without labels.
 const OpenTerm = "\x00o"
 
-func encodeHeader(c counts, directoryPages int, pages []BuiltPage) []byte {
+func encodeHeader(c segmentCounts, directoryPages int, pages []BuiltPage) []byte {
 	out := []byte(formatMagic)
 	for _, n := range []uint64{uint64(c.entries), uint64(c.sections), uint64(c.passages), c.body, c.titles,
 		uint64(directoryPages), uint64(len(pages))} {

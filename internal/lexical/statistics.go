@@ -71,7 +71,7 @@ func newLife(v *View) *life {
 	l := &life{dead: make([][]int, len(v.Segments)), living: make([]Bits, len(v.Segments))}
 	for i, s := range v.Segments {
 		d := s.Directory
-		n := s.counts
+		n := s.segmentCounts
 		l.dead[i] = d.deadEntries(v.Dead)
 		if len(l.dead[i]) > 0 {
 			l.living[i] = fullBits(d.Len())

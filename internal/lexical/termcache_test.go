@@ -67,10 +67,10 @@ func TestTermCacheUsedConcurrently(t *testing.T) {
 
 // The same terms, wherever they are in memory, make the same segment.
 func TestBuildOfCopiedTerms(t *testing.T) {
-	docs := func(of func(string) string) []Document {
-		var out []Document
+	docs := func(of func(string) string) []VersionText {
+		var out []VersionText
 		for d := range 40 {
-			doc := Document{Entry: numbered(d), Version: numbered(d), Title: []string{of("title")}, Labels: []string{fmt.Sprint(d % 3)}}
+			doc := VersionText{Entry: numbered(d), Version: numbered(d), Title: []string{of("title")}, Labels: []string{fmt.Sprint(d % 3)}}
 			for range 3 {
 				var section [][]string
 				for p := range 4 {

@@ -17,8 +17,8 @@ const (
 	spare = 1024
 )
 
-// place is a unit that is found: of a segment, or a cluster by its number.
-type place struct {
+// foundUnit is a unit that is found: of a segment, or a cluster by its number.
+type foundUnit struct {
 	score   score
 	segment int32
 	unit    uint32
@@ -29,16 +29,16 @@ type place struct {
 // needed to have enough.
 type top struct {
 	k      int
-	places []place
+	places []foundUnit
 	// ordered is the order of ties.
-	ordered func(a, b place) int
+	ordered func(a, b foundUnit) int
 	// least is the score below which nothing is kept.
 	least score
 
 	shift  int            // a level is so many bits of a score
 	level  int            // the lowest that is needed
 	enough int            // places at it and above
-	last   place          // the worst of the k best when some were let go of last; zero: never
+	last   foundUnit      // the worst of the k best when some were let go of last; zero: never
 	counts [levels]uint32 // places by level
 }
 
@@ -46,7 +46,7 @@ type top struct {
 func (t *top) start(k int, highest score) {
 	t.k, t.places, t.least = k, t.places[:0], 0
 	t.shift = max(0, bits.Len64(uint64(highest))-bits.Len(levels-1))
-	t.level, t.enough, t.last = 0, 0, place{}
+	t.level, t.enough, t.last = 0, 0, foundUnit{}
 	clear(t.counts[:])
 	if k == 0 {
 		t.least = math.MaxInt64
@@ -54,7 +54,7 @@ func (t *top) start(k int, highest score) {
 }
 
 // offer takes a place that has the least score or more.
-func (t *top) offer(p place) {
+func (t *top) offer(p foundUnit) {
 	if p.score == t.last.score && t.ordered(t.last, p) < 0 {
 		return
 	}
@@ -69,7 +69,7 @@ func (t *top) offer(p place) {
 	t.raise()
 }
 
-func (t *top) count(p place) {
+func (t *top) count(p foundUnit) {
 	level := min(int(p.score>>t.shift), levels-1)
 	t.counts[level]++
 	if level >= t.level {
@@ -104,8 +104,8 @@ func (t *top) cut() {
 
 // sort keeps the k best, best first.
 func (t *top) sort() {
-	t.places = slices.DeleteFunc(t.places, func(p place) bool { return p.score < t.least })
-	slices.SortFunc(t.places, func(a, b place) int {
+	t.places = slices.DeleteFunc(t.places, func(p foundUnit) bool { return p.score < t.least })
+	slices.SortFunc(t.places, func(a, b foundUnit) int {
 		switch {
 		case a.score > b.score:
 			return -1

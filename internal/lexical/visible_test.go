@@ -13,9 +13,9 @@ import (
 func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t, smallLayout)
-	var docs []Document
+	var docs []VersionText
 	for i := range 70 {
-		doc := Document{Entry: numbered(i), Version: numbered(100 + i), Sections: [][][]string{{{"a"}, {"b", "c"}}, {{"d"}}}}
+		doc := VersionText{Entry: numbered(i), Version: numbered(100 + i), Sections: [][][]string{{{"a"}, {"b", "c"}}, {{"d"}}}}
 		switch i % 3 {
 		case 1:
 			doc.Labels = []string{"red"}
@@ -66,7 +66,7 @@ func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t, smallLayout)
-	docs := []Document{
+	docs := []VersionText{
 		{Entry: numbered(1), Version: numbered(11), Title: []string{"t"}, Sections: [][][]string{{{"a"}}, {}, {{"b", "b"}, {}}}},
 		{Entry: numbered(2), Version: numbered(12)},
 		{Entry: numbered(3), Version: numbered(13), Sections: [][][]string{{{"a", "b", "c"}}}},

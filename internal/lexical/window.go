@@ -213,7 +213,7 @@ func (w *window) offer() {
 			if w.lengths[unit] == titleTerms || w.mixed && !w.visible(unit) {
 				continue
 			}
-			top.offer(place{total, int32(w.segment), unit})
+			top.offer(foundUnit{total, int32(w.segment), unit})
 			least = top.least
 		}
 	}

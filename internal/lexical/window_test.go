@@ -19,9 +19,9 @@ var nested = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDo
 
 // wordy are documents of words that are frequent, rare, or in few places many
 // times. Many passages have the same terms and the same length.
-func wordy(r *rand.Rand, s *shelf, documents int) (docs []Document) {
+func wordy(r *rand.Rand, s *shelf, documents int) (docs []VersionText) {
 	for range documents {
-		doc := Document{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
+		doc := VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
 		if r.IntN(3) == 0 {
 			doc.Labels = []string{groups[r.IntN(2)]}
 		}
@@ -131,9 +131,9 @@ func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	s := newShelf(t, defaultLayout)
 	for range 3 {
-		var docs []Document
+		var docs []VersionText
 		for range 1000 {
-			docs = append(docs, Document{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Sections: [][][]string{{{"often", "some"}}, {{"some", "often"}}}})
+			docs = append(docs, VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Sections: [][][]string{{{"often", "some"}}, {{"some", "often"}}}})
 		}
 		s.add(docs...)
 	}
@@ -148,17 +148,17 @@ func TestThresholds(t *testing.T) {
 			t.Run(fmt.Sprintf("k=%d,scores=%d", k, different), func(t *testing.T) {
 				var kept top
 				kept.start(k, score(different))
-				kept.ordered = func(a, b place) int { return int(a.unit) - int(b.unit) }
-				var all []place
+				kept.ordered = func(a, b foundUnit) int { return int(a.unit) - int(b.unit) }
+				var all []foundUnit
 				for _, unit := range r.Perm(20_000) {
-					p := place{score: score(1 + r.IntN(different)), unit: uint32(unit)}
+					p := foundUnit{score: score(1 + r.IntN(different)), unit: uint32(unit)}
 					all = append(all, p)
 					if p.score >= kept.least {
 						kept.offer(p)
 					}
 				}
 				kept.sort()
-				slices.SortFunc(all, func(a, b place) int {
+				slices.SortFunc(all, func(a, b foundUnit) int {
 					if a.score != b.score {
 						return int(b.score - a.score)
 					}

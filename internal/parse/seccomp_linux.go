@@ -29,8 +29,8 @@ var callsAllowed = []string{
 	"uname", "sysinfo", "getrusage", "getrlimit", "prlimit64", "getuid", "geteuid", "getgid", "getegid", "getrandom",
 }
 
-// refusal is a call that is refused with some arguments.
-type refusal struct {
+// refusedCall is a call that is refused with some arguments.
+type refusedCall struct {
 	call string
 	when seccomp.Condition
 	with seccomp.Action
@@ -38,9 +38,9 @@ type refusal struct {
 
 const writing = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC | unix.O_APPEND | (unix.O_TMPFILE &^ unix.O_DIRECTORY)
 
-func callsRefused() []refusal {
+func callsRefused() []refusedCall {
 	own := uint64(os.Getpid())
-	return []refusal{
+	return []refusedCall{
 		{"openat", seccomp.Condition{Argument: 2, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		// A thread, never a process.
 		{"clone", seccomp.Condition{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD}, seccomp.ActionErrno},

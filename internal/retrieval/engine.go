@@ -104,7 +104,7 @@ type Result struct {
 }
 
 // Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue does.
-func (e *Engine) Plan(q wire.Query) (Plan, error) {
+func (e *Engine) Plan(q wire.SearchQuery) (Plan, error) {
 	if q.PlanText == "" {
 		return e.plans.Plan(q.Plan)
 	}
@@ -116,7 +116,7 @@ func (e *Engine) Plan(q wire.Query) (Plan, error) {
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
 // "text", "k", "documents", "filter" or a field of its own plan, without
 // running it, and returns the plan.
-func (e *Engine) Check(q wire.Query) (Plan, error) {
+func (e *Engine) Check(q wire.SearchQuery) (Plan, error) {
 	plan, err := e.Plan(q)
 	if err != nil {
 		return Plan{}, err
@@ -143,7 +143,7 @@ func (e *Engine) Check(q wire.Query) (Plan, error) {
 //
 // The query's K says how many candidates are returned, and bounds the context;
 // it does not change how deep stages look.
-func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
+func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	plan, err := e.Check(q)
 	if err != nil {
 		return Result{}, err
@@ -169,7 +169,7 @@ func (e *Engine) Run(ctx context.Context, q wire.Query) (Result, error) {
 }
 
 // run runs a plan once, on one generation of the collection.
-func (e *Engine) run(ctx context.Context, plan Plan, q wire.Query) (Result, error) {
+func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result, error) {
 	t, err := newTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err

@@ -119,7 +119,7 @@ func (p reserve) candidates() candidates {
 	for i, c := range p.Items {
 		out.items[i] = item{key: key{ref: c.Ref, cluster: c.Cluster, with: c.With}, from: c.From, best: c.Best, score: c.Score, scores: c.Scores, origin: c.Origin}
 		for _, s := range c.Shows {
-			out.items[i].shows = append(out.items[i].shows, place{ref: s.Ref, start: s.Start, end: s.End})
+			out.items[i].shows = append(out.items[i].shows, extent{ref: s.Ref, start: s.Start, end: s.End})
 		}
 	}
 	return out
@@ -129,7 +129,7 @@ func (p reserve) candidates() candidates {
 // min_k: the stage that the plan's feedback names, and those behind it, run again.
 // The result's trace has these alone. A *GenerationError says that the
 // collection was rebuilt meanwhile, so that the pool's places are no more.
-func (e *Engine) Select(ctx context.Context, q wire.Query, from []byte, minK int) (Result, error) {
+func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, minK int) (Result, error) {
 	plan, err := e.Check(q)
 	if err != nil {
 		return Result{}, err

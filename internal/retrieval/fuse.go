@@ -103,7 +103,7 @@ func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) 
 			continue
 		}
 		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
-			c.shows = []place{inputs[j].at}
+			c.shows = []extent{inputs[j].at}
 		}
 		out.items = append(out.items, c.scored("fuse", float64(scores[j])))
 	}

@@ -35,8 +35,8 @@ type pieces struct {
 
 // input is a piece of a candidate as a model reads it.
 type input struct {
-	of   int   // which candidate
-	at   place // where the piece is; of joined passages, the first one
+	of   int    // which candidate
+	at   extent // where the piece is; of joined passages, the first one
 	text string
 }
 
@@ -63,12 +63,12 @@ func (t *task) inputs(ctx context.Context, items []item, unit schema.Unit, how p
 		first := len(out)
 		if how.joined && items[i].with != (lexical.Ref{}) {
 			for _, r := range how.cut(v.text()) {
-				out = append(out, inContext(i, v[0], v[0].place, r.Of(v.text())))
+				out = append(out, inContext(i, v[0], v[0].extent, r.Of(v.text())))
 			}
 		} else {
 			for _, p := range v {
 				for _, r := range how.cut(p.text()) {
-					at := place{ref: p.ref, start: p.start + r.Start, end: p.start + r.End}
+					at := extent{ref: p.ref, start: p.start + r.Start, end: p.start + r.End}
 					out = append(out, inContext(i, p, at, r.Of(p.text())))
 				}
 			}
@@ -78,7 +78,7 @@ func (t *task) inputs(ctx context.Context, items []item, unit schema.Unit, how p
 	return out, nil
 }
 
-func inContext(of int, p piece, at place, body string) input {
+func inContext(of int, p piece, at extent, body string) input {
 	in, _ := text.InContext(p.found.Title, p.found.Section.HeadingPath, body)
 	return input{of: of, at: at, text: in}
 }
@@ -93,7 +93,7 @@ func (t *task) readable(ctx context.Context, items []item, unit schema.Unit, sec
 	if err != nil {
 		return nil, err
 	}
-	places := make([][]place, len(items))
+	places := make([][]extent, len(items))
 	for i, c := range items {
 		if c.shows != nil {
 			places[i] = c.shows
@@ -101,7 +101,7 @@ func (t *task) readable(ctx context.Context, items []item, unit schema.Unit, sec
 		}
 		refs := inside[c.key]
 		for _, r := range refs[:min(sections, len(refs))] {
-			places[i] = append(places[i], place{ref: r})
+			places[i] = append(places[i], extent{ref: r})
 		}
 	}
 	return t.look(ctx, places, schema.UnitSection)

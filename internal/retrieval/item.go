@@ -59,7 +59,7 @@ type item struct {
 	key
 	from   uuid.UUID // the cluster that it came from
 	best   *lexical.Ref
-	shows  []place // nil: its own place, or that of its best passage
+	shows  []extent // nil: its own place, or that of its best passage
 	score  float64
 	scores map[string]float64
 	origin string

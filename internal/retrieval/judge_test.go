@@ -61,7 +61,7 @@ func TestJudgeCombinesThreeJudgements(t *testing.T) {
 	j := &scriptedJudges{judge: func(task wire.LLMTask, p wire.LLMPassage) float64 { return float64(table[task](p.Text)) }}
 	c.judges = j
 	question := uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001")
-	got := c.run(t, "- dense\n- judge: {depth: 3, batch: 2, parallel: 1}", func(q *wire.Query) { q.Question = question })
+	got := c.run(t, "- dense\n- judge: {depth: 3, batch: 2, parallel: 1}", func(q *wire.SearchQuery) { q.Question = question })
 	want(t, "by the mean of three, the rest behind", places(got), []string{"a/0/1", "a/0/2", "a/0/0", "a/0/3"})
 	want(t, "the means", []float64{scoresOf(got.Candidates[0], "judge")[0], scoresOf(got.Candidates[1], "judge")[0], scoresOf(got.Candidates[2], "judge")[0]},
 		[]float64{0.8, 0.6, 0.2})

@@ -34,10 +34,12 @@ func TestParsePlanNamesTheLine(t *testing.T) {
 // TestAQueryBringsAPlan: it runs instead of those that the engine has, under its own name.
 func TestAQueryBringsAPlan(t *testing.T) {
 	c := ranked(figure9)
-	got := c.run(t, "- dense", func(q *wire.Query) { q.Plan, q.PlanText = "p", "name: brought\nstages:\n- dense\n- limit: {k: 2}" })
+	got := c.run(t, "- dense", func(q *wire.SearchQuery) {
+		q.Plan, q.PlanText = "p", "name: brought\nstages:\n- dense\n- limit: {k: 2}"
+	})
 	want(t, "the plan", got.Plan, "brought")
 	want(t, "what it chose", len(got.Context), 2)
-	_, err := c.try(t, "- dense", func(q *wire.Query) { q.PlanText = "name: brought\nstages:\n- dense: {k: 0}" })
+	_, err := c.try(t, "- dense", func(q *wire.SearchQuery) { q.PlanText = "name: brought\nstages:\n- dense: {k: 0}" })
 	var field *schema.FieldError
 	if !errors.As(err, &field) || field.Field != "stages[0].dense.k" {
 		t.Errorf("a wrong one gave %v", err)

@@ -16,7 +16,7 @@ func TestProximityReadsTheBest(t *testing.T) {
 		c.documents[d].sections[0][0] = text
 		c.lexical[passage(d, 0, 0)] = 2 - 0.2*float64(d)
 	}
-	ask := func(q *wire.Query) { q.Text = "quick brown foxes" }
+	ask := func(q *wire.SearchQuery) { q.Text = "quick brown foxes" }
 	got := c.run(t, "- lexical: {unit: passage}\n- proximity: {depth: 3, ordered: 1, coverage: 0.6, sentence: 0.9}", ask)
 	type features struct{ ordered, coverage, sentence, score float64 }
 	saturated := func(length, average float64) float64 { return 1 / (1 + 1.2*(0.25+0.75*length/average)) }
@@ -54,5 +54,5 @@ func TestProximityPassesOverWhatIsGone(t *testing.T) {
 	c = corpus([]int{1})
 	want(t, "nothing", len(c.run(t, "- lexical: {unit: passage}\n- proximity").Candidates), 0)
 	c.dense[passage(0, 0, 0)] = 0.5
-	want(t, "stop words", places(c.run(t, "- dense\n- proximity", func(q *wire.Query) { q.Text = "and of the" })), []string{"a/0/0"})
+	want(t, "stop words", places(c.run(t, "- dense\n- proximity", func(q *wire.SearchQuery) { q.Text = "and of the" })), []string{"a/0/0"})
 }

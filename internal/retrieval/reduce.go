@@ -83,7 +83,7 @@ func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error
 	for _, i := range order {
 		best := read.best[i]
 		c := best.score.onto(head[i], wire.GraphPair).scored(byPreferSum, best.value)
-		c.shows = []place{best.at}
+		c.shows = []extent{best.at}
 		out.items = append(out.items, c)
 	}
 	least, n, p, err := s.detect(ctx, t, out.items)

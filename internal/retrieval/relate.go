@@ -75,7 +75,7 @@ func (s relate) run(ctx context.Context, t *task, in candidates) (outcome, error
 			own := c.score
 			pair := c.scored("link", l.Weight)
 			pair.score, pair.with = own, l.To
-			pair.shows = []place{{ref: c.ref}, {ref: l.To}}
+			pair.shows = []extent{{ref: c.ref}, {ref: l.To}}
 			out.items = append(out.items, pair)
 			n++
 		}

@@ -98,5 +98,5 @@ func TestRelateWithoutLinks(t *testing.T) {
 	if !errors.As(err, &field) || field.Field != "plan" {
 		t.Errorf("got %v, not a FieldError on the plan", err)
 	}
-	want(t, "nothing found", len(c.run(t, "- lexical\n- relate", func(q *wire.Query) { q.Text = "of" }).Candidates), 0)
+	want(t, "nothing found", len(c.run(t, "- lexical\n- relate", func(q *wire.SearchQuery) { q.Text = "of" }).Candidates), 0)
 }

@@ -161,7 +161,7 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 		before, values = append(before, c.score), append(values, best.value)
 		c = best.score.onto(c, s.model)
 		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
-			c.shows = []place{best.at}
+			c.shows = []extent{best.at}
 		}
 		items = append(items, c)
 	}
@@ -248,7 +248,7 @@ type pairRead struct {
 type pairBest struct {
 	score pairScore
 	value float64 // by which it is the best
-	at    place
+	at    extent
 }
 
 func (r pairRead) String() string {

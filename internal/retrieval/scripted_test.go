@@ -359,7 +359,7 @@ func corpus(documents ...[]int) *scriptedCorpus {
 }
 
 // run runs a plan's stages on the corpus.
-func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.Query)) retrieval.Result {
+func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.SearchQuery)) retrieval.Result {
 	t.Helper()
 	out, err := c.try(t, stages, change...)
 	if err != nil {
@@ -369,8 +369,8 @@ func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.Q
 }
 
 // query asks for everything.
-func query() wire.Query {
-	return wire.Query{Text: "words of the question", K: 100, Documents: 1000, Explain: true}
+func query() wire.SearchQuery {
+	return wire.SearchQuery{Text: "words of the question", K: 100, Documents: 1000, Explain: true}
 }
 
 // engine runs plan p, which has these stages.
@@ -397,7 +397,7 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *retrieval.Engine {
 	return engine
 }
 
-func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.Query)) (retrieval.Result, error) {
+func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.SearchQuery)) (retrieval.Result, error) {
 	t.Helper()
 	engine, q := c.engine(t, stages), query()
 	for _, f := range change {

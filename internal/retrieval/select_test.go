@@ -85,7 +85,7 @@ func TestGradientByANamedScore(t *testing.T) {
 	got := c.run(t, "- lexical\n- dense\n- gradient: {min_k: 1, score: lexical.passage}")
 	want(t, "context", got.Context, []int{3, 0, 1, 2}) // candidates are by dense; the context by the named score
 	// Proximity scores nothing by a question without words.
-	got = c.run(t, "- dense\n- proximity\n- gradient: {min_k: 2, g: 1, score: ordered}", func(q *wire.Query) { q.Text = "?!" })
+	got = c.run(t, "- dense\n- proximity\n- gradient: {min_k: 2, g: 1, score: ordered}", func(q *wire.SearchQuery) { q.Text = "?!" })
 	want(t, "context without words", got.Context, []int{0, 1})
 }
 
@@ -123,7 +123,7 @@ func TestContextAndRankingAreApart(t *testing.T) {
 		{"- dense\n- limit: {k: 12}", 5, 5, 5},
 		{"- dense\n- gradient: {min_k: 2}\n- limit: {k: 12}", 100, 15, 9},
 	} {
-		got := c.run(t, x.stages, func(q *wire.Query) { q.K = x.k })
+		got := c.run(t, x.stages, func(q *wire.SearchQuery) { q.K = x.k })
 		if len(got.Candidates) != x.ranked || len(got.Context) != x.context {
 			t.Errorf("%s, k %d: %d ranked and %d in the context, want %d and %d", x.stages, x.k, len(got.Candidates), len(got.Context), x.ranked, x.context)
 		}
@@ -135,10 +135,10 @@ func TestDocumentsRankDeeperThanCandidates(t *testing.T) {
 	for r, x := range map[lexical.Ref]float64{passage(0, 0, 0): 1, passage(0, 0, 1): 4, passage(1, 0, 0): 5, passage(2, 0, 0): 3} {
 		c.lexical[r] = x
 	}
-	got := c.run(t, "- lexical\n- limit: {k: 1}", func(q *wire.Query) { q.K = 1 })
+	got := c.run(t, "- lexical\n- limit: {k: 1}", func(q *wire.SearchQuery) { q.K = 1 })
 	want(t, "documents", got.Documents, []schema.RankedDocument{{Document: "b", Score: 5}, {Document: "a", Score: 4}, {Document: "c", Score: 3}})
-	want(t, "as many as asked for", documents(c.run(t, "- lexical", func(q *wire.Query) { q.Documents = 2 })), []string{"b", "a"})
-	want(t, "not asked for", documents(c.run(t, "- lexical", func(q *wire.Query) { q.Documents = 0 })), []string(nil))
+	want(t, "as many as asked for", documents(c.run(t, "- lexical", func(q *wire.SearchQuery) { q.Documents = 2 })), []string{"b", "a"})
+	want(t, "not asked for", documents(c.run(t, "- lexical", func(q *wire.SearchQuery) { q.Documents = 0 })), []string(nil))
 }
 
 func TestDedupe(t *testing.T) {

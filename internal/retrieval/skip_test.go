@@ -88,7 +88,7 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 			c.judges = x.model
 		}
 		question := uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001")
-		got := c.run(t, x.stage, func(q *wire.Query) {
+		got := c.run(t, x.stage, func(q *wire.SearchQuery) {
 			if !x.search {
 				q.Question = question
 			}

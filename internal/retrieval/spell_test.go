@@ -31,7 +31,7 @@ func TestSpellTakesUnknownWordsForKnownOnes(t *testing.T) {
 		c := corpus([]int{1})
 		c.lexical[passage(0, 0, 0)], c.dense[passage(0, 0, 0)] = 1, 1
 		c.df = map[string]int{"garrison": 3, "castl": 2, "crown": 9, "dragom": 0, "dragon": 5, "dragum": 1, "крепость": 1}
-		got := c.run(t, "- spell: {least: 5}\n- lexical\n- proximity", func(q *wire.Query) {
+		got := c.run(t, "- spell: {least: 5}\n- lexical\n- proximity", func(q *wire.SearchQuery) {
 			q.Text, q.Principal.Scopes = x.question, []schema.Scope{schema.ScopeAdmin}
 		})
 		if x.terms == "" {
@@ -53,9 +53,9 @@ func TestSpellLeavesTheQuestionToModels(t *testing.T) {
 	c.lexical[passage(0, 0, 0)] = 1
 	c.judges = &scriptedJudges{rewrite: func(string) string { return "garison" }}
 	c.df = map[string]int{"garrison": 1}
-	c.run(t, "- spell\n- rewrite\n- lexical", func(q *wire.Query) { q.Text = "garrsion" })
+	c.run(t, "- spell\n- rewrite\n- lexical", func(q *wire.SearchQuery) { q.Text = "garrsion" })
 	want(t, "terms of what was worded anew", c.queries[len(c.queries)-1].Terms, []string{"garison"})
-	c.run(t, "- rewrite\n- spell\n- lexical", func(q *wire.Query) { q.Text = "garrsion" })
+	c.run(t, "- rewrite\n- spell\n- lexical", func(q *wire.SearchQuery) { q.Text = "garrsion" })
 	want(t, "terms after both", c.queries[len(c.queries)-1].Terms, []string{"garrison"})
 }
 

@@ -270,7 +270,7 @@ func TestFirstStagesNarrowBeforeTheyScore(t *testing.T) {
 		c.byCluster[clusterID(0)], c.byCluster[clusterID(1)] = 10, 9
 		expected := func(name string, groups []string, filter schema.Filter) {
 			t.Helper()
-			got := c.run(t, stages, func(q *wire.Query) { q.Principal.Groups, q.Filter = groups, filter })
+			got := c.run(t, stages, func(q *wire.SearchQuery) { q.Principal.Groups, q.Filter = groups, filter })
 			var names []string
 			for _, x := range got.Candidates {
 				names = append(names, x.ExternalID)
@@ -307,7 +307,7 @@ func TestADeletedDocumentIsNeverShown(t *testing.T) {
 			if kind == "hybrid" {
 				stages = "- hybrid: {unit: " + unit + ", of: [{lexical: {unit: " + unit + "}}]}"
 			}
-			got := c.run(t, stages, func(q *wire.Query) { q.K = 1 })
+			got := c.run(t, stages, func(q *wire.SearchQuery) { q.K = 1 })
 			if len(got.Candidates) != 1 || got.Candidates[0].ExternalID != "b" {
 				t.Errorf("%s of %s: got %v, want b alone in the place of a", kind, unit, places(got))
 			}
@@ -350,7 +350,7 @@ func TestStatisticsAreForAdmins(t *testing.T) {
 		explain bool
 		want    bool
 	}{{nil, true, false}, {[]schema.Scope{schema.ScopeQuery}, true, false}, {[]schema.Scope{schema.ScopeAdmin}, true, true}, {[]schema.Scope{schema.ScopeAdmin}, false, false}} {
-		got := c.run(t, "- hybrid: {of: [{lexical: {}}]}", func(q *wire.Query) { q.Principal.Scopes, q.Explain = x.scopes, x.explain })
+		got := c.run(t, "- hybrid: {of: [{lexical: {}}]}", func(q *wire.SearchQuery) { q.Principal.Scopes, q.Explain = x.scopes, x.explain })
 		if s := got.Trace[0].Statistics; (s["lexical.passage.units"] == 7) != x.want || !x.want && s != nil {
 			t.Errorf("%v, explain %v: statistics %v", x.scopes, x.explain, s)
 		}
@@ -379,7 +379,7 @@ func TestDocumentsOfAllClustersAreLookedUpAtOnce(t *testing.T) {
 		c.clusters[section(d, 0)] = clusterID(d)
 		c.byCluster[clusterID(d)] = float64(9 - d)
 	}
-	got := c.run(t, "- lexical: {unit: cluster}", func(q *wire.Query) { q.K = 1 })
+	got := c.run(t, "- lexical: {unit: cluster}", func(q *wire.SearchQuery) { q.K = 1 })
 	if want(t, "documents", documents(got), []string{"a", "b", "c", "d", "e"}); c.members > 2 { // what is shown, and the rest
 		t.Errorf("%d statements list the members of 5 clusters", c.members)
 	}

@@ -20,10 +20,10 @@ import (
 type task struct {
 	Sources
 	pack    *pack
-	query   wire.Query // its text is the question as it was worded anew, after rewrite
-	asked   string     // the question as it was asked
-	stage   int        // that runs, from 0
-	skipped bool       // it is answered without what was found
+	query   wire.SearchQuery // its text is the question as it was worded anew, after rewrite
+	asked   string           // the question as it was asked
+	stage   int              // that runs, from 0
+	skipped bool             // it is answered without what was found
 	place   Place
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
@@ -44,7 +44,7 @@ type task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-func newTask(ctx context.Context, s Sources, p *pack, q wire.Query) (*task, error) {
+func newTask(ctx context.Context, s Sources, p *pack, q wire.SearchQuery) (*task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err

@@ -16,16 +16,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// place is bytes [start, end) of the section that a ref lies in; with end 0 the
+// extent is bytes [start, end) of the section that a ref lies in; with end 0 the
 // whole of the ref: a passage, or a section.
-type place struct {
+type extent struct {
 	ref        lexical.Ref
 	start, end int
 }
 
 // piece is a place with its section.
 type piece struct {
-	place
+	extent
 	found Text
 }
 
@@ -104,7 +104,7 @@ func (t *task) views(ctx context.Context, items []item, unit schema.Unit) ([]vie
 }
 
 // look loads places, some for each candidate of a unit.
-func (t *task) look(ctx context.Context, places [][]place, unit schema.Unit) ([]view, error) {
+func (t *task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
 	var refs []lexical.Ref
 	for _, some := range places {
 		for _, p := range some {
@@ -142,8 +142,8 @@ func (t *task) look(ctx context.Context, places [][]place, unit schema.Unit) ([]
 
 // places are those that candidates show: what a stage set; else their own; of a
 // document or a cluster its best passage.
-func (t *task) places(ctx context.Context, items []item, unit schema.Unit) ([][]place, error) {
-	out := make([][]place, len(items))
+func (t *task) places(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
+	out := make([][]extent, len(items))
 	var open []item
 	var at []int
 	for i, c := range items {
@@ -159,7 +159,7 @@ func (t *task) places(ctx context.Context, items []item, unit schema.Unit) ([][]
 	}
 	for j, i := range at {
 		items[i].best = open[j].best
-		out[i] = []place{{ref: shown[j]}}
+		out[i] = []extent{{ref: shown[j]}}
 	}
 	return out, nil
 }

@@ -11,16 +11,16 @@ const (
 	maxPage     = 500
 )
 
-// Page is a validated schema.PageQuery. Lists are ordered by id; the cursor is
+// PageRequest is a validated schema.PageQuery. Lists are ordered by id; the cursor is
 // the last id of the page before.
-type Page struct {
+type PageRequest struct {
 	After *uuid.UUID
 	Limit int
 }
 
 // PageOf checks a page that is asked for.
-func PageOf(q schema.PageQuery) (Page, error) {
-	p := Page{Limit: q.Limit}
+func PageOf(q schema.PageQuery) (PageRequest, error) {
+	p := PageRequest{Limit: q.Limit}
 	switch {
 	case q.Limit < 0:
 		return p, schema.Invalid("limit", "%d is negative", q.Limit)
@@ -41,7 +41,7 @@ func PageOf(q schema.PageQuery) (Page, error) {
 
 // Cut drops the entry that was read beyond the page, and tells the cursor of
 // the next page when there was one.
-func Cut[T any](p Page, list []T, id func(T) uuid.UUID) ([]T, string) {
+func Cut[T any](p PageRequest, list []T, id func(T) uuid.UUID) ([]T, string) {
 	if len(list) <= p.Limit {
 		return list, ""
 	}

@@ -123,7 +123,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, v := range []*search.Vectors{memory, small} {
+			for _, v := range []*search.MemoryVectors{memory, small} {
 				got, err := v.Nearest(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)

@@ -31,8 +31,8 @@ const (
 
 var kinds = []Kind{Asked, When, Extent, Amount, Reason, Place, Person, Definition, Heading}
 
-// Question is a question and where it comes from.
-type Question struct {
+// Suggestion is a question and where it comes from.
+type Suggestion struct {
 	Text     string
 	Kind     Kind
 	Document string // external id
@@ -46,10 +46,10 @@ const (
 )
 
 // Questions are those that the sections of a document suggest, in the order of the text, each once.
-func Questions(document string, sections []schema.Section) []Question {
-	var out []Question
+func Questions(document string, sections []schema.Section) []Suggestion {
+	var out []Suggestion
 	seen := map[string]bool{}
-	add := func(q Question) {
+	add := func(q Suggestion) {
 		q.Text = collapse(q.Text)
 		key := strings.ToLower(q.Text)
 		if n := len(q.Text); n < minQuestion || n > maxQuestion || seen[key] {
@@ -67,12 +67,12 @@ func Questions(document string, sections []schema.Section) []Question {
 		language := languageOf(s.Text)
 		for _, h := range s.HeadingPath {
 			if q, kind := fromHeading(h, language); q != "" {
-				add(Question{Text: q, Kind: kind})
+				add(Suggestion{Text: q, Kind: kind})
 			}
 		}
 		for line := range strings.SplitSeq(s.Text, "\n") {
 			if q := askedBy(line); q != "" {
-				add(Question{Text: q, Kind: Asked})
+				add(Suggestion{Text: q, Kind: Asked})
 			}
 		}
 		if rulesOf[language] == nil {
@@ -86,7 +86,7 @@ func Questions(document string, sections []schema.Section) []Question {
 			}
 			for _, rule := range rulesOf[language] {
 				if q := rule.apply(sentence, words); q != "" {
-					add(Question{Text: q, Kind: rule.kind, Evidence: sentence})
+					add(Suggestion{Text: q, Kind: rule.kind, Evidence: sentence})
 					break
 				}
 			}
@@ -96,9 +96,9 @@ func Questions(document string, sections []schema.Section) []Question {
 }
 
 // Order puts questions so that the first few are of many documents and kinds.
-func Order(questions []Question) []Question {
+func Order(questions []Suggestion) []Suggestion {
 	rest := slices.Clone(questions)
-	out := make([]Question, 0, len(rest))
+	out := make([]Suggestion, 0, len(rest))
 	documents, used := map[string]int{}, map[Kind]int{}
 	for len(rest) > 0 {
 		best, bestCost := 0, 0

@@ -149,7 +149,7 @@ func TestQuestionsInATextStandAlone(t *testing.T) {
 }
 
 func TestOrderMixesDocumentsAndKinds(t *testing.T) {
-	got := Order([]Question{
+	got := Order([]Suggestion{
 		{Text: "1", Kind: Definition, Document: "a"}, {Text: "2", Kind: When, Document: "a"}, {Text: "3", Kind: When, Document: "a"},
 		{Text: "4", Kind: When, Document: "b"}, {Text: "5", Kind: Amount, Document: "b"}, {Text: "6", Kind: Heading, Document: "c"},
 	})

@@ -44,8 +44,8 @@ func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	return p.out
 }
 
-// run is a heading with the blocks up to the next heading.
-type run struct {
+// headedBlocks is a heading with the blocks up to the next heading.
+type headedBlocks struct {
 	path    []string
 	blocks  []schema.Block
 	content bool // some block is not a heading
@@ -53,9 +53,9 @@ type run struct {
 }
 
 // runs groups the blocks by heading.
-func runs(blocks []schema.Block) []run {
+func runs(blocks []schema.Block) []headedBlocks {
 	var (
-		out    []run
+		out    []headedBlocks
 		levels []int
 		path   []string
 	)
@@ -74,7 +74,7 @@ func runs(blocks []schema.Block) []run {
 			path = append(path[:len(path):len(path)], pathEntry(b.Text))
 		}
 		if heading || len(out) == 0 {
-			out = append(out, run{path: path[:len(path):len(path)]})
+			out = append(out, headedBlocks{path: path[:len(path):len(path)]})
 		}
 		r := &out[len(out)-1]
 		r.blocks = append(r.blocks, b)
@@ -106,7 +106,7 @@ type packer struct {
 }
 
 // add takes the next run.
-func (p *packer) add(r run) {
+func (p *packer) add(r headedBlocks) {
 	switch {
 	case len(p.blocks) == 0:
 	case p.tokens+r.tokens > p.limit:
@@ -195,7 +195,7 @@ func (b *builder) link(targets []string) {
 	}
 }
 
-func (b *builder) add(p piece, page int) {
+func (b *builder) add(p fragment, page int) {
 	if b.text.Len() == 0 {
 		p.text = strings.TrimSpace(p.text)
 	} else {
@@ -208,9 +208,9 @@ func (b *builder) add(p piece, page int) {
 	b.tokens += p.tokens
 }
 
-// piece is a block's text or a part of it, and what separates it from the piece
+// fragment is a block's text or a part of it, and what separates it from the piece
 // before it when both are in one section.
-type piece struct {
+type fragment struct {
 	text   string
 	sep    string
 	tokens int
@@ -219,24 +219,24 @@ type piece struct {
 // pieces returns the block's text whole if it is within limit, else cut between
 // lines; a line over the limit between sentences; a sentence of more than a
 // quarter of the limit between words.
-func pieces(b schema.Block, limit int) []piece {
+func pieces(b schema.Block, limit int) []fragment {
 	if n := CountTokens(b.Text); n <= limit {
-		return []piece{{b.Text, "\n\n", n}}
+		return []fragment{{b.Text, "\n\n", n}}
 	}
-	var out []piece
+	var out []fragment
 	for line := range strings.SplitSeq(b.Text, "\n") {
 		if isSpace(line) {
 			continue
 		}
 		if n := CountTokens(line); n <= limit {
-			out = append(out, piece{strings.TrimRight(line, " \t"), "\n", n})
+			out = append(out, fragment{strings.TrimRight(line, " \t"), "\n", n})
 			continue
 		}
 		sep := "\n"
 		for _, r := range Split(line, Sentences(line), max(limit/4, 1)) {
 			part := r.Of(line)
 			trimmed := strings.TrimSpace(part)
-			out = append(out, piece{trimmed, sep, CountTokens(trimmed)})
+			out = append(out, fragment{trimmed, sep, CountTokens(trimmed)})
 			sep = ""
 			if r, _ := utf8.DecodeLastRuneInString(part); unicode.IsSpace(r) {
 				sep = " "

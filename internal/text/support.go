@@ -107,8 +107,8 @@ func (w word) year() bool {
 	return len(w.number) == 4 && (w.number[0] == '1' || w.number[0] == '2')
 }
 
-// reading is a text as it is compared.
-type reading struct {
+// comparedText is a text as it is compared.
+type comparedText struct {
 	content []word
 	byStem  map[string]int // in content
 	numbers map[string]int
@@ -119,11 +119,13 @@ type reading struct {
 
 // cased reports whether capitals tell names from other words: not in headings,
 // and not in German.
-func (r *reading) cased() bool { return r.inner > 0 && float64(r.capitals) <= 0.6*float64(r.inner) }
+func (r *comparedText) cased() bool {
+	return r.inner > 0 && float64(r.capitals) <= 0.6*float64(r.inner)
+}
 
 // read takes a text apart.
-func read(s string) *reading {
-	r := &reading{byStem: map[string]int{}, numbers: map[string]int{}}
+func read(s string) *comparedText {
+	r := &comparedText{byStem: map[string]int{}, numbers: map[string]int{}}
 	at, clause, initial := 0, 0, true
 	it := words.FromString(strings.ReplaceAll(s, "’", "'"))
 	for it.Next() {
@@ -182,7 +184,7 @@ func read(s string) *reading {
 }
 
 // add takes a word in; a number joins the number before it ("5 million").
-func (r *reading) add(w word) {
+func (r *comparedText) add(w word) {
 	if w.number != "" && len(r.content) > 0 {
 		if last := &r.content[len(r.content)-1]; last.number != "" && last.at == w.at-1 && last.clause == w.clause {
 			if joined, ok := joinNumbers(last.number, w.number); ok {
@@ -203,7 +205,7 @@ func (r *reading) add(w word) {
 
 // holds finds a word in a text: as the same number, by its stem, or by a stem that
 // begins alike ("invent", "invention").
-func (r *reading) holds(w word) *word {
+func (r *comparedText) holds(w word) *word {
 	if w.number != "" {
 		if i, ok := r.numbers[w.number]; ok {
 			return &r.content[i]
@@ -239,8 +241,8 @@ func alike(a, b string) bool {
 
 // otherCount reports whether other has, beside a word that stands beside number i of
 // r, a number that r does not have: "6 teams" where r says "5 teams".
-func (r *reading) otherCount(i int, other *reading) bool {
-	beside := func(r *reading, i int) []word {
+func (r *comparedText) otherCount(i int, other *comparedText) bool {
+	beside := func(r *comparedText, i int) []word {
 		out := r.content[max(i-1, 0):min(i+2, len(r.content))]
 		return slices.DeleteFunc(slices.Clone(out), func(w word) bool { return w.number != "" || w.clause != r.content[i].clause })
 	}
@@ -259,7 +261,7 @@ func (r *reading) otherCount(i int, other *reading) bool {
 }
 
 // opposite reports whether a text has the opposite of a word.
-func (r *reading) opposite(w word) bool {
+func (r *comparedText) opposite(w word) bool {
 	for _, o := range opposites[w.stem] {
 		if _, ok := r.byStem[o]; ok {
 			return true
@@ -274,7 +276,7 @@ const reach = 5
 // denies reports whether r denies something that other states: the first content
 // words behind one of its negations, in the same clause, stand in other, and other
 // has no negation near them.
-func (r *reading) denies(other *reading) bool {
+func (r *comparedText) denies(other *comparedText) bool {
 	for _, n := range r.negations {
 		found := 0
 		for i := range r.content {
@@ -300,7 +302,7 @@ func (r *reading) denies(other *reading) bool {
 
 // mostlyDenied reports whether most of what r and a quote share stands in one
 // clause of the quote that has a negation, behind it.
-func (r *reading) mostlyDenied(quote *reading) bool {
+func (r *comparedText) mostlyDenied(quote *comparedText) bool {
 	for _, n := range quote.negations {
 		shared, behind := 0, 0
 		for i := range r.content {
@@ -320,7 +322,7 @@ func (r *reading) mostlyDenied(quote *reading) bool {
 }
 
 // negated reports whether a negation, or what may be one, stands near a word.
-func (r *reading) negated(w *word) bool {
+func (r *comparedText) negated(w *word) bool {
 	for _, list := range [][]word{r.negations, r.soft} {
 		for _, n := range list {
 			if n.at >= w.at-reach-2 && n.at <= w.at+reach {

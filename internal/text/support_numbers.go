@@ -9,7 +9,7 @@ import "strings"
 // otherAlike reports whether r has, in the place of number w of a sentence, another
 // of the same shape that the sentence does not have: a year for a year, a number
 // of as many digits beside another ("90 and 120" for "95 and 120").
-func (r *reading) otherAlike(w word, said *reading) bool {
+func (r *comparedText) otherAlike(w word, said *comparedText) bool {
 	for value, i := range r.numbers {
 		if _, both := said.numbers[value]; both || r.content[i].loose {
 			continue
@@ -38,7 +38,7 @@ func digitsAlike(a, b string) bool {
 
 // otherModel reports whether r has, in the place of word w, one of the same letters
 // and other digits that the sentence does not have: "MP3" for "MP5".
-func (r *reading) otherModel(w word, said *reading) bool {
+func (r *comparedText) otherModel(w word, said *comparedText) bool {
 	letters := withoutDigits(w.stem)
 	if w.number != "" || letters == w.stem || letters == "" {
 		return false
@@ -62,7 +62,7 @@ func withoutDigits(s string) string {
 
 // clauseDenied reports whether a quote denies, by a "not" in it, the clause that has
 // what a sentence adds to its question, or half of what the two share.
-func (r *reading) clauseDenied(asked, quote *reading) bool {
+func (r *comparedText) clauseDenied(asked, quote *comparedText) bool {
 	for _, n := range quote.negations {
 		if !denies(n.stem) {
 			continue

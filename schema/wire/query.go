@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Query is what a search or a question asks, and of whom.
-type Query struct {
+// SearchQuery is what a search or a question asks, and of whom.
+type SearchQuery struct {
 	Principal  schema.Principal `json:"principal"`
 	Collection uuid.UUID        `json:"collection"`
 	Text       string           `json:"text"`
@@ -31,12 +31,12 @@ type Query struct {
 }
 
 // TenantID implements OfTenant.
-func (q Query) TenantID() uuid.UUID { return q.Principal.Tenant }
+func (q SearchQuery) TenantID() uuid.UUID { return q.Principal.Tenant }
 
 // SearchRequest asks for ranked passages.
 type SearchRequest struct {
 	Envelope
-	Query
+	SearchQuery
 	Deadline time.Time `json:"deadline,omitzero"`
 }
 
@@ -57,7 +57,7 @@ type SearchReply struct {
 // question is stored already.
 type AskRequest struct {
 	Envelope
-	Query
+	SearchQuery
 	Question uuid.UUID `json:"question"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Stream is where the steps and the answer's text are told while it is made

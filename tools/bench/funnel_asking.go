@@ -90,7 +90,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 }
 
 // drawn are so many of the questions, in an order of chance: any part of them is like the others.
-func drawn(all []evaluate.Query, limit int, seed uint64) []evaluate.Query {
+func drawn(all []evaluate.Topic, limit int, seed uint64) []evaluate.Topic {
 	out := slices.Clone(all)
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	if limit > 0 && limit < len(out) {

@@ -65,7 +65,7 @@ func TestFunnelThatNobodyAskedHasNoRows(t *testing.T) {
 }
 
 func TestQuestionsAreDrawnOnce(t *testing.T) {
-	all := make([]evaluate.Query, 50)
+	all := make([]evaluate.Topic, 50)
 	for i := range all {
 		all[i].ID = strings.Repeat("x", i)
 	}

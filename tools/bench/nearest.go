@@ -226,7 +226,7 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 }
 
 // nearestOf asks Sluice.
-func nearestOf(ctx context.Context, vectors *search.Vectors, s space, q []float32, k int) ([]uuid.UUID, error) {
+func nearestOf(ctx context.Context, vectors *search.MemoryVectors, s space, q []float32, k int) ([]uuid.UUID, error) {
 	hits, err := vectors.Nearest(ctx, retrieval.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
 		return nil, err

@@ -90,8 +90,8 @@ type questionAPI struct {
 	waiting context.Context
 }
 
-func query(p schema.Principal, q httpapi.Question) wire.Query {
-	return wire.Query{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K,
+func query(p schema.Principal, q httpapi.Question) wire.SearchQuery {
+	return wire.SearchQuery{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K,
 		Documents: q.Documents, Explain: q.Explain, Choices: q.Choices}
 }
 
@@ -109,7 +109,7 @@ func (a questionAPI) Search(ctx context.Context, p schema.Principal, q httpapi.Q
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
-		wire.SearchRequest{Envelope: wire.Header(), Query: query(p, q), Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
+		wire.SearchRequest{Envelope: wire.Header(), SearchQuery: query(p, q), Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
 	if err != nil {
 		return httpapi.Found{}, given(ctx, err)
 	}

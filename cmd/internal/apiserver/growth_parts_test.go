@@ -72,14 +72,14 @@ func (g *growing) startParts() {
 	run(llmgateway.New(config.LLM{LLMProvider: "extractive"}, llmgateway.Deps{Store: g.store.Store, NATS: g.nats}))
 	js, err := jetstream.New(g.nats)
 	must(err)
-	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: 1000}) }
+	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: 1000}) }
 	must(streams(ctx))
 	run(ingest.NewRelay(g.store, g.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
 		return g.store.OpenSession(ctx, "relay")
 	}, ingest.Defaults("relay")))
 	run(queryworker.New(queryworker.Settings{
-		Query:   config.Query{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1, SlowQuestion: 1},
-		Streams: config.Streams{QueuePerTenant: 1000},
+		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1, SlowQuestion: 1},
+		Streams:   config.Streams{QueuePerTenant: 1000},
 	}, queryworker.Deps{Store: g.store.Store, NATS: g.nats, Temporal: client}))
 }
 

@@ -102,7 +102,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		// as long as ctx lives.
 		ctx, cancel := context.WithTimeout(ctx, streamsLimit)
 		defer cancel()
-		return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
+		return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
 	}
 	changed, kept := newSignals(d.Temporal), stores.Of(d.Store)
 	activities, err := ingest.NewActivities(kept, parser, models, changed, o)

@@ -51,7 +51,7 @@ func (w *world) jetstream() jetstream.JetStream {
 func (w *world) relay() (stop func()) {
 	w.t.Helper()
 	streams := func(ctx context.Context) error {
-		return bus.EnsureStreams(ctx, w.jetstream(), bus.Limits{PerTenant: w.settings.QueuePerTenant})
+		return bus.EnsureStreams(ctx, w.jetstream(), bus.StreamLimits{PerTenant: w.settings.QueuePerTenant})
 	}
 	w.ok(streams(w.context()))
 	relay, err := ingest.NewRelay(w.store, w.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
@@ -125,7 +125,7 @@ func TestRepeatedAndReorderedMessagesChangeNothing(t *testing.T) {
 	w := newWorld(t)
 	uploads := w.uploadAll(documents(6))
 	js := w.jetstream()
-	w.ok(bus.EnsureStreams(w.context(), js, bus.Limits{}))
+	w.ok(bus.EnsureStreams(w.context(), js, bus.StreamLimits{}))
 	publish := func(u schema.Uploaded, attempt int) {
 		m := wire.IngestMessage{Envelope: wire.Header(), Tenant: w.principal.Tenant, Collection: w.collection,
 			Document: u.Document, Version: u.Version, Attempt: attempt, Bytes: 100}
@@ -153,7 +153,7 @@ func TestRepeatedAndReorderedMessagesChangeNothing(t *testing.T) {
 func TestMessageOfANewerVersionIsKept(t *testing.T) {
 	w := newWorld(t)
 	js := w.jetstream()
-	w.ok(bus.EnsureStreams(w.context(), js, bus.Limits{}))
+	w.ok(bus.EnsureStreams(w.context(), js, bus.StreamLimits{}))
 	for _, data := range []string{`{"v":99,"tenant":"x"}`, `not json`} {
 		_, err := js.Publish(w.context(), wire.IngestSubject(w.principal.Tenant), []byte(data))
 		w.ok(err)

@@ -41,8 +41,8 @@ func New(c *apiclient.Client, version string) *mcp.Server {
 
 type tools struct{ api *apiclient.Client }
 
-// Collection is a collection as list_collections shows it.
-type Collection struct {
+// CollectionInfo is a collection as list_collections shows it.
+type CollectionInfo struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Language    string `json:"language"`
@@ -51,22 +51,22 @@ type Collection struct {
 
 // Collections is the reply of list_collections.
 type Collections struct {
-	Collections []Collection `json:"collections"`
+	Collections []CollectionInfo `json:"collections"`
 }
 
 func (t tools) collections(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, Collections, error) {
-	out := Collections{Collections: []Collection{}}
+	out := Collections{Collections: []CollectionInfo{}}
 	for c, err := range t.api.Collections(ctx) {
 		if err != nil {
 			return nil, out, err
 		}
-		out.Collections = append(out.Collections, Collection{c.Name, c.Description, c.Language, c.Counts[schema.StateReady]})
+		out.Collections = append(out.Collections, CollectionInfo{c.Name, c.Description, c.Language, c.Counts[schema.StateReady]})
 	}
 	return nil, out, nil
 }
 
-// Span is where a text stands: what read_document takes.
-type Span struct {
+// Location is where a text stands: what read_document takes.
+type Location struct {
 	DocumentID string `json:"document_id"`
 	VersionID  string `json:"version_id"`
 	SectionID  string `json:"section_id"`
@@ -74,8 +74,8 @@ type Span struct {
 	End        int    `json:"end" jsonschema:"byte behind the last one"`
 }
 
-func spanOf(document uuid.UUID, s schema.Span) Span {
-	return Span{document.String(), s.Version.String(), s.Section.String(), s.Start, s.End}
+func spanOf(document uuid.UUID, s schema.Span) Location {
+	return Location{document.String(), s.Version.String(), s.Section.String(), s.Start, s.End}
 }
 
 // SearchInput is what search takes.
@@ -97,12 +97,12 @@ func (in SearchInput) query() (api.Query, error) {
 
 // Passage is a passage that search found.
 type Passage struct {
-	Document string  `json:"document" jsonschema:"what its owner calls it: a path or a URL"`
-	Title    string  `json:"title,omitempty"`
-	Location string  `json:"location" jsonschema:"where in the document"`
-	Text     string  `json:"text"`
-	Score    float64 `json:"score"`
-	Spans    []Span  `json:"spans"`
+	Document string     `json:"document" jsonschema:"what its owner calls it: a path or a URL"`
+	Title    string     `json:"title,omitempty"`
+	Location string     `json:"location" jsonschema:"where in the document"`
+	Text     string     `json:"text"`
+	Score    float64    `json:"score"`
+	Spans    []Location `json:"spans"`
 }
 
 // SearchOutput is the reply of search.
@@ -122,7 +122,7 @@ func (t tools) search(ctx context.Context, _ *mcp.CallToolRequest, in SearchInpu
 	}
 	out := SearchOutput{Plan: found.Plan, Passages: []Passage{}}
 	for _, c := range found.Passages {
-		p := Passage{Document: c.ExternalID, Title: c.Title, Location: c.Location, Text: c.Text, Score: c.Score, Spans: []Span{}}
+		p := Passage{Document: c.ExternalID, Title: c.Title, Location: c.Location, Text: c.Text, Score: c.Score, Spans: []Location{}}
 		for _, s := range c.Spans {
 			p.Spans = append(p.Spans, spanOf(c.Document, s))
 		}
@@ -139,11 +139,11 @@ type AskInput struct {
 
 // Citation is a verbatim quote.
 type Citation struct {
-	Document string `json:"document"`
-	Title    string `json:"title,omitempty"`
-	Location string `json:"location"`
-	Quote    string `json:"quote"`
-	Span     Span   `json:"span"`
+	Document string   `json:"document"`
+	Title    string   `json:"title,omitempty"`
+	Location string   `json:"location"`
+	Quote    string   `json:"quote"`
+	Span     Location `json:"span"`
 }
 
 // AskOutput is the reply of ask.
@@ -181,8 +181,8 @@ type ReadInput struct {
 	Cursor     string `json:"cursor,omitempty" jsonschema:"next of the page before"`
 }
 
-// Section is a section of a document.
-type Section struct {
+// SectionText is a section of a document.
+type SectionText struct {
 	VersionID string   `json:"version_id"`
 	SectionID string   `json:"section_id"`
 	Headings  []string `json:"headings,omitempty"`
@@ -192,8 +192,8 @@ type Section struct {
 
 // ReadOutput is the reply of read_document.
 type ReadOutput struct {
-	Sections []Section `json:"sections"`
-	Next     string    `json:"next,omitempty" jsonschema:"cursor of the next page"`
+	Sections []SectionText `json:"sections"`
+	Next     string        `json:"next,omitempty" jsonschema:"cursor of the next page"`
 }
 
 // pageSections is how many sections a page has: at most 1,000 tokens each.
@@ -208,7 +208,7 @@ func (t tools) read(ctx context.Context, _ *mcp.CallToolRequest, in ReadInput) (
 	if err != nil {
 		return nil, ReadOutput{}, err
 	}
-	out := ReadOutput{Sections: []Section{}, Next: page.Next}
+	out := ReadOutput{Sections: []SectionText{}, Next: page.Next}
 	for _, s := range page.Items {
 		text := s.Text
 		if in.SectionID != "" && (in.Start != 0 || in.End != 0) {
@@ -217,7 +217,7 @@ func (t tools) read(ctx context.Context, _ *mcp.CallToolRequest, in ReadInput) (
 			}
 			text = strings.ToValidUTF8(text[in.Start:in.End], "")
 		}
-		out.Sections = append(out.Sections, Section{s.Version.String(), s.ID.String(), s.HeadingPath, s.Location, text})
+		out.Sections = append(out.Sections, SectionText{s.Version.String(), s.ID.String(), s.HeadingPath, s.Location, text})
 	}
 	return nil, out, nil
 }
@@ -272,8 +272,8 @@ func textOf(ctx context.Context, c *apiclient.Client, document uuid.UUID) (strin
 	return b.String(), nil
 }
 
-// place is where a listing of all collections' documents goes on.
-type place struct {
+// documentCursor is where a listing of all collections' documents goes on.
+type documentCursor struct {
 	Collection uuid.UUID `json:"c"`
 	Cursor     string    `json:"n,omitempty"`
 }
@@ -281,7 +281,7 @@ type place struct {
 // listResources lists the documents that are ready, a page of one collection at
 // a time.
 func listResources(ctx context.Context, c *apiclient.Client, cursor string) (*mcp.ListResourcesResult, error) {
-	var at place
+	var at documentCursor
 	if cursor != "" {
 		if err := json.Unmarshal([]byte(cursor), &at); err != nil {
 			return nil, schema.Invalid("cursor", "is not one that a page before gave")
@@ -306,12 +306,12 @@ func listResources(ctx context.Context, c *apiclient.Client, cursor string) (*mc
 		for _, d := range page.Items {
 			out.Resources = append(out.Resources, &mcp.Resource{URI: resourcePrefix + d.ID.String(), Name: d.ExternalID, Title: d.Title, MIMEType: "text/plain"})
 		}
-		at = place{Collection: id, Cursor: page.Next}
+		at = documentCursor{Collection: id, Cursor: page.Next}
 		if page.Next == "" {
 			if i+1 == len(all) {
 				return out, nil
 			}
-			at = place{Collection: all[i+1]}
+			at = documentCursor{Collection: all[i+1]}
 		}
 		if len(out.Resources) > 0 || page.Next != "" {
 			next, err := json.Marshal(at)

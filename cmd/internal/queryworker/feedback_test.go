@@ -155,7 +155,7 @@ type gatedSelection struct {
 	*gate
 }
 
-func (r gatedSelection) Select(ctx context.Context, q wire.Query, pool []byte, minK int) (answer.Retrieval, error) {
+func (r gatedSelection) Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (answer.Retrieval, error) {
 	r.pass(ctx)
 	return r.Retriever.Select(ctx, q, pool, minK)
 }

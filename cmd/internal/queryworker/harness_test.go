@@ -105,8 +105,8 @@ func newWorld(t *testing.T) *world {
 func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
-		Query:   config.Query{QueryConcurrency: 8, QueryQuestions: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
-		Streams: config.Streams{QueuePerTenant: 1000},
+		Answering: config.Answering{QueryConcurrency: 8, QueryQuestions: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
+		Streams:   config.Streams{QueuePerTenant: 1000},
 	}}
 	ctx := w.context()
 	db, err := store.Open(ctx, w.url, store.Options{})
@@ -168,7 +168,7 @@ func (w *world) relay() {
 	w.t.Helper()
 	js, err := jetstream.New(w.nats)
 	w.ok(err)
-	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: 1000}) }
+	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: 1000}) }
 	w.ok(streams(w.context()))
 	r, err := ingest.NewRelay(w.store, w.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
 		return w.store.OpenSession(ctx, "relay of "+w.t.Name())

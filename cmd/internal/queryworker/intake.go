@@ -75,7 +75,7 @@ func (w *worker) intake() lifecycle.Service {
 // them.
 func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
 	s := w.settings.Streams
-	if err := bus.EnsureStreams(ctx, js, bus.Limits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas}); err != nil {
+	if err := bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas}); err != nil {
 		return nil, err
 	}
 	consumer, err := js.CreateOrUpdateConsumer(ctx, wire.StreamQuestions, jetstream.ConsumerConfig{

@@ -133,7 +133,7 @@ type gatedRetriever struct {
 	*gate
 }
 
-func (r gatedRetriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
+func (r gatedRetriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Retrieval, error) {
 	r.pass(ctx)
 	return r.Retriever.Retrieve(ctx, q)
 }

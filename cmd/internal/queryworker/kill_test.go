@@ -168,7 +168,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 		w.ok(err)
 		go func() {
 			_, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
-				Query: wire.Query{Principal: w.principal, Collection: w.collection}, Question: j.ID})
+				SearchQuery: wire.SearchQuery{Principal: w.principal, Collection: w.collection}, Question: j.ID})
 			over <- err
 		}()
 		return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}

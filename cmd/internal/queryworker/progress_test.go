@@ -23,7 +23,7 @@ func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 	var told []string
 	var text strings.Builder
 	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
-		return wire.AskRequest{Envelope: wire.Header(), Query: wire.Query{Principal: w.principal}, Question: in.Question, Stream: stream}
+		return wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal}, Question: in.Question, Stream: stream}
 	}, func(part string, data []byte) {
 		switch part {
 		case wire.PartStage:
@@ -62,7 +62,7 @@ func TestAStreamIsAnInbox(t *testing.T) {
 	in := w.ask(w.context(), carryOver, false)
 	for _, stream := range []string{wire.LLMSubject, "_INBOX.>", "_INBOX.a b"} {
 		reply, err := bus.Request[wire.AskReply](w.context(), w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
-			Query: wire.Query{Principal: w.principal}, Question: in.Question, Stream: stream})
+			SearchQuery: wire.SearchQuery{Principal: w.principal}, Question: in.Question, Stream: stream})
 		w.ok(err)
 		if reply.Error == nil || reply.Error.Code != schema.CodeInvalid || reply.Error.Field != "stream" {
 			t.Errorf("%q gave %+v", stream, reply.Error)

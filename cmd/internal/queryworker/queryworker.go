@@ -32,7 +32,7 @@ import (
 
 // Settings of a query worker.
 type Settings struct {
-	config.Query
+	config.Answering
 	config.Streams
 	config.Webhooks
 }

@@ -18,17 +18,17 @@ type retriever struct {
 }
 
 // Check implements answer.Retriever.
-func (r retriever) Check(q wire.Query) (answer.Plan, error) {
+func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 	plan, err := r.engine.Check(q)
 	if err != nil {
-		return answer.Plan{}, err
+		return answer.PlanTraits{}, err
 	}
-	out := answer.Plan{Name: plan.Name, Prompt: plan.Prompt()}
+	out := answer.PlanTraits{Name: plan.Name, Prompt: plan.Prompt()}
 	if plan.SkipsRetrieval() {
 		out.Sampled = r.sampled
 	}
 	if f := plan.Feedback(); f != nil {
-		out.Feedback = &answer.Feedback{Least: f.Least, Rounds: f.Rounds}
+		out.Feedback = &answer.FeedbackRule{Least: f.Least, Rounds: f.Rounds}
 	}
 	return out, nil
 }
@@ -37,7 +37,7 @@ func (r retriever) Check(q wire.Query) (answer.Plan, error) {
 // from and what is stored with it. The explanation is stored too, but for the
 // names of documents that are not in the context: those stay with an answer
 // when their document is deleted, so it has their ids and scores only.
-func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval, error) {
+func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Retrieval, error) {
 	q.Explain = true
 	found, err := r.engine.Run(forTenant(ctx, q.Principal.Tenant), q)
 	if err != nil {
@@ -52,7 +52,7 @@ func (r retriever) Retrieve(ctx context.Context, q wire.Query) (answer.Retrieval
 }
 
 // Select implements answer.Retriever.
-func (r retriever) Select(ctx context.Context, q wire.Query, pool []byte, minK int) (answer.Retrieval, error) {
+func (r retriever) Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (answer.Retrieval, error) {
 	q.Explain = true
 	found, err := r.engine.Select(forTenant(ctx, q.Principal.Tenant), q, pool, minK)
 	if err != nil {

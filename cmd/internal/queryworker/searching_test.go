@@ -15,7 +15,7 @@ func TestASearchIsToldOf(t *testing.T) {
 	w.ok(err)
 	made := w.worker(nil)
 	w.run(made.service())
-	w.search(wire.Query{Text: carryOver})
+	w.search(wire.SearchQuery{Text: carryOver})
 	_, err = heard.NextMsgWithContext(w.context())
 	w.ok(err)
 	made.searching.last.Store(1 << 62) // told a moment ago, for as long as this test may take

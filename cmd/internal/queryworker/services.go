@@ -30,8 +30,8 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
-	found, err := w.engine.Run(forTenant(ctx, r.Principal.Tenant), r.Query)
-	w.keepSlowSearch(ctx, r.Query, found, time.Since(began), err)
+	found, err := w.engine.Run(forTenant(ctx, r.Principal.Tenant), r.SearchQuery)
+	w.keepSlowSearch(ctx, r.SearchQuery, found, time.Since(began), err)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
 		return searchFailure(remote(err))

@@ -24,7 +24,7 @@ const (
 )
 
 // keepSlowSearch keeps a search that took long. When the store is slow, too, so that two are being kept, it is not.
-func (w *worker) keepSlowSearch(ctx context.Context, q wire.Query, found retrieval.Result, took time.Duration, failure error) {
+func (w *worker) keepSlowSearch(ctx context.Context, q wire.SearchQuery, found retrieval.Result, took time.Duration, failure error) {
 	if least := w.settings.SlowSearch; least <= 0 || took < least {
 		return
 	}

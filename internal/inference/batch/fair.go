@@ -38,21 +38,21 @@ func termsOf(ctx context.Context) terms {
 	return t
 }
 
-// account is what a tenant used of the workers' time in a lane.
-type account struct {
+// usage is what a tenant used of the workers' time in a lane.
+type usage struct {
 	used time.Duration
 	seen time.Time
 }
 
 // accounts are those of a lane. The pool's mutex guards them.
 type accounts struct {
-	of     map[uuid.UUID]*account
+	of     map[uuid.UUID]*usage
 	clock  time.Duration // the use of the one that had most of those whose batches began
 	forget time.Time     // when to look for those that have been silent
 }
 
 // open gives a tenant's account, for a request that comes now.
-func (a *accounts) open(tenant uuid.UUID, now time.Time) *account {
+func (a *accounts) open(tenant uuid.UUID, now time.Time) *usage {
 	if now.After(a.forget) {
 		for id, of := range a.of {
 			if now.Sub(of.seen) > remembered {
@@ -63,9 +63,9 @@ func (a *accounts) open(tenant uuid.UUID, now time.Time) *account {
 	}
 	of := a.of[tenant]
 	if of == nil {
-		of = &account{}
+		of = &usage{}
 		if a.of == nil {
-			a.of = map[uuid.UUID]*account{}
+			a.of = map[uuid.UUID]*usage{}
 		}
 		a.of[tenant] = of
 	}
@@ -75,7 +75,7 @@ func (a *accounts) open(tenant uuid.UUID, now time.Time) *account {
 }
 
 // begin tells that a batch of an account's begins.
-func (a *accounts) begin(of *account) { a.clock = max(a.clock, of.used) }
+func (a *accounts) begin(of *usage) { a.clock = max(a.clock, of.used) }
 
 // rank is the place of a request in its lane.
 type rank struct {

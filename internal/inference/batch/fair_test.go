@@ -174,7 +174,7 @@ func TestAccountsAreForgotten(t *testing.T) {
 
 // TestABatchIsPaidByAllWhoseItemsItHas, by length.
 func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
-	one, other := &account{}, &account{}
+	one, other := &usage{}, &usage{}
 	charge([]entry[item]{{size: Tokens(30), request: &request{account: one}}, {size: Tokens(10), request: &request{account: other}}}, time.Second)
 	if one.used != 750*time.Millisecond || other.used != 250*time.Millisecond {
 		t.Errorf("paid %v and %v", one.used, other.used)

@@ -68,7 +68,7 @@ type entry[T any] struct {
 // request is one call of Do. pending and err are guarded by the pool's mutex.
 type request struct {
 	ctx     context.Context
-	account *account
+	account *usage
 	arrived time.Time
 	pending int
 	err     error

@@ -86,7 +86,7 @@ func TestParity(t *testing.T) {
 				t.Errorf("setting %d, %.80q: with spans %v (total %d), without %v", setting, c.Text, ids, total, got)
 			}
 			for i, s := range spans {
-				if want := (Span{c.Spans[2*i], c.Spans[2*i+1]}); s != want {
+				if want := (ByteRange{c.Spans[2*i], c.Spans[2*i+1]}); s != want {
 					t.Errorf("setting %d, %.80q: token %d is at %v, want %v", setting, c.Text, i, s, want)
 				}
 			}
@@ -229,7 +229,7 @@ func FuzzSpans(f *testing.F) {
 			if !slices.Equal(ids, want) || total != wantTotal || len(spans) != len(ids) {
 				t.Fatalf("setting %d: %v (%d), with spans %v (%d)", i, want, wantTotal, ids, total)
 			}
-			last := Span{}
+			last := ByteRange{}
 			for j, s := range spans {
 				if s.Start < 0 || s.End > len(text) || s.Start >= s.End {
 					t.Fatalf("setting %d: token %d is at %v of %d bytes", i, j, s, len(text))

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Span is a half-open range of a text, in bytes. Of valid UTF-8 it never cuts a character.
-type Span struct{ Start, End int }
+// ByteRange is a half-open range of a text, in bytes. Of valid UTF-8 it never cuts a character.
+type ByteRange struct{ Start, End int }
 
 // EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in order and not empty.
 // What normalisation removes (accents that are characters of their own, control characters) is covered only where it
 // lies between characters of one token.
-func (t *Tokenizer) EncodeSpans(ids []int32, spans []Span, text string, limit int) (_ []int32, _ []Span, total int) {
+func (t *Tokenizer) EncodeSpans(ids []int32, spans []ByteRange, text string, limit int) (_ []int32, _ []ByteRange, total int) {
 	end := len(ids) + limit
 	a := t.normalizer.align(text)
 	var pieces []int32
@@ -42,10 +42,10 @@ func (t *Tokenizer) EncodeSpans(ids []int32, spans []Span, text string, limit in
 // aligned is normalised text with the span of the original that each of its bytes comes from.
 type aligned struct {
 	text []byte
-	from []Span
+	from []ByteRange
 }
 
-func (a *aligned) add(r rune, from Span) {
+func (a *aligned) add(r rune, from ByteRange) {
 	before := len(a.text)
 	a.text = utf8.AppendRune(a.text, r)
 	for range len(a.text) - before {
@@ -54,7 +54,7 @@ func (a *aligned) add(r rune, from Span) {
 }
 
 // span covers the origins of a part of the normalised text. Marks may have changed places, so all are looked at.
-func (a *aligned) span(start, end int) Span {
+func (a *aligned) span(start, end int) ByteRange {
 	s := a.from[start]
 	for _, f := range a.from[start+1 : end] {
 		s.Start, s.End = min(s.Start, f.Start), max(s.End, f.End)
@@ -64,11 +64,11 @@ func (a *aligned) span(start, end int) Span {
 
 // align does what normalize does.
 func (n normalizer) align(text string) *aligned {
-	a := &aligned{text: make([]byte, 0, len(text)+len(text)/8), from: make([]Span, 0, len(text)+len(text)/8)}
+	a := &aligned{text: make([]byte, 0, len(text)+len(text)/8), from: make([]ByteRange, 0, len(text)+len(text)/8)}
 	var marks []mark
 	for i, r := range text {
 		_, size := utf8.DecodeRuneInString(text[i:])
-		from := Span{i, i + size}
+		from := ByteRange{i, i + size}
 		if n.clean {
 			if r == 0 || r == utf8.RuneError || isControl(r) {
 				continue
@@ -96,12 +96,12 @@ func (n normalizer) align(text string) *aligned {
 type mark struct {
 	r     rune
 	class uint8
-	from  Span
+	from  ByteRange
 }
 
 // decompose adds a character without its accents, when they are stripped. Marks that aren't accents wait for those that
 // follow, which canonical order may put in front.
-func (n normalizer) decompose(a *aligned, marks []mark, r rune, from Span) []mark {
+func (n normalizer) decompose(a *aligned, marks []mark, r rune, from ByteRange) []mark {
 	if !n.strip || r < utf8.RuneSelf && len(marks) == 0 {
 		n.lowered(a, r, from)
 		return marks
@@ -136,7 +136,7 @@ func (n normalizer) flush(a *aligned, marks []mark) []mark {
 	return marks[:0]
 }
 
-func (n normalizer) lowered(a *aligned, r rune, from Span) {
+func (n normalizer) lowered(a *aligned, r rune, from ByteRange) {
 	switch {
 	case !n.lower:
 		a.add(r, from)

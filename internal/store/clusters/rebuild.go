@@ -285,11 +285,11 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]
 // computed first: while the versions are locked, their writers wait.
 func (c clustering) replace(ctx context.Context, all []sectionRow, edges []cluster.Edge) (int, error) {
 	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
-	sections := make([]cluster.Section, len(all))
+	sections := make([]cluster.Member, len(all))
 	versions := map[uuid.UUID]bool{}
 	for i, s := range all {
 		d.sections[s.id] = s
-		sections[i] = cluster.Section{ID: s.id, Tokens: s.tokens}
+		sections[i] = cluster.Member{ID: s.id, Tokens: s.tokens}
 		versions[s.version] = true
 	}
 	d.Diff = cluster.Update(sections, edges, nil, c.options())

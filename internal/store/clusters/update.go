@@ -60,7 +60,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	}
 	var removed []uuid.UUID
 	var seeds []sectionRow
-	var sections []cluster.Section
+	var sections []cluster.Member
 	for _, s := range out.sections {
 		_, again := changed.relinked[s.version]
 		switch {
@@ -68,7 +68,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 			removed = append(removed, s.id)
 		case again:
 			// It leaves its cluster, as a section that nobody has, and comes again.
-			sections = append(sections, cluster.Section{ID: uuid.Nil, Tokens: s.tokens, Cluster: s.cluster})
+			sections = append(sections, cluster.Member{ID: uuid.Nil, Tokens: s.tokens, Cluster: s.cluster})
 			s.cluster = uuid.Nil
 			came = append(came, s)
 		default:
@@ -93,7 +93,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		return out, err
 	}
 	for _, s := range out.sections {
-		sections = append(sections, cluster.Section{ID: s.id, Tokens: s.tokens, Cluster: s.cluster})
+		sections = append(sections, cluster.Member{ID: s.id, Tokens: s.tokens, Cluster: s.cluster})
 	}
 	edges = append(edges, neighbours(out.sections)...)
 	out.Diff = cluster.Update(sections, edges, removed, c.options())

@@ -262,7 +262,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	if err := f.flush(ctx, 0); err != nil {
 		return 0, err
 	}
-	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
+	b, at := &pgx.Batch{}, generationKey{w.tenant, w.collection, w.generation}
 	links.queue(b, at)
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, fmt.Errorf("write what passages are linked to: %w", err)

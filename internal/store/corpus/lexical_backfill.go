@@ -68,20 +68,20 @@ func (s *CorpusStore) BackfillLexical(ctx context.Context, tenant, collection uu
 		if err != nil {
 			return err
 		}
-		versions, err = chooseUnindexed(ctx, tx, place{tenant, collection, generation}, limit)
+		versions, err = chooseUnindexed(ctx, tx, generationKey{tenant, collection, generation}, limit)
 		return err
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("index collection %s: %w", collection, err)
 	}
-	done, left, err = s.backfill(ctx, place{tenant, collection, generation}, language, versions)
+	done, left, err = s.backfill(ctx, generationKey{tenant, collection, generation}, language, versions)
 	if err != nil {
 		return 0, 0, fmt.Errorf("index generation %d of collection %s: %w", generation, collection, err)
 	}
 	return done, left, nil
 }
 
-func (s *CorpusStore) backfill(ctx context.Context, at place, language string, versions []uuid.UUID) (done, left int, err error) {
+func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language string, versions []uuid.UUID) (done, left int, err error) {
 	analyzer, err := lexical.NewAnalyzer(language)
 	if err != nil {
 		return 0, 0, err
@@ -118,7 +118,7 @@ func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
 
 // backfillSegment writes a segment of those of some versions that lack their
 // postings still, and returns how many.
-func (s *CorpusStore) backfillSegment(ctx context.Context, at place, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
+func (s *CorpusStore) backfillSegment(ctx context.Context, at generationKey, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
 	var texts map[uuid.UUID][][][]string
 	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		texts, err = storedTerms(ctx, tx, at, wanted, analyzer)
@@ -161,7 +161,7 @@ func (s *CorpusStore) backfillSegment(ctx context.Context, at place, analyzer *l
 }
 
 // chooseUnindexed chooses the versions of one call.
-func chooseUnindexed(ctx context.Context, tx pgx.Tx, at place, limit int) ([]uuid.UUID, error) {
+func chooseUnindexed(ctx context.Context, tx pgx.Tx, at generationKey, limit int) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, unindexedSQL, at.tenant, at.collection, at.generation, limit)
 	if err != nil {
 		return nil, fmt.Errorf("find versions without postings: %w", err)
@@ -181,7 +181,7 @@ func chooseUnindexed(ctx context.Context, tx pgx.Tx, at place, limit int) ([]uui
 }
 
 // storedTerms makes the terms of stored versions. Each is in the result.
-func storedTerms(ctx context.Context, tx pgx.Tx, at place, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID][][][]string, error) {
+func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID][][][]string, error) {
 	out := make(map[uuid.UUID][][][]string, len(versions))
 	for _, id := range versions {
 		out[id] = nil
@@ -222,13 +222,13 @@ func checkBounds(version uuid.UUID, section, start, end int, body string) error 
 }
 
 // indexStored writes a segment of locked versions.
-func indexStored(ctx context.Context, tx pgx.Tx, at place, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
+func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
 	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)
 	if err != nil {
 		return fmt.Errorf("read titles and labels: %w", err)
 	}
-	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.Document, error) {
-		d := lexical.Document{Entry: schema.NewID()}
+	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.VersionText, error) {
+		d := lexical.VersionText{Entry: schema.NewID()}
 		var title string
 		err := r.Scan(&d.Version, &title, &d.Labels)
 		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version]
@@ -289,7 +289,7 @@ func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe
 	if err != nil {
 		return err
 	}
-	at := place{tenant, r.collection, r.generation}
+	at := generationKey{tenant, r.collection, r.generation}
 	texts, err := storedTerms(ctx, tx, at, []uuid.UUID{version}, analyzer)
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (s *CorpusStore) MergeSegments(ctx context.Context, tenant, collection uuid
 
 // PrepareMerge does all of MergeSegments but its last transaction, which is commit.
 func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.UUID) (commit func() (int, error), err error) {
-	at := place{tenant: tenant, collection: collection}
+	at := generationKey{tenant: tenant, collection: collection}
 	var language string
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return store.Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&at.generation, &language), "collection", collection)
@@ -114,7 +114,7 @@ func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.
 
 // chooseMerge returns the segments of the merge that is due, with headers and
 // directories, and the generation's dead entries.
-func (s *CorpusStore) chooseMerge(ctx context.Context, at place) ([]*storedSegment, map[uuid.UUID]bool, error) {
+func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*storedSegment, map[uuid.UUID]bool, error) {
 	var inputs []*storedSegment
 	dead := map[uuid.UUID]bool{}
 	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -209,7 +209,7 @@ func dueMerge(live []*storedSegment) []*storedSegment {
 }
 
 // openSegments reads headers and directories.
-func openSegments(ctx context.Context, tx pgx.Tx, at place, list []*storedSegment) error {
+func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*storedSegment) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -248,7 +248,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at place, list []*storedSegmen
 
 // mergeSegments reads the inputs' pages in runs, each in a transaction of its
 // own, and merges them.
-func (s *CorpusStore) mergeSegments(ctx context.Context, at place, inputs []*storedSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
+func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*storedSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
 	list := make([]lexical.MergeInput, len(inputs))
 	for i, g := range inputs {
 		list[i] = lexical.MergeInput{Segment: g.header, Directory: g.directory, Page: s.pageReader(ctx, at, g.id)}
@@ -256,7 +256,7 @@ func (s *CorpusStore) mergeSegments(ctx context.Context, at place, inputs []*sto
 	return lexical.Merge(schema.NewID(), list, dead)
 }
 
-func (s *CorpusStore) pageReader(ctx context.Context, at place, segment uuid.UUID) func(number int) (*lexical.Page, error) {
+func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment uuid.UUID) func(number int) (*lexical.Page, error) {
 	run := map[int][]byte{}
 	return func(number int) (*lexical.Page, error) {
 		if run[number] == nil {
@@ -291,7 +291,7 @@ func (s *CorpusStore) pageReader(ctx context.Context, at place, segment uuid.UUI
 // replaceSegments puts the merged segment in the place of its inputs, unless
 // one of them is live no more. Entries that died since they were read are in
 // it and stay dead; the rows of those that it dropped go.
-func (s *CorpusStore) replaceSegments(ctx context.Context, at place, inputs []*storedSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
+func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*storedSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
 	names := make([]uuid.UUID, len(inputs))
 	var dropped []uuid.UUID
 	for i, g := range inputs {

@@ -47,7 +47,7 @@ func ReindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 		if err != nil {
 			return err
 		}
-		at := place{tenant, r.collection, r.generation}
+		at := generationKey{tenant, r.collection, r.generation}
 		texts, err := storedTerms(ctx, tx, at, indexed, analyzer)
 		if err != nil {
 			return err

@@ -120,16 +120,16 @@ func (w *writer) queueTitles(b *pgx.Batch, versions []uuid.UUID) {
 
 // documents are locked versions as the index holds them, under the titles that
 // they are about to have and the labels that they have now.
-func (w *writer) documents(targets []*target) ([]lexical.Document, error) {
+func (w *writer) documents(targets []*target) ([]lexical.VersionText, error) {
 	analyzer, err := lexical.NewAnalyzer(w.words.language)
 	if err != nil {
 		return nil, err
 	}
-	docs := make([]lexical.Document, len(targets))
+	docs := make([]lexical.VersionText, len(targets))
 	for i, t := range targets {
 		version := t.doc.Version
 		found := w.titles[version]
-		docs[i] = lexical.Document{
+		docs[i] = lexical.VersionText{
 			Entry: schema.NewID(), Version: version, Labels: found.labels,
 			Title: analyzer.Terms(cmp.Or(found.title, parsedTitle(t.doc))), Sections: w.words.sections[version],
 		}
@@ -140,14 +140,14 @@ func (w *writer) documents(targets []*target) ([]lexical.Document, error) {
 // parsedTitle is the title that a version gets unless it was given one.
 func parsedTitle(d *batch.Document) string { return strings.TrimSpace(text.Clean(d.Text.Title)) }
 
-// place is a generation of a collection.
-type place struct {
+// generationKey is a generation of a collection.
+type generationKey struct {
 	tenant, collection uuid.UUID
 	generation         int
 }
 
 // writeSegment writes a segment of new documents with their entries.
-func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Document) error {
+func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []lexical.VersionText) error {
 	built, err := buildSegment(docs)
 	if err != nil {
 		return err
@@ -162,14 +162,14 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at place, docs []lexical.Docum
 }
 
 // buildSegment makes a segment of new documents.
-func buildSegment(docs []lexical.Document) (lexical.Built, error) {
+func buildSegment(docs []lexical.VersionText) (lexical.Built, error) {
 	built, err := lexical.Build(schema.NewID(), docs)
 	return built, store.Wrap(err, "build a lexical segment of %d documents", len(docs))
 }
 
 // buildAside makes a segment while the caller goes on. What it returns waits for
 // that; it may be called again.
-func buildAside(docs []lexical.Document) func() (lexical.Built, error) {
+func buildAside(docs []lexical.VersionText) func() (lexical.Built, error) {
 	var built lexical.Built
 	var err error
 	done := make(chan struct{})
@@ -184,7 +184,7 @@ func buildAside(docs []lexical.Document) func() (lexical.Built, error) {
 }
 
 // queueEntries writes the entries of new documents.
-func queueEntries(b *pgx.Batch, at place, docs []lexical.Document) {
+func queueEntries(b *pgx.Batch, at generationKey, docs []lexical.VersionText) {
 	entries, versions := make([]uuid.UUID, len(docs)), make([]uuid.UUID, len(docs))
 	for i, d := range docs {
 		entries[i], versions[i] = d.Entry, d.Version
@@ -196,7 +196,7 @@ func queueEntries(b *pgx.Batch, at place, docs []lexical.Document) {
 var segmentStatements = []string{insertSegmentSQL, insertPagesSQL}
 
 // queueSegment writes a segment with its pages.
-func queueSegment(b *pgx.Batch, at place, s lexical.Built) {
+func queueSegment(b *pgx.Batch, at generationKey, s lexical.Built) {
 	b.Queue(insertSegmentSQL, at.tenant, s.ID, at.collection, at.generation, s.Header, s.Documents, s.Passages, s.Bytes)
 	var numbers []int
 	var first, last, data [][]byte

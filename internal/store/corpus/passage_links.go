@@ -59,7 +59,7 @@ func (r *passageLinkRows) add(version uuid.UUID, sections []batch.Section, links
 }
 
 // queue adds the statement that writes the rows, if there are any.
-func (r *passageLinkRows) queue(b *pgx.Batch, at place) {
+func (r *passageLinkRows) queue(b *pgx.Batch, at generationKey) {
 	if len(r.versions) > 0 {
 		b.Queue(insertPassageLinksSQL, at.tenant, at.generation, r.versions, r.sections, r.links)
 	}

@@ -151,7 +151,7 @@ func (w *writer) write(ctx context.Context, docs []batch.Document) error {
 	// Locks are taken in one order by everyone: collection, documents, versions.
 	// What is read of them is read behind their locks.
 	var under sharedRecipe
-	var found held
+	var found lockedRows
 	b := &pgx.Batch{}
 	b.Queue(bulkSQL) // for all that this transaction does
 	w.queueRecipe(b, &under)
@@ -189,7 +189,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	}
 	segment := buildAside(docs)
 	defer segment() //nolint:errcheck // read below; here it only waits when something else failed
-	b, at := &pgx.Batch{}, place{w.tenant, w.collection, w.generation}
+	b, at := &pgx.Batch{}, generationKey{w.tenant, w.collection, w.generation}
 	w.queueLinks(b, ready)
 	queueEntries(b, at, docs)
 	var links passageLinkRows
@@ -247,8 +247,8 @@ WHERE tenant_id = $2 AND id = ANY (ARRAY(
 ORDER BY id FOR UPDATE`
 )
 
-// held are the locked documents, and the locked versions in the order of ids.
-type held struct {
+// lockedRows are the locked documents, and the locked versions in the order of ids.
+type lockedRows struct {
 	documents map[uuid.UUID]*heldDocument
 	versions  []heldVersion
 }
@@ -266,7 +266,7 @@ type heldVersion struct {
 }
 
 // queue locks the documents and then the versions, each in id order.
-func (l *held) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
+func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 	l.documents = make(map[uuid.UUID]*heldDocument, len(versions))
 	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
@@ -288,7 +288,7 @@ func (l *held) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 }
 
 // decide decides what becomes of every version.
-func (w *writer) decide(docs []batch.Document, l held) (ready, superseded []*target) {
+func (w *writer) decide(docs []batch.Document, l lockedRows) (ready, superseded []*target) {
 	byID := make(map[uuid.UUID]*batch.Document, len(docs))
 	for i := range docs {
 		byID[docs[i].Version] = &docs[i]

@@ -75,7 +75,7 @@ func (s *DocumentStore) Upload(ctx context.Context, p schema.Principal, collecti
 		}
 	}
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := intake{tx: tx, principal: p, collection: collection, trace: store.Traceparent(ctx)}
+		w := uploadRun{tx: tx, principal: p, collection: collection, trace: store.Traceparent(ctx)}
 		return w.run(ctx, items)
 	})
 	if err != nil {

@@ -75,8 +75,8 @@ UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id
 	maxChunksAtOnce = 4 // of 1 MiB, in one statement
 )
 
-// intake is one run of Upload's transaction.
-type intake struct {
+// uploadRun is one run of Upload's transaction.
+type uploadRun struct {
 	tx         pgx.Tx
 	principal  schema.Principal
 	collection uuid.UUID
@@ -89,7 +89,7 @@ type intake struct {
 }
 
 // run stores items, which are sorted by external id.
-func (w *intake) run(ctx context.Context, items []*item) error {
+func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	if err := w.lock(ctx, items); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (w *intake) run(ctx context.Context, items []*item) error {
 }
 
 // lock makes and locks the documents and finds which uploads are unchanged.
-func (w *intake) lock(ctx context.Context, items []*item) error {
+func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 	tenant := w.principal.Tenant
 	ids, names := make([]uuid.UUID, len(items)), make([]string, len(items))
 	byName := make(map[string]*item, len(items))
@@ -192,7 +192,7 @@ func (w *intake) lock(ctx context.Context, items []*item) error {
 
 // addBlobs stores the bytes that the tenant does not have, and tells how many
 // blobs are new. The last chunks are left for queueChunks.
-func (w *intake) addBlobs(ctx context.Context, items []*item) (int, error) {
+func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	byHash := map[string]*content{}
 	var hashes [][]byte
 	var sizes []int64
@@ -241,7 +241,7 @@ func (w *intake) addBlobs(ctx context.Context, items []*item) (int, error) {
 	return len(fresh), nil
 }
 
-func (w *intake) held() int {
+func (w *uploadRun) held() int {
 	n := 0
 	for _, data := range w.chunkData {
 		n += len(data)
@@ -249,7 +249,7 @@ func (w *intake) held() int {
 	return n
 }
 
-func (w *intake) queueChunks(batch *pgx.Batch) {
+func (w *uploadRun) queueChunks(batch *pgx.Batch) {
 	if len(w.chunkOf) > 0 {
 		batch.Queue(addChunksSQL, w.principal.Tenant, w.chunkOf, w.chunkOrdinal, w.chunkData)
 		w.chunkOf, w.chunkOrdinal, w.chunkData = nil, nil, nil
@@ -258,7 +258,7 @@ func (w *intake) queueChunks(batch *pgx.Batch) {
 
 // queueVersions adds the statements that make the new versions and tell of
 // them.
-func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
+func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
 	var (
 		tenant                            = w.principal.Tenant
 		ids, documents                    []uuid.UUID
@@ -315,7 +315,7 @@ func (w *intake) queueVersions(batch *pgx.Batch, items []*item) error {
 
 // narrow has the labels of uploads take away at once what they take away from the
 // versions before, and returns of how many.
-func (w *intake) narrow(ctx context.Context, items []*item) (int, error) {
+func (w *uploadRun) narrow(ctx context.Context, items []*item) (int, error) {
 	var list []narrowing
 	var fresh []uuid.UUID
 	for _, it := range items {
@@ -329,7 +329,7 @@ func (w *intake) narrow(ctx context.Context, items []*item) (int, error) {
 // checkQuotas fails when the transaction took the tenant over a quota. The lock
 // makes uploads of a tenant with quotas count one after the other; it is the
 // last lock that is taken.
-func (w *intake) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool) error {
+func (w *uploadRun) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool) error {
 	tenant := w.principal.Tenant
 	checks := []struct {
 		applies bool

@@ -65,7 +65,7 @@ const (
 
 // SlowSearch is a search that took long.
 type SlowSearch struct {
-	Query  wire.Query
+	Query  wire.SearchQuery
 	Plan   string // the one that ran, when that is known
 	Took   time.Duration
 	Stages []schema.StageReport

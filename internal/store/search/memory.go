@@ -31,9 +31,9 @@ type Views interface {
 	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (*lexical.View, error)
 }
 
-// Vectors searches vectors, those of small collections in memory. It is safe
+// MemoryVectors searches vectors, those of small collections in memory. It is safe
 // for concurrent use.
-type Vectors struct {
+type MemoryVectors struct {
 	store *SearchStore
 	views Views
 	cache *dense.Cache
@@ -55,8 +55,8 @@ type knownState struct {
 }
 
 // Vectors returns a search that keeps at most about cacheBytes of vectors.
-func (s *SearchStore) Vectors(views Views, cacheBytes int64) *Vectors {
-	return &Vectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
+func (s *SearchStore) Vectors(views Views, cacheBytes int64) *MemoryVectors {
+	return &MemoryVectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
 // largeFor is how long a collection counts as large before it is looked at
@@ -69,23 +69,23 @@ const memoryMost = 1 << 16
 
 // most is how many passages of a dimension a collection may have that is
 // searched in memory: as many as the cache holds.
-func (v *Vectors) most(dimension int) int {
+func (v *MemoryVectors) most(dimension int) int {
 	return int(min(memoryMost, v.bytes/int64(4*max(dimension, 1))))
 }
 
 // Stats tells how the cache does.
-func (v *Vectors) Stats() dense.CacheStats { return v.cache.Stats() }
+func (v *MemoryVectors) Stats() dense.CacheStats { return v.cache.Stats() }
 
 // errNotInMemory sends a question to the store.
 var errNotInMemory = errors.New("not answered in memory")
 
 // Nearest implements retrieval.Vectors.
-func (v *Vectors) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+func (v *MemoryVectors) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
 	found, err := v.nearest(ctx, nearOf(q))
 	return hitsOf(found), err
 }
 
-func (v *Vectors) nearest(ctx context.Context, q near) ([]neighbour, error) {
+func (v *MemoryVectors) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	found, err := v.inMemory(ctx, q)
 	if errors.Is(err, errNotInMemory) {
 		return v.store.nearest(ctx, q)
@@ -96,7 +96,7 @@ func (v *Vectors) nearest(ctx context.Context, q near) ([]neighbour, error) {
 	return found, nil
 }
 
-func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
+func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 	if len(q.filter) > 0 || q.k <= 0 {
 		return nil, errNotInMemory
 	}
@@ -160,7 +160,7 @@ func (v *Vectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
 	top := dense.NewTop(rounded(q.vector), q.k)
 	for i, s := range segments {
 		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.within) {
-			v.cache.Remove(dense.Key{Tenant: key.tenant, Segment: view.Segments[i].ID})
+			v.cache.Remove(dense.SegmentKey{Tenant: key.tenant, Segment: view.Segments[i].ID})
 			return nil, errNotInMemory
 		}
 	}

@@ -60,13 +60,13 @@ func (s *SearchStore) indexedGeneration(ctx context.Context, tenant, collection 
 // segments returns the vectors of a view's segments, in its order. Those that
 // are not in memory are loaded with one statement; of several callers that want
 // the same one loads.
-func (v *Vectors) segments(ctx context.Context, key knownKey, view *lexical.View) ([]*dense.Segment, error) {
+func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *lexical.View) ([]*dense.Segment, error) {
 	out := make([]*dense.Segment, len(view.Segments))
 	var missing []int
 	var name strings.Builder
 	name.WriteString(key.tenant.String() + key.collection.String())
 	for i, s := range view.Segments {
-		if out[i] = v.cache.Get(dense.Key{Tenant: key.tenant, Segment: s.ID}); out[i] == nil {
+		if out[i] = v.cache.Get(dense.SegmentKey{Tenant: key.tenant, Segment: s.ID}); out[i] == nil {
 			missing = append(missing, i)
 			name.WriteString(s.ID.String())
 		}
@@ -104,7 +104,7 @@ type vectorRows struct {
 
 // load makes segments. What others in memory have of them is copied; dead
 // entries, which nobody will see again, are left out.
-func (v *Vectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*dense.Segment, error) {
+func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*dense.Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {
 		ids[i] = view.Segments[m].ID
@@ -140,7 +140,7 @@ func (v *Vectors) load(ctx context.Context, key knownKey, view *lexical.View, mi
 		return nil, fmt.Errorf("load the vectors of %d segments: %w", len(missing), err)
 	}
 	for i, s := range out {
-		v.cache.Put(dense.Key{Tenant: key.tenant, Segment: ids[i]}, s)
+		v.cache.Put(dense.SegmentKey{Tenant: key.tenant, Segment: ids[i]}, s)
 	}
 	return out, nil
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Collection is one of 1,500 documents, with 4 sections each and 4 passages in each.
+// Corpus is one of 1,500 documents, with 4 sections each and 4 passages in each.
 // Their tables have no statistics.
-type Collection struct {
+type Corpus struct {
 	Store      *store.Store
 	Owner      *pgx.Conn // of the tables
 	Tenant, ID uuid.UUID
@@ -33,7 +33,7 @@ type Statement struct {
 }
 
 // Filled makes a collection in a database of its own.
-func Filled(t *testing.T) Collection {
+func Filled(t *testing.T) Corpus {
 	t.Helper()
 	url := localtest.Database(t)
 	s, err := store.Open(t.Context(), url, store.Options{})
@@ -46,7 +46,7 @@ func Filled(t *testing.T) Collection {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = owner.Close(context.Background()) })
-	c := Collection{Store: s, Owner: owner, Tenant: schema.NewID(), ID: schema.NewID()}
+	c := Corpus{Store: s, Owner: owner, Tenant: schema.NewID(), ID: schema.NewID()}
 	if err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, c.Tenant)
 		return err
@@ -88,7 +88,7 @@ func Filled(t *testing.T) Collection {
 
 // FindByIndexes reports the plans of statements that read a table with a row per
 // document, section, passage or vector from end to end, with statistics and without.
-func (c Collection) FindByIndexes(t *testing.T, statements map[string]Statement) {
+func (c Corpus) FindByIndexes(t *testing.T, statements map[string]Statement) {
 	t.Helper()
 	whole := regexp.MustCompile(`Seq Scan on (documents|versions|sections|passages|vectors)`)
 	for _, analyzed := range []bool{false, true} {
