@@ -18,7 +18,7 @@ import (
 // costs the levels of the primary key and its own page, however large the table
 // is; a small table is read whole for less. More such rows than a batch has are
 // no lookup but a walk, and count nothing. The first run in a session reads the
-// catalog, too: those are one of all runs at least, and few sessions.
+// catalog, too: on a loaded machine as many runs as there are sessions may be first ones.
 const (
 	growthShare    = 1.2
 	growthRest     = 6
@@ -49,7 +49,8 @@ func (u used) mean() float64 { return u.buffers / max(float64(u.times), 1) }
 
 // most is what a run may touch on average, when it touched so much at the smaller size.
 func (u used) most(before float64) float64 {
-	return growthShare*before + growthRest + (u.allowed+growthCatalog)/float64(u.times)
+	cold := growthCatalog * min(float64(u.times), growthSessions)
+	return growthShare*before + growthRest + (u.allowed+cold)/float64(u.times)
 }
 
 // explained reads what the server wrote of statements since it was last asked.
