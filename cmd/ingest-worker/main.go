@@ -24,15 +24,15 @@ func main() {
 	if ingestworker.RunIfParseChild() {
 		return
 	}
-	program.Main[ingestCommand](worker())
+	program.Main[workerCommand](worker())
 }
 
-type ingestCommand struct {
+type workerCommand struct {
 	config.IngestWorker
 }
 
 // Run runs the worker until it is told to end.
-func (r *ingestCommand) Run() error {
+func (r *workerCommand) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{
 		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch, Vectors: r.DatabaseVectors,

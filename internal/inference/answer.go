@@ -16,8 +16,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// operations are those that package wire declares.
-var operations = wire.ModelOperations()
+// operations are those that package wire declares, in its order; declared has them by name.
+var (
+	operations = wire.ModelOperations()
+	declared   = func() map[wire.ModelOp]wire.ModelOperation {
+		all := map[wire.ModelOp]wire.ModelOperation{}
+		for _, o := range operations {
+			all[o.Name] = o
+		}
+		return all
+	}()
+)
 
 // answers compute the operations; each is put here beside its code.
 var answers = map[wire.ModelOp]func(*service, context.Context, wire.Lane, []byte) (any, error){}
@@ -28,15 +37,6 @@ func handle[Reply any](op wire.ModelOp, compute func(*service, context.Context, 
 		return compute(s, ctx, lane, data)
 	}
 }
-
-// refusals make replies that say what was wrong.
-var refusals = func() map[wire.ModelOp]func(*schema.RemoteError) any {
-	all := map[wire.ModelOp]func(*schema.RemoteError) any{}
-	for _, o := range operations {
-		all[o.Name] = o.Refuse
-	}
-	return all
-}()
 
 // answer replies to a message that was taken in.
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
@@ -74,7 +74,7 @@ func (s *service) refuse(op wire.ModelOp, lane wire.Lane, msg *nats.Msg, err err
 func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, reply any, err error) {
 	if err != nil {
 		remote := toRemote(err)
-		reply = refusals[op](remote)
+		reply = declared[op].Refuse(remote)
 		if remote.Code == schema.CodeInternal {
 			s.log.ErrorContext(ctx, "model request failed", "op", op, "error", err)
 		}

@@ -158,16 +158,12 @@ func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Versio
 
 // serves says whether the pack has the graph of an operation, and if not, what to do.
 func (m *Model) serves(op wire.ModelOp) error {
-	for _, o := range operations {
-		if o.Name != op || o.Graph == "" {
-			continue
-		}
-		if _, has := m.manifest.graphs()[o.Graph]; !has {
-			return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
-				m.name(), op, manifestName, o.Graph)
-		}
+	section := declared[op].Graph
+	if _, has := m.manifest.graphs()[section]; has || section == "" {
+		return nil
 	}
-	return nil
+	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
+		m.name(), op, manifestName, section)
 }
 
 // refuses is serves before a request is read. One that names its operation is read first.

@@ -42,20 +42,23 @@ func ParsePrefixes(field string, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// public reports whether an address may be sent to.
-func public(a netip.Addr, allowed []netip.Prefix) bool {
-	guardian := ssrf.New(ssrf.WithAllowedV4Prefixes(allowed...), ssrf.WithAllowedV6Prefixes(allowed...), ssrf.WithDeniedV4Prefixes(platforms...))
-	return guardian.SafeAddr(a.Unmap().WithZone("")) == nil
+// guardian knows public addresses and those that are allowed.
+func guardian(allowed []netip.Prefix) *ssrf.Guardian {
+	return ssrf.New(ssrf.WithAllowedV4Prefixes(allowed...), ssrf.WithAllowedV6Prefixes(allowed...), ssrf.WithDeniedV4Prefixes(platforms...))
 }
+
+// public reports whether an address may be sent to.
+func public(a netip.Addr, by *ssrf.Guardian) bool { return by.SafeAddr(a.Unmap().WithZone("")) == nil }
 
 // dialer connects to public and allowed addresses alone.
 func dialer(allowed []netip.Prefix) *net.Dialer {
+	by := guardian(allowed)
 	return &net.Dialer{Timeout: connectTime, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		ap, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%w: %q", errRefused, address)
 		}
-		if !public(ap.Addr(), allowed) {
+		if !public(ap.Addr(), by) {
 			return fmt.Errorf("%w (SLUICE_WEBHOOK_ALLOW_PRIVATE may allow it): %s", errRefused, ap.Addr())
 		}
 		return nil

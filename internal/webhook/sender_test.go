@@ -268,7 +268,7 @@ func TestPublicAddresses(t *testing.T) {
 		"198.51.100.1": false, "203.0.113.1": false, "64:ff9b:1::1": false, "100::1": false, "2001:db8::1": false, "2620:4f:8000::1": false,
 		"3fff::1": false, "4000::1": false, "5f00::1": false, "fec0::1": false,
 	} {
-		if got := public(netip.MustParseAddr(text), nil); got != want {
+		if got := public(netip.MustParseAddr(text), guardian(nil)); got != want {
 			t.Errorf("%s is public: %v, want %v", text, got, want)
 		}
 	}
@@ -277,7 +277,7 @@ func TestPublicAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.2.0.1": false, "fd12::1": true} {
-		if got := public(netip.MustParseAddr(text), allowed); got != want {
+		if got := public(netip.MustParseAddr(text), guardian(allowed)); got != want {
 			t.Errorf("%s with allowed ranges: %v, want %v", text, got, want)
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/signature"
-	"github.com/sluice-rag/sluice/internal/store/clusters"
-	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
@@ -45,12 +43,6 @@ func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id uui
 		return httpapi.Content{}, err
 	}
 	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
-}
-
-// rebuildAPI makes generations and clusters anew.
-type rebuildAPI struct {
-	*corpus.CorpusStore
-	*clusters.ClusterStore
 }
 
 // tenantAPI makes keys through auth and reads the rest from the store.

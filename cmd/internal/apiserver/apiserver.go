@@ -25,15 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/clusters"
-	"github.com/sluice-rag/sluice/internal/store/corpus"
-	"github.com/sluice-rag/sluice/internal/store/documents"
-	"github.com/sluice-rag/sluice/internal/store/evaluations"
-	"github.com/sluice-rag/sluice/internal/store/ledger"
-	"github.com/sluice-rag/sluice/internal/store/plans"
-	"github.com/sluice-rag/sluice/internal/store/questions"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
-	"github.com/sluice-rag/sluice/internal/store/webhooks"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/web"
 )
@@ -91,10 +83,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen (--listen, SLUICE_LISTEN): %w", err)
 	}
-	tenants, asked, docs := tenants.New(d.Store), questions.New(d.Store), documents.New(d.Store)
-	keys := auth.New(tenants)
-	running := operationAPI{questions: asked, tenants: tenants, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
-	named := planAPI{catalogue, plans.New(d.Store)}
+	kept := stores.Of(d.Store)
+	keys := auth.New(kept.TenantStore)
+	running := operationAPI{questions: kept.QuestionStore, tenants: kept.TenantStore, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
+	named := planAPI{catalogue, kept.PlanStore}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	handler := httpapi.New(httpapi.Options{
@@ -104,15 +96,15 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		TenantStreams: c.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
-		Collections:   docs,
-		Rebuilds:      rebuildAPI{corpus.New(d.Store), clusters.New(d.Store)},
-		Documents:     documentAPI{docs, d.Room},
-		Questions:     questionAPI{QuestionStore: asked, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
+		Collections:   kept,
+		Rebuilds:      kept,
+		Documents:     documentAPI{kept.DocumentStore, d.Room},
+		Questions:     questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
 		Plans:         named,
-		Webhooks:      webhookAPI{webhooks.New(d.Store)},
-		Evaluations:   evaluationAPI{evaluations.New(d.Store)},
-		Ratings:       asked,
-		Tenants:       tenantAPI{TenantStore: tenants, LedgerStore: ledger.New(d.Store), auth: keys},
+		Webhooks:      webhookAPI{kept.WebhookStore},
+		Evaluations:   evaluationAPI{kept.EvaluationStore},
+		Ratings:       kept,
+		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys},
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,

@@ -109,7 +109,8 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	index := lexical.NewIndex(search.New(deps.Store), settings.LexicalCache<<20)
+	kept := stores.Of(deps.Store)
+	index := lexical.NewIndex(kept, settings.LexicalCache<<20)
 	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index))
 	if err != nil {
 		return nil, err
@@ -119,8 +120,8 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
 	return &worker{
-		settings: settings, deps: deps, engine: engine, index: index, questions: questions.New(deps.Store),
-		answerer: answer.New(teller{stores.Of(deps.Store), deps.NATS},
+		settings: settings, deps: deps, engine: engine, index: index, questions: kept.QuestionStore,
+		answerer: answer.New(teller{kept, deps.NATS},
 			retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
@@ -132,16 +133,16 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 
 // sources are what plans draw on.
 func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sources {
-	models := modelclient.New(deps.NATS, modelclient.Options{})
+	kept, models := search.New(deps.Store), modelclient.New(deps.NATS, modelclient.Options{})
 	return retrieval.Sources{
 		Model:   models,
 		Readers: models,
 		Judges:  gateway{deps.NATS, deps.Signer},
 		Lexical: index,
-		Vectors: search.New(deps.Store).Vectors(index, settings.VectorCache<<20),
-		Texts:   search.New(deps.Store),
-		Links:   search.New(deps.Store),
-		History: search.New(deps.Store),
+		Vectors: kept.Vectors(index, settings.VectorCache<<20),
+		Texts:   kept,
+		Links:   kept,
+		History: kept,
 		GiveWay: bus.GiveWay,
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/storetest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,17 +20,7 @@ import (
 // cached replies, every half minute, goes through no table from end to end, be few of
 // them old or most.
 func TestOldQuestionsAreFoundByIndexes(t *testing.T) {
-	url := localtest.Database(t)
-	s, err := store.Open(t.Context(), url, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	s, owner := storetest.Open(t, store.Options{})
 	tenant, collection := schema.NewID(), schema.NewID()
 	if err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)

@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/storetest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -18,12 +18,7 @@ import (
 // the table, a search reads the vectors of its own collection, or of the visible
 // versions alone, by an index, and sorts all of them: no approximate index.
 func TestNearestReadsOneCollectionExactly(t *testing.T) {
-	url := localtest.Database(t)
-	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	s, owner := storetest.Open(t, store.Options{})
 	tenants, collections := make([]uuid.UUID, 3), make([]uuid.UUID, 12)
 	for i := range collections {
 		if i < len(tenants) {
@@ -33,12 +28,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	}
 	tenant, collection := tenants[0], collections[0]
 	// Rows of all tenants: the owner is kept out by row-level security, too.
-	s, err := store.Open(t.Context(), url, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	err = s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) SELECT id, 't' || n FROM unnest($1::uuid[]) WITH ORDINALITY AS x(id, n)`, tenants)
 		return err
 	})

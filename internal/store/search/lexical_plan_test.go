@@ -9,24 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
 // The plan of a load is made once, for any collection: whatever the tables held
 // then, it goes by the indexes that lead to one collection or segment.
 func TestLexicalLoadPlan(t *testing.T) {
-	url := localtest.Database(t)
-	s, err := store.Open(t.Context(), url, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	owner, err := pgx.Connect(t.Context(), localtest.OwnerURL(t, url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	s, owner := storetest.Open(t, store.Options{})
 	tenant, fill := uuid.New(), []string{
 		`INSERT INTO spaces (name, dimension) VALUES ('s', 256) ON CONFLICT DO NOTHING`,
 		`INSERT INTO collections (tenant_id, id, name, space_id)
@@ -87,7 +77,7 @@ func TestLexicalLoadPlan(t *testing.T) {
 		}
 	}
 	check("Of empty tables")
-	err = s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+	err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)
 		return err
 	})

@@ -2,7 +2,7 @@ package search
 
 // This file searches vectors. A collection's vectors lie in the shared
 // partition, which is searched exactly, and, where curation has moved them
-// (vector_shards.go), in a partition of its own with an HNSW index. All
+// (corpus/shards.go), in a partition of its own with an HNSW index. All
 // statements of a search see one snapshot, so a vector that moves meanwhile is
 // found once.
 //

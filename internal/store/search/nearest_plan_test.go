@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/internal/store/storetest"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -18,12 +18,7 @@ import (
 // it, unless the search must be exact; other collections' partitions are left
 // alone.
 func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
-	url := localtest.Database(t)
-	s, err := store.Open(t.Context(), url, store.Options{OwnVectorsAbove: 500, VectorURL: localtest.VectorURL(t, url)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s, _ := storetest.Open(t, store.Options{OwnVectorsAbove: 500})
 	tenant, collections := schema.NewID(), []uuid.UUID{schema.NewID(), schema.NewID()}
 	if err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, tenant)
@@ -47,6 +42,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		for more := true; more; {
+			var err error
 			if more, err = corpus.New(s).TendVectors(t.Context(), tenant, c); err != nil {
 				t.Fatal(err)
 			}

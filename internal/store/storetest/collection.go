@@ -1,5 +1,4 @@
-// Package storetest fills databases for tests of
-// statements' plans.
+// Package storetest opens and fills databases for tests of statements' plans.
 package storetest
 
 import (
@@ -32,11 +31,13 @@ type Statement struct {
 	Args []any
 }
 
-// Filled makes a collection in a database of its own.
-func Filled(t *testing.T) Corpus {
+// Open opens a store on a database of its own, which may build indexes of vectors, and a
+// connection of the database's owner.
+func Open(t *testing.T, o store.Options) (*store.Store, *pgx.Conn) {
 	t.Helper()
 	url := localtest.Database(t)
-	s, err := store.Open(t.Context(), url, store.Options{})
+	o.VectorURL = localtest.VectorURL(t, url)
+	s, err := store.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,6 +47,13 @@ func Filled(t *testing.T) Corpus {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = owner.Close(context.Background()) })
+	return s, owner
+}
+
+// Filled makes a collection in a database of its own.
+func Filled(t *testing.T) Corpus {
+	t.Helper()
+	s, owner := Open(t, store.Options{})
 	c := Corpus{Store: s, Owner: owner, Tenant: schema.NewID(), ID: schema.NewID()}
 	if err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) VALUES ($1, 't')`, c.Tenant)
