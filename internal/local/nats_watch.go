@@ -48,13 +48,15 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 		}
 		end(srv)
 		again, err := n.serve(ctx)
+		if err == nil {
+			srv = again // it ends with the watcher, even where ctx ended meanwhile
+		}
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("nats did not start again after %w: %w", trouble, err)
 		}
-		srv = again
 		n.note(nil)
 		n.opts.Log.Warn("nats was started again: the disk has room", "dir", n.opts.Dir)
 	}
