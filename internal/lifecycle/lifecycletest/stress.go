@@ -23,7 +23,12 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 			// What runs already, such as a client that factory shares, isn't this service's.
 			before := goleak.IgnoreCurrent()
 			f(t, factory(t))
-			goleak.VerifyNone(t, before)
+			waittest.Until(t, func() string {
+				if err := goleak.Find(before, idleConnection); err != nil {
+					return err.Error()
+				}
+				return ""
+			})
 		})
 	}
 
@@ -106,6 +111,11 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		stop(t, s)
 	})
 }
+
+// idleConnection ignores what may stay with an idle connection of a pool that factory shares: where a statement took
+// over 15 ms to be written, pgx reads in the background until the server's next message. A pool of the service's own
+// that isn't closed is found all the same, by its health check.
+var idleConnection = goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn/internal/bgreader.(*BGReader).bgRead")
 
 func start(t *testing.T, s lifecycle.Service) {
 	t.Helper()
