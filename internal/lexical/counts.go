@@ -7,7 +7,7 @@ import "fmt"
 
 // Counts tells in how many sections the entries that are visible to q's groups have
 // each of q's terms, most at most. The view must hold the pages of q.Needs().
-func Counts(v *View, q Query, most int) (map[string]int, error) {
+func Counts(v *View, q TermQuery, most int) (map[string]int, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (x *Index) Stats() CacheStats { return x.cache.snapshot() }
 
 // Search finds the q.K best units of a collection. An unknown collection gives
 // schema.ErrNotFound.
-func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q Query) (Result, error) {
+func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (Result, error) {
 	if state := x.state(tenant, collection); state != nil {
 		if r, ok, err := x.searchKnown(ctx, tenant, collection, state, q); ok {
 			return r, err
@@ -46,7 +46,7 @@ func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q Quer
 }
 
 // SearchText is Search for the terms of text in the collection's language.
-func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, text string, q Query) (Result, error) {
+func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, text string, q TermQuery) (Result, error) {
 	state := x.state(tenant, collection)
 	language := ""
 	if state != nil {
@@ -82,10 +82,10 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 type Searcher interface {
 	// Search is for queries with terms and groups among those that it was
 	// opened for.
-	Search(q Query) (Result, error)
+	Search(q TermQuery) (Result, error)
 	// Counts tells how many sections that the query's groups may see have each of its
 	// terms, most at most.
-	Counts(q Query, most int) (map[string]int, error)
+	Counts(q TermQuery, most int) (map[string]int, error)
 	// Generation is the collection's that is searched.
 	Generation() int
 }
@@ -93,7 +93,7 @@ type Searcher interface {
 // Open loads once what several searches need: those for q's terms and groups,
 // in any unit, and in clusters when q is of clusters. They all see the
 // collection as it is now.
-func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q Query) (Searcher, error) {
+func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (Searcher, error) {
 	s, err := x.see(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("search collection %s: %w", collection, err)
@@ -106,9 +106,9 @@ type opened struct {
 	sight sight
 }
 
-func (o opened) Search(q Query) (Result, error) { return o.index.search(o.sight, q) }
+func (o opened) Search(q TermQuery) (Result, error) { return o.index.search(o.sight, q) }
 
-func (o opened) Counts(q Query, most int) (map[string]int, error) {
+func (o opened) Counts(q TermQuery, most int) (map[string]int, error) {
 	counts, err := Counts(o.sight.view, q, most)
 	if err != nil {
 		return nil, fmt.Errorf("count terms of collection %s: %w", o.sight.key.of, err)
@@ -121,7 +121,7 @@ func (o opened) Generation() int { return o.sight.generation }
 
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
-func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q Query) (*View, error) {
+func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (*View, error) {
 	s, err := x.see(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("view collection %s: %w", collection, err)
@@ -130,14 +130,14 @@ func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q Query)
 }
 
 // see gets what a query sees of a collection now.
-func (x *Index) see(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
+func (x *Index) see(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (sight, error) {
 	if s, ok := x.known(ctx, tenant, collection, q); ok {
 		return s, nil
 	}
 	return x.load(ctx, tenant, collection, q)
 }
 
-func (x *Index) search(s sight, q Query) (Result, error) {
+func (x *Index) search(s sight, q TermQuery) (Result, error) {
 	result, err := Search(s.view, q)
 	if err != nil {
 		return Result{}, fmt.Errorf("search collection %s: %w", s.key.of, err)

@@ -52,8 +52,8 @@ type Settings struct {
 // Defaults are the settings of the literature for running text.
 var Defaults = Settings{K1: 1.2, B: 0.75}
 
-// Query asks for the best units.
-type Query struct {
+// TermQuery asks for the best units.
+type TermQuery struct {
 	Unit     schema.Unit
 	Terms    []string // analysed; repeated ones count
 	K        int

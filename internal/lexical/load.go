@@ -59,7 +59,7 @@ func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 	return &h.segments[at]
 }
 
-func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, error) {
+func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (sight, error) {
 	needs := slices.Compact(slices.Sorted(slices.Values(q.Needs())))
 	h := &snapshot{}
 	waited := map[partKey]bool{}

@@ -80,7 +80,7 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 	check := func() {
 		t.Helper()
 		for _, unit := range []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument} {
-			q := Query{Unit: unit, Terms: []string{"common", "often", "some3"}, K: 20}
+			q := TermQuery{Unit: unit, Terms: []string{"common", "often", "some3"}, K: 20}
 			v := s.view(q)
 			if n := len(v.Segments[0].PagesOf([]string{"common"})); n < 2 {
 				t.Fatalf("the term lies in %d pages", n)
@@ -132,13 +132,13 @@ func TestPagesOfAnotherSegmentAreAnError(t *testing.T) {
 	docs := manyPages()
 	s.add(docs[0])
 	s.add(docs[1:]...)
-	q := Query{Unit: schema.UnitPassage, Terms: []string{"common"}, K: 1}
+	q := TermQuery{Unit: schema.UnitPassage, Terms: []string{"common"}, K: 1}
 	v := s.view(q)
 	v.Segments[0].Pages, v.Segments[1].Pages = v.Segments[1].Pages, v.Segments[0].Pages
 	if _, err := Search(v, q); err == nil {
 		t.Error("pages of another segment were searched")
 	}
-	v = s.view(Query{})
+	v = s.view(TermQuery{})
 	if _, err := Search(v, q); err == nil {
 		t.Error("a view without the term's pages was searched")
 	}

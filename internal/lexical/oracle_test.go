@@ -32,7 +32,7 @@ func (o *oracle) clusterOf(version uuid.UUID, section int) uuid.UUID {
 }
 
 // units lists every unit of the collection.
-func (o *oracle) units(q Query) []*text {
+func (o *oracle) units(q TermQuery) []*text {
 	var units []*text
 	byCluster := map[uuid.UUID]*text{}
 	for _, doc := range o.documents {
@@ -91,7 +91,7 @@ func count(terms []string, term string) (n int) {
 }
 
 // search returns every hit, unsorted, and the statistics.
-func (o *oracle) search(q Query) ([]Hit, Statistics) {
+func (o *oracle) search(q TermQuery) ([]Hit, Statistics) {
 	units := o.units(q)
 	st := Statistics{Units: len(units), DF: map[string]int{}}
 	total := 0
@@ -138,13 +138,13 @@ func (o *oracle) search(q Query) ([]Hit, Statistics) {
 // Scores may differ by 1e-6; units whose scores are nearer than 1e-8 to one
 // another are as good as equal and may come in either order, but ones that
 // score exactly the same come by id.
-func (o *oracle) differ(q Query, got Result) string {
+func (o *oracle) differ(q TermQuery, got Result) string {
 	want, st := o.ranking(q)
 	return differs(want, st, q.K, got)
 }
 
 // ranking is search with the hits in their order.
-func (o *oracle) ranking(q Query) ([]Hit, Statistics) {
+func (o *oracle) ranking(q TermQuery) ([]Hit, Statistics) {
 	want, st := o.search(q)
 	slices.SortFunc(want, func(a, b Hit) int {
 		if a.Score != b.Score {

@@ -153,7 +153,7 @@ func (s *shelf) merge(numbers []int) {
 }
 
 // view opens what a query needs, and no more.
-func (s *shelf) view(q Query) *View {
+func (s *shelf) view(q TermQuery) *View {
 	v := &View{Dead: maps.Clone(s.dead), Clusters: s.clusters}
 	for _, b := range s.segments {
 		sv := open(s.t, b)
@@ -199,8 +199,8 @@ func drawLabels(t *rapid.T) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(groups), 1, 3).Draw(t, "labels")
 }
 
-func (s *shelf) drawQuery(t *rapid.T) Query {
-	q := Query{
+func (s *shelf) drawQuery(t *rapid.T) TermQuery {
+	q := TermQuery{
 		Unit:   rapid.SampledFrom([]schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}).Draw(t, "unit"),
 		Terms:  append(drawTerms(t, 5), rapid.SampledFrom([]string{"a", "absent"}).Draw(t, "term")),
 		K:      rapid.SampledFrom([]int{0, 1, 3, 10, 1000}).Draw(t, "k"),

@@ -44,7 +44,7 @@ func (before *collectionState) now(r Loaded) *collectionState {
 }
 
 // clustered says whether the query needs to know the clusters of sections.
-func (q *Query) clustered() bool {
+func (q *TermQuery) clustered() bool {
 	return q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 }
 
@@ -58,7 +58,7 @@ func (x *Index) state(tenant, collection uuid.UUID) *collectionState {
 
 // searchKnown searches a state while the storage is asked about it. ok says that
 // it is the newest, and that all that the query needs was in memory.
-func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q Query) (r Result, ok bool, err error) {
+func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q TermQuery) (r Result, ok bool, err error) {
 	newest := x.check(ctx, tenant, collection, state)
 	defer newest()
 	if s, known := x.recall(tenant, collection, state, q, false); known {
@@ -70,7 +70,7 @@ func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, s
 
 // known is what a query sees, when all that it needs is in memory and of the
 // newest state.
-func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q Query) (sight, bool) {
+func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (sight, bool) {
 	state := x.state(tenant, collection)
 	if state == nil {
 		return sight{}, false
@@ -100,7 +100,7 @@ func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *
 // recall puts together what a query sees of a state, from memory alone. Pages of
 // labels are left out where who may see what is known, and those of terms whose
 // lists are, unless labels is set.
-func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q Query, labels bool) (s sight, ok bool) {
+func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q TermQuery, labels bool) (s sight, ok bool) {
 	c := x.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -53,7 +53,7 @@ func weightOf(s Settings, units, df, times int) float64 {
 	return idf * (s.K1 + 1) * float64(times)
 }
 
-func (q Query) settings() (Settings, error) {
+func (q TermQuery) settings() (Settings, error) {
 	s := q.Settings
 	if s == (Settings{}) {
 		return Defaults, nil

@@ -19,7 +19,7 @@ type queryTerm struct {
 // search is one search under way.
 type search struct {
 	view    *View
-	query   *Query
+	query   *TermQuery
 	cache   *StatisticsCache
 	life    *life
 	zoom    zoom
@@ -54,7 +54,7 @@ func (s *search) release() {
 
 // Search finds the K best units, exactly. The view must hold the pages of
 // q.Needs().
-func Search(v *View, q Query) (Result, error) {
+func Search(v *View, q TermQuery) (Result, error) {
 	if err := v.check(); err != nil {
 		return Result{}, err
 	}

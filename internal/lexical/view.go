@@ -3,7 +3,7 @@ package lexical
 import "github.com/google/uuid"
 
 // View is all that one query sees of a collection: the living generation's
-// segments, the dead entries, and the pages that Query.Needs asks for. A View
+// segments, the dead entries, and the pages that TermQuery.Needs asks for. A View
 // may be searched by many goroutines; nothing in it changes.
 type View struct {
 	Segments []SegmentView
@@ -26,7 +26,7 @@ type View struct {
 type SegmentView struct {
 	*Segment
 	Directory *Directory
-	Pages     []NumberedPage // rising; those of PagesOf(Query.Needs())
+	Pages     []NumberedPage // rising; those of PagesOf(TermQuery.Needs())
 }
 
 // NumberedPage is a page of terms and its number in its segment.
@@ -54,7 +54,7 @@ func (s *SegmentView) page(number int) *Page {
 
 // Needs lists the terms whose pages a search reads: the query's and those of
 // the asker's groups.
-func (q Query) Needs() []string {
+func (q TermQuery) Needs() []string {
 	terms := make([]string, 0, len(q.Terms)+len(q.Groups)+1)
 	terms = append(terms, q.Terms...)
 	return append(terms, NeedsOfGroups(q.Groups)...)

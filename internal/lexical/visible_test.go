@@ -38,7 +38,7 @@ func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 		{[]string{"red", "green"}, nil, func(i int) bool { return true }},
 		{[]string{"red"}, versions, func(i int) bool { return i == 0 || i == 1 }},
 	} {
-		v := s.view(Query{Groups: test.groups})
+		v := s.view(TermQuery{Groups: test.groups})
 		sets, err := v.Visible(test.groups, test.versions)
 		if err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 		{Entry: numbered(3), Version: numbered(13), Sections: [][][]string{{{"a", "b", "c"}}}},
 	}
 	s.add(docs...)
-	d := s.view(Query{}).Segments[0].Directory
+	d := s.view(TermQuery{}).Segments[0].Directory
 	passage := 0
 	for e, doc := range docs {
 		total := len(doc.Title)
@@ -108,7 +108,7 @@ func TestManyMaySearchAView(t *testing.T) {
 	s.add(docs[:20]...)
 	s.add(docs[20:]...)
 	s.bury(5)
-	q := Query{Terms: []string{"common", "often", "some3"}, K: 10}
+	q := TermQuery{Terms: []string{"common", "often", "some3"}, K: 10}
 	v := s.view(q)
 	v.Statistics = NewStatisticsCache()
 	var group sync.WaitGroup

@@ -54,7 +54,7 @@ var wordyQueries = [][]string{
 // check compares what is found of some queries with the oracle, from statistics
 // that are not remembered, and then from those that are. It returns how many
 // blocks were passed over.
-func (s *shelf) check(t *testing.T, q Query, k ...int) (pruned int) {
+func (s *shelf) check(t *testing.T, q TermQuery, k ...int) (pruned int) {
 	t.Helper()
 	known := NewStatisticsCache()
 	for _, q.Terms = range wordyQueries {
@@ -84,10 +84,10 @@ func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 	docs := wordy(r, s, 2000)
 	s.add(docs...)
 	// The last is more than there are.
-	if pruned := s.check(t, Query{}, 1, 10, 100, 50_000); pruned < 200 {
+	if pruned := s.check(t, TermQuery{}, 1, 10, 100, 50_000); pruned < 200 {
 		t.Errorf("%d blocks were passed over: too few to tell", pruned)
 	}
-	s.check(t, Query{Settings: Settings{K1: 2, B: 0}}, 10)
+	s.check(t, TermQuery{Settings: Settings{K1: 2, B: 0}}, 10)
 }
 
 func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
@@ -97,7 +97,7 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	s.add(wordy(r, s, 1500)...)
 	// What scores best is dead, so that bounds speak of what is not there; and so
 	// is every fourth, anywhere.
-	best, _ := s.oracle.search(Query{Unit: schema.UnitDocument, Terms: []string{"rare", "few"}})
+	best, _ := s.oracle.search(TermQuery{Unit: schema.UnitDocument, Terms: []string{"rare", "few"}})
 	slices.SortFunc(best, func(a, b Hit) int { return -compareFloats(a.Score, b.Score) })
 	gone := map[uuid.UUID]bool{}
 	for _, h := range best[:20] {
@@ -108,7 +108,7 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 			s.bury(i)
 		}
 	}
-	s.check(t, Query{Groups: []string{"green"}}, 1, 10, 100)
+	s.check(t, TermQuery{Groups: []string{"green"}}, 1, 10, 100)
 }
 
 func TestManySegmentsFindWhatOneFinds(t *testing.T) {
@@ -121,7 +121,7 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	for i := 0; i < len(s.oracle.documents); i += 7 {
 		s.bury(i)
 	}
-	s.check(t, Query{Groups: []string{"red"}}, 1, 10, 100)
+	s.check(t, TermQuery{Groups: []string{"red"}}, 1, 10, 100)
 }
 
 // TestTiesComeInTheOrderOfTheirNames has thousands of units of the same score,
@@ -137,7 +137,7 @@ func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
 		}
 		s.add(docs...)
 	}
-	s.check(t, Query{}, 1, 7, 100, 2500)
+	s.check(t, TermQuery{}, 1, 7, 100, 2500)
 }
 
 func TestThresholds(t *testing.T) {
@@ -180,8 +180,8 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 	s := newShelf(t, layout{block: 4, target: 256, limit: 384, room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 3)...)
-	s.check(t, Query{}, 10)
-	v := s.view(Query{Terms: []string{"often", "rare"}})
+	s.check(t, TermQuery{}, 10)
+	v := s.view(TermQuery{Terms: []string{"often", "rare"}})
 	life := newLife(v)
 	for term, large := range map[string]bool{"often": true, "rare": false} {
 		lists, err := v.findTerm(term, life)
@@ -212,7 +212,7 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	s := newShelf(t, layout{block: 4, target: 256, limit: 384, room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 20)...)
-	q := Query{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
+	q := TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
 	v := s.view(q)
 	v.Statistics = NewStatisticsCache()
 	if known, lacking := v.Statistics.known(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
@@ -225,7 +225,7 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // of too many blocks
 		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
 	}
-	less := s.view(Query{Terms: lacking})
+	less := s.view(TermQuery{Terms: lacking})
 	less.lists, less.Statistics = known, v.Statistics
 	clear(less.Statistics.terms) // as when others were remembered meanwhile
 	got, err := Search(less, q)

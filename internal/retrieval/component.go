@@ -81,7 +81,7 @@ func (c bm25) prepare(ctx context.Context, t *task) error {
 }
 
 func (c bm25) search(ctx context.Context, t *task, k int, within *area) (found, error) {
-	q := lexical.Query{Unit: c.unit, Terms: t.terms, K: k, Settings: c.settings,
+	q := lexical.TermQuery{Unit: c.unit, Terms: t.terms, K: k, Settings: c.settings,
 		Groups: t.query.Principal.Groups, Versions: t.versions, Within: c.within(within)}
 	var note string
 	if t.place.Unindexed > 0 && within == nil {

@@ -51,7 +51,7 @@ type scriptedCorpus struct {
 	called  func(calls int) // before each
 	flips   int             // generations that went before the live one
 	places  []int           // generations that runs began with
-	queries []lexical.Query
+	queries []lexical.TermQuery
 	members int // calls of Members
 	nearest []retrieval.NearestQuery
 }
@@ -145,13 +145,13 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 }
 
 // Open implements retrieval.Lexical.
-func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.Query) (lexical.Searcher, error) {
+func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.TermQuery) (lexical.Searcher, error) {
 	c.call()
 	return c, nil
 }
 
 // Counts implements lexical.Searcher.
-func (c *scriptedCorpus) Counts(q lexical.Query, most int) (map[string]int, error) {
+func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	out := map[string]int{}
 	for _, t := range q.Terms {
 		out[t] = min(c.df[t], most)
@@ -160,7 +160,7 @@ func (c *scriptedCorpus) Counts(q lexical.Query, most int) (map[string]int, erro
 }
 
 // Search implements lexical.Searcher.
-func (c *scriptedCorpus) Search(q lexical.Query) (lexical.Result, error) {
+func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 	c.queries = append(c.queries, q)
 	allowed := func(r lexical.Ref) bool {
 		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || q.Versions != nil && !q.Versions[r.Version] {

@@ -68,7 +68,7 @@ type Lexical interface {
 	// Open loads what searches for q's terms and groups need, and clusters when
 	// q is of clusters. The searches, unlike the other sources, get the versions
 	// that a filter leaves from their caller.
-	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (lexical.Searcher, error)
+	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (lexical.Searcher, error)
 }
 
 // Vectors are the vectors of passages.

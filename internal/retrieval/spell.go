@@ -91,8 +91,8 @@ func (s spell) run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
 
 // statisticsOf asks how many sections hold terms.
-func (t *task) statisticsOf(terms []string) lexical.Query {
-	return lexical.Query{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults,
+func (t *task) statisticsOf(terms []string) lexical.TermQuery {
+	return lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults,
 		Groups: t.query.Principal.Groups, Versions: t.versions}
 }
 

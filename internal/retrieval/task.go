@@ -77,10 +77,10 @@ func (t *task) analyse() error {
 
 // searchIndex searches the index as it was when the run first did: the stages
 // of one run see one state, and ask the store once.
-func (t *task) searchIndex(ctx context.Context, q lexical.Query) (lexical.Result, error) {
+func (t *task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
 	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 	if t.index == nil || clusters && !t.clusters {
-		open := lexical.Query{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
+		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
 		if clusters {
 			open.Unit = schema.UnitCluster
 		}
@@ -203,7 +203,7 @@ func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if err := t.analyse(); err != nil {
 		return err
 	}
-	result, err := t.searchIndex(ctx, lexical.Query{Unit: schema.UnitSection, Terms: t.terms,
+	result, err := t.searchIndex(ctx, lexical.TermQuery{Unit: schema.UnitSection, Terms: t.terms,
 		K: everything, Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions, Within: &lexical.Within{Clusters: alone}})
 	if err != nil {
 		return fmt.Errorf("find the sections of clusters: %w", err)

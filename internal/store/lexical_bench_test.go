@@ -33,7 +33,7 @@ func BenchmarkLexicalSearch(b *testing.B) {
 		x := newIndex(f)
 		ask := func(i int) {
 			_, err := x.SearchText(b.Context(), f.a.Tenant, f.collection, fmt.Sprintf("w%d w%d w%d", i%10, i%50, i%100),
-				lexical.Query{Unit: schema.UnitSection, K: 10, Settings: lexical.Defaults})
+				lexical.TermQuery{Unit: schema.UnitSection, K: 10, Settings: lexical.Defaults})
 			if err != nil {
 				b.Fatal(err)
 			}

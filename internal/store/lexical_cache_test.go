@@ -81,7 +81,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 	s2.hold.Store(hold)
 	var wg sync.WaitGroup
 	search := func() {
-		q := lexical.Query{Unit: schema.UnitPassage, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
+		q := lexical.TermQuery{Unit: schema.UnitPassage, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
 		if r, err := x2.Search(t.Context(), f.a.Tenant, f.collection, q); err != nil || len(r.Hits) != 10 {
 			t.Errorf("%d hits, %v", len(r.Hits), err)
 		}
@@ -96,7 +96,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error)
 	go func() {
-		_, err := x2.Search(ctx, f.a.Tenant, f.collection, lexical.Query{Unit: schema.UnitPassage, K: 1})
+		_, err := x2.Search(ctx, f.a.Tenant, f.collection, lexical.TermQuery{Unit: schema.UnitPassage, K: 1})
 		gaveUp <- err
 	}()
 	cancel()
@@ -120,7 +120,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 		f.write(t, f.a, f.collection, w)
 		list = append(list, w)
 	}
-	q := lexical.Query{Unit: schema.UnitDocument, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
+	q := lexical.TermQuery{Unit: schema.UnitDocument, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
 	x := lexical.NewIndex(f.SearchStore, 1) // keeps nothing
 	view, err := x.View(t.Context(), f.a.Tenant, f.collection, q)
 	if err != nil {
@@ -149,7 +149,7 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 	x := lexical.NewIndex(s, 64<<20)
 	clusters := func(text string) map[uuid.UUID]bool {
 		t.Helper()
-		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, text, lexical.Query{Unit: schema.UnitCluster, K: 10, Settings: lexical.Defaults})
+		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, text, lexical.TermQuery{Unit: schema.UnitCluster, K: 10, Settings: lexical.Defaults})
 		if err != nil {
 			t.Fatal(err)
 		}

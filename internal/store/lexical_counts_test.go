@@ -19,7 +19,7 @@ import (
 // counts are those of terms as p sees them.
 func counts(t *testing.T, x *lexical.Index, f *fixture, p schema.Principal, most int, terms ...string) map[string]int {
 	t.Helper()
-	q := lexical.Query{Unit: schema.UnitSection, Terms: terms, Settings: lexical.Defaults, Groups: p.Groups}
+	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, Settings: lexical.Defaults, Groups: p.Groups}
 	s, err := x.Open(t.Context(), p.Tenant, f.collection, q)
 	if err != nil {
 		t.Fatal(err)

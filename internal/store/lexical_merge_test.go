@@ -40,7 +40,7 @@ func answers(t testing.TB, x *lexical.Index, f *fixture) string {
 	var b strings.Builder
 	for _, unit := range units {
 		for _, question := range []string{"heron", "w1 w2", "w3 w40 heron", "title"} {
-			r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, question, lexical.Query{Unit: unit, K: 50, Settings: lexical.Defaults})
+			r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, question, lexical.TermQuery{Unit: unit, K: 50, Settings: lexical.Defaults})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -289,7 +289,7 @@ func TestLexicalUnderConcurrency(t *testing.T) {
 			for ctx.Err() == nil {
 				have, not := snapshot()
 				unit := units[r.IntN(3)]
-				result, err := x.SearchText(ctx, f.a.Tenant, f.collection, "heron", lexical.Query{Unit: unit, K: 100_000, Settings: lexical.Defaults})
+				result, err := x.SearchText(ctx, f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: unit, K: 100_000, Settings: lexical.Defaults})
 				if err != nil {
 					if ctx.Err() == nil {
 						t.Errorf("search: %v", err)

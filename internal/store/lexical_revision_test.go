@@ -198,7 +198,7 @@ func TestLexicalRevisionFails(t *testing.T) {
 	y := newIndex(f)
 	expect(t, y, f.a, f.collection, "heron", list...)
 	for range 3 { // of one connection: none is lost
-		if _, err := y.SearchText(ctx, f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitPassage, K: 5}); !errors.Is(err, context.Canceled) {
+		if _, err := y.SearchText(ctx, f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitPassage, K: 5}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancelled search: %v", err)
 		}
 		expect(t, y, f.a, f.collection, "heron", list...)
@@ -244,7 +244,7 @@ func TestLexicalFreshAmongWriters(t *testing.T) {
 	always := &written{name: "always", body: "heron"}
 	f.write(t, f.a, f.collection, always)
 	ask := func(unit schema.Unit, word string) int {
-		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, word, lexical.Query{Unit: unit, K: 100, Settings: lexical.Defaults})
+		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, word, lexical.TermQuery{Unit: unit, K: 100, Settings: lexical.Defaults})
 		if err != nil {
 			t.Error(err)
 		}

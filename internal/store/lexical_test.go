@@ -80,7 +80,7 @@ func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.SearchStore
 // which are all of one section here, how many there are.
 func found(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
 	t.Helper()
-	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.Query{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
+	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.TermQuery{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestLexicalFindsWhatWasCommitted(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
 	expect(t, x, f.a, f.collection, "heron")
-	if _, err := x.Search(t.Context(), f.a.Tenant, schema.NewID(), lexical.Query{Unit: schema.UnitPassage, K: 1}); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := x.Search(t.Context(), f.a.Tenant, schema.NewID(), lexical.TermQuery{Unit: schema.UnitPassage, K: 1}); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("an unknown collection gave %v", err)
 	}
 	var all []*written
@@ -145,7 +145,7 @@ func TestLexicalFindsWhatWasCommitted(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_segments WHERE documents = 2 AND bytes > 0`); n != 12 {
 		t.Errorf("%d segments, want one for each batch", n)
 	}
-	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "number3", lexical.Query{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
+	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "number3", lexical.TermQuery{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
 	if err != nil || len(r.Hits) != 1 || r.Hits[0].Ref != (lexical.Ref{Version: all[3].version, Section: 1, Passage: 0}) {
 		t.Errorf("%+v, %v", r.Hits, err)
 	}
@@ -175,14 +175,14 @@ func TestLexicalForgetsAtOnce(t *testing.T) {
 	expect(t, x, f.a, f.collection, "egret", next)
 	expect(t, newIndex(f), f.a, f.collection, "heron", stays)
 	// Living text counts, no other.
-	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
+	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
 	if err != nil || r.Statistics.Units != 2 || r.Statistics.DF["heron"] != 1 {
 		t.Errorf("statistics %+v, %v", r.Statistics, err)
 	}
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5}); !errors.Is(err, schema.ErrNotFound) {
+	if _, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitDocument, K: 5}); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("a deleted collection gave %v", err)
 	}
 	for _, table := range []string{"lexical_segments", "lexical_pages", "lexical_entries"} {
@@ -247,7 +247,7 @@ func TestLexicalTenantsAreApart(t *testing.T) {
 	expect(t, x, f.b, f.foreign, "heron", theirs)
 	for _, warm := range []*lexical.Index{x, newIndex(f)} {
 		for _, c := range []struct{ tenant, collection uuid.UUID }{{f.a.Tenant, f.foreign}, {f.b.Tenant, f.collection}, {schema.NewID(), f.collection}} {
-			r, err := warm.SearchText(t.Context(), c.tenant, c.collection, "heron", lexical.Query{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
+			r, err := warm.SearchText(t.Context(), c.tenant, c.collection, "heron", lexical.TermQuery{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
 			if !errors.Is(err, schema.ErrNotFound) || len(r.Hits) > 0 {
 				t.Errorf("another tenant's collection gave %v, %v", r.Hits, err)
 			}
@@ -284,7 +284,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 	} {
 		// Nobody may change pages but who owns the server.
 		asOwner(t, f, c.sql)
-		_, err := newIndex(f).SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.Query{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
+		_, err := newIndex(f).SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
 		if !errors.Is(err, lexical.ErrCorrupt) || !strings.Contains(err.Error(), segment.String()) || !strings.Contains(err.Error(), c.what) {
 			t.Errorf("after %s: %v", c.sql, err)
 		}

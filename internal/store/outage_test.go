@@ -185,7 +185,7 @@ func (o *outage) doors(t *testing.T) map[string]func(ctx context.Context) error 
 		},
 		"search": func(ctx context.Context) error {
 			r, err := newIndex(o.fixture).SearchText(ctx, o.a.Tenant, o.collection, "heron",
-				lexical.Query{Unit: schema.UnitPassage, K: 10, Settings: lexical.Defaults})
+				lexical.TermQuery{Unit: schema.UnitPassage, K: 10, Settings: lexical.Defaults})
 			if err == nil && len(r.Hits) < 2 {
 				err = fmt.Errorf("%d hits", len(r.Hits))
 			}

@@ -88,7 +88,7 @@ func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve,
 	}
 	all, same, common := 0, 0, 0
 	for i, q := range asked {
-		own, err := index.SearchText(ctx, l.Tenant, l.collection, q, lexical.Query{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults})
+		own, err := index.SearchText(ctx, l.Tenant, l.collection, q, lexical.TermQuery{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults})
 		if err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func (askCommand) Run(ctx context.Context) error {
 					_, err := nearestOf(ctx, vectors, space{Principal: schema.Principal{Tenant: s.Tenant}, collection: s.Collection}, s.Vectors[i], job.K)
 					return err
 				}
-				_, err := index.SearchText(ctx, s.Tenant, s.Collection, s.Questions[i], lexical.Query{Unit: unit, K: job.K, Settings: lexical.Defaults})
+				_, err := index.SearchText(ctx, s.Tenant, s.Collection, s.Questions[i], lexical.TermQuery{Unit: unit, K: job.K, Settings: lexical.Defaults})
 				return err
 			})
 			return took.Seconds() * 1000, err

@@ -74,7 +74,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 	index := lexical.NewIndex(b.store, indexCache)
 	asked := questions(docs, c.Queries, c.Seed)
 	find := func(ctx context.Context, q string) (lexical.Result, error) {
-		return index.SearchText(ctx, s.Tenant, s.collection, q, lexical.Query{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
+		return index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 	}
 	say("coarse: checking")
 	if err := c.check(ctx, docs, all, asked[:min(len(asked), c.Checked)], find); err != nil {
@@ -118,7 +118,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		return err
 	}
 	f.compare(ratio{What: fmt.Sprintf("BM25 top %d of clusters, %d callers", c.K, c.Callers), Unit: "queries/s", Ours: rates[0], Other: rates[1], Against: "ts_rank, GIN", Target: 100})
-	return f.pure(ctx, index, s, asked, lexical.Query{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
+	return f.pure(ctx, index, s, asked, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 }
 
 // cluster groups sections as clustering does: by what they are about, up to a number of tokens.

@@ -51,7 +51,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	index := lexical.NewIndex(search.New(reader), indexCache)
 	for _, unit := range units { // it knows the collection
 		for _, q := range questions(docs, 20, c.Seed) {
-			if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, lexical.Query{Unit: unit, K: 10, Settings: lexical.Defaults}); err != nil {
+			if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: unit, K: 10, Settings: lexical.Defaults}); err != nil {
 				return err
 			}
 		}
@@ -90,7 +90,7 @@ func (c *freshCommand) one(ctx context.Context, l *loader, index *lexical.Index,
 	}
 	committed := time.Now()
 	for {
-		r, err := index.SearchText(ctx, l.Tenant, l.collection, word, lexical.Query{Unit: unit, K: 10, Settings: lexical.Defaults})
+		r, err := index.SearchText(ctx, l.Tenant, l.collection, word, lexical.TermQuery{Unit: unit, K: 10, Settings: lexical.Defaults})
 		if err != nil {
 			return 0, err
 		}

@@ -113,14 +113,14 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 
 // pure notes how fast searching is without asking the store, and how fast PostgreSQL answers that nothing changed: of a query
 // both run at the same time.
-func (f *findings) pure(ctx context.Context, index *lexical.Index, s space, asked []string, q lexical.Query) error {
+func (f *findings) pure(ctx context.Context, index *lexical.Index, s space, asked []string, q lexical.TermQuery) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
 		return err
 	}
 	n := min(len(asked), 200)
 	views := make([]*lexical.View, n)
-	queries := make([]lexical.Query, n)
+	queries := make([]lexical.TermQuery, n)
 	for i := range n {
 		queries[i] = q
 		queries[i].Terms = analyzer.Terms(asked[i])

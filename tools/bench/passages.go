@@ -62,7 +62,7 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	}
 
 	index := lexical.NewIndex(b.store, indexCache)
-	query := lexical.Query{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
+	query := lexical.TermQuery{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
 	asked := questions(docs, c.Queries, c.Seed)
 	if err := c.agreement(ctx, l, other, index, passages, asked[:min(len(asked), 30)], f); err != nil {
 		return err

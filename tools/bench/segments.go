@@ -71,7 +71,7 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 	index := lexical.NewIndex(b.store, indexCache)
 	asked := questions(docs, 400, c.Seed)
 	for _, unit := range units {
-		query := lexical.Query{Unit: unit, K: c.K, Settings: lexical.Defaults}
+		query := lexical.TermQuery{Unit: unit, K: c.K, Settings: lexical.Defaults}
 		var sides []side
 		for i, s := range spaces {
 			sides = append(sides, asking([]string{"waiting", "merged"}[i], asked, 1, c.Slice, func(ctx context.Context, q string) error {

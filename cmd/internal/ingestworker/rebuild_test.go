@@ -297,7 +297,7 @@ func (w *world) ask(stop <-chan struct{}, least int) {
 		default:
 		}
 		found, err := index.SearchText(ctx, w.principal.Tenant, w.collection, "paragraph",
-			lexical.Query{Unit: schema.UnitDocument, K: 500, Settings: lexical.Defaults})
+			lexical.TermQuery{Unit: schema.UnitDocument, K: 500, Settings: lexical.Defaults})
 		if err != nil {
 			w.t.Errorf("search the index: %v", err)
 			return

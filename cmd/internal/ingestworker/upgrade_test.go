@@ -101,7 +101,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	}
 	index := lexical.NewIndex(w.store, 1<<20)
 	for unit, want := range map[schema.Unit]int{schema.UnitPassage: 60, schema.UnitSection: 60, schema.UnitDocument: 30, schema.UnitCluster: 1} {
-		found, err := index.SearchText(w.context(), tenant, collection, "elder", lexical.Query{Unit: unit, K: 500, Settings: lexical.Defaults})
+		found, err := index.SearchText(w.context(), tenant, collection, "elder", lexical.TermQuery{Unit: unit, K: 500, Settings: lexical.Defaults})
 		w.ok(err)
 		if len(found.Hits) < want || unit != schema.UnitCluster && len(found.Hits) != want {
 			t.Errorf("%s: %d found, want %d", unit, len(found.Hits), want)

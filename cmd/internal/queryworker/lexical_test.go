@@ -21,10 +21,10 @@ func TestLexicalCacheIsMeasured(t *testing.T) {
 	shown, err := showLexical(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter(scope), x)
 	w.ok(err)
 	for range 2 {
-		_, err := x.SearchText(w.context(), w.principal.Tenant, w.collection, "anything", lexical.Query{Unit: schema.UnitPassage, K: 1, Settings: lexical.Defaults})
+		_, err := x.SearchText(w.context(), w.principal.Tenant, w.collection, "anything", lexical.TermQuery{Unit: schema.UnitPassage, K: 1, Settings: lexical.Defaults})
 		w.ok(err)
 	}
-	if _, err := x.Search(w.context(), w.principal.Tenant, uuid.New(), lexical.Query{}); err == nil {
+	if _, err := x.Search(w.context(), w.principal.Tenant, uuid.New(), lexical.TermQuery{}); err == nil {
 		t.Error("a search of no collection succeeded")
 	}
 	read := func() map[string]int64 {

@@ -28,7 +28,7 @@ import (
 
 // Views shows what an asker sees of a collection now; *lexical.Index does.
 type Views interface {
-	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.Query) (*lexical.View, error)
+	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*lexical.View, error)
 }
 
 // MemoryVectors searches vectors, those of small collections in memory. It is safe
@@ -122,7 +122,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, erro
 		v.known.Delete(key) // one of both is not live, which the store tells
 		return nil, errNotInMemory
 	}
-	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.Query{Unit: schema.UnitPassage, Groups: q.principal.Groups})
+	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.principal.Groups})
 	if err != nil {
 		return nil, err
 	}
