@@ -115,7 +115,7 @@ type attacked struct {
 var hostileSection = uuid.New()
 
 func (w attacked) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
-	return answer.Question{Query: wire.SearchQuery{Text: "How many days of unused leave can I carry over?"}, State: schema.JobRunning}, nil
+	return answer.Question{Query: wire.SearchQuery{Query: schema.Query{Text: "How many days of unused leave can I carry over?"}}, State: schema.JobRunning}, nil
 }
 
 func (w attacked) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {

@@ -112,7 +112,7 @@ func (w *world) Begin(ctx context.Context, in wire.QuestionInput) (answer.Questi
 }
 
 func (w *world) Question(context.Context, wire.QuestionInput) (answer.Question, error) {
-	return answer.Question{Query: wire.SearchQuery{Text: "q"}, State: schema.JobRunning}, nil
+	return answer.Question{Query: wire.SearchQuery{Query: schema.Query{Text: "q"}}, State: schema.JobRunning}, nil
 }
 
 func (w *world) SetStage(_ context.Context, _ wire.QuestionInput, stage string) error {

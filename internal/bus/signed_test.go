@@ -41,7 +41,7 @@ func searching(t *testing.T, nc *nats.Conn, trusted ...*signature.Signer) (ran c
 	s := bus.Serve(nc, bus.ServeOptions{Subject: wire.SearchSubject, Group: wire.QueryGroup, Trusted: keys},
 		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
 			ran <- r.Principal.Tenant
-			return wire.SearchReply{Envelope: wire.Header(), Plan: r.Text}
+			return wire.SearchReply{Envelope: wire.Header(), SearchResult: schema.SearchResult{Plan: r.Text}}
 		}, func(e *schema.RemoteError) wire.SearchReply {
 			return wire.SearchReply{Envelope: wire.Header(), Error: e}
 		})
@@ -53,7 +53,7 @@ func searching(t *testing.T, nc *nats.Conn, trusted ...*signature.Signer) (ran c
 }
 
 func searchFor(tenant uuid.UUID, text string) wire.SearchRequest {
-	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Text: text}}
+	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
 // TestOnlyWhoMaySpeaksForATenant: whoever may send to the subject, as with a server that knows no programs, still needs a

@@ -30,7 +30,7 @@ func serveSearches(t *testing.T, nc *nats.Conn, o bus.ServeOptions, began chan<-
 		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
 			began <- r.Text
 			<-proceed
-			return wire.SearchReply{Envelope: wire.Header(), Plan: r.Text}
+			return wire.SearchReply{Envelope: wire.Header(), SearchResult: schema.SearchResult{Plan: r.Text}}
 		}, func(e *schema.RemoteError) wire.SearchReply {
 			return wire.SearchReply{Envelope: wire.Header(), Error: e}
 		})
@@ -41,7 +41,7 @@ func serveSearches(t *testing.T, nc *nats.Conn, o bus.ServeOptions, began chan<-
 }
 
 func searchOf(tenant uuid.UUID, text string) wire.SearchRequest {
-	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Text: text}}
+	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
 // TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that begins at once.

@@ -37,19 +37,19 @@ type heldQuestions struct {
 	proceed chan struct{}
 }
 
-func (h heldQuestions) hold(q Question) {
+func (h heldQuestions) hold(q schema.Query) {
 	if q.Text != "now" {
 		h.began <- struct{}{}
 		<-h.proceed
 	}
 }
 
-func (h heldQuestions) Search(_ context.Context, _ schema.Principal, q Question) (Found, error) {
+func (h heldQuestions) Search(_ context.Context, _ schema.Principal, q schema.Query) (schema.SearchResult, error) {
 	h.hold(q)
-	return Found{Plan: "p"}, nil
+	return schema.SearchResult{Plan: "p"}, nil
 }
 
-func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q Question, _ func(Progress)) (schema.Answer, error) {
+func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q schema.Query, _ func(Progress)) (schema.Answer, error) {
 	h.hold(q)
 	return schema.Answer{}, nil
 }

@@ -87,7 +87,7 @@ func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*wr
 
 // stream answers by events. It returns when there is something to tell, so that
 // what fails before is a problem of its own status; done is called at the end.
-func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q Question) (*written, error) {
+func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query) (*written, error) {
 	f := newFeed()
 	go func() {
 		defer func() {

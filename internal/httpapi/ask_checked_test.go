@@ -29,7 +29,7 @@ func TestWhatWasToldIsTakenBack(t *testing.T) {
 		{"it fails", []Progress{delta("Nine", false)}, "", "", true, true},
 		{"it fails untold", []Progress{stage("generate", 1)}, "", "", true, false},
 	} {
-		url := askServer(t, Options{}, func(_ context.Context, _ Question, tell func(Progress)) (schema.Answer, error) {
+		url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
 			for _, p := range c.told {
 				tell(p)
 			}

@@ -24,10 +24,10 @@ import (
 // scripted answers by a function of the test.
 type scripted struct {
 	Questions
-	ask func(ctx context.Context, q Question, tell func(Progress)) (schema.Answer, error)
+	ask func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error)
 }
 
-func (s scripted) Ask(ctx context.Context, _ schema.Principal, q Question, tell func(Progress)) (schema.Answer, error) {
+func (s scripted) Ask(ctx context.Context, _ schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 	return s.ask(ctx, q, tell)
 }
 
@@ -44,7 +44,7 @@ func delta(text string, restart bool) Progress {
 }
 
 // askServer serves questions that are answered by a script.
-func askServer(t *testing.T, o Options, ask func(context.Context, Question, func(Progress)) (schema.Answer, error)) string {
+func askServer(t *testing.T, o Options, ask func(context.Context, schema.Query, func(Progress)) (schema.Answer, error)) string {
 	t.Helper()
 	o.Authenticator, o.Collections, o.Questions = keysOfTenants{"k": uuid.UUID{1}}, anyCollection{}, scripted{ask: ask}
 	server := httptest.NewServer(New(o))
@@ -103,7 +103,7 @@ func eventsOf(t *testing.T, body io.Reader) []string {
 
 func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 	read := make(chan struct{})
-	url := askServer(t, Options{}, func(_ context.Context, q Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{}, func(_ context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 		tell(stage("retrieve", 0))
 		tell(stage("generate", 8))
 		tell(delta("Five", false))
@@ -154,7 +154,7 @@ func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 // TestWithoutAcceptTheAnswerIsADocument: asking as before is answered as before,
 // and nothing is told.
 func TestWithoutAcceptTheAnswerIsADocument(t *testing.T) {
-	url := askServer(t, Options{}, func(_ context.Context, _ Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
 		if tell != nil {
 			t.Error("somebody listens")
 		}
@@ -171,7 +171,7 @@ func TestWithoutAcceptTheAnswerIsADocument(t *testing.T) {
 
 func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 	fail := errors.New("")
-	url := askServer(t, Options{AskTime: time.Hour}, func(_ context.Context, _ Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{AskTime: time.Hour}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
 		return schema.Answer{}, fail
 	})
 	for _, c := range []struct {
@@ -198,7 +198,7 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 
 // TestWhatFailsLaterIsAnErrorEvent: the same document, as an event.
 func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
-	url := askServer(t, Options{AskTime: 50 * time.Millisecond}, func(ctx context.Context, q Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{AskTime: 50 * time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 		tell(stage("generate", 0))
 		switch q.Text {
 		case "slow":
@@ -223,7 +223,7 @@ func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
 func TestASlowReaderBlocksNobody(t *testing.T) {
 	const pieces, size = 40_000, 500 // 20 MB: more than any buffer on the way
 	answered := make(chan struct{})
-	url := askServer(t, Options{}, func(_ context.Context, _ Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
 		tell(stage("generate", 0))
 		for range pieces {
 			tell(delta(strings.Repeat("x", size), false))
@@ -255,7 +255,7 @@ func TestASlowReaderBlocksNobody(t *testing.T) {
 // TestAClientThatGoesEndsItsQuestion, and gives its place back.
 func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
-	url := askServer(t, Options{TenantOpen: 1, Heartbeat: time.Millisecond}, func(ctx context.Context, q Question, tell func(Progress)) (schema.Answer, error) {
+	url := askServer(t, Options{TenantOpen: 1, Heartbeat: time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 		if q.Text == "again" {
 			return schema.Answer{Answer: "a"}, nil
 		}

@@ -66,35 +66,12 @@ type Content struct {
 	Bytes     int64
 }
 
-// Question is a question as it is asked.
-type Question struct {
-	Collection uuid.UUID
-	Text       string
-	Plan       string
-	PlanText   string // YAML, instead of a plan's name
-	Filter     schema.Filter
-	K          int
-	Documents  int
-	Explain    bool
-	Choices    []string
-}
-
 // Progress tells of a question that is being answered; one of the three is set.
 type Progress struct {
 	// Question is what it is stored as. It is told before all else.
 	Question uuid.UUID
 	Stage    *api.StageEvent
 	Delta    *api.DeltaEvent
-}
-
-// Found is what a search found: the ranking, and what of it an answer would be
-// made from.
-type Found struct {
-	Plan       string
-	Candidates []schema.Candidate
-	Context    []int
-	Documents  []schema.RankedDocument
-	Trace      []schema.StageReport
 }
 
 // Plans are the retrieval plans: those of the server, and those of the tenant's
@@ -115,11 +92,11 @@ type Plans interface {
 // Questions searches, answers and keeps jobs. Groups of the principal decide
 // what is found.
 type Questions interface {
-	Search(ctx context.Context, p schema.Principal, q Question) (Found, error)
+	Search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error)
 	// Ask answers now. tell, unless it is nil, gets the progress in order; it does
 	// not block. What it told does not count: the answer does.
-	Ask(ctx context.Context, p schema.Principal, q Question, tell func(Progress)) (schema.Answer, error)
-	StartJob(ctx context.Context, p schema.Principal, q Question) (schema.Job, error)
+	Ask(ctx context.Context, p schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error)
+	StartJob(ctx context.Context, p schema.Principal, q schema.Query) (schema.Job, error)
 	// AskedQuestions lists what was asked, as jobs or not, newest first; of one
 	// collection, or of all of them for uuid.Nil.
 	AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error)

@@ -22,31 +22,31 @@ type InJob struct {
 type asked struct{ Body api.Query }
 
 // resolve finds the collection and the groups that a query is asked with.
-func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) (Question, error) {
+func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) (schema.Query, error) {
 	if q.Groups != nil {
 		if !p.Has(schema.ScopeImpersonate) {
-			return Question{}, &schema.RemoteError{Code: schema.CodeForbidden, Field: "body.groups",
+			return schema.Query{}, &schema.RemoteError{Code: schema.CodeForbidden, Field: "body.groups",
 				Message: "groups come from the key; only a key with the impersonate scope may pass them, in the body or in " + GroupsHeader}
 		}
 		if i := slices.Index(q.Groups, schema.NobodyLabel); i >= 0 {
-			return Question{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", schema.NobodyLabel)
+			return schema.Query{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", schema.NobodyLabel)
 		}
 		p.Groups = q.Groups
 	}
 	if err := q.Filter.Validate(); err != nil {
-		return Question{}, err
+		return schema.Query{}, err
 	}
 	if err := checkChoices(q.Choices); err != nil {
-		return Question{}, err
+		return schema.Query{}, err
 	}
 	if q.Plan != "" && q.PlanText != "" {
-		return Question{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
+		return schema.Query{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
 	}
 	collection, err := s.Collections.ResolveCollection(ctx, *p, q.Collection)
 	if err != nil {
-		return Question{}, err
+		return schema.Query{}, err
 	}
-	return Question{Collection: collection, Text: q.Query, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
+	return schema.Query{Collection: collection, Text: q.Query, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
 		Choices: q.Choices}, nil
 }
 

@@ -86,16 +86,9 @@ func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	return &Engine{plans: plans, sources: sources, pack: &pack{readers: sources.Readers}, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
-// Result is what a plan found.
+// Result is what a plan found, and what answering needs of it.
 type Result struct {
-	Plan string
-	// Candidates are the ranking, best first.
-	Candidates []schema.Candidate
-	// Context are indices into Candidates, in the order in which an answer's
-	// maker should read them.
-	Context   []int
-	Documents []schema.RankedDocument // as many as the query asked for
-	Trace     []schema.StageReport
+	schema.SearchResult
 	// Pool is what Select selects from, of a plan with feedback.
 	Pool []byte
 	// Skipped says that the question is to be answered from what the language model

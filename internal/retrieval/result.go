@@ -25,7 +25,7 @@ func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen
 		want = max(defaultK, reach(ranking.items, chosen))
 	}
 	want = min(want, max(MaxK, len(chosen)))
-	out := Result{Plan: plan.Name}
+	out := Result{SearchResult: schema.SearchResult{Plan: plan.Name}}
 	position := map[key]int{}
 	for rest := ranking.items; len(rest) > 0 && len(out.Candidates) < want; {
 		batch := rest[:min(want-len(out.Candidates), len(rest))]

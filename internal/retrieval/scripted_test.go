@@ -370,7 +370,7 @@ func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.S
 
 // query asks for everything.
 func query() wire.SearchQuery {
-	return wire.SearchQuery{Text: "words of the question", K: 100, Documents: 1000, Explain: true}
+	return wire.SearchQuery{Query: schema.Query{Text: "words of the question", K: 100, Documents: 1000, Explain: true}}
 }
 
 // engine runs plan p, which has these stages.

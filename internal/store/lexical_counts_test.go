@@ -109,7 +109,7 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 	score := regexp.MustCompile(`[0-9]+\.[0-9]+`)
 	told := func(p schema.Principal, question string) (said string) {
 		t.Helper()
-		r, err := engine.Run(t.Context(), wire.SearchQuery{Principal: p, Collection: f.collection, Text: question, Explain: true})
+		r, err := engine.Run(t.Context(), wire.SearchQuery{Principal: p, Query: schema.Query{Collection: f.collection, Text: question, Explain: true}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func TestActivityIsOfOneTenantOrOfAll(t *testing.T) {
 	run(t, f, f.a, `UPDATE versions SET finished_at = now() - interval '2 hours' WHERE id = $1`, old.Version)
 	theirs := f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
 	f.fail(t, f.b, theirs.Version)
-	job, err := f.CreateQuestion(t.Context(), f.b, questions.NewQuestion{Collection: f.foreign, Text: "Why?", Async: true})
+	job, err := f.CreateQuestion(t.Context(), f.b, questions.NewQuestion{Query: schema.Query{Collection: f.foreign, Text: "Why?"}, Async: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	f := setUp(t, store.Options{})
 	keep := func(p schema.Principal, question string, took time.Duration) {
 		t.Helper()
-		err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: p, Collection: f.collection, Text: question}, Plan: "sluice", Took: took,
+		err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: p, Query: schema.Query{Collection: f.collection, Text: question}}, Plan: "sluice", Took: took,
 			Stages: []schema.StageReport{{Stage: "dense", Millis: 900, Why: "not kept"}}, Trace: "abc"})
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +91,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	keep(f.a, "slow", time.Second)
 	keep(f.a, "slowest", 3*time.Second)
 	keep(f.b, "of b", 2*time.Second)
-	asked, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: "Asked?", Plan: "naive", Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+	asked, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "Asked?", Plan: "naive"}, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestSlowQueriesAreBoundedAndForgotten(t *testing.T) {
 SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 300) n, unnest('{search,ask}'::text[]) kind`,
 		f.a.Tenant, f.collection)
 	count := func() int { return one[int](t, f, f.a, `SELECT count(*) FROM slow_queries`) }
-	err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: f.a, Text: "one more"}, Took: time.Second})
+	err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: f.a, Query: schema.Query{Text: "one more"}}, Took: time.Second})
 	if err != nil || count() != 400 {
 		t.Errorf("%d are kept, want 200 of each kind (%v)", count(), err)
 	}

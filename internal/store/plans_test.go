@@ -67,7 +67,7 @@ func TestPlansAreKeptByTenant(t *testing.T) {
 func TestAQuestionKeepsItsPlan(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, text := range []string{"", "name: mine\nstages: [dense]"} {
-		j, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: fmt.Sprintf("By %q?", text), Plan: "mine", PlanText: text})
+		j, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: fmt.Sprintf("By %q?", text), Plan: "mine", PlanText: text}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,8 +25,11 @@ import (
 
 func (f *fixture) question(t *testing.T, p schema.Principal, async bool) (schema.Job, wire.QuestionInput) {
 	t.Helper()
-	j, err := f.CreateQuestion(t.Context(), p, questions.NewQuestion{Collection: f.collection, Text: "How long?", Plan: "naive", K: 7, Async: async,
-		Filter: schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}, Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"})
+	j, err := f.CreateQuestion(t.Context(), p, questions.NewQuestion{
+		Query: schema.Query{Collection: f.collection, Text: "How long?", Plan: "naive", K: 7, Filter: schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}},
+		Async: async,
+		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,13 +104,13 @@ func TestCreateQuestionRefusesWhatIsWrong(t *testing.T) {
 		q    questions.NewQuestion
 		want error
 	}{
-		{questions.NewQuestion{Collection: f.foreign, Text: "x"}, schema.ErrNotFound},
-		{questions.NewQuestion{Collection: uuid.New(), Text: "x"}, schema.ErrNotFound},
-		{questions.NewQuestion{Collection: f.collection}, schema.ErrInvalid},
-		{questions.NewQuestion{Collection: f.collection, Text: "a\x00b"}, schema.ErrInvalid},
-		{questions.NewQuestion{Collection: f.collection, Text: "x", K: -1}, schema.ErrInvalid},
-		{questions.NewQuestion{Collection: f.collection, Text: strings.Repeat("é", schema.MaxQuestion+1)}, schema.ErrInvalid},
-		{questions.NewQuestion{Collection: f.collection, Text: "x", Filter: schema.Filter{{Key: "k", Op: "~"}}}, schema.ErrInvalid},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.foreign, Text: "x"}}, schema.ErrNotFound},
+		{questions.NewQuestion{Query: schema.Query{Collection: uuid.New(), Text: "x"}}, schema.ErrNotFound},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.collection}}, schema.ErrInvalid},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "a\x00b"}}, schema.ErrInvalid},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "x", K: -1}}, schema.ErrInvalid},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: strings.Repeat("é", schema.MaxQuestion+1)}}, schema.ErrInvalid},
+		{questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "x", Filter: schema.Filter{{Key: "k", Op: "~"}}}}, schema.ErrInvalid},
 	} {
 		if _, err := f.CreateQuestion(t.Context(), f.a, c.q); !errors.Is(err, c.want) {
 			t.Errorf("%+v gave %v, want %v", c.q, err, c.want)
@@ -118,7 +121,7 @@ func TestCreateQuestionRefusesWhatIsWrong(t *testing.T) {
 func TestAQuestionHasAsManyCharactersAsSearchesTake(t *testing.T) {
 	f := setUp(t, store.Options{})
 	long := strings.Repeat("é", schema.MaxQuestion)
-	if _, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: long}); err != nil {
+	if _, err := f.CreateQuestion(t.Context(), f.a, questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: long}}); err != nil {
 		t.Error(err)
 	}
 }
@@ -335,7 +338,7 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 // waited, too.
 func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 	f := setUp(t, store.Options{})
-	now, until := questions.NewQuestion{Collection: f.collection, Text: "q", Plan: "p"}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
+	now, until := questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "q", Plan: "p"}}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
 	ids := map[string]wire.QuestionInput{}
 	for name, at := range until {
 		now.Until = at

@@ -40,7 +40,7 @@ func (f *fixture) tell(t testing.TB, p schema.Principal, w schema.Webhook, kind 
 func (f *fixture) told(t *testing.T, name string) schema.Principal {
 	t.Helper()
 	p, collection := f.tenant(t, name)
-	if _, err := f.CreateQuestion(t.Context(), p, questions.NewQuestion{Collection: collection, Text: "q", Async: true}); err != nil {
+	if _, err := f.CreateQuestion(t.Context(), p, questions.NewQuestion{Query: schema.Query{Collection: collection, Text: "q"}, Async: true}); err != nil {
 		t.Fatal(err)
 	}
 	f.upload(t, p, collection, text("a.txt", "some text"))
@@ -193,7 +193,7 @@ func TestDeadReceiversDelayNoOtherDuringTheirHang(t *testing.T) {
 // BenchmarkWebhooks sends deliveries to one receiver that answers at once.
 func BenchmarkWebhooks(b *testing.B) {
 	f := setUp(b, store.Options{})
-	if _, err := f.CreateQuestion(b.Context(), f.a, questions.NewQuestion{Collection: f.collection, Text: "q", Async: true}); err != nil {
+	if _, err := f.CreateQuestion(b.Context(), f.a, questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "q"}, Async: true}); err != nil {
 		b.Fatal(err)
 	}
 	var mu sync.Mutex

@@ -9,22 +9,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// SearchQuery is what a search or a question asks, and of whom.
+// SearchQuery is a query and who asks it.
 type SearchQuery struct {
-	Principal  schema.Principal `json:"principal"`
-	Collection uuid.UUID        `json:"collection"`
-	Text       string           `json:"text"`
-	Plan       string           `json:"plan,omitempty"` // empty: the default
-	// PlanText is the YAML of the plan to run when it is none of the worker's own.
-	PlanText string        `json:"plan_text,omitempty"`
-	Filter   schema.Filter `json:"filter,omitempty"`
-	K        int           `json:"k,omitempty"` // 0: the plan's
-	// Choices make it a multiple-choice question: what to choose from, in order.
-	Choices []string `json:"choices,omitempty"`
-	// Documents asks for the ranking of that many documents too.
-	Documents int `json:"documents,omitempty"`
-	// Explain asks for what each stage kept and dropped.
-	Explain bool `json:"explain,omitempty"`
+	Principal schema.Principal `json:"principal"`
+	schema.Query
 	// Question is the stored question under which the language model calls of
 	// stages are kept; none: a search's, which are not.
 	Question uuid.UUID `json:"question,omitzero"`
@@ -43,14 +31,8 @@ type SearchRequest struct {
 // SearchReply answers SearchRequest.
 type SearchReply struct {
 	Envelope
-	Error      *schema.RemoteError `json:"error,omitempty"`
-	Plan       string              `json:"plan,omitempty"`
-	Candidates []schema.Candidate  `json:"candidates"` // the ranking, best first
-	// Context are the candidates that an answer would be made from, in the
-	// order in which a language model would read them: indices into Candidates.
-	Context   []int                   `json:"context,omitempty"`
-	Documents []schema.RankedDocument `json:"documents,omitempty"`
-	Trace     []schema.StageReport    `json:"trace"`
+	Error *schema.RemoteError `json:"error,omitempty"`
+	schema.SearchResult
 }
 
 // AskRequest asks for an answer now. Question is the id under which the

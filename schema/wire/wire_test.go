@@ -54,13 +54,15 @@ var samples = []any{
 	wire.DetectRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Deadline: at, Contexts: [][][2]float32{{{1, 0.5}}}},
 	wire.DetectReply{Envelope: wire.Header(), Model: "m", Threshold: 0.5, Enough: []float32{0.75}},
 	wire.SearchRequest{Envelope: wire.Header(), SearchQuery: query(), Deadline: at},
-	wire.SearchReply{Envelope: wire.Header(), Plan: "naive", Candidates: []schema.Candidate{{Unit: schema.UnitPassage, Cluster: id2, Passage: id1, Document: id2, ExternalID: "a", Title: "A",
-		HeadingPath: []string{"H"}, Page: 2, Location: "page 2", Spans: []schema.Span{{Version: id1, Section: id2, Start: 0, End: 4}}, Text: "text", Tokens: 1,
-		Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}, Origin: "dense"}}, Context: []int{0}, Documents: []schema.RankedDocument{{Document: "a", Score: 0.5}},
-		Trace: []schema.StageReport{{Stage: "dense", Unit: schema.UnitPassage, In: 9, Out: 1, Millis: 1.5, Why: "exact",
+	wire.SearchReply{
+		Envelope: wire.Header(),
+		SearchResult: schema.SearchResult{Plan: "naive", Candidates: []schema.Candidate{{Unit: schema.UnitPassage, Cluster: id2, Passage: id1, Document: id2, ExternalID: "a", Title: "A",
+			HeadingPath: []string{"H"}, Page: 2, Location: "page 2", Spans: []schema.Span{{Version: id1, Section: id2, Start: 0, End: 4}}, Text: "text", Tokens: 1,
+			Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}, Origin: "dense"}}, Context: []int{0}, Documents: []schema.RankedDocument{{Document: "a", Score: 0.5}}, Trace: []schema.StageReport{{Stage: "dense", Unit: schema.UnitPassage, In: 9, Out: 1, Millis: 1.5, Why: "exact",
 			Kept:       []schema.Judged{{Document: "a", Version: id1, Location: "page 2", Score: 0.5, Scores: map[string]float64{"dense.passage": 0.5}}},
 			Dropped:    []schema.Judged{{Cluster: id2, Score: 0.25, Why: "below rank 1"}},
 			Statistics: map[string]float64{"lexical.passage.units": 9}}}},
+	},
 	wire.AskRequest{Envelope: wire.Header(), SearchQuery: query(), Question: id2, Deadline: at, Stream: "_INBOX.a"},
 	wire.AskReply{Envelope: wire.Header(), Answer: &schema.Answer{Question: "q", Answer: "a", Supported: true, Plan: "naive", Choice: 1, Rounds: 2, Uncited: true,
 		Sentences: []schema.Sentence{{End: 1, Citations: []int{0}, Supported: true}},
@@ -79,8 +81,10 @@ var samples = []any{
 }
 
 func query() wire.SearchQuery {
-	return wire.SearchQuery{Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
-		Collection: id2, Text: "q", Plan: "naive", PlanText: "name: naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, Choices: []string{"c", "d"}, K: 5, Documents: 7, Explain: true}
+	return wire.SearchQuery{
+		Principal: schema.Principal{Tenant: id1, Key: id2, Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"g"}},
+		Query:     schema.Query{Collection: id2, Text: "q", Plan: "naive", PlanText: "name: naive", Filter: schema.Filter{{Key: "k", Op: schema.OpEq, Values: []string{"v"}}}, Choices: []string{"c", "d"}, K: 5, Documents: 7, Explain: true},
+	}
 }
 
 func TestFormatIsGolden(t *testing.T) {

@@ -252,7 +252,7 @@ func (s *funnelSides) Search(ctx context.Context, plan, question string, depth, 
 }
 
 func (s *funnelSides) searchFunnel(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
-	r, err := s.engine.Run(ctx, wire.SearchQuery{Principal: s.space.Principal, Collection: s.space.collection, Plan: plan, Text: question, K: max(passages, 10), Documents: depth})
+	r, err := s.engine.Run(ctx, wire.SearchQuery{Principal: s.space.Principal, Query: schema.Query{Collection: s.space.collection, Plan: plan, Text: question, K: max(passages, 10), Documents: depth}})
 	if err != nil {
 		return evaluate.Found{}, err
 	}

@@ -82,46 +82,40 @@ type questionAPI struct {
 	waiting context.Context
 }
 
-func query(p schema.Principal, q httpapi.Question) wire.SearchQuery {
-	return wire.SearchQuery{Principal: p, Collection: q.Collection, Text: q.Text, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K,
-		Documents: q.Documents, Explain: q.Explain, Choices: q.Choices}
-}
-
 func deadline(ctx context.Context) time.Time {
 	d, _ := ctx.Deadline()
 	return d
 }
 
 // Search implements httpapi.Questions.
-func (a questionAPI) Search(ctx context.Context, p schema.Principal, q httpapi.Question) (httpapi.Found, error) {
+func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error) {
 	var err error
 	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
-		return httpapi.Found{}, err
+		return schema.SearchResult{}, err
 	}
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
-		wire.SearchRequest{Envelope: wire.Header(), SearchQuery: query(p, q), Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
+		wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
 	if err != nil {
-		return httpapi.Found{}, given(ctx, err)
+		return schema.SearchResult{}, given(ctx, err)
 	}
 	if reply.Error != nil {
-		return httpapi.Found{}, reply.Error
+		return schema.SearchResult{}, reply.Error
 	}
-	return httpapi.Found{Plan: reply.Plan, Candidates: reply.Candidates, Context: reply.Context, Documents: reply.Documents, Trace: reply.Trace}, nil
+	return reply.SearchResult, nil
 }
 
 // create stores a question; one that names an unknown plan is refused before.
-func (a questionAPI) create(ctx context.Context, p schema.Principal, q httpapi.Question, async bool) (schema.Job, error) {
-	plan, text, err := a.plans.resolve(ctx, p, q)
-	if err != nil {
+func (a questionAPI) create(ctx context.Context, p schema.Principal, q schema.Query, async bool) (schema.Job, error) {
+	var err error
+	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
 		return schema.Job{}, err
 	}
-	return a.CreateQuestion(ctx, p, questions.NewQuestion{Collection: q.Collection, Text: q.Text, Plan: plan, PlanText: text, Filter: q.Filter, K: q.K, Choices: q.Choices,
-		Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
+	return a.CreateQuestion(ctx, p, questions.NewQuestion{Query: q, Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
 }
 
 // StartJob implements httpapi.Questions.
-func (a questionAPI) StartJob(ctx context.Context, p schema.Principal, q httpapi.Question) (schema.Job, error) {
+func (a questionAPI) StartJob(ctx context.Context, p schema.Principal, q schema.Query) (schema.Job, error) {
 	return a.create(ctx, p, q, true)
 }

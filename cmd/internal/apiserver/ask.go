@@ -21,7 +21,7 @@ import (
 )
 
 // Ask implements httpapi.Questions.
-func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q httpapi.Question, tell func(httpapi.Progress)) (schema.Answer, error) {
+func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query, tell func(httpapi.Progress)) (schema.Answer, error) {
 	job, err := a.create(ctx, p, q, false)
 	if err != nil {
 		return schema.Answer{}, err
@@ -31,7 +31,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q httpapi.Ques
 	}
 	ctx, leave := a.asking(ctx)
 	defer leave()
-	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: query(p, q), Question: job.ID, Deadline: deadline(ctx)}
+	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Question: job.ID, Deadline: deadline(ctx)}
 	var reply wire.AskReply
 	if tell == nil {
 		reply, err = bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject, request, bus.SignedBy(a.signer))

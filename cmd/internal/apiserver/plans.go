@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -140,7 +139,7 @@ func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string
 
 // resolve finds the plan of a question and returns its name, and its text unless
 // every query worker has it.
-func (c planAPI) resolve(ctx context.Context, p schema.Principal, q httpapi.Question) (name, text string, err error) {
+func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query) (name, text string, err error) {
 	if q.PlanText != "" {
 		plan, err := own(q.PlanText)
 		return plan.Name, q.PlanText, err

@@ -91,7 +91,7 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.SearchSubject, Group: "test", Concurrency: 1},
 		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
 			sent = r
-			return wire.SearchReply{Envelope: wire.Header(), Plan: r.Plan}
+			return wire.SearchReply{Envelope: wire.Header(), SearchResult: schema.SearchResult{Plan: r.Plan}}
 		}, func(e *schema.RemoteError) wire.SearchReply { return wire.SearchReply{Error: e} }))
 	const inline = "name: tried\nstages: [lexical]"
 	for _, c := range []struct {

@@ -81,7 +81,7 @@ func TestRepliesWithTextAreNotKept(t *testing.T) {
 	var served atomic.Int64
 	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.SearchSubject, Group: "test", Concurrency: 1}, func(context.Context, wire.SearchRequest) wire.SearchReply {
 		served.Add(1)
-		return wire.SearchReply{Envelope: wire.Header(), Plan: "naive", Candidates: []schema.Candidate{{Text: secret}}}
+		return wire.SearchReply{Envelope: wire.Header(), SearchResult: schema.SearchResult{Plan: "naive", Candidates: []schema.Candidate{{Text: secret}}}}
 	}, func(e *schema.RemoteError) wire.SearchReply { return wire.SearchReply{Error: e} }))
 	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.AskSubject, Group: "test", Concurrency: 1}, func(context.Context, wire.AskRequest) wire.AskReply {
 		served.Add(1)

@@ -61,7 +61,7 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	in := w.ask(w.context(), carryOver, false)
 	left := errors.New("the asker left")
 	ctx, leave := context.WithCancelCause(bus.Cancels(w.context(), func(cause error) bool { return errors.Is(cause, left) }))
-	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Collection: w.collection}, Question: in.Question}
+	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question}
 	_, err := bus.RequestStream[wire.AskReply](ctx, w.nats, wire.AskSubject, func(stream string) any {
 		request.Stream = stream
 		return request

@@ -85,7 +85,7 @@ func (w *world) library() {
 // askBy stores a question for a plan.
 func (w *world) askBy(plan string, async bool) wire.QuestionInput {
 	w.t.Helper()
-	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plan, Async: async})
+	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plan}, Async: async})
 	w.ok(err)
 	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 }

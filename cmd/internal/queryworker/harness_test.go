@@ -283,7 +283,7 @@ const carryOver = "How many days of unused annual leave can I carry over into th
 // ask stores a question.
 func (w *world) ask(ctx context.Context, question string, async bool) wire.QuestionInput {
 	w.t.Helper()
-	j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: question, Plan: plans.Default, Async: async, Trace: bus.Traceparent(ctx)})
+	j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: question, Plan: plans.Default}, Async: async, Trace: bus.Traceparent(ctx)})
 	w.ok(err)
 	return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}
 }

@@ -106,7 +106,7 @@ func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts 
 // askLater stores a question that waits until the relay runs.
 func (w *world) askLater(choices ...string) uuid.UUID {
 	w.t.Helper()
-	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Async: true, Choices: choices})
+	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plans.Default, Choices: choices}, Async: true})
 	w.ok(err)
 	return j.ID
 }

@@ -164,11 +164,11 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 			}
 			return ""
 		})
-		j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Collection: w.collection, Text: carryOver, Plan: plans.Default, Until: time.Now()})
+		j, err := w.questions.CreateQuestion(ctx, w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plans.Default}, Until: time.Now()})
 		w.ok(err)
 		go func() {
 			_, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
-				SearchQuery: wire.SearchQuery{Principal: w.principal, Collection: w.collection}, Question: j.ID})
+				SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: j.ID})
 			over <- err
 		}()
 		return wire.QuestionInput{Tenant: w.principal.Tenant, Question: j.ID, Attempt: 1}

@@ -30,7 +30,7 @@ func TestEveryPlanFindsOnRealParts(t *testing.T) {
 	w.handbook()
 	w.run(w.worker(nil).service())
 	for _, plan := range planNames(t) {
-		reply := w.search(wire.SearchQuery{Text: carryOver, Plan: plan, Documents: 10, Explain: true})
+		reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, Plan: plan, Documents: 10, Explain: true}})
 		if reply.Error != nil || len(reply.Candidates) == 0 || len(reply.Context) == 0 || len(reply.Documents) == 0 {
 			t.Fatalf("%s: got %+v", plan, reply)
 		}
@@ -49,7 +49,7 @@ func TestEveryPlanFindsOnRealParts(t *testing.T) {
 			}
 		}
 	}
-	funnel := w.search(wire.SearchQuery{Text: carryOver, Plan: "funnel-lite"})
+	funnel := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, Plan: "funnel-lite"}})
 	var units []schema.Unit
 	for _, s := range funnel.Trace {
 		units = append(units, s.Unit)
@@ -70,7 +70,7 @@ func TestEveryPlanHidesWhatIsLabelledDeletedOrFilteredOut(t *testing.T) {
 	finds := func(plan, question, document string, groups []string, filter schema.Filter) bool {
 		t.Helper()
 		w.principal.Groups = groups
-		reply := w.search(wire.SearchQuery{Text: question, Plan: plan, K: 100, Documents: 1000, Explain: true, Filter: filter})
+		reply := w.search(wire.SearchQuery{Query: schema.Query{Text: question, Plan: plan, K: 100, Documents: 1000, Explain: true, Filter: filter}})
 		if reply.Error != nil {
 			t.Fatalf("%s: %v", plan, reply.Error)
 		}

@@ -5,6 +5,7 @@ package queryworker
 import (
 	"testing"
 
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -15,7 +16,7 @@ func TestASearchIsToldOf(t *testing.T) {
 	w.ok(err)
 	made := w.worker(nil)
 	w.run(made.service())
-	w.search(wire.SearchQuery{Text: carryOver})
+	w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver}})
 	_, err = heard.NextMsgWithContext(w.context())
 	w.ok(err)
 	made.searching.last.Store(1 << 62) // told a moment ago, for as long as this test may take

@@ -36,8 +36,7 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
 		return searchFailure(remote(err))
 	}
-	reply := wire.SearchReply{Envelope: wire.Header(), Plan: found.Plan, Candidates: found.Candidates, Context: found.Context,
-		Documents: found.Documents, Trace: found.Trace}
+	reply := wire.SearchReply{Envelope: wire.Header(), SearchResult: found.SearchResult}
 	if reply.Candidates == nil {
 		reply.Candidates = []schema.Candidate{}
 	}
@@ -50,7 +49,7 @@ func forTenant(ctx context.Context, tenant uuid.UUID) context.Context {
 }
 
 func searchFailure(e *schema.RemoteError) wire.SearchReply {
-	return wire.SearchReply{Envelope: wire.Header(), Error: e, Candidates: []schema.Candidate{}, Trace: []schema.StageReport{}}
+	return wire.SearchReply{Envelope: wire.Header(), Error: e, SearchResult: schema.SearchResult{Candidates: []schema.Candidate{}, Trace: []schema.StageReport{}}}
 }
 
 // ask answers a question that is stored already. Its text, plan and asker are

@@ -38,7 +38,7 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	w.run(w.worker(nil).service())
-	reply := w.search(wire.SearchQuery{Text: carryOver, K: 3})
+	reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, K: 3}})
 	if reply.Error != nil || len(reply.Candidates) != 3 || reply.Plan != plans.Default {
 		t.Fatalf("got %+v", reply)
 	}
@@ -54,14 +54,14 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	if first := reply.Trace[1]; first.Stage != "hybrid" || first.Out == 0 || first.Unit != schema.UnitPassage || !strings.Contains(first.Why, "hybrid") || first.Kept != nil {
 		t.Errorf("the trace is %+v", reply.Trace)
 	}
-	if explained := w.search(wire.SearchQuery{Text: carryOver, K: 3, Explain: true}); explained.Trace[1].Kept[0].Document != "leave.md" || explained.Trace[1].Statistics != nil {
+	if explained := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, K: 3, Explain: true}}); explained.Trace[1].Kept[0].Document != "leave.md" || explained.Trace[1].Statistics != nil {
 		t.Errorf("the explanation is %+v", explained.Trace)
 	}
-	if all := w.search(wire.SearchQuery{Text: "What is the chair of the board paid?"}); strings.Contains(all.Candidates[0].Text, "240,000") {
+	if all := w.search(wire.SearchQuery{Query: schema.Query{Text: "What is the chair of the board paid?"}}); strings.Contains(all.Candidates[0].Text, "240,000") {
 		t.Error("a labelled document was found without its group")
 	}
 	w.principal.Groups = []string{"board"}
-	if all := w.search(wire.SearchQuery{Text: "What is the chair of the board paid?"}); !strings.Contains(all.Candidates[0].Text, "240,000") {
+	if all := w.search(wire.SearchQuery{Query: schema.Query{Text: "What is the chair of the board paid?"}}); !strings.Contains(all.Candidates[0].Text, "240,000") {
 		t.Error("a labelled document was not found with its group")
 	}
 }
@@ -76,7 +76,7 @@ func TestManyCallersOfATenantAreAnswered(t *testing.T) {
 	replies := make(chan wire.SearchReply, callers)
 	for range callers {
 		go func() {
-			q := wire.SearchQuery{Principal: w.principal, Collection: w.collection, Text: carryOver}
+			q := wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver}}
 			reply, err := bus.Request[wire.SearchReply](w.context(), w.nats, wire.SearchSubject, wire.SearchRequest{Envelope: wire.Header(), SearchQuery: q})
 			if err != nil {
 				reply.Error = schema.ToRemote(err)
@@ -100,20 +100,20 @@ func TestSearchRefusesWhatIsWrong(t *testing.T) {
 		code  schema.Code
 		field string
 	}{
-		{wire.SearchQuery{Text: " "}, schema.CodeInvalid, "text"},
-		{wire.SearchQuery{Text: strings.Repeat("x", 20_001)}, schema.CodeInvalid, "text"},
-		{wire.SearchQuery{Text: "x", Plan: "clever"}, schema.CodeInvalid, "plan"},
-		{wire.SearchQuery{Text: "x", K: 101}, schema.CodeInvalid, "k"},
-		{wire.SearchQuery{Text: "x", Filter: schema.Filter{{Key: "k", Op: "~", Values: []string{"1"}}}}, schema.CodeInvalid, "filter[0]"},
-		{wire.SearchQuery{Text: "leave", Filter: schema.Filter{{Key: "k", Op: "<", Values: []string{"1.5"}}}}, schema.CodeInvalid, "filter[0]"},
-		{wire.SearchQuery{Text: "leave", Collection: uuid.New()}, schema.CodeNotFound, ""},
+		{wire.SearchQuery{Query: schema.Query{Text: " "}}, schema.CodeInvalid, "text"},
+		{wire.SearchQuery{Query: schema.Query{Text: strings.Repeat("x", 20_001)}}, schema.CodeInvalid, "text"},
+		{wire.SearchQuery{Query: schema.Query{Text: "x", Plan: "clever"}}, schema.CodeInvalid, "plan"},
+		{wire.SearchQuery{Query: schema.Query{Text: "x", K: 101}}, schema.CodeInvalid, "k"},
+		{wire.SearchQuery{Query: schema.Query{Text: "x", Filter: schema.Filter{{Key: "k", Op: "~", Values: []string{"1"}}}}}, schema.CodeInvalid, "filter[0]"},
+		{wire.SearchQuery{Query: schema.Query{Text: "leave", Filter: schema.Filter{{Key: "k", Op: "<", Values: []string{"1.5"}}}}}, schema.CodeInvalid, "filter[0]"},
+		{wire.SearchQuery{Query: schema.Query{Text: "leave", Collection: uuid.New()}}, schema.CodeNotFound, ""},
 	} {
 		reply := w.search(c.query)
 		if reply.Error == nil || reply.Error.Code != c.code || reply.Error.Field != c.field {
 			t.Errorf("%+v gave %+v, want %s on %q", c.query, reply.Error, c.code, c.field)
 		}
 	}
-	if reply := w.search(wire.SearchQuery{Text: "zzqxv"}); reply.Error != nil {
+	if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: "zzqxv"}}); reply.Error != nil {
 		t.Errorf("words that nobody knows gave %+v", reply.Error)
 	}
 }
@@ -123,7 +123,7 @@ func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
 	w.settings.QueryTimeout = time.Nanosecond
-	q := wire.SearchQuery{Principal: w.principal, Collection: w.collection, Text: carryOver}
+	q := wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver}}
 	reply := w.worker(nil).search(w.context(), wire.SearchRequest{Envelope: wire.Header(), SearchQuery: q, Deadline: time.Now().Add(time.Hour)})
 	if reply.Error == nil || !strings.Contains(reply.Error.Message, "deadline exceeded") {
 		t.Errorf("got %+v", reply)
@@ -141,7 +141,7 @@ func TestASearchEndsWithItsStatements(t *testing.T) {
 		if _, err := tx.Exec(ctx, `LOCK TABLE documents IN ACCESS EXCLUSIVE MODE`); err != nil {
 			return err
 		}
-		if reply := w.search(wire.SearchQuery{Text: carryOver}); reply.Error == nil || reply.Error.Code != schema.CodeUnavailable {
+		if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver}}); reply.Error == nil || reply.Error.Code != schema.CodeUnavailable {
 			t.Errorf("got %+v", reply.Error)
 		}
 		return nil
@@ -156,7 +156,7 @@ func (w *world) askNow(ctx context.Context, question string) (schema.Answer, *sc
 func (w *world) requestAnswer(ctx context.Context, in wire.QuestionInput) (schema.Answer, *schema.RemoteError) {
 	w.t.Helper()
 	reply, err := bus.Request[wire.AskReply](ctx, w.nats, wire.AskSubject, wire.AskRequest{Envelope: wire.Header(),
-		SearchQuery: wire.SearchQuery{Principal: w.principal, Collection: w.collection}, Question: in.Question})
+		SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question})
 	w.ok(err)
 	if reply.Error != nil {
 		return schema.Answer{}, reply.Error

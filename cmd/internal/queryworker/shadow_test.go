@@ -97,7 +97,7 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 // requestTold asks as requestAnswer does, and hears the text while it is made.
 func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string) {
 	w.t.Helper()
-	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Collection: w.collection}, Question: in.Question}
+	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question}
 	reply, err := bus.RequestStream[wire.AskReply](w.context(), w.nats, wire.AskSubject, func(stream string) any {
 		request.Stream = stream
 		return request

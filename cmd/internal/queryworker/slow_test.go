@@ -21,10 +21,10 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 	w.handbook()
 	w.settings.SlowSearch, w.settings.SlowQuestion = time.Nanosecond, time.Nanosecond
 	w.everything()
-	if reply := w.search(wire.SearchQuery{Text: carryOver}); reply.Error != nil {
+	if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver}}); reply.Error != nil {
 		t.Fatal(reply.Error)
 	}
-	if reply := w.search(wire.SearchQuery{Text: carryOver, Plan: "no-such-plan"}); reply.Error == nil {
+	if reply := w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver, Plan: "no-such-plan"}}); reply.Error == nil {
 		t.Fatal("an unknown plan was run")
 	}
 	if _, failure := w.askNow(w.context(), carryOver); failure != nil {
@@ -58,7 +58,7 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 
 	w.settings.SlowSearch, w.settings.SlowQuestion = time.Hour, time.Hour
 	quick := w.worker(nil)
-	quick.keepSlowSearch(w.context(), wire.SearchQuery{Principal: w.principal, Text: "quick"}, retrieval.Result{}, time.Second, nil)
+	quick.keepSlowSearch(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Text: "quick"}}, retrieval.Result{}, time.Second, nil)
 	quick.keepSlowQuestion(w.context(), in)
 	if after, err := w.questions.SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
 		t.Errorf("of what was quick is kept %+v (%v)", after, err)

@@ -57,7 +57,7 @@ func (w *world) plan(stages string) (retrieval.Result, error) {
 	w.ok(err)
 	engine, err := retrieval.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20)))
 	w.ok(err)
-	found, err := engine.Run(w.context(), wire.SearchQuery{Principal: w.principal, Collection: w.collection, Text: carryOver, K: 100, Explain: true})
+	found, err := engine.Run(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver, K: 100, Explain: true}})
 	if err != nil {
 		return found, err
 	}

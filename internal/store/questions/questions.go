@@ -27,14 +27,8 @@ func New(db *store.Store) *QuestionStore { return &QuestionStore{db} }
 
 // NewQuestion is a question to be stored.
 type NewQuestion struct {
-	ID         uuid.UUID // made when nil
-	Collection uuid.UUID
-	Text       string
-	Plan       string
-	PlanText   string // YAML, of a plan that is not every worker's
-	Filter     schema.Filter
-	K          int
-	Choices    []string
+	ID uuid.UUID // made when nil
+	schema.Query
 	// Async questions are queued; others wait for the AskRequest that names
 	// them.
 	Async bool

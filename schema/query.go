@@ -1,0 +1,31 @@
+package schema
+
+import "github.com/google/uuid"
+
+// Query is what a search or a question asks of a collection. Of a question, Documents and Explain are not kept.
+type Query struct {
+	Collection uuid.UUID `json:"collection"`
+	Text       string    `json:"text"`
+	Plan       string    `json:"plan,omitempty"` // empty: the default
+	// PlanText is the YAML of the plan to run instead of one that has a name.
+	PlanText string `json:"plan_text,omitempty"`
+	Filter   Filter `json:"filter,omitempty"`
+	K        int    `json:"k,omitempty"` // 0: the plan's
+	// Choices make it a multiple-choice question: what to choose from, in order.
+	Choices []string `json:"choices,omitempty"`
+	// Documents asks for the ranking of that many documents too.
+	Documents int `json:"documents,omitempty"`
+	// Explain asks for what each stage kept and dropped.
+	Explain bool `json:"explain,omitempty"`
+}
+
+// SearchResult is what a plan found for a query.
+type SearchResult struct {
+	Plan       string      `json:"plan,omitempty"` // its name
+	Candidates []Candidate `json:"candidates"`     // the ranking, best first
+	// Context are the candidates that an answer would be made from, in the order
+	// in which a language model would read them: indices into Candidates.
+	Context   []int            `json:"context,omitempty"`
+	Documents []RankedDocument `json:"documents,omitempty"` // as many as the query asked for
+	Trace     []StageReport    `json:"trace"`
+}
