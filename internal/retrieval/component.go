@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -162,7 +163,7 @@ func (c inner) search(ctx context.Context, t *task, k int, within *area) (found,
 	if within != nil && len(within.refs) == 0 {
 		return found{}, nil
 	}
-	q := NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
+	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
 		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
 	if within != nil {
 		q.Within = within.refs
@@ -189,7 +190,7 @@ func (c inner) search(ctx context.Context, t *task, k int, within *area) (found,
 }
 
 // best are the units of passages, each with its best one.
-func (c inner) best(ctx context.Context, t *task, nearest []Hit) ([]hit, error) {
+func (c inner) best(ctx context.Context, t *task, nearest []dense.Hit) ([]hit, error) {
 	if c.unit == schema.UnitCluster {
 		refs := make([]lexical.Ref, len(nearest))
 		for i, n := range nearest {

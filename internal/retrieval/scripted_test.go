@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
@@ -53,7 +54,7 @@ type scriptedCorpus struct {
 	places  []int           // generations that runs began with
 	queries []lexical.TermQuery
 	members int // calls of Members
-	nearest []retrieval.NearestQuery
+	nearest []dense.NearestQuery
 }
 
 func version(document int) uuid.UUID {
@@ -203,12 +204,12 @@ func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 }
 
 // Nearest implements retrieval.Vectors.
-func (c *scriptedCorpus) Nearest(_ context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
+func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
 	if err := c.asked(q.Generation); err != nil {
 		return nil, err
 	}
 	c.nearest = append(c.nearest, q)
-	var hits []retrieval.Hit
+	var hits []dense.Hit
 	for _, r := range c.all(schema.UnitPassage) {
 		x, ok := c.dense[r]
 		s, d := r, r
@@ -217,9 +218,9 @@ func (c *scriptedCorpus) Nearest(_ context.Context, q retrieval.NearestQuery) ([
 			q.Within != nil && !slices.Contains(q.Within, r) && !slices.Contains(q.Within, s) && !slices.Contains(q.Within, d) {
 			continue
 		}
-		hits = append(hits, retrieval.Hit{Ref: r, Similarity: x})
+		hits = append(hits, dense.Hit{Ref: r, Similarity: x})
 	}
-	slices.SortStableFunc(hits, func(a, b retrieval.Hit) int { return cmp.Compare(b.Similarity, a.Similarity) })
+	slices.SortStableFunc(hits, func(a, b dense.Hit) int { return cmp.Compare(b.Similarity, a.Similarity) })
 	return hits[:min(q.K, len(hits))], nil
 }
 

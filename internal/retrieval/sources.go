@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -79,29 +80,7 @@ type Vectors interface {
 	// gives schema.ErrNotFound, one without vectors none, one whose vectors
 	// are of another space a *SpaceError, one of which another generation is
 	// live a *GenerationError.
-	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
-}
-
-// NearestQuery asks for the passages nearest to a vector.
-type NearestQuery struct {
-	Principal  schema.Principal
-	Collection uuid.UUID
-	Space      string // of Vector
-	Vector     []float32
-	Filter     schema.Filter
-	// Generation is that which the places are of; 0: whichever is live.
-	Generation int
-	// Within restricts to some places when it is not nil: passages, sections
-	// (Passage -1) and whole versions (Section -1 too). It is exact then.
-	Within []lexical.Ref
-	K      int
-}
-
-// Hit is a passage that Nearest found.
-type Hit struct {
-	Passage    uuid.UUID
-	Ref        lexical.Ref
-	Similarity float64 // inner product of unit vectors, in [-1, 1] but for rounding
+	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
 }
 
 // SpaceError says that the model server makes vectors of one space and the

@@ -15,9 +15,9 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/migrations"
@@ -198,7 +198,7 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	}
 	f.plant(t, f.a, collection, []*planted{d})
 	f.tend(t, f.a, collection)
-	hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: collection, Space: space, Vector: d.vectors[7], K: 100})
+	hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: collection, Space: space, Vector: d.vectors[7], K: 100})
 	if err != nil || len(hits) == 0 || hits[0].Passage != d.passages[7] {
 		t.Errorf("%d hits, %v", len(hits), err)
 	}

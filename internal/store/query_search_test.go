@@ -18,6 +18,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 	"pgregory.net/rapid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -106,8 +107,8 @@ func unit(r *rand.Rand) []float32 {
 	return v
 }
 
-func query(p schema.Principal, collection uuid.UUID, v []float32, k int) retrieval.NearestQuery {
-	return retrieval.NearestQuery{Principal: p, Collection: collection, Space: space, Vector: v, K: k}
+func query(p schema.Principal, collection uuid.UUID, v []float32, k int) dense.NearestQuery {
+	return dense.NearestQuery{Principal: p, Collection: collection, Space: space, Vector: v, K: k}
 }
 
 func TestNearestIsExact(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
@@ -49,7 +50,7 @@ func bodies(r *rand.Rand) string {
 
 // sameHits compares what memory and the store found: the same passages with the
 // same similarities, but that neighbours which differ by rounding may trade places.
-func sameHits(got, want []retrieval.Hit) error {
+func sameHits(got, want []dense.Hit) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d hits, want %d", len(got), len(want))
 	}
@@ -117,7 +118,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 		}
 		p := f.a
 		p.Groups = groups[r.IntN(len(groups))]
-		q := retrieval.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40)}
+		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40)}
 		for range 2 {
 			want, err := f.Nearest(t.Context(), q)
 			if err != nil {
@@ -154,14 +155,14 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 40})
 	r := rand.New(rand.NewPCG(33, 34))
 	memory := f.Vectors(newIndex(f), 4*40*int64(len(unit(r)))) // room for 40 passages
-	ask := func(p schema.Principal, change func(*retrieval.NearestQuery)) ([]retrieval.Hit, error) {
-		q := retrieval.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1000}
+	ask := func(p schema.Principal, change func(*dense.NearestQuery)) ([]dense.Hit, error) {
+		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1000}
 		if change != nil {
 			change(&q)
 		}
 		return memory.Nearest(t.Context(), q)
 	}
-	want := func(n int, loads int64, change func(*retrieval.NearestQuery)) {
+	want := func(n int, loads int64, change func(*dense.NearestQuery)) {
 		t.Helper()
 		before := memory.Stats().Misses
 		hits, err := ask(f.a, change)
@@ -177,7 +178,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
 	run(t, f, f.a, `UPDATE versions SET passage_count = 2`)
 	fresh := f.Vectors(newIndex(f), 64<<20)
-	if hits, err := fresh.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {
+	if hits, err := fresh.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {
 		t.Errorf("%d hits, %v", len(hits), err)
 	}
 	if done, left, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 10); done != 1 || left != 0 || err != nil {
@@ -185,11 +186,11 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	}
 	want(2, 1, nil)
 	want(2, 0, nil)
-	want(0, 0, func(q *retrieval.NearestQuery) {
+	want(0, 0, func(q *dense.NearestQuery) {
 		q.Filter = schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}
 	})
 	var wrong *retrieval.SpaceError
-	if _, err := ask(f.a, func(q *retrieval.NearestQuery) { q.Space = "other" }); !errors.As(err, &wrong) {
+	if _, err := ask(f.a, func(q *dense.NearestQuery) { q.Space = "other" }); !errors.As(err, &wrong) {
 		t.Errorf("another space gave %v", err)
 	}
 	// Another tenant gets nothing, warm as the cache is.
@@ -261,7 +262,7 @@ func TestMemoryIsFresh(t *testing.T) {
 				default:
 				}
 				must, not := copyOf(live), copyOf(gone)
-				hits, err := memory.Nearest(context.Background(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 10_000})
+				hits, err := memory.Nearest(context.Background(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 10_000})
 				if err != nil {
 					t.Error(err)
 					return

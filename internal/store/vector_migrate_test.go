@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/migrations"
 )
@@ -63,7 +63,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 		if tended {
 			f.tend(t, f.a, f.collection)
 		}
-		hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: documents[3].vectors[2], K: 100})
+		hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: documents[3].vectors[2], K: 100})
 		if err != nil || len(hits) != 61 || hits[0].Passage != documents[3].passages[2] {
 			t.Errorf("tended %t: %d hits, %v", tended, len(hits), err)
 		}

@@ -13,9 +13,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -80,7 +80,7 @@ func exact(documents []*planted, v []float32, k int, keep func(*planted) bool) [
 
 // recall is the share of hits that are as good as the k best by hand; vectors
 // are stored in 16 bits.
-func recall(hits []retrieval.Hit, best []float64) (good int) {
+func recall(hits []dense.Hit, best []float64) (good int) {
 	for _, h := range hits {
 		if h.Similarity >= best[len(best)-1]-1e-3 {
 			good++
@@ -132,7 +132,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 			for range 30 {
 				v := clustered(r, about)
 				best := exact(documents, v, 10, c.keep)
-				hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: v, Filter: c.filter, K: 10})
+				hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: v, Filter: c.filter, K: 10})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -256,7 +256,7 @@ func TestSearchesSeeEveryVectorOnce(t *testing.T) {
 				var before, after int
 				count := `SELECT count(*) FROM vectors_256`
 				before = one[int](t, f, f.a, count)
-				hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 2000})
+				hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 2000})
 				after = one[int](t, f, f.a, count)
 				if err != nil {
 					t.Error(err)
@@ -322,7 +322,7 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 200})
+		hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 200})
 		if err != nil || len(hits) != 120 {
 			t.Fatalf("%d hits, %v", len(hits), err)
 		}
@@ -387,7 +387,7 @@ func TestNearestWithinPlaces(t *testing.T) {
 			{[]lexical.Ref{at(3, -1, -1), at(3, 5, 0)}, []lexical.Ref{at(3, 0, 0), at(3, 0, 1), at(3, 0, 2), at(3, 0, 3), at(3, 0, 4)}},
 			{[]lexical.Ref{at(6, -1, -1), at(7, -1, -1), at(7, 0, 0), {Version: uuid.New()}}, nil},
 		} {
-			hits, err := f.Nearest(t.Context(), retrieval.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), Within: c.within, K: 100})
+			hits, err := f.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), Within: c.within, K: 100})
 			if err != nil {
 				t.Fatal(err)
 			}

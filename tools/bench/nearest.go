@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -227,7 +227,7 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 
 // nearestOf asks Sluice.
 func nearestOf(ctx context.Context, vectors *search.MemoryVectors, s space, q []float32, k int) ([]uuid.UUID, error) {
-	hits, err := vectors.Nearest(ctx, retrieval.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
+	hits, err := vectors.Nearest(ctx, dense.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
 		return nil, err
 	}

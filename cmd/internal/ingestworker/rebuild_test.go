@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -305,7 +305,7 @@ func (w *world) ask(stop <-chan struct{}, least int) {
 		if len(found.Hits) < least {
 			w.t.Errorf("the index found %d documents, at least %d are there", len(found.Hits), least)
 		}
-		hits, err := w.store.Nearest(ctx, retrieval.NearestQuery{Principal: w.principal, Collection: w.collection,
+		hits, err := w.store.Nearest(ctx, dense.NearestQuery{Principal: w.principal, Collection: w.collection,
 			Space: space, Vector: vectors.Row(0), K: 5000})
 		if err != nil {
 			w.t.Errorf("search vectors: %v", err)

@@ -14,10 +14,10 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
@@ -109,7 +109,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	}
 	vectors, space, err := w.models.Encode(ctx, wire.LaneInteractive, []string{"a question"})
 	w.ok(err)
-	hits, err := w.store.Nearest(w.context(), retrieval.NearestQuery{Principal: w.principal, Collection: collection, Space: space, Vector: vectors.Row(0), K: 500})
+	hits, err := w.store.Nearest(w.context(), dense.NearestQuery{Principal: w.principal, Collection: collection, Space: space, Vector: vectors.Row(0), K: 500})
 	w.ok(err)
 	if len(hits) != 120 {
 		t.Errorf("vectors: %d found, want 120", len(hits))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 	"github.com/sluice-rag/sluice/schema"
@@ -70,10 +71,10 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	for i := range vector {
 		vector[i] = rand.Float32()
 	}
-	q := near{principal: schema.Principal{Tenant: tenant}, collection: collection, space: "s", vector: vector, k: 10}
+	q := dense.NearestQuery{Principal: schema.Principal{Tenant: tenant}, Collection: collection, Space: "s", Vector: vector, K: 10}
 	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
-		q.filter = filter
-		statement := &search{near: q, vectorPlace: vectorPlace{spaceID: 1, dimension: 256, generation: 1}}
+		q.Filter = filter
+		statement := &search{NearestQuery: q, vectorPlace: vectorPlace{spaceID: 1, dimension: 256, generation: 1}}
 		text, args, err := statement.scanSQL()
 		if err != nil {
 			t.Fatal(err)

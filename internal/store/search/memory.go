@@ -22,7 +22,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -80,15 +79,10 @@ func (v *MemoryVectors) Stats() dense.CacheStats { return v.cache.Stats() }
 var errNotInMemory = errors.New("not answered in memory")
 
 // Nearest implements retrieval.Vectors.
-func (v *MemoryVectors) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
-	found, err := v.nearest(ctx, nearOf(q))
-	return hitsOf(found), err
-}
-
-func (v *MemoryVectors) nearest(ctx context.Context, q near) ([]neighbour, error) {
+func (v *MemoryVectors) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
 	found, err := v.inMemory(ctx, q)
 	if errors.Is(err, errNotInMemory) {
-		return v.store.nearest(ctx, q)
+		return v.store.Nearest(ctx, q)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("search: %w", err)
@@ -96,11 +90,11 @@ func (v *MemoryVectors) nearest(ctx context.Context, q near) ([]neighbour, error
 	return found, nil
 }
 
-func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, error) {
-	if len(q.filter) > 0 || q.k <= 0 {
+func (v *MemoryVectors) inMemory(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
+	if len(q.Filter) > 0 || q.K <= 0 {
 		return nil, errNotInMemory
 	}
-	key := knownKey{q.principal.Tenant, q.collection}
+	key := knownKey{q.Principal.Tenant, q.Collection}
 	state, _ := v.known.Load(key)
 	known, _ := state.(knownState)
 	if !known.large.IsZero() && v.Now().Sub(known.large) < largeFor {
@@ -118,11 +112,11 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, erro
 		known = seen
 		v.known.Store(key, seen)
 	}
-	if q.asked != 0 && q.asked != known.generation {
+	if q.Generation != 0 && q.Generation != known.generation {
 		v.known.Delete(key) // one of both is not live, which the store tells
 		return nil, errNotInMemory
 	}
-	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.principal.Groups})
+	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups})
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +124,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, erro
 	for _, s := range view.Segments {
 		passages += s.Passages()
 	}
-	if passages > v.most(len(q.vector)) {
+	if passages > v.most(len(q.Vector)) {
 		known.large = v.Now()
 		v.known.Store(key, known)
 		return nil, errNotInMemory
@@ -148,26 +142,26 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q near) ([]neighbour, erro
 			v.known.Delete(key) // another is live: look at it anew
 			return nil, errNotInMemory
 		}
-		if len(s.IDs) > 0 && (s.Space != q.space || s.Dimension != len(q.vector)) {
+		if len(s.IDs) > 0 && (s.Space != q.Space || s.Dimension != len(q.Vector)) {
 			return nil, errNotInMemory // which says what is wrong
 		}
 	}
-	visible, err := view.Visible(q.principal.Groups, nil)
+	visible, err := view.Visible(q.Principal.Groups, nil)
 	if err != nil {
 		return nil, err
 	}
 	// The store rounds the question as it rounds what it keeps.
-	top := dense.NewTop(rounded(q.vector), q.k)
+	top := dense.NewTop(rounded(q.Vector), q.K)
 	for i, s := range segments {
-		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.within) {
+		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.Within) {
 			v.cache.Remove(dense.SegmentKey{Tenant: key.tenant, Segment: view.Segments[i].ID})
 			return nil, errNotInMemory
 		}
 	}
 	found := top.Neighbours()
-	out := make([]neighbour, len(found))
+	out := make([]dense.Hit, len(found))
 	for i, n := range found {
-		out[i] = neighbour{n.ID, view.Segments[n.Block].Directory.RefOf(n.Row), float64(n.Similarity)}
+		out[i] = dense.Hit{Passage: n.ID, Ref: view.Segments[n.Block].Directory.RefOf(n.Row), Similarity: float64(n.Similarity)}
 	}
 	return out, nil
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/pgvector/pgvector-go"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -45,25 +45,6 @@ const (
 	walkShare        = 10
 	minWalk, maxWalk = 2000, 20_000
 )
-
-// near is a question to the vectors of a collection.
-type near struct {
-	principal  schema.Principal
-	collection uuid.UUID
-	asked      int // generation; 0: the live one
-	space      string
-	vector     []float32
-	filter     schema.Filter
-	within     []lexical.Ref // nil: everywhere
-	k          int
-}
-
-// neighbour is a passage that a search found.
-type neighbour struct {
-	passage    uuid.UUID
-	ref        lexical.Ref
-	similarity float64
-}
 
 // vectorPlace is where a collection's vectors are.
 type vectorPlace struct {
@@ -109,48 +90,30 @@ const similaritySQL = `-(v.embedding <#> $5::halfvec(%[1]d))`
 
 // search is a statement of one of the ways, being built.
 type search struct {
-	near
+	dense.NearestQuery
 	vectorPlace
 	args []any
 }
 
-// Nearest implements retrieval.Vectors.
-func (s *SearchStore) Nearest(ctx context.Context, q retrieval.NearestQuery) ([]retrieval.Hit, error) {
-	found, err := s.nearest(ctx, nearOf(q))
-	return hitsOf(found), err
-}
-
-func nearOf(q retrieval.NearestQuery) near {
-	return near{principal: q.Principal, collection: q.Collection, asked: q.Generation, space: q.Space, vector: q.Vector, filter: q.Filter, within: q.Within, k: q.K}
-}
-
-func hitsOf(found []neighbour) []retrieval.Hit {
-	out := make([]retrieval.Hit, len(found))
-	for i, n := range found {
-		out[i] = retrieval.Hit{Passage: n.passage, Ref: n.ref, Similarity: n.similarity}
-	}
-	return out
-}
-
-// nearest returns the q.k passages nearest to q.vector among those that are
+// Nearest implements retrieval.Vectors: it returns the q.K passages nearest to q.Vector among those that are
 // live, that the principal may see, that the filter lets through and that lie
 // within the places, best first, equal ones by passage id. It returns fewer only
 // if there are no more.
-func (s *SearchStore) nearest(ctx context.Context, q near) ([]neighbour, error) {
-	var found []neighbour
-	err := s.db.ReadTenant(ctx, q.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
+	var found []dense.Hit
+	err := s.db.ReadTenant(ctx, q.Principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
-		place, name, err := readVectorPlace(ctx, tx, q.principal.Tenant, q.collection)
-		if err != nil || place == nil || q.k <= 0 {
+		place, name, err := readVectorPlace(ctx, tx, q.Principal.Tenant, q.Collection)
+		if err != nil || place == nil || q.K <= 0 {
 			return err
 		}
-		if q.asked != 0 && q.asked != place.generation {
-			return &retrieval.GenerationError{Collection: q.collection, Asked: q.asked, Live: place.generation}
+		if q.Generation != 0 && q.Generation != place.generation {
+			return &retrieval.GenerationError{Collection: q.Collection, Asked: q.Generation, Live: place.generation}
 		}
-		if name != q.space || place.dimension != len(q.vector) {
-			return &retrieval.SpaceError{Collection: q.collection, Stored: name, Served: q.space}
+		if name != q.Space || place.dimension != len(q.Vector) {
+			return &retrieval.SpaceError{Collection: q.Collection, Stored: name, Served: q.Space}
 		}
-		found, err = (&search{near: q, vectorPlace: *place}).run(ctx, tx)
+		found, err = (&search{NearestQuery: q, vectorPlace: *place}).run(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -180,8 +143,8 @@ func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	return &p, name, nil
 }
 
-func (q *search) run(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
-	if q.within != nil {
+func (q *search) run(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
+	if q.Within != nil {
 		sql, args, err := q.withinSQL()
 		if err != nil {
 			return nil, err
@@ -192,7 +155,7 @@ func (q *search) run(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
 	if q.indexed == nil {
 		return q.scan(ctx, tx)
 	}
-	if len(q.filter) > 0 {
+	if len(q.Filter) > 0 {
 		few, ok, err := q.fewVersions(ctx, tx)
 		if err != nil {
 			return nil, err
@@ -204,14 +167,14 @@ func (q *search) run(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
 		}
 	}
 	found, walked, err := q.approximate(ctx, tx)
-	if err != nil || walked >= q.k {
+	if err != nil || walked >= q.K {
 		return found, err
 	}
 	// The walk ended before it had k: more may be beyond its bounds.
 	return q.scan(ctx, tx)
 }
 
-func (q *search) scan(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
+func (q *search) scan(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
 	sql, args, err := q.scanSQL()
 	if err != nil {
 		return nil, err
@@ -222,11 +185,11 @@ func (q *search) scan(ctx context.Context, tx pgx.Tx) ([]neighbour, error) {
 
 // begin sets the parameters that all ways have: $1 to $7.
 func (q *search) begin() {
-	groups := q.principal.Groups
+	groups := q.Principal.Groups
 	if groups == nil {
 		groups = []string{}
 	}
-	q.args = []any{q.principal.Tenant, q.collection, groups, q.spaceID, pgvector.NewHalfVector(q.vector), q.k, q.generation}
+	q.args = []any{q.Principal.Tenant, q.Collection, groups, q.spaceID, pgvector.NewHalfVector(q.Vector), q.K, q.generation}
 }
 
 func (q *search) param(v any) string {
@@ -242,7 +205,7 @@ func (q *search) shards() []uuid.UUID {
 }
 
 func (q *search) conditions() (filter string, err error) {
-	filter, q.args, err = filterSQL(q.filter, q.args)
+	filter, q.args, err = filterSQL(q.Filter, q.args)
 	return filter, err
 }
 
@@ -292,8 +255,8 @@ func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
 // for thousands: foundSQL would look each up again, which took as long as all before it.
 func (q *search) withinSQL() (string, []any, error) {
 	q.begin()
-	versions, sections, passages := make([]uuid.UUID, len(q.within)), make([]int32, len(q.within)), make([]int32, len(q.within))
-	for i, r := range q.within {
+	versions, sections, passages := make([]uuid.UUID, len(q.Within)), make([]int32, len(q.Within)), make([]int32, len(q.Within))
+	for i, r := range q.Within {
 		versions[i], sections[i], passages[i] = r.Version, int32(r.Section), int32(r.Passage)
 	}
 	places := `unnest(` + q.param(versions) + `::uuid[], ` + q.param(sections) + `::int[], ` + q.param(passages) + `::int[])`
@@ -328,11 +291,11 @@ LIMIT $6`
 
 // fewVersions returns the versions that the filter leaves, if they are few.
 func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool, error) {
-	groups := q.principal.Groups
+	groups := q.Principal.Groups
 	if groups == nil {
 		groups = []string{}
 	}
-	filter, args, err := filterSQL(q.filter, []any{q.principal.Tenant, q.collection, groups})
+	filter, args, err := filterSQL(q.Filter, []any{q.Principal.Tenant, q.Collection, groups})
 	if err != nil {
 		return nil, false, err
 	}
@@ -372,14 +335,14 @@ func walkLimits(k int, indexed int64) []any {
 
 // approximate returns what the graph and the shared vectors give together, and
 // how many came from the graph.
-func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]neighbour, int, error) {
+func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, error) {
 	sql, args, err := q.approximateSQL()
 	if err != nil {
 		return nil, 0, err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(walkSQL, walkLimits(q.k, *q.indexed)...)
-	var found []neighbour
+	batch.Queue(walkSQL, walkLimits(q.K, *q.indexed)...)
+	var found []dense.Hit
 	var walked int
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 		found, walked, err = collectNeighbours(rows, nil)
@@ -427,14 +390,14 @@ func (q *search) table() string { return store.VectorTable(q.dimension) }
 
 // collectNeighbours reads what foundSQL gives, with the number that its last
 // column has.
-func collectNeighbours(rows pgx.Rows, err error) ([]neighbour, int, error) {
+func collectNeighbours(rows pgx.Rows, err error) ([]dense.Hit, int, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	var out []neighbour
-	var n neighbour
+	var out []dense.Hit
+	var n dense.Hit
 	var extra int
-	_, err = pgx.ForEachRow(rows, []any{&n.passage, &n.ref.Version, &n.ref.Section, &n.ref.Passage, &n.similarity, &extra}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&n.Passage, &n.Ref.Version, &n.Ref.Section, &n.Ref.Passage, &n.Similarity, &extra}, func() error {
 		out = append(out, n)
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/internal/store/storetest"
@@ -50,11 +51,11 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 	}
 	vector := make([]float32, 256)
 	vector[0] = 1
-	q := near{principal: schema.Principal{Tenant: tenant}, collection: collections[0], space: "s", vector: vector, k: 10}
+	q := dense.NearestQuery{Principal: schema.Principal{Tenant: tenant}, Collection: collections[0], Space: "s", Vector: vector, K: 10}
 	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
-		q.filter = filter
+		q.Filter = filter
 		if err := s.ReadTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			place, _, err := readVectorPlace(ctx, tx, tenant, q.collection)
+			place, _, err := readVectorPlace(ctx, tx, tenant, q.Collection)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 				t.Fatal("there is no index")
 			}
 			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.shard.String(), "-", "")
-			statement := &search{near: q, vectorPlace: *place}
+			statement := &search{NearestQuery: q, vectorPlace: *place}
 			for _, way := range []struct {
 				build  func() (string, []any, error)
 				walked bool
@@ -80,7 +81,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 					return err
 				}
 				if way.walked {
-					if _, err := tx.Exec(ctx, walkSQL, walkLimits(q.k, *place.indexed)...); err != nil {
+					if _, err := tx.Exec(ctx, walkSQL, walkLimits(q.K, *place.indexed)...); err != nil {
 						return err
 					}
 				}
