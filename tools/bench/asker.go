@@ -95,7 +95,7 @@ func (askCommand) Run(ctx context.Context) error {
 		// Each size of text begins with nothing in memory.
 		one := askUnit{Unit: string(unit)}
 		index := lexical.NewIndex(search.New(db), job.Cache)
-		vectors := search.New(db).Vectors(index, job.Cache)
+		vectors := search.NewMemoryVectors(search.New(db), index, job.Cache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {
 				if unit == "vector" {

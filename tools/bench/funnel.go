@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -218,7 +219,7 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 	}
 	index := lexical.NewIndex(b.store, indexCache)
 	return retrieval.NewEngine(plans, retrieval.Sources{
-		Model: models, Readers: models, Lexical: index, Vectors: b.store.Vectors(index, indexCache), Texts: b.store,
+		Model: models, Readers: models, Lexical: index, Vectors: search.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
 	})
 }
 

@@ -67,7 +67,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	exact := func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, b.others, `SELECT passage_id FROM others.vectors WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}
-	vectors := b.store.Vectors(lexical.NewIndex(b.store, indexCache), indexCache)
+	vectors := search.NewMemoryVectors(b.store, lexical.NewIndex(b.store, indexCache), indexCache)
 	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return nearestOf(ctx, vectors, s, q, c.K) }
 	recall, err := recallOf(ctx, questions[:30], exact, ours)
 	if err != nil {

@@ -139,7 +139,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Readers: models,
 		Judges:  gateway{deps.NATS, deps.Signer},
 		Lexical: index,
-		Vectors: kept.Vectors(index, settings.VectorCache<<20),
+		Vectors: search.NewMemoryVectors(kept, index, settings.VectorCache<<20),
 		Texts:   kept,
 		Links:   kept,
 		History: kept,

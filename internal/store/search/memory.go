@@ -25,6 +25,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// VectorStore is where vectors are kept.
+type VectorStore interface {
+	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
+	// IndexedGeneration tells the live generation of a collection and whether the
+	// index has all of it.
+	IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error)
+	// ReadVectors gives each the vectors of some versions, every version's in the order
+	// of its passages. wanted names the versions once it is known what vectors the
+	// collection has; it is called again where the store has to begin anew. Where not all
+	// of the segments are there and of the live generation, nothing is read.
+	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
+		wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
+}
+
 // Views shows what an asker sees of a collection now; *lexical.Index does.
 type Views interface {
 	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*lexical.View, error)
@@ -33,7 +47,7 @@ type Views interface {
 // MemoryVectors searches vectors, those of small collections in memory. It is safe
 // for concurrent use.
 type MemoryVectors struct {
-	store *SearchStore
+	store VectorStore
 	views Views
 	cache *dense.Cache
 	bytes int64 // of the cache
@@ -53,9 +67,9 @@ type knownState struct {
 	large      time.Time // when it was last too large; zero: it was not
 }
 
-// Vectors returns a search that keeps at most about cacheBytes of vectors.
-func (s *SearchStore) Vectors(views Views, cacheBytes int64) *MemoryVectors {
-	return &MemoryVectors{store: s, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
+// NewMemoryVectors returns a search that keeps at most about cacheBytes of vectors.
+func NewMemoryVectors(store VectorStore, views Views, cacheBytes int64) *MemoryVectors {
+	return &MemoryVectors{store: store, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
 // largeFor is how long a collection counts as large before it is looked at
@@ -102,15 +116,15 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q dense.NearestQuery) ([]d
 	}
 	if !known.indexed {
 		// Before the view, which then has at least what was there now.
-		seen, err := v.store.indexedGeneration(ctx, key.tenant, key.collection)
+		generation, indexed, err := v.store.IndexedGeneration(ctx, key.tenant, key.collection)
 		if err != nil {
 			return nil, err
 		}
-		if !seen.indexed {
+		if !indexed {
 			return nil, errNotInMemory
 		}
-		known = seen
-		v.known.Store(key, seen)
+		known = knownState{generation: generation, indexed: true}
+		v.known.Store(key, known)
 	}
 	if q.Generation != 0 && q.Generation != known.generation {
 		v.known.Delete(key) // one of both is not live, which the store tells

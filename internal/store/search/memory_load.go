@@ -6,56 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/pgvector/pgvector-go"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/schema"
 )
-
-const (
-	// Whether every live version with passages has its entry in the index.
-	indexedGenerationSQL = `
-SELECT c.generation, NOT EXISTS (
-    SELECT FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
-    WHERE d.tenant_id = $1 AND d.collection_id = c.id AND d.deleted_at IS NULL AND v.passage_count > 0 AND NOT EXISTS (
-        SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = c.generation AND NOT e.dead))
-FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
-
-	segmentGenerationsSQL = `
-SELECT count(*), coalesce(min(generation), 0), coalesce(max(generation), 0) FROM lexical_segments
-WHERE tenant_id = $1 AND collection_id = $2 AND id = ANY ($3)`
-
-	// The vectors of versions, in the order of their passages.
-	versionVectorsSQL = `
-SELECT p.version_id, p.id, v.embedding
-FROM sections s
-JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3
-JOIN %s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.shard = ANY ($4::uuid[])
-WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND v.space_id = $5
-ORDER BY p.version_id, s.ordinal, p.ordinal`
-)
-
-// indexedGeneration tells the live generation of a collection and whether the
-// index has all of it.
-func (s *SearchStore) indexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (knownState, error) {
-	var out knownState
-	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, indexedGenerationSQL, tenant, collection).Scan(&out.generation, &out.indexed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
-		}
-		return err
-	})
-	return out, err
-}
 
 // segments returns the vectors of a view's segments, in its order. Those that
 // are not in memory are loaded with one statement; of several callers that want
@@ -103,24 +63,22 @@ type vectorRows struct {
 }
 
 // load makes segments. What others in memory have of them is copied; dead
-// entries, which nobody will see again, are left out.
+// entries, which nobody will see again, are left out. An entry that has not as
+// many vectors as it should is not held.
 func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*dense.Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {
 		ids[i] = view.Segments[m].ID
 	}
 	var out []*dense.Segment
-	err := v.store.db.ReadTenant(ctx, key.tenant, func(ctx context.Context, tx pgx.Tx) error {
-		place, space, err := segmentsPlace(ctx, tx, key, ids)
-		if err != nil {
-			return err
-		}
-		have := v.cache.Of(key.tenant, key.collection, place.generation)
-		wanted := map[uuid.UUID][]vectorRows{}
-		out = make([]*dense.Segment, len(missing))
+	var wanted map[uuid.UUID][]vectorRows
+	var counts map[uuid.UUID]int
+	read, err := v.store.ReadVectors(ctx, key.tenant, key.collection, ids, func(space string, generation, dimension int) []uuid.UUID {
+		have := v.cache.Of(key.tenant, key.collection, generation)
+		out, wanted, counts = make([]*dense.Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
 		for i, m := range missing {
 			d := view.Segments[m].Directory
-			s := dense.NewSegment(key.collection, place.generation, space, place.dimension, d.Len(), view.Segments[m].Passages())
+			s := dense.NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages())
 			out[i] = s
 			for e := range d.Len() {
 				at := d.Entry(e)
@@ -134,66 +92,21 @@ func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.Vi
 				}
 			}
 		}
-		return fillSegments(ctx, tx, key.tenant, *place, wanted)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("load the vectors of %d segments: %w", len(missing), err)
-	}
-	for i, s := range out {
-		v.cache.Put(dense.SegmentKey{Tenant: key.tenant, Segment: ids[i]}, s)
-	}
-	return out, nil
-}
-
-// segmentsPlace returns where the vectors of segments are, if they are of the
-// live generation.
-func segmentsPlace(ctx context.Context, tx pgx.Tx, key knownKey, segments []uuid.UUID) (*vectorPlace, string, error) {
-	place, space, err := readVectorPlace(ctx, tx, key.tenant, key.collection)
-	if err != nil {
-		return nil, "", err
-	}
-	var n, lowest, highest int
-	if err := tx.QueryRow(ctx, segmentGenerationsSQL, key.tenant, key.collection, segments).Scan(&n, &lowest, &highest); err != nil {
-		return nil, "", fmt.Errorf("read the segments' generation: %w", err)
-	}
-	if place == nil || n != len(segments) || lowest != place.generation || highest != place.generation {
-		return nil, "", errNotInMemory
-	}
-	return place, space, nil
-}
-
-// fillSegments reads the vectors that are wanted. An entry that has not as many
-// as it should is not held.
-func fillSegments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p vectorPlace, wanted map[uuid.UUID][]vectorRows) error {
-	versions := make([]uuid.UUID, 0, len(wanted))
-	for id := range wanted {
-		versions = append(versions, id)
-	}
-	if len(versions) == 0 {
-		return nil
-	}
-	shards := []uuid.UUID{uuid.Nil}
-	if p.shard != nil {
-		shards = append(shards, *p.shard)
-	}
-	rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, store.VectorTable(p.dimension)), tenant, versions, p.generation, shards, p.spaceID)
-	if err != nil {
-		return err
-	}
-	counts := make(map[uuid.UUID]int, len(wanted))
-	var version, passage uuid.UUID
-	var embedding pgvector.HalfVector
-	if _, err := pgx.ForEachRow(rows, []any{&version, &passage, &embedding}, func() error {
+		return slices.Collect(maps.Keys(wanted))
+	}, func(version, passage uuid.UUID, vector []float32) {
 		for _, to := range wanted[version] {
 			if row := to.first + counts[version]; row < to.end {
 				to.segment.IDs[row] = passage
-				copy(to.segment.Row(row), embedding.Slice())
+				copy(to.segment.Row(row), vector)
 			}
 		}
 		counts[version]++
-		return nil
-	}); err != nil {
-		return fmt.Errorf("read vectors: %w", err)
+	})
+	if err == nil && !read {
+		err = errNotInMemory
+	}
+	if err != nil {
+		return nil, fmt.Errorf("load the vectors of %d segments: %w", len(missing), err)
 	}
 	for version, places := range wanted {
 		for _, to := range places {
@@ -202,5 +115,8 @@ func fillSegments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p vectorPlac
 			}
 		}
 	}
-	return nil
+	for i, s := range out {
+		v.cache.Put(dense.SegmentKey{Tenant: key.tenant, Segment: ids[i]}, s)
+	}
+	return out, nil
 }

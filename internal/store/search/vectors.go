@@ -1,0 +1,88 @@
+package search
+
+// This file reads vectors for those who search them in memory.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/pgvector/pgvector-go"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// Whether every live version with passages has its entry in the index.
+	indexedGenerationSQL = `
+SELECT c.generation, NOT EXISTS (
+    SELECT FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
+    WHERE d.tenant_id = $1 AND d.collection_id = c.id AND d.deleted_at IS NULL AND v.passage_count > 0 AND NOT EXISTS (
+        SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = c.generation AND NOT e.dead))
+FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
+
+	segmentGenerationsSQL = `
+SELECT count(*), coalesce(min(generation), 0), coalesce(max(generation), 0) FROM lexical_segments
+WHERE tenant_id = $1 AND collection_id = $2 AND id = ANY ($3)`
+
+	// The vectors of versions, in the order of their passages.
+	versionVectorsSQL = `
+SELECT p.version_id, p.id, v.embedding
+FROM sections s
+JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3
+JOIN %s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.shard = ANY ($4::uuid[])
+WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND v.space_id = $5
+ORDER BY p.version_id, s.ordinal, p.ordinal`
+)
+
+// IndexedGeneration implements VectorStore.
+func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error) {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		err := tx.QueryRow(ctx, indexedGenerationSQL, tenant, collection).Scan(&generation, &indexed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
+		}
+		return err
+	})
+	return generation, indexed, err
+}
+
+// ReadVectors implements VectorStore.
+func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
+	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error) {
+	err = s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		read = false
+		place, space, err := readVectorPlace(ctx, tx, tenant, collection)
+		if err != nil {
+			return err
+		}
+		var n, lowest, highest int
+		if err := tx.QueryRow(ctx, segmentGenerationsSQL, tenant, collection, segments).Scan(&n, &lowest, &highest); err != nil {
+			return fmt.Errorf("read the segments' generation: %w", err)
+		}
+		if place == nil || n != len(segments) || lowest != place.generation || highest != place.generation {
+			return nil
+		}
+		read = true
+		versions := wanted(space, place.generation, place.dimension)
+		if len(versions) == 0 {
+			return nil
+		}
+		shards := (&search{vectorPlace: *place}).shards()
+		rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, store.VectorTable(place.dimension)), tenant, versions, place.generation, shards, place.spaceID)
+		if err != nil {
+			return err
+		}
+		var version, passage uuid.UUID
+		var embedding pgvector.HalfVector
+		_, err = pgx.ForEachRow(rows, []any{&version, &passage, &embedding}, func() error {
+			each(version, passage, embedding.Slice())
+			return nil
+		})
+		return store.Wrap(err, "read vectors")
+	})
+	return read, err
+}
