@@ -1,6 +1,6 @@
 // Package dense finds the nearest of many vectors by comparing all of them:
 // exact, and for some ten thousand vectors in memory faster than any index that
-// is somewhere else. It does no input or output; package store loads vectors
+// is somewhere else. It does no input or output; package store/search reads vectors
 // for it.
 package dense
 

@@ -19,7 +19,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -77,8 +76,8 @@ func sameHits(got, want []dense.Hit) error {
 func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(31, 32))
-	memory := search.NewMemoryVectors(f, newIndex(f), 64<<20)
-	small := search.NewMemoryVectors(f, newIndex(f), 20<<10) // soon too small: the store is asked
+	memory := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
+	small := dense.NewMemoryVectors(f, newIndex(f), 20<<10) // soon too small: the store is asked
 	var all []*written
 	groups := [][]string{nil, {"legal"}, {"hr", "legal"}, {"board"}}
 	labels := [][]string{nil, nil, {"legal"}, {"hr"}, {"legal", "board"}}
@@ -124,7 +123,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, v := range []*search.MemoryVectors{memory, small} {
+			for _, v := range []*dense.MemoryVectors{memory, small} {
 				got, err := v.Nearest(t.Context(), q)
 				if err != nil {
 					t.Fatal(err)
@@ -154,7 +153,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 40})
 	r := rand.New(rand.NewPCG(33, 34))
-	memory := search.NewMemoryVectors(f, newIndex(f), 4*40*int64(len(unit(r)))) // room for 40 passages
+	memory := dense.NewMemoryVectors(f, newIndex(f), 4*40*int64(len(unit(r)))) // room for 40 passages
 	ask := func(p schema.Principal, change func(*dense.NearestQuery)) ([]dense.Hit, error) {
 		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1000}
 		if change != nil {
@@ -177,7 +176,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	// Ingested by a build without an index: curation has yet to come.
 	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
 	run(t, f, f.a, `UPDATE versions SET passage_count = 2`)
-	fresh := search.NewMemoryVectors(f, newIndex(f), 64<<20)
+	fresh := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
 	if hits, err := fresh.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {
 		t.Errorf("%d hits, %v", len(hits), err)
 	}
@@ -237,7 +236,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 func TestMemoryIsFresh(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(35, 36))
-	memory := search.NewMemoryVectors(f, newIndex(f), 64<<20)
+	memory := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
 	f.writeVectors(t, r, &written{name: "first", body: "a/b|c"})
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/search"
@@ -95,7 +96,7 @@ func (askCommand) Run(ctx context.Context) error {
 		// Each size of text begins with nothing in memory.
 		one := askUnit{Unit: string(unit)}
 		index := lexical.NewIndex(search.New(db), job.Cache)
-		vectors := search.NewMemoryVectors(search.New(db), index, job.Cache)
+		vectors := dense.NewMemoryVectors(search.New(db), index, job.Cache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {
 				if unit == "vector" {

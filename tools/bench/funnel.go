@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/evaluate"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -219,7 +219,7 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 	}
 	index := lexical.NewIndex(b.store, indexCache)
 	return retrieval.NewEngine(plans, retrieval.Sources{
-		Model: models, Readers: models, Lexical: index, Vectors: search.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
+		Model: models, Readers: models, Lexical: index, Vectors: dense.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
 	})
 }
 

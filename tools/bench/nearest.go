@@ -14,7 +14,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -67,7 +66,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	exact := func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, b.others, `SELECT passage_id FROM others.vectors WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}
-	vectors := search.NewMemoryVectors(b.store, lexical.NewIndex(b.store, indexCache), indexCache)
+	vectors := dense.NewMemoryVectors(b.store, lexical.NewIndex(b.store, indexCache), indexCache)
 	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return nearestOf(ctx, vectors, s, q, c.K) }
 	recall, err := recallOf(ctx, questions[:30], exact, ours)
 	if err != nil {
@@ -226,7 +225,7 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 }
 
 // nearestOf asks Sluice.
-func nearestOf(ctx context.Context, vectors *search.MemoryVectors, s space, q []float32, k int) ([]uuid.UUID, error) {
+func nearestOf(ctx context.Context, vectors *dense.MemoryVectors, s space, q []float32, k int) ([]uuid.UUID, error) {
 	hits, err := vectors.Nearest(ctx, dense.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
@@ -139,7 +140,7 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Readers: models,
 		Judges:  gateway{deps.NATS, deps.Signer},
 		Lexical: index,
-		Vectors: search.NewMemoryVectors(kept, index, settings.VectorCache<<20),
+		Vectors: dense.NewMemoryVectors(kept, index, settings.VectorCache<<20),
 		Texts:   kept,
 		Links:   kept,
 		History: kept,

@@ -38,7 +38,7 @@ WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND v.space_id = $5
 ORDER BY p.version_id, s.ordinal, p.ordinal`
 )
 
-// IndexedGeneration implements VectorStore.
+// IndexedGeneration implements dense.VectorStore.
 func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, indexedGenerationSQL, tenant, collection).Scan(&generation, &indexed)
@@ -50,7 +50,7 @@ func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection 
 	return generation, indexed, err
 }
 
-// ReadVectors implements VectorStore.
+// ReadVectors implements dense.VectorStore.
 func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
 	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error) {
 	err = s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {

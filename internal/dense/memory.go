@@ -1,4 +1,4 @@
-package search
+package dense
 
 // This file searches small collections in memory. What an asker sees is the
 // lexical index's view, one statement's worth: segments, dead entries, labels.
@@ -20,14 +20,13 @@ import (
 	"github.com/x448/float16"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // VectorStore is where vectors are kept.
 type VectorStore interface {
-	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
+	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
 	// IndexedGeneration tells the live generation of a collection and whether the
 	// index has all of it.
 	IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error)
@@ -49,7 +48,7 @@ type Views interface {
 type MemoryVectors struct {
 	store VectorStore
 	views Views
-	cache *dense.Cache
+	cache *Cache
 	bytes int64 // of the cache
 	loads singleflight.Group
 	known sync.Map // of knownKey: what was seen of a collection
@@ -69,7 +68,7 @@ type knownState struct {
 
 // NewMemoryVectors returns a search that keeps at most about cacheBytes of vectors.
 func NewMemoryVectors(store VectorStore, views Views, cacheBytes int64) *MemoryVectors {
-	return &MemoryVectors{store: store, views: views, cache: dense.NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
+	return &MemoryVectors{store: store, views: views, cache: NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
 // largeFor is how long a collection counts as large before it is looked at
@@ -87,13 +86,13 @@ func (v *MemoryVectors) most(dimension int) int {
 }
 
 // Stats tells how the cache does.
-func (v *MemoryVectors) Stats() dense.CacheStats { return v.cache.Stats() }
+func (v *MemoryVectors) Stats() CacheStats { return v.cache.Stats() }
 
 // errNotInMemory sends a question to the store.
 var errNotInMemory = errors.New("not answered in memory")
 
 // Nearest implements retrieval.Vectors.
-func (v *MemoryVectors) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
+func (v *MemoryVectors) Nearest(ctx context.Context, q NearestQuery) ([]Hit, error) {
 	found, err := v.inMemory(ctx, q)
 	if errors.Is(err, errNotInMemory) {
 		return v.store.Nearest(ctx, q)
@@ -104,7 +103,7 @@ func (v *MemoryVectors) Nearest(ctx context.Context, q dense.NearestQuery) ([]de
 	return found, nil
 }
 
-func (v *MemoryVectors) inMemory(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
+func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, error) {
 	if len(q.Filter) > 0 || q.K <= 0 {
 		return nil, errNotInMemory
 	}
@@ -165,24 +164,24 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q dense.NearestQuery) ([]d
 		return nil, err
 	}
 	// The store rounds the question as it rounds what it keeps.
-	top := dense.NewTop(rounded(q.Vector), q.K)
+	top := NewTop(rounded(q.Vector), q.K)
 	for i, s := range segments {
 		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.Within) {
-			v.cache.Remove(dense.SegmentKey{Tenant: key.tenant, Segment: view.Segments[i].ID})
+			v.cache.Remove(SegmentKey{Tenant: key.tenant, Segment: view.Segments[i].ID})
 			return nil, errNotInMemory
 		}
 	}
 	found := top.Neighbours()
-	out := make([]dense.Hit, len(found))
+	out := make([]Hit, len(found))
 	for i, n := range found {
-		out[i] = dense.Hit{Passage: n.ID, Ref: view.Segments[n.Block].Directory.RefOf(n.Row), Similarity: float64(n.Similarity)}
+		out[i] = Hit{Passage: n.ID, Ref: view.Segments[n.Block].Directory.RefOf(n.Row), Similarity: float64(n.Similarity)}
 	}
 	return out, nil
 }
 
 // scanVisible compares the vectors of a segment's visible entries, those within
 // some places when within is not nil. It reports false when some are not there.
-func scanVisible(top *dense.Top, number int, s *dense.Segment, d *lexical.Directory, visible lexical.Bits, within []lexical.Ref) bool {
+func scanVisible(top *Top, number int, s *Segment, d *lexical.Directory, visible lexical.Bits, within []lexical.Ref) bool {
 	if within == nil {
 		for e := range d.Len() {
 			if !visible.Has(e) {

@@ -1,4 +1,4 @@
-package search
+package dense
 
 // This file loads the vectors of segments of the lexical index into memory.
 
@@ -13,20 +13,19 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 )
 
 // segments returns the vectors of a view's segments, in its order. Those that
 // are not in memory are loaded with one statement; of several callers that want
 // the same one loads.
-func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *lexical.View) ([]*dense.Segment, error) {
-	out := make([]*dense.Segment, len(view.Segments))
+func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *lexical.View) ([]*Segment, error) {
+	out := make([]*Segment, len(view.Segments))
 	var missing []int
 	var name strings.Builder
 	name.WriteString(key.tenant.String() + key.collection.String())
 	for i, s := range view.Segments {
-		if out[i] = v.cache.Get(dense.SegmentKey{Tenant: key.tenant, Segment: s.ID}); out[i] == nil {
+		if out[i] = v.cache.Get(SegmentKey{Tenant: key.tenant, Segment: s.ID}); out[i] == nil {
 			missing = append(missing, i)
 			name.WriteString(s.ID.String())
 		}
@@ -34,7 +33,7 @@ func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *lexica
 	if len(missing) == 0 {
 		return out, nil
 	}
-	loaded, err := loadOnce(ctx, &v.loads, name.String(), func() ([]*dense.Segment, error) { return v.load(ctx, key, view, missing) })
+	loaded, err := loadOnce(ctx, &v.loads, name.String(), func() ([]*Segment, error) { return v.load(ctx, key, view, missing) })
 	if err != nil {
 		return nil, err
 	}
@@ -58,34 +57,34 @@ func loadOnce[T any](ctx context.Context, group *singleflight.Group, name string
 
 // vectorRows is where a version's vectors go.
 type vectorRows struct {
-	segment           *dense.Segment
+	segment           *Segment
 	entry, first, end int
 }
 
 // load makes segments. What others in memory have of them is copied; dead
 // entries, which nobody will see again, are left out. An entry that has not as
 // many vectors as it should is not held.
-func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*dense.Segment, error) {
+func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {
 		ids[i] = view.Segments[m].ID
 	}
-	var out []*dense.Segment
+	var out []*Segment
 	var wanted map[uuid.UUID][]vectorRows
 	var counts map[uuid.UUID]int
 	read, err := v.store.ReadVectors(ctx, key.tenant, key.collection, ids, func(space string, generation, dimension int) []uuid.UUID {
 		have := v.cache.Of(key.tenant, key.collection, generation)
-		out, wanted, counts = make([]*dense.Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
+		out, wanted, counts = make([]*Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
 		for i, m := range missing {
 			d := view.Segments[m].Directory
-			s := dense.NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages())
+			s := NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages())
 			out[i] = s
 			for e := range d.Len() {
 				at := d.Entry(e)
 				first, end := at.FirstPassage, at.FirstPassage+at.Passages
 				switch {
 				case view.Dead[at.ID]:
-				case slices.ContainsFunc(have, func(from *dense.Segment) bool { return s.Copy(at.Version, from, first, end) }):
+				case slices.ContainsFunc(have, func(from *Segment) bool { return s.Copy(at.Version, from, first, end) }):
 					s.Hold(e, at.Version, first, end)
 				default:
 					wanted[at.Version] = append(wanted[at.Version], vectorRows{s, e, first, end})
@@ -116,7 +115,7 @@ func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.Vi
 		}
 	}
 	for i, s := range out {
-		v.cache.Put(dense.SegmentKey{Tenant: key.tenant, Segment: ids[i]}, s)
+		v.cache.Put(SegmentKey{Tenant: key.tenant, Segment: ids[i]}, s)
 	}
 	return out, nil
 }
