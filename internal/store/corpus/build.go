@@ -164,7 +164,7 @@ func (s *CorpusStore) WriteGeneration(ctx context.Context, in wire.Rebuild, docs
 	err = s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 		written = 0
 		w := writer{tx: tx, tenant: in.Tenant, collection: in.Collection, generation: in.Generation}
-		space, why, err := w.spaceOf(ctx, docs[0].Vectors)
+		space, why, err := w.spaceOf(ctx, &pgx.Batch{}, docs[0].Vectors)
 		if err != nil {
 			return err
 		}

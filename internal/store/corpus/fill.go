@@ -15,7 +15,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/text"
 )
 
 const (
@@ -74,10 +73,10 @@ func (f *filling) statements() []string {
 func (f *filling) send(s *store.Stream, targets []*target) error {
 	for _, t := range targets {
 		row := 0
-		for i := range t.doc.Text.Sections {
-			sec := &t.doc.Text.Sections[i]
-			f.addSection(t.doc.Version, t.document, sec)
-			f.addPassages(t.doc.Version, sec, t.doc.Vectors, &row)
+		for i := range t.Text.Sections {
+			sec := &t.Text.Sections[i]
+			f.addSection(t.Version, t.document, sec, t.headings[i])
+			f.addPassages(t.Version, sec, t.Vectors, &row)
 			if f.bytes > maxFillBytes {
 				if err := f.sendRows(s); err != nil {
 					return err
@@ -95,22 +94,16 @@ func (f *filling) sendRows(s *store.Stream) error {
 	return s.Send(b)
 }
 
-// addSection adds a section's row.
-func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section) {
+// addSection adds the row of a section, under headings that are an array literal.
+func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, headings string) {
 	starts, pages := make([]string, len(sec.Pages)), make([]string, len(sec.Pages))
 	for i, m := range sec.Pages {
 		starts[i], pages[i] = strconv.Itoa(m.Start), strconv.Itoa(m.Page)
 	}
-	path := make([]string, len(sec.HeadingPath))
-	for i, h := range sec.HeadingPath {
-		path[i] = text.Clean(h)
-	}
 	r := &f.sections
 	r.ids, r.versions, r.documents = append(r.ids, sec.ID), append(r.versions, version), append(r.documents, document)
 	r.ordinals, r.tokens = append(r.ordinals, sec.Ordinal), append(r.tokens, sec.Tokens)
-	// The text itself was cleaned before it was cut: cleaning it here could move
-	// the passages' bounds.
-	r.paths, r.bodies = append(r.paths, arrayLiteral(path)), append(r.bodies, sec.Text)
+	r.paths, r.bodies = append(r.paths, headings), append(r.bodies, sec.Text)
 	r.starts, r.pages = append(r.starts, arrayLiteral(starts)), append(r.pages, arrayLiteral(pages))
 	f.bytes += len(sec.Text) + 100
 }

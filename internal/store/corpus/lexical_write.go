@@ -4,31 +4,18 @@ package corpus
 // transaction that makes them ready.
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
-	// With the space of a name, where the collection's vectors may be of it.
-	languageSQL = `
-SELECT c.language, CASE WHEN c.space_id IS NOT NULL AND s.dimension = $4 AND to_regclass('vectors_' || s.dimension) IS NOT NULL THEN s.id ELSE 0 END
-FROM collections c LEFT JOIN spaces s ON s.name = $3 WHERE c.tenant_id = $1 AND c.id = $2`
-	shareRecipeSQL  = `SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
-	titlesLabelsSQL = `
-SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label)
-FROM versions v WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
-
 	insertSegmentSQL = `
 INSERT INTO lexical_segments (tenant_id, id, collection_id, generation, header, documents, passages, bytes)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`
@@ -41,104 +28,6 @@ SELECT $1, $2, $3, * FROM unnest($4::uuid[], $5::uuid[])`
 
 	maxPagesBytes = 8 << 20 // of one statement, about
 )
-
-// analysed are the terms of versions by section and passage, in a language.
-type analysed struct {
-	language string
-	space    int // of the vectors; 0: it is not known that they can be kept
-	sections map[uuid.UUID][][][]string
-}
-
-// analyse makes the terms of a batch, before its transaction: nobody is to wait
-// for that.
-func (s *CorpusStore) analyse(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (analysed, error) {
-	var language string
-	var space int
-	vectors := docs[0].Vectors
-	err := s.db.AskTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
-		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			return struct{}{}, row.Scan(&language, &space)
-		})
-		return store.Named(err, "collection", collection)
-	})
-	if err != nil {
-		return analysed{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
-	}
-	out, err := analyseIn(language, docs)
-	out.space = space
-	return out, err
-}
-
-func analyseIn(language string, docs []batch.Document) (analysed, error) {
-	analyzer, err := lexical.NewAnalyzer(language)
-	if err != nil {
-		return analysed{}, err
-	}
-	var texts []string
-	for _, d := range docs {
-		for i, sec := range d.Text.Sections {
-			for _, p := range sec.Passages {
-				if err := checkBounds(d.Version, i, p.Start, p.End, sec.Text); err != nil {
-					return analysed{}, err
-				}
-				texts = append(texts, sec.Text[p.Start:p.End])
-			}
-		}
-	}
-	terms := analyzer.TermsOfAll(texts)
-	out := analysed{language: language, sections: make(map[uuid.UUID][][][]string, len(docs))}
-	for _, d := range docs {
-		sections := make([][][]string, len(d.Text.Sections))
-		for i, sec := range d.Text.Sections {
-			sections[i], terms = terms[:len(sec.Passages):len(sec.Passages)], terms[len(sec.Passages):]
-		}
-		out.sections[d.Version] = sections
-	}
-	return out, nil
-}
-
-// titled is what a version is found by besides its text.
-type titled struct {
-	title  string // "": the parser's is taken
-	labels []string
-}
-
-// queueTitles reads the titles and the labels of versions.
-func (w *writer) queueTitles(b *pgx.Batch, versions []uuid.UUID) {
-	w.titles = make(map[uuid.UUID]titled, len(versions))
-	b.Queue(titlesLabelsSQL, w.tenant, versions).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		var t titled
-		_, err := pgx.ForEachRow(rows, []any{&id, &t.title, &t.labels}, func() error {
-			w.titles[id] = t
-			t = titled{}
-			return nil
-		})
-		return store.Wrap(err, "read titles and labels")
-	})
-}
-
-// documents are locked versions as the index holds them, under the titles that
-// they are about to have and the labels that they have now.
-func (w *writer) documents(targets []*target) ([]lexical.VersionText, error) {
-	analyzer, err := lexical.NewAnalyzer(w.words.language)
-	if err != nil {
-		return nil, err
-	}
-	docs := make([]lexical.VersionText, len(targets))
-	for i, t := range targets {
-		version := t.doc.Version
-		found := w.titles[version]
-		docs[i] = lexical.VersionText{
-			Entry: schema.NewID(), Version: version, Labels: found.labels,
-			Title: analyzer.Terms(cmp.Or(found.title, parsedTitle(t.doc))), Sections: w.words.sections[version],
-		}
-	}
-	return docs, nil
-}
-
-// parsedTitle is the title that a version gets unless it was given one.
-func parsedTitle(d *batch.Document) string { return strings.TrimSpace(text.Clean(d.Text.Title)) }
 
 // generationKey is a generation of a collection.
 type generationKey struct {

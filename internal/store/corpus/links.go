@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
-	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
 )
@@ -42,7 +41,7 @@ type linkRows struct {
 }
 
 func (l *linkRows) add(version uuid.UUID, section int, base, target string) {
-	if target = text.Clean(target); target == "" || len(target) > maxTarget {
+	if target == "" || len(target) > maxTarget {
 		return
 	}
 	l.versions, l.sections = append(l.versions, version), append(l.sections, section)
@@ -65,37 +64,15 @@ func (l *linkRows) queue(b *pgx.Batch, tenant, collection uuid.UUID) {
 	}
 }
 
-// queueGiven reads what the metadata of versions names.
-func (w *writer) queueGiven(b *pgx.Batch, versions []uuid.UUID) {
-	w.given = map[uuid.UUID][]byte{}
-	b.Queue(givenLinksSQL, w.tenant, versions).Query(func(rows pgx.Rows) error {
-		var version uuid.UUID
-		var value []byte
-		_, err := pgx.ForEachRow(rows, []any{&version, &value}, func() error {
-			w.given[version] = slices.Clone(value)
-			return nil
-		})
-		return store.Wrap(err, "read links of metadata")
-	})
-}
-
-// queueLinks writes the links of versions' sections, and those that their
-// metadata names: external ids or URLs, under "links".
-func (w *writer) queueLinks(b *pgx.Batch, targets []*target) {
-	var rows linkRows
-	for _, t := range targets {
-		rows.addSections(t.doc, t.event.ExternalID)
-		rows.addValue(t.doc.Version, w.given[t.doc.Version])
-	}
-	rows.queue(b, w.tenant, w.collection)
-}
-
-func (l *linkRows) addSections(d *batch.Document, externalID string) {
-	for _, s := range d.Text.Sections {
-		for _, target := range s.Links {
-			l.add(d.Version, s.Ordinal, externalID, target)
+// addVersion adds the links of a version's sections, and those that its metadata names: external ids or URLs, under
+// "links".
+func (l *linkRows) addVersion(t *target) {
+	for i, targets := range t.links {
+		for _, target := range targets {
+			l.add(t.Version, t.Text.Sections[i].Ordinal, t.event.ExternalID, target)
 		}
 	}
+	l.addValue(t.Version, t.givenLinks)
 }
 
 // addGiven adds what the versions' metadata names.
@@ -117,7 +94,7 @@ func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ve
 func (l *linkRows) addValue(version uuid.UUID, value []byte) {
 	for i, target := range givenLinks(value) {
 		if i < maxGivenLinks {
-			l.add(version, cluster.OfDocument, "", target)
+			l.add(version, cluster.OfDocument, "", text.Clean(target))
 		}
 	}
 }

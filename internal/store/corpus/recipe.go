@@ -19,6 +19,7 @@ import (
 )
 
 const (
+	shareRecipeSQL = `SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
 	// The dimensions that have a table, and the space of a name.
 	knownSpaceSQL = `
 SELECT ARRAY(SELECT substring(relname from 9)::int FROM pg_class
@@ -54,45 +55,43 @@ func (w *writer) queueRecipe(b *pgx.Batch, r *sharedRecipe) {
 
 // checkRecipe reports false when the vectors are not of the collection's space,
 // and refuses the versions; text of another generation is an error.
-func (w *writer) checkRecipe(docs []batch.Document, r sharedRecipe, space int) (bool, error) {
-	for _, d := range docs {
-		if cut := max(d.Text.Generation, 1); cut != r.generation {
-			return false, &batch.StaleError{Version: d.Version, Cut: cut, Live: r.generation}
+func (w *writer) checkRecipe(r sharedRecipe) (bool, error) {
+	for _, v := range w.versions {
+		if cut := max(v.Text.Generation, 1); cut != r.generation {
+			return false, &batch.StaleError{Version: v.Version, Cut: cut, Live: r.generation}
 		}
 	}
 	if r.closing {
 		return false, fmt.Errorf("another generation of collection %s is about to go live: %w", w.collection, schema.ErrConflict)
 	}
-	if r.space != space {
-		return w.refuse(docs, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
-			r.name, docs[0].Vectors.Space, r.name))
+	if r.space != w.space {
+		w.refuse(fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
+			r.name, w.versions[0].Vectors.Space, r.name))
+		return false, nil
 	}
-	w.generation, w.space = r.generation, r.space
-	if r.language == w.words.language {
-		return true, nil
+	w.generation = r.generation
+	if r.language != w.language { // it was changed since the terms were made
+		return true, w.analyse(r.language)
 	}
-	var err error // it was changed since the terms were made
-	w.words, err = analyseIn(r.language, docs)
-	return err == nil, err
+	return true, nil
 }
 
-// giveSpace gives the collection its space on the first write, and returns the
-// space of the vectors; or why they cannot be kept. Once a collection has one,
-// analyse tells of it (analysed.space).
-func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
+// giveSpace gives the collection its space on the first write, or says why the
+// vectors cannot be kept. Once a collection has one, its preparation knows it.
+func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (why string, err error) {
 	var have *int
 	b := &pgx.Batch{}
 	b.Queue(collectionSpaceSQL, w.collection).QueryRow(func(row pgx.Row) error {
 		return store.Wrap(row.Scan(&have), "read the space of collection %s", w.collection)
 	})
-	id, why, err = w.spaceWith(ctx, b, v)
+	w.space, why, err = w.spaceOf(ctx, b, v)
 	if err != nil || why != "" || have != nil {
-		return id, why, err
+		return why, err
 	}
 	// Before the lock that writers share: two that share it could not both go on
 	// to change the row.
-	_, err = w.tx.Exec(ctx, giveSpaceSQL, w.collection, id)
-	return id, "", store.Wrap(err, "give collection %s its space", w.collection)
+	_, err = w.tx.Exec(ctx, giveSpaceSQL, w.collection, w.space)
+	return "", store.Wrap(err, "give collection %s its space", w.collection)
 }
 
 // forgetStale forgets what stages left of text that was cut for another
@@ -113,13 +112,8 @@ func (s *CorpusStore) forgetStale(ctx context.Context, tenant uuid.UUID, docs []
 	})
 }
 
-// spaceOf returns the id of the vectors' space, or why they cannot be kept.
-func (w *writer) spaceOf(ctx context.Context, v batch.Vectors) (id int, why string, err error) {
-	return w.spaceWith(ctx, &pgx.Batch{}, v)
-}
-
-// spaceWith is spaceOf, and does what is in b.
-func (w *writer) spaceWith(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id int, why string, err error) {
+// spaceOf does what is in b, and returns the id of the vectors' space, or why they cannot be kept.
+func (w *writer) spaceOf(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id int, why string, err error) {
 	var known []int
 	var found, have *int
 	b.Queue(knownSpaceSQL, v.Space).QueryRow(func(row pgx.Row) error {
@@ -143,9 +137,9 @@ func (w *writer) spaceWith(ctx context.Context, b *pgx.Batch, v batch.Vectors) (
 	return *found, "", nil
 }
 
-func (w *writer) refuse(docs []batch.Document, why string) (bool, error) {
-	for _, d := range docs {
-		w.outcomes = append(w.outcomes, wire.Outcome{Version: d.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
+// refuse says of all versions why they are not written.
+func (w *writer) refuse(why string) {
+	for _, v := range w.versions {
+		w.outcomes = append(w.outcomes, wire.Outcome{Version: v.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
 	}
-	return false, nil
 }

@@ -5,7 +5,6 @@ package corpus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -92,24 +90,15 @@ UPDATE documents d SET live_version_id = w.version, updated_at = now()
 FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`
 )
 
-// target is a version about to be written, under lock.
-type target struct {
-	doc      *batch.Document
-	document uuid.UUID
-	number   int
-	old      *uuid.UUID // the version it supersedes
-	event    change
-}
-
 func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
-	var out []wire.Outcome
-	words, err := s.analyse(ctx, tenant, collection, docs)
+	prepared, err := s.prepare(ctx, tenant, collection, docs)
 	if err != nil {
 		return nil, err
 	}
+	var out []wire.Outcome
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := writer{tx: tx, tenant: tenant, collection: collection, words: words}
-		err := w.write(ctx, docs)
+		w := writer{preparation: prepared, tx: tx, tenant: tenant, collection: collection}
+		err := w.write(ctx)
 		out = w.outcomes
 		return err
 	})
@@ -121,89 +110,79 @@ func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid
 }
 
 type writer struct {
+	preparation
 	tx                 pgx.Tx
 	tenant, collection uuid.UUID
 	generation         int // that is written: the live one, but for rebuilds
-	space              int // of its vectors
-	words              analysed
-	titles             map[uuid.UUID]titled
-	given              map[uuid.UUID][]byte // links that metadata names
 	outcomes           []wire.Outcome
 }
 
-func (w *writer) write(ctx context.Context, docs []batch.Document) error {
-	space := w.words.space
-	if space == 0 {
-		var why string
-		var err error
-		if space, why, err = w.giveSpace(ctx, docs[0].Vectors); err != nil {
+func (w *writer) write(ctx context.Context) error {
+	if w.space == 0 {
+		why, err := w.giveSpace(ctx, w.versions[0].Vectors)
+		if err != nil {
 			return err
 		}
 		if why != "" {
-			_, err = w.refuse(docs, why)
-			return err
+			w.refuse(why)
+			return nil
 		}
 	}
-	ids := make([]uuid.UUID, len(docs))
-	for i := range docs {
-		ids[i] = docs[i].Version
+	ids := make([]uuid.UUID, len(w.versions))
+	for i, v := range w.versions {
+		ids[i] = v.Version
 	}
 	// Locks are taken in one order by everyone: collection, documents, versions.
 	// What is read of them is read behind their locks.
-	var under sharedRecipe
+	var recipe sharedRecipe
 	var found lockedRows
 	b := &pgx.Batch{}
 	b.Queue(bulkSQL) // for all that this transaction does
-	w.queueRecipe(b, &under)
+	w.queueRecipe(b, &recipe)
 	found.queue(b, w.tenant, ids)
-	w.queueTitles(b, ids)
-	w.queueGiven(b, ids)
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("lock collection %s and %d versions: %w", w.collection, len(docs), err)
+		return fmt.Errorf("lock collection %s and %d versions: %w", w.collection, len(ids), err)
 	}
-	fits, err := w.checkRecipe(docs, under, space)
+	fits, err := w.checkRecipe(recipe)
 	if err != nil || !fits {
 		return err
 	}
-	ready, superseded := w.decide(docs, found)
-	if len(ready)+len(superseded) == 0 {
+	ready, superseded := w.decide(found)
+	if len(ready) > 0 {
+		return w.writeReady(ctx, ready, superseded)
+	}
+	if len(superseded) == 0 {
 		return nil
 	}
-	if len(ready) == 0 {
-		b := &pgx.Batch{}
-		if err := w.queueEnd(b, nil, superseded); err != nil {
-			return err
-		}
-		return store.Wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
+	b = &pgx.Batch{}
+	if err := w.queueEnd(b, nil, superseded); err != nil {
+		return err
 	}
-	return w.writeReady(ctx, ready, superseded)
+	return store.Wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
 }
 
 // writeReady writes all of the versions and makes them ready, and ends the work
 // on these and on superseded ones. Postgres writes their text while the rest is
 // encoded and their segment is built.
 func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) error {
-	docs, err := w.documents(ready)
-	if err != nil {
-		return err
-	}
+	docs := w.indexed(ready)
 	segment := buildAside(docs)
 	defer segment() //nolint:errcheck // read below; here it only waits when something else failed
 	b, at := &pgx.Batch{}, generationKey{w.tenant, w.collection, w.generation}
-	w.queueLinks(b, ready)
 	queueEntries(b, at, docs)
-	var links passageLinkRows
+	var links linkRows
+	var passageLinks passageLinkRows
 	for _, t := range ready {
-		links.add(t.doc.Version, t.doc.Text.Sections, t.doc.Links)
+		links.addVersion(t)
+		passageLinks.add(t.Version, t.Text.Sections, t.Links)
 	}
-	links.queue(b, at)
-	if err := queueLive(b, ready); err != nil {
-		return err
-	}
+	links.queue(b, w.tenant, w.collection)
+	passageLinks.queue(b, at)
+	queueLive(b, ready)
 	if err := w.queueEnd(b, ready, superseded); err != nil {
 		return err
 	}
-	f := filling{w: w, dimension: ready[0].doc.Vectors.Dimension}
+	f := filling{w: w, dimension: ready[0].Vectors.Dimension}
 	statements := append(f.statements(), segmentStatements...)
 	for _, q := range b.QueuedQueries {
 		statements = append(statements, q.SQL)
@@ -231,138 +210,17 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	return store.Wrap(err, "write %d versions and make them ready", len(ready))
 }
 
-const (
-	// Both find rows by primary key alone, through arrays: a join may be planned as
-	// a walk through all of a tenant's documents when statistics are old.
-	holdDocumentsSQL = `
-SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
-WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1))) ORDER BY id FOR UPDATE`
-	// The live versions of the documents too.
-	holdVersionsSQL = `
-SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
-WHERE tenant_id = $2 AND id = ANY (ARRAY(
-    SELECT unnest($1::uuid[]) UNION ALL
-    SELECT live_version_id FROM documents
-    WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1)))))
-ORDER BY id FOR UPDATE`
-)
-
-// lockedRows are the locked documents, and the locked versions in the order of ids.
-type lockedRows struct {
-	documents map[uuid.UUID]*heldDocument
-	versions  []heldVersion
-}
-
-type heldDocument struct {
-	externalID string
-	live       *uuid.UUID
-	gone       bool
-	liveNumber int
-}
-
-type heldVersion struct {
-	change
-	number int
-}
-
-// queue locks the documents and then the versions, each in id order.
-func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
-	l.documents = make(map[uuid.UUID]*heldDocument, len(versions))
-	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
-		var id uuid.UUID
-		var d heldDocument
-		_, err := pgx.ForEachRow(rows, []any{&id, &d.externalID, &d.live, &d.gone}, func() error {
-			l.documents[id] = &heldDocument{d.externalID, d.live, d.gone, 0}
-			return nil
-		})
-		return store.Wrap(err, "lock documents")
-	})
-	b.Queue(holdVersionsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
-		var v heldVersion
-		_, err := pgx.ForEachRow(rows, []any{&v.Version, &v.Document, &v.Collection, &v.number, &v.attempt, &v.State, &v.trace}, func() error {
-			l.versions = append(l.versions, v)
-			return nil
-		})
-		return store.Wrap(err, "lock versions")
-	})
-}
-
-// decide decides what becomes of every version.
-func (w *writer) decide(docs []batch.Document, l lockedRows) (ready, superseded []*target) {
-	byID := make(map[uuid.UUID]*batch.Document, len(docs))
-	for i := range docs {
-		byID[docs[i].Version] = &docs[i]
-	}
-	var found []*target
-	seen := map[uuid.UUID]bool{}
-	for _, v := range l.versions {
-		d := l.documents[v.Document]
-		if d.live != nil && *d.live == v.Version {
-			d.liveNumber = v.number
-		}
-		doc := byID[v.Version]
-		if doc == nil {
-			continue
-		}
-		seen[v.Version] = true
-		mine := v.attempt == doc.Attempt.Attempt
-		switch {
-		case mine && v.State == schema.StateProcessing && !d.gone && v.Collection == w.collection:
-			e := v.change
-			e.ExternalID = d.externalID
-			found = append(found, &target{doc: doc, document: v.Document, number: v.number, event: e})
-		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // written before
-		default:
-			w.lost(v.Version)
-		}
-	}
-	for _, d := range docs {
-		if !seen[d.Version] {
-			w.lost(d.Version)
-		}
-	}
-
-	// Newest first, so that of two versions of a document in one batch the newer wins.
-	slices.SortStableFunc(found, func(a, b *target) int { return b.number - a.number })
-	taken := map[uuid.UUID]bool{}
-	for _, t := range found {
-		d := l.documents[t.document]
-		if taken[t.document] || d.liveNumber > t.number {
-			superseded = append(superseded, t)
-			continue
-		}
-		taken[t.document] = true
-		t.old = d.live
-		ready = append(ready, t)
-	}
-	return ready, superseded
-}
-
-func (w *writer) lost(version uuid.UUID) {
-	w.outcomes = append(w.outcomes, wire.Outcome{Version: version, Lost: true})
-}
-
 // queueLive makes the versions ready and the ones they follow superseded.
-func queueLive(b *pgx.Batch, targets []*target) error {
+func queueLive(b *pgx.Batch, targets []*target) {
 	var ids, documents, old []uuid.UUID
 	var titles, media, warnings []string
 	var pages, sections, passages []int
 	for _, t := range targets {
-		list := make([]string, len(t.doc.Text.Warnings))
-		for i, warning := range t.doc.Text.Warnings {
-			list[i] = text.Clean(warning)
-		}
-		encoded, err := json.Marshal(list)
-		if err != nil {
-			return fmt.Errorf("encode warnings: %w", err)
-		}
-		ids, documents = append(ids, t.doc.Version), append(documents, t.document)
-		titles = append(titles, parsedTitle(t.doc))
-		media = append(media, text.Clean(t.doc.Text.MediaType))
-		warnings = append(warnings, string(encoded))
-		pages = append(pages, t.doc.Text.Pages)
-		sections = append(sections, len(t.doc.Text.Sections))
-		passages = append(passages, t.doc.Text.Passages())
+		ids, documents = append(ids, t.Version), append(documents, t.document)
+		titles, media, warnings = append(titles, t.title), append(media, t.media), append(warnings, t.warnings)
+		pages = append(pages, t.Text.Pages)
+		sections = append(sections, len(t.Text.Sections))
+		passages = append(passages, t.Text.Passages())
 		if t.old != nil {
 			old = append(old, *t.old)
 		}
@@ -372,7 +230,6 @@ func queueLive(b *pgx.Batch, targets []*target) error {
 		b.Queue(supersedeSQL, old)
 	}
 	b.Queue(moveDocumentsSQL, documents, ids)
-	return nil
 }
 
 // queueEnd ends the work on the versions and tells of the changes.
@@ -380,7 +237,7 @@ func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
 	var events []change
 	var ended, late []uuid.UUID
 	for _, t := range ready {
-		ended = append(ended, t.doc.Version)
+		ended = append(ended, t.Version)
 		e := t.event
 		e.State = schema.StateReady
 		events = append(events, e)
@@ -390,7 +247,7 @@ func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
 		}
 	}
 	for _, t := range superseded {
-		ended, late = append(ended, t.doc.Version), append(late, t.doc.Version)
+		ended, late = append(ended, t.Version), append(late, t.Version)
 		e := t.event
 		e.State = schema.StateSuperseded
 		events = append(events, e)

@@ -1,0 +1,131 @@
+package corpus
+
+// This file prepares versions for the transaction that writes them: nobody is to wait for that behind a lock.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// With the space of a name, where the collection's vectors may be of it.
+const languageSQL = `
+SELECT c.language, CASE WHEN c.space_id IS NOT NULL AND s.dimension = $4 AND to_regclass('vectors_' || s.dimension) IS NOT NULL THEN s.id ELSE 0 END
+FROM collections c LEFT JOIN spaces s ON s.name = $3 WHERE c.tenant_id = $1 AND c.id = $2`
+
+// preparation is a batch that is ready to be written to a collection of a language.
+type preparation struct {
+	language string
+	analyzer *lexical.Analyzer
+	space    int // of the vectors; 0: it is not known that they can be kept
+	versions []preparedVersion
+}
+
+// preparedVersion is a version with its terms, and with what may be stored of its strings. Its text itself was cleaned
+// before it was cut: cleaning it here could move the passages' bounds.
+type preparedVersion struct {
+	*batch.Document
+	title    string // that the parser found
+	media    string
+	warnings string       // as JSON
+	headings []string     // paths of the sections, as array literals
+	links    [][]string   // of the sections
+	terms    [][][]string // of the passages, by section
+}
+
+func (s *CorpusStore) prepare(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (preparation, error) {
+	p := preparation{versions: make([]preparedVersion, len(docs))}
+	for i := range docs {
+		var err error
+		if p.versions[i], err = cleanVersion(&docs[i]); err != nil {
+			return preparation{}, err
+		}
+	}
+	var language string
+	vectors := docs[0].Vectors
+	err := s.db.AskTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
+		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, row.Scan(&language, &p.space)
+		})
+		return store.Named(err, "collection", collection)
+	})
+	if err != nil {
+		return preparation{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
+	}
+	return p, p.analyse(language)
+}
+
+func cleanVersion(d *batch.Document) (preparedVersion, error) {
+	v := preparedVersion{Document: d, title: strings.TrimSpace(text.Clean(d.Text.Title)), media: text.Clean(d.Text.MediaType)}
+	warnings, err := json.Marshal(cleanAll(d.Text.Warnings))
+	if err != nil {
+		return v, fmt.Errorf("encode warnings: %w", err)
+	}
+	v.warnings = string(warnings)
+	for i, sec := range d.Text.Sections {
+		for _, p := range sec.Passages {
+			if err := checkBounds(d.Version, i, p.Start, p.End, sec.Text); err != nil {
+				return v, err
+			}
+		}
+		v.headings = append(v.headings, arrayLiteral(cleanAll(sec.HeadingPath)))
+		v.links = append(v.links, cleanAll(sec.Links))
+	}
+	return v, nil
+}
+
+// cleanAll is never nil.
+func cleanAll(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = text.Clean(s)
+	}
+	return out
+}
+
+// analyse makes the terms of all passages.
+func (p *preparation) analyse(language string) (err error) {
+	if p.analyzer, err = lexical.NewAnalyzer(language); err != nil {
+		return err
+	}
+	p.language = language
+	var texts []string
+	for _, v := range p.versions {
+		for _, sec := range v.Text.Sections {
+			for _, passage := range sec.Passages {
+				texts = append(texts, sec.Text[passage.Start:passage.End])
+			}
+		}
+	}
+	terms := p.analyzer.TermsOfAll(texts)
+	p.versions = slices.Clone(p.versions) // a transaction that is repeated begins with the terms that there were
+	for i, v := range p.versions {
+		sections := make([][][]string, len(v.Text.Sections))
+		for j, sec := range v.Text.Sections {
+			sections[j], terms = terms[:len(sec.Passages):len(sec.Passages)], terms[len(sec.Passages):]
+		}
+		p.versions[i].terms = sections
+	}
+	return nil
+}
+
+// indexed are locked versions as the index holds them, under the titles that they are about to have and the labels that
+// they have now.
+func (p *preparation) indexed(targets []*target) []lexical.VersionText {
+	docs := make([]lexical.VersionText, len(targets))
+	for i, t := range targets {
+		docs[i] = lexical.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
+	}
+	return docs
+}
