@@ -23,7 +23,7 @@ MODULES := tools/temporal tools/examples tools/bench tools/bench-bleve tools/dat
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
-RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
+RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/fairness/... ./internal/inference/batch/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
 	./internal/apiclient/... ./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
 # Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
 RACE_SOME := ./internal/store ./internal/lexical

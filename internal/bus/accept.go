@@ -47,7 +47,7 @@ func (r *serving) accept(msg *nats.Msg) {
 	// Before put: the request may have left the queue when put returns.
 	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
 	a := r.arrive(msg)
-	taken, closed := r.queue.put(a.tenant, a)
+	taken, closed := r.queue.Put(a.tenant, a)
 	if taken {
 		return
 	}
@@ -97,22 +97,19 @@ func (r *serving) deadline(a *arrival) time.Time {
 	return named.Deadline
 }
 
-// withdraw ends a request whose turn has not come.
+// withdraw ends a request that still waits.
 func (r *serving) withdraw(a *arrival, why error) {
-	withdrawn, running := r.queue.withdraw(a.tenant, a)
-	if !withdrawn { // its turn has come
-		return
-	}
-	defer r.queue.leaving.Done()
-	a.begin()
-	a.release()
-	r.meters.waiting.Add(context.Background(), -1, r.meters.of)
-	r.meters.waited.Record(context.Background(), time.Since(a.came).Seconds(), r.meters.of)
-	if errors.Is(why, errWaited) {
-		r.refuse(a, running > 0, why.Error())
-		return
-	}
-	r.reply(a.msg, r.failure(gaveUp(r.options.Subject, why)))
+	r.queue.Withdraw(a.tenant, a, func(running int) {
+		a.begin()
+		a.release()
+		r.meters.waiting.Add(context.Background(), -1, r.meters.of)
+		r.meters.waited.Record(context.Background(), time.Since(a.came).Seconds(), r.meters.of)
+		if errors.Is(why, errWaited) {
+			r.refuse(a, running > 0, why.Error())
+			return
+		}
+		r.reply(a.msg, r.failure(gaveUp(r.options.Subject, why)))
+	})
 }
 
 // refuse answers a request that is not run because too many are; own says that these are its tenant's.

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/schema"
@@ -25,13 +26,13 @@ type ServeOptions struct {
 	Subject string
 	Group   string
 	// Concurrency is how many requests run at once. 0: 16.
-	// Tenants that wait take turns. The tenant is that of a wire.OfTenant;
+	// Tenants that wait alternate. The tenant is that of a wire.OfTenant;
 	// requests of other types share one queue, and its excess is schema.ErrOverloaded.
 	Concurrency int
 	// Queue is how many requests of each tenant may wait; more of that tenant are
 	// answered with schema.ErrTenantOverloaded. 0: Concurrency.
 	Queue int
-	// Wait is how long a request may wait for its turn. Then it is answered with schema.ErrTenantOverloaded if others
+	// Wait is how long a request may wait for a slot. Then it is answered with schema.ErrTenantOverloaded if others
 	// of its tenant run, else with schema.ErrOverloaded. 0: as long as its deadline allows.
 	Wait time.Duration
 	// Timeout is the longest time of a request since it came. The deadline that a request names, if any, may end it
@@ -88,21 +89,21 @@ func Serve[Req, Reply any, P interface {
 	return s
 }
 
-type placeKey struct{}
+type slotKey struct{}
 
 // GiveWay waits while a service runs requests of tenants that asked for less than their share, if the request whose
 // handler has this context is of one that has used up its own; at most a second per request. Handlers call it between
 // the steps of what takes long, holding nothing that others need.
 func GiveWay(ctx context.Context) {
-	if p, ok := ctx.Value(placeKey{}).(*place[*arrival]); ok {
-		p.giveWay(ctx)
+	if slot, ok := ctx.Value(slotKey{}).(*fairness.Slot[*arrival]); ok {
+		slot.GiveWay(ctx)
 	}
 }
 
 // Yields reports whether a request is of a tenant that has used up its share, while others ask, too.
 func Yields(ctx context.Context) bool {
-	p, ok := ctx.Value(placeKey{}).(*place[*arrival])
-	return ok && p.yields()
+	slot, ok := ctx.Value(slotKey{}).(*fairness.Slot[*arrival])
+	return ok && slot.Yields()
 }
 
 // serving is one run of a service.
@@ -111,7 +112,7 @@ type serving struct {
 	sub     *nats.Subscription
 	work    context.Context
 	workers sync.WaitGroup
-	queue   *fair[*arrival]
+	queue   *fairness.Scheduler[*arrival]
 	id      uuid.UUID
 	since   time.Time
 	counts  counts
@@ -124,7 +125,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	checker := s.options.Trusted.Checker(signers(s.options.Subject)...)
 	r := &serving{work: work, checker: checker, held: newHeld(checker), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s,
-		queue: newFair[*arrival](s.options.Concurrency, s.options.Share, s.options.Queue, time.Now),
+		queue: fairness.NewScheduler[*arrival](s.options.Concurrency, s.options.Share, s.options.Queue, time.Now),
 		id:    schema.NewID(), since: time.Now().UTC()}
 	telling, silence := context.WithCancel(work)
 	var teller sync.WaitGroup
@@ -133,17 +134,17 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
 			for {
-				next, place, more := r.queue.next()
+				next, slot, more := r.queue.Next()
 				if !more {
 					return
 				}
 				next.begin()
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
 				began := time.Now()
-				s.answer(context.WithValue(next.ctx, placeKey{}, place), next.msg)
+				s.answer(context.WithValue(next.ctx, slotKey{}, slot), next.msg)
 				next.release()
 				r.counts.ran(began)
-				place.end()
+				slot.End()
 			}
 		})
 	}
@@ -165,10 +166,10 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		untell()
 		end(sub)
 		end(cancels)
-		r.queue.close()
+		r.queue.Close()
 		cancel(nil)
 		r.workers.Wait()
-		r.queue.leaving.Wait()
+		r.queue.Wait()
 		quiet()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
@@ -211,9 +212,9 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) erro
 		case <-ctx.Done():
 		}
 	}
-	r.queue.close()
+	r.queue.Close()
 	done := make(chan struct{})
-	go func() { r.workers.Wait(); r.queue.leaving.Wait(); close(done) }()
+	go func() { r.workers.Wait(); r.queue.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil

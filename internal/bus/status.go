@@ -97,18 +97,7 @@ func (c *counts) ran(began time.Time) {
 
 // state tells how a run of a service is.
 func (r *serving) state() schema.ServiceState {
-	running, waiting := r.queue.load()
+	running, waiting := r.queue.Load()
 	return schema.ServiceState{ID: r.id, Service: r.options.Subject, Since: r.since, Places: r.options.Concurrency, Running: running, Waiting: waiting,
 		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6}
-}
-
-// load is how many requests run and wait.
-func (f *fair[T]) load() (running, waiting int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, of := range f.tenants {
-		running += of.running
-		waiting += len(of.waiting)
-	}
-	return running, waiting
 }

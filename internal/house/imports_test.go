@@ -52,6 +52,7 @@ var house = map[string]kind{
 	"workflows": workflow,
 
 	"internal/certtest":      foundation,
+	"internal/fairness":      foundation,
 	"internal/lifecycle/...": foundation,
 	"internal/tcp":           foundation,
 	"internal/waittest":      foundation,

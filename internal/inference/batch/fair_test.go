@@ -158,25 +158,22 @@ func TestCreditIsBounded(t *testing.T) {
 	})
 }
 
-// TestAccountsAreForgotten: not one for each tenant that ever asked.
-func TestAccountsAreForgotten(t *testing.T) {
-	var a accounts
-	now := time.Unix(0, 0)
-	for i := range 100 {
-		a.open(uuid.UUID{byte(i)}, now)
-	}
-	now = now.Add(remembered + 1)
-	a.open(loud, now)
-	if len(a.of) != 1 {
-		t.Errorf("%d accounts are kept", len(a.of))
-	}
-}
-
 // TestABatchIsPaidByAllWhoseItemsItHas, by length.
 func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
-	one, other := &usage{}, &usage{}
-	charge([]entry[item]{{size: Tokens(30), request: &request{account: one}}, {size: Tokens(10), request: &request{account: other}}}, time.Second)
-	if one.used != 750*time.Millisecond || other.used != 250*time.Millisecond {
-		t.Errorf("paid %v and %v", one.used, other.used)
+	q := queue(&recorder{}, nil)
+	defer q.pool.Close()
+	waiting, now := q.pool.waiting[0], time.Unix(0, 0)
+	one, other := &request{tenant: loud}, &request{tenant: quiet}
+	waiting.Put(loud, one, now)
+	waiting.Put(quiet, other, now)
+	q.charge([]entry[item]{{size: Tokens(30), request: one}, {size: Tokens(10), request: other}}, time.Second)
+	all := func(*request) bool { return true }
+	waiting.Charge(quiet, 499*time.Millisecond) // of the 500 that it paid less
+	if first, _ := waiting.First(all); first != other {
+		t.Error("the one with a quarter of the cells paid more than a quarter")
+	}
+	waiting.Charge(quiet, 2*time.Millisecond)
+	if first, _ := waiting.First(all); first != one {
+		t.Error("the one with a quarter of the cells paid less than a quarter")
 	}
 }

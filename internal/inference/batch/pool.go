@@ -9,6 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -33,23 +36,23 @@ type Pool struct {
 	free    chan struct{}  // one token per idle worker
 	owned   sync.WaitGroup // the dispatcher and the running batches
 
-	mu       sync.Mutex // guards what follows and the queues' entries
-	closed   bool
-	queues   []source
-	accounts [len(lanes)]accounts
-	running  [len(lanes)]int // batches
-	urgent   time.Time       // when an interactive request last came
+	mu      sync.Mutex // guards what follows and the queues' entries
+	closed  bool
+	queues  []source
+	waiting [len(lanes)]*fairness.Queue[*request]
+	running [len(lanes)]int // batches
+	urgent  time.Time       // when an interactive request last came
 }
+
+// credit is what a tenant that comes back may use of the workers' time before it alternates with the others.
+const credit = 20 * time.Millisecond
 
 // source is a queue of whatever type. The pool's mutex is held during calls.
 type source interface {
-	// first gives the rank of a lane's first item that is still wanted, and how long until a batch with it is due;
-	// found is false when there is none.
-	first(lane int, now time.Time) (first rank, wait time.Duration, found bool)
-	// oldest gives the arrival of a lane's oldest item; found is false when there is none.
-	oldest(lane int) (arrived time.Time, found bool)
-	// take takes the batch with the first item out of the lane, to be run.
-	take(lane int, now time.Time) (run func())
+	// due gives how long until a batch of a lane is due; found is false when nothing waits that is still wanted.
+	due(lane int, now time.Time) (wait time.Duration, found bool)
+	// take takes the batch with the first item of a request out of the lane, to be run.
+	take(lane int, r *request, now time.Time) (run func())
 	// fail ends what waits.
 	fail(err error)
 	// state is what waits, and what was done.
@@ -60,6 +63,9 @@ type source interface {
 func NewPool(workers int) *Pool {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pool{workers: workers, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1), free: make(chan struct{}, workers)}
+	for lane := range p.waiting {
+		p.waiting[lane] = fairness.NewQueue[*request](credit)
+	}
 	for range workers {
 		p.free <- struct{}{}
 	}
@@ -99,11 +105,10 @@ func (p *Pool) dispatch() {
 			return
 		}
 		for {
-			run, lane, wait := p.next(time.Now())
+			run, wait := p.next(time.Now())
 			if run != nil {
 				p.owned.Go(func() {
 					run()
-					p.ran(lane)
 					p.free <- struct{}{}
 				})
 				break
@@ -121,7 +126,7 @@ func (p *Pool) dispatch() {
 
 // next takes the batch that is due and has the first item of the first lane that has any. Without one it says how long
 // it will be until one is, if nothing comes.
-func (p *Pool) next(now time.Time) (run func(), lane int, wait time.Duration) {
+func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	later := time.Hour
@@ -130,18 +135,17 @@ func (p *Pool) next(now time.Time) (run func(), lane int, wait time.Duration) {
 		order = [...]int{yielding, 0, 2}
 	}
 	for _, lane := range order {
-		var due source
-		var first rank
+		due := map[source]bool{}
 		wait, waiting := time.Hour, false
 		for _, q := range p.queues {
-			r, left, found := q.first(lane, now)
+			left, found := q.due(lane, now)
 			switch {
 			case !found:
 				continue
 			case left > 0:
 				wait = min(wait, left)
-			case due == nil || r.before(first):
-				due, first = q, r
+			default:
+				due[q] = true
 			}
 			waiting = true
 		}
@@ -152,24 +156,37 @@ func (p *Pool) next(now time.Time) (run func(), lane int, wait time.Duration) {
 			later = min(later, left)
 			continue
 		}
-		if due == nil {
+		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
+		if !found {
 			// A lower lane doesn't take the worker in the meantime.
-			return nil, 0, min(wait, later)
+			return nil, min(wait, later)
 		}
 		p.running[lane]++
-		return due.take(lane, now), lane, 0
+		p.waiting[lane].Begin(first.tenant)
+		run := first.source.take(lane, first, now)
+		return func() {
+			run()
+			p.ran(lane, first.tenant)
+		}, 0
 	}
-	return nil, 0, later
+	return nil, later
 }
 
 // impatient reports whether a request has yielded for long enough.
 func (p *Pool) impatient(now time.Time) bool {
-	for _, q := range p.queues {
-		if arrived, found := q.oldest(yielding); found && now.Sub(arrived) >= patience {
+	for r := range p.waiting[yielding].All() {
+		if now.Sub(r.arrived) >= fairness.Patience {
 			return true
 		}
 	}
 	return false
+}
+
+// left counts an item of a request as no longer waiting. The mutex is held.
+func (p *Pool) left(r *request) {
+	if r.waiting--; r.waiting == 0 {
+		p.waiting[r.lane].Remove(r.tenant, r)
+	}
 }
 
 // leaves reports whether a lane runs as much as it may while it leaves a worker to those before it. Bulk doesn't count
@@ -186,10 +203,12 @@ func (p *Pool) leaves(lane int) bool {
 	return running >= max(1, p.workers-1)
 }
 
-// ran counts a batch as over, and has the dispatcher look again at what had to leave room for it.
-func (p *Pool) ran(lane int) {
+// ran counts a batch as over that began with a tenant's item, and has the dispatcher look again at what had to leave room
+// for it.
+func (p *Pool) ran(lane int, tenant uuid.UUID) {
 	p.mu.Lock()
 	p.running[lane]--
+	p.waiting[lane].End(tenant, time.Now())
 	p.mu.Unlock()
 	p.wakeUp()
 }

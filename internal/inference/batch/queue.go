@@ -2,7 +2,8 @@
 // has a length in tokens, and a function runs a batch.
 //
 // Items of like length share a batch, so that little is padded. The interactive lane goes before the bulk lane, in all
-// queues of a Pool; within a lane the tenant goes first that used least (fair.go), and of its items the oldest. A request
+// queues of a Pool; within a lane the tenant goes first that used the workers least, and of its items
+// the oldest: a batch is paid by its items' tenants, each by its share of the cells. A request
 // whose context has ended is dropped unseen. The queues aren't bounded: whoever calls Do bounds what is held.
 package batch
 
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -65,14 +67,17 @@ type entry[T any] struct {
 	request *request
 }
 
-// request is one call of Do. pending and err are guarded by the pool's mutex.
+// request is one call of Do. What follows done is guarded by the pool's mutex.
 type request struct {
 	ctx     context.Context
-	account *usage
+	tenant  uuid.UUID
+	lane    int
+	source  source
 	arrived time.Time
-	pending int
-	err     error
 	done    chan struct{}
+	waiting int // items
+	pending int // items that wait or run
+	err     error
 }
 
 // New adds a queue to a pool. size gives what an item takes; run runs one batch, may be called from several goroutines at
@@ -101,7 +106,8 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 	if at < 0 || at == yielding {
 		return schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
 	}
-	r := &request{ctx: ctx, arrived: time.Now(), pending: len(items), done: make(chan struct{})}
+	r := &request{ctx: ctx, tenant: of.tenant, source: q, arrived: time.Now(), done: make(chan struct{}),
+		waiting: len(items), pending: len(items)}
 	added := make([]entry[T], len(items))
 	for i, item := range items {
 		added[i] = entry[T]{item, q.size(item), r}
@@ -119,7 +125,8 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 	} else if lane == wire.LaneInteractive {
 		p.urgent = r.arrived
 	}
-	r.account = p.accounts[at].open(of.tenant, r.arrived)
+	r.lane = at
+	p.waiting[at].Put(r.tenant, r, r.arrived)
 	q.waiting[at] = merge(q.waiting[at], added)
 	q.metrics.depth(at, len(added))
 	p.mu.Unlock()
@@ -150,8 +157,8 @@ func merge[T any](old, added []entry[T]) []entry[T] {
 	return append(append(out, old...), added...)
 }
 
-// first implements source.
-func (q *Queue[T]) first(lane int, now time.Time) (first rank, wait time.Duration, found bool) {
+// due implements source.
+func (q *Queue[T]) due(lane int, now time.Time) (wait time.Duration, found bool) {
 	q.drop(lane, func(r *request) error {
 		if r.err != nil {
 			return r.err
@@ -160,15 +167,11 @@ func (q *Queue[T]) first(lane int, now time.Time) (first rank, wait time.Duratio
 	})
 	waiting := q.waiting[lane]
 	if len(waiting) == 0 {
-		return rank{}, 0, false
+		return 0, false
 	}
-	cells := 0
-	first, arrived := waiting[0].request.rank(), waiting[0].request.arrived
+	cells, arrived := 0, waiting[0].request.arrived
 	for _, e := range waiting {
 		cells += e.size.Cells
-		if r := e.request.rank(); r.before(first) {
-			first = r
-		}
 		if e.request.arrived.Before(arrived) {
 			arrived = e.request.arrived
 		}
@@ -178,37 +181,21 @@ func (q *Queue[T]) first(lane int, now time.Time) (first rank, wait time.Duratio
 		company = min(company, interactiveWait)
 	}
 	if len(waiting) >= q.options.MaxItems || cells >= q.options.MaxCells {
-		return first, 0, true
+		return 0, true
 	}
-	return first, max(0, company-now.Sub(arrived)), true
-}
-
-// oldest implements source.
-func (q *Queue[T]) oldest(lane int) (arrived time.Time, found bool) {
-	for _, e := range q.waiting[lane] {
-		if !found || e.request.arrived.Before(arrived) {
-			arrived, found = e.request.arrived, true
-		}
-	}
-	return arrived, found
+	return max(0, company-now.Sub(arrived)), true
 }
 
 // take implements source.
-func (q *Queue[T]) take(lane int, now time.Time) (run func()) {
+func (q *Queue[T]) take(lane int, r *request, now time.Time) (run func()) {
 	waiting := q.waiting[lane]
-	first := 0
-	for i, e := range waiting {
-		if e.request.rank().before(waiting[first].request.rank()) {
-			first = i
-		}
-	}
-	q.pool.accounts[lane].begin(waiting[first].request.account)
-	from, to := q.cut(waiting, first)
+	from, to := q.cut(waiting, slices.IndexFunc(waiting, func(e entry[T]) bool { return e.request == r }))
 	found := slices.Clone(waiting[from:to])
 	q.waiting[lane] = slices.Delete(waiting, from, to)
 	q.metrics.depth(lane, -len(found))
 	for _, e := range found {
 		q.metrics.waited(lane, now.Sub(e.request.arrived))
+		q.pool.left(e.request)
 	}
 	return func() { q.execute(found) }
 }
@@ -227,6 +214,7 @@ func (q *Queue[T]) drop(lane int, over func(*request) error) {
 		err := over(e.request)
 		if err != nil {
 			e.request.end(1, err)
+			q.pool.left(e.request)
 		}
 		return err != nil
 	})
@@ -277,7 +265,7 @@ func (q *Queue[T]) execute(batch []entry[T]) {
 	started := time.Now()
 	err := q.runOnce(batch)
 	q.pool.mu.Lock()
-	charge(batch, time.Since(started)) // before the requests end: what their tenants ask next is ranked by it
+	q.charge(batch, time.Since(started)) // before the requests end: what their tenants ask next is ranked by it
 	q.pool.mu.Unlock()
 	if err != nil && len(batch) > 1 && q.pool.ctx.Err() == nil {
 		half := len(batch) / 2
@@ -292,6 +280,17 @@ func (q *Queue[T]) execute(batch []entry[T]) {
 	defer q.pool.mu.Unlock()
 	for _, e := range batch {
 		e.request.end(1, err)
+	}
+}
+
+// charge books the time of a run on the tenants of its items, by cells. The pool's mutex is held.
+func (q *Queue[T]) charge(batch []entry[T], took time.Duration) {
+	cells := 0
+	for _, e := range batch {
+		cells += e.size.Cells
+	}
+	for _, e := range batch {
+		q.pool.waiting[e.request.lane].Charge(e.request.tenant, took*time.Duration(e.size.Cells)/time.Duration(max(1, cells)))
 	}
 }
 

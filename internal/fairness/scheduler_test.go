@@ -1,9 +1,10 @@
-package bus
+package fairness
 
-// This file tests whose turn it is, without a server and without a clock of its own.
+// This file tests who runs next, without a server and without a clock of its own.
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,20 +17,20 @@ var loud, quiet, third = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 // served is a queue under test, in the hands of one goroutine: fetch must not be called when nothing may run.
 type served struct {
 	t *testing.T
-	*fair[string]
+	*Scheduler[string]
 	at time.Time
 }
 
-func newServed(t *testing.T, places, share int) *served {
+func newServed(t *testing.T, slots, share int) *served {
 	s := &served{t: t, at: time.Unix(0, 0)}
-	s.fair = newFair[string](places, share, places, func() time.Time { return s.at })
+	s.Scheduler = NewScheduler[string](slots, share, slots, func() time.Time { return s.at })
 	return s
 }
 
 func (s *served) give(tenant uuid.UUID, name string, count int) (taken int) {
 	s.t.Helper()
 	for range count {
-		ok, closed := s.put(tenant, name)
+		ok, closed := s.Put(tenant, name)
 		if closed {
 			s.t.Fatal("the queue is closed")
 		}
@@ -44,7 +45,7 @@ func (s *served) give(tenant uuid.UUID, name string, count int) (taken int) {
 func (s *served) idle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.turn() < 0
+	return s.next() == nil
 }
 
 func (s *served) fetch(want string) (done func()) {
@@ -52,11 +53,11 @@ func (s *served) fetch(want string) (done func()) {
 	if s.idle() {
 		s.t.Fatalf("nothing may run, want %s", want)
 	}
-	got, place, _ := s.next()
+	got, slot, _ := s.Next()
 	if got != want {
 		s.t.Fatalf("%s is next, want %s", got, want)
 	}
-	return place.end
+	return slot.End
 }
 
 // TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and beside
@@ -74,7 +75,7 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 		t.Fatalf("%d of a lone tenant run, want 6 of 8", len(running))
 	}
 	s.at = s.at.Add(10 * time.Second) // more than the flood had saved
-	// There is a place for the newcomer, before any of the flood ends.
+	// There is a slot for the newcomer, before any of the flood ends.
 	if s.give(quiet, "quiet", 1) != 1 {
 		t.Fatal("a newcomer was refused")
 	}
@@ -96,7 +97,7 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 func TestManyCallersDelayNoOther(t *testing.T) {
 	const callers, took = 32, 50 * time.Millisecond
 	s := newServed(t, 4, 1)
-	s.queue = 64
+	s.bound = 64
 	if taken := s.give(loud, "loud", callers); taken != callers {
 		t.Fatalf("%d of %d callers were taken", taken, callers)
 	}
@@ -111,8 +112,8 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 	const rounds = 400
 	for range rounds {
 		for !s.idle() {
-			name, place, _ := s.next()
-			running = append(running, run{names[name], place.end})
+			name, slot, _ := s.Next()
+			running = append(running, run{names[name], slot.End})
 		}
 		s.at = s.at.Add(took)
 		for _, r := range running {
@@ -138,10 +139,10 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithdrawnIsNotServed: and leaves its place in the queue, and the turn of its tenant if it was the last.
+// TestWhatIsWithdrawnIsNotServed: nor counted, and its tenant is not next if it was its last.
 func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
 	s := newServed(t, 1, 1)
-	s.queue = 2
+	s.bound = 2
 	s.give(loud, "first", 1)
 	done := s.fetch("first")
 	s.give(loud, "second", 1)
@@ -149,30 +150,32 @@ func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
 	if s.give(loud, "fourth", 1) != 0 {
 		t.Fatal("a full queue took more")
 	}
-	if ok, running := s.withdraw(loud, "second"); !ok || running != 1 {
-		t.Fatalf("%v, beside %d that run", ok, running)
+	withdrawn := func(item string) (beside []int) {
+		s.Withdraw(loud, item, func(running int) { beside = append(beside, running) })
+		return beside
+	}
+	if beside := withdrawn("second"); !slices.Equal(beside, []int{1}) {
+		t.Fatalf("withdrawn beside %d that run", beside)
 	}
 	if s.give(loud, "fourth", 1) != 1 {
-		t.Error("a withdrawn request keeps its place in the queue")
+		t.Error("a withdrawn request still counts")
 	}
-	if ok, _ := s.withdraw(loud, "first"); ok {
+	if beside := withdrawn("first"); beside != nil {
 		t.Error("what runs was withdrawn")
 	}
 	done()
 	s.fetch("third")()
-	s.withdraw(loud, "fourth")
-	if !s.idle() || len(s.turns) != 0 {
+	withdrawn("fourth")
+	if !s.idle() || !s.queue.Empty() {
 		t.Error("something is left")
 	}
-	for range 2 {
-		s.leaving.Done()
-	}
+	s.Wait()
 }
 
-// TestTenantsTakeTurns: one place, and queues of different lengths.
-func TestTenantsTakeTurns(t *testing.T) {
+// TestTenantsTakeTurns: one slot, and queues of different lengths.
+func TestTenantsAlternate(t *testing.T) {
 	s := newServed(t, 1, 1)
-	s.queue = 5
+	s.bound = 5
 	s.give(loud, "loud", 4)
 	done := s.fetch("loud")
 	s.give(quiet, "quiet", 2)
@@ -191,7 +194,7 @@ func TestTenantsTakeTurns(t *testing.T) {
 func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	s := newServed(t, 2, 1)
 	s.give(loud, "loud", 100)
-	if ok, _ := s.put(loud, "loud"); ok {
+	if ok, _ := s.Put(loud, "loud"); ok {
 		t.Error("a full queue took more")
 	}
 	if got := s.give(quiet, "quiet", 3); got != 3 {
@@ -213,7 +216,7 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	if !s.idle() {
 		t.Fatal("savings gave more than twice the share")
 	}
-	s.at = s.at.Add(savings) // four run and two are earned: the savings are used up
+	s.at = s.at.Add(savingsTime) // four run and two are earned: the savings are used up
 	running[0]()
 	running[1]()
 	if !s.idle() {
@@ -228,9 +231,9 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	if !s.idle() {
 		t.Fatal("a tenant without savings began beside one that goes first")
 	}
-	s.at = s.at.Add(patience - 1)
+	s.at = s.at.Add(Patience - 1)
 	if !s.idle() {
-		t.Fatal("a tenant without savings began before its patience was over")
+		t.Fatal("a tenant without savings began before its Patience was over")
 	}
 	s.at = s.at.Add(1)
 	s.fetch("loud")
@@ -242,7 +245,7 @@ func TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
 		s.give(tenant, name, 3)
-		of := s.tenants[tenant]
+		of := &s.queue.tenants[tenant].savings
 		of.left, of.counted = 0, s.at
 	}
 	spend(loud, "loud")
@@ -256,7 +259,7 @@ func TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther(t *testing.T) {
 		t.Fatal("tenants that have nothing left run more than two shares")
 	}
 	first()
-	s.fetch("quiet") // whose turn it is
+	s.fetch("quiet") // which is next
 	if !s.idle() {
 		t.Fatal("tenants that have nothing left run more than two shares")
 	}
@@ -271,28 +274,28 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	for range 4 {
 		s.fetch("loud")
 	}
-	s.at = s.at.Add(2*savings/6 + 1) // two are earned, of eight
+	s.at = s.at.Add(2*savingsTime/6 + 1) // two are earned, of eight
 	s.idle()
-	if left := s.tenants[loud].left; left != 0 {
+	if left := s.queue.tenants[loud].savings.left; left != 0 {
 		t.Errorf("%v are left of the flood's savings", left)
 	}
 }
 
 // TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two steps, for those of one that
-// has not, and does so for patience in all.
+// has not, and does so for Patience in all.
 func TestWhatRunsGivesWayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFair[string](8, 1, 8, time.Now)
-		defer f.close()
-		run := func(tenant uuid.UUID) *place[string] {
-			f.put(tenant, "a search")
-			_, at, _ := f.next()
+		f := NewScheduler[string](8, 1, 8, time.Now)
+		defer f.Close()
+		run := func(tenant uuid.UUID) *Slot[string] {
+			f.Put(tenant, "a search")
+			_, at, _ := f.Next()
 			return at
 		}
-		gave := func(p *place[string]) (took func() time.Duration) {
+		gave := func(p *Slot[string]) (took func() time.Duration) {
 			done, started := make(chan time.Duration, 1), time.Now()
 			go func() {
-				p.giveWay(t.Context())
+				p.GiveWay(t.Context())
 				done <- time.Since(started)
 			}()
 			synctest.Wait()
@@ -300,33 +303,33 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		}
 		seldom, noisy := run(quiet), run(loud)
 		run(loud) // so that it doesn't earn
-		if took := gave(noisy)(); took != 0 || noisy.yields() {
+		if took := gave(noisy)(); took != 0 || noisy.Yields() {
 			t.Errorf("with savings it gave way for %v", took)
 		}
-		noisy.of.left = 0
-		if took := gave(seldom)(); took != 0 || seldom.yields() {
+		noisy.tenant.savings.left = 0
+		if took := gave(seldom)(); took != 0 || seldom.Yields() {
 			t.Errorf("the other gave way for %v", took)
 		}
-		if !noisy.yields() {
+		if !noisy.Yields() {
 			t.Error("without savings it does not yield")
 		}
 		took := gave(noisy)
-		time.Sleep(patience / 4) // of the bubble's clock
-		seldom.end()
-		if took := took(); took != patience/4 {
+		time.Sleep(Patience / 4) // of the bubble's clock
+		seldom.End()
+		if took := took(); took != Patience/4 {
 			t.Errorf("it gave way for %v, want until the other ended", took)
 		}
 		run(quiet)
-		noisy.of.left = 0
-		if took := gave(noisy)(); took != patience-patience/4 {
+		noisy.tenant.savings.left = 0
+		if took := gave(noisy)(); took != Patience-Patience/4 {
 			t.Errorf("it gave way for %v more, want for what was left of a second", took)
 		}
-		if took := gave(noisy)(); took != 0 || noisy.yields() {
+		if took := gave(noisy)(); took != 0 || noisy.Yields() {
 			t.Errorf("it gave way for %v beyond", took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		(&place[string]{queue: f, of: noisy.of}).giveWay(ctx) // returns, although nothing ends
+		(&Slot[string]{of: f, tenant: noisy.tenant}).GiveWay(ctx) // returns, although nothing ends
 	})
 }
 
@@ -344,42 +347,42 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s.at = s.at.Add(remembered)
 	s.fetch("loud")
 	if !s.idle() {
-		t.Fatal("a tenant took all places")
+		t.Fatal("a tenant took all slots")
 	}
-	if len(s.tenants) != 1 {
-		t.Errorf("%d tenants are remembered, want 1", len(s.tenants))
+	if len(s.queue.tenants) != 1 {
+		t.Errorf("%d tenants are remembered, want 1", len(s.queue.tenants))
 	}
 }
 
 // TestACloseServesWhatWaits: and wakes all who wait for more.
 func TestACloseServesWhatWaits(t *testing.T) {
-	f := newFair[int](3, 1, 3, time.Now)
+	f := NewScheduler[int](3, 1, 3, time.Now)
 	for i := range 3 {
-		f.put(loud, i)
-		f.put(quiet, i)
+		f.Put(loud, i)
+		f.Put(quiet, i)
 	}
 	served, ended := make(chan int, 6), make(chan struct{})
 	for range 3 {
 		go func() {
 			for {
-				i, place, more := f.next()
+				i, slot, more := f.Next()
 				if !more {
 					ended <- struct{}{}
 					return
 				}
 				served <- i
-				place.end()
+				slot.End()
 			}
 		}()
 	}
-	f.close()
+	f.Close()
 	for range 3 {
 		<-ended
 	}
 	if len(served) != 6 {
 		t.Errorf("%d of 6 were served", len(served))
 	}
-	if taken, closed := f.put(loud, 1); taken || !closed {
+	if taken, closed := f.Put(loud, 1); taken || !closed {
 		t.Errorf("a closed queue took a request")
 	}
 }
