@@ -6,33 +6,21 @@ package corpus
 // Queries and writers never wait for it.
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
-	"math/bits"
 	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/curate"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
-	// Segments are in tiers by size, each eight times the one below; eight of
-	// one tier make one of the next. What a merge reads is bounded, so that it
-	// takes seconds: the last merge is of fewer.
-	mergeFan      = 8
-	lastFan       = 4
-	mergeFloor    = 128 << 10 // bytes; the lowest tier is of all below eight times this
-	maxMergeBytes = 128 << 20
-	maxMergeWidth = 64
-	// A segment of which more than a fifth is dead is written again.
-	maxDeadShare = 0.2
-
 	readPages = 64 // of one statement of a merge
 
 	liveSegmentsSQL = `
@@ -52,17 +40,6 @@ SELECT id FROM lexical_segments WHERE tenant_id = $1 AND id = ANY ($2) AND merge
 	markMergedSQL  = `UPDATE lexical_segments SET merged_at = now() WHERE tenant_id = $1 AND id = ANY ($2)`
 	dropEntriesSQL = `DELETE FROM lexical_entries WHERE tenant_id = $1 AND id = ANY ($2) AND dead`
 )
-
-// storedSegment is a live segment.
-type storedSegment struct {
-	id                  uuid.UUID
-	documents, passages int
-	bytes               int64
-
-	header    *lexical.Segment
-	directory *lexical.Directory
-	dead      float64 // share of its passages
-}
 
 // MergeSegments does one merge of a collection's live generation when one is
 // due, and returns how many segments it merged; 0 when none is due. A merge
@@ -114,8 +91,8 @@ func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.
 
 // chooseMerge returns the segments of the merge that is due, with headers and
 // directories, and the generation's dead entries.
-func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*storedSegment, map[uuid.UUID]bool, error) {
-	var inputs []*storedSegment
+func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*curate.StoredSegment, map[uuid.UUID]bool, error) {
+	var inputs []*curate.StoredSegment
 	dead := map[uuid.UUID]bool{}
 	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		clear(dead)
@@ -124,9 +101,9 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*sto
 		if err != nil {
 			return fmt.Errorf("list segments: %w", err)
 		}
-		live, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*storedSegment, error) {
-			g := &storedSegment{}
-			return g, r.Scan(&g.id, &g.documents, &g.passages, &g.bytes)
+		live, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*curate.StoredSegment, error) {
+			g := &curate.StoredSegment{}
+			return g, r.Scan(&g.ID, &g.Documents, &g.Passages, &g.Bytes)
 		})
 		if err != nil {
 			return fmt.Errorf("list segments: %w", err)
@@ -138,84 +115,23 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*sto
 		for _, id := range gone {
 			dead[id] = true
 		}
-		// A segment with more entries can't be dead to that extent, or has but
-		// few, long ones that are.
-		suspects := slices.DeleteFunc(slices.Clone(live), func(g *storedSegment) bool {
-			return len(dead) == 0 || float64(g.documents)*maxDeadShare > float64(len(dead))
-		})
-		if err := openSegments(ctx, tx, at, suspects); err != nil {
+		if err := openSegments(ctx, tx, at, curate.MayBeDead(live, len(dead))); err != nil {
 			return err
 		}
-		for _, g := range suspects {
-			g.dead = deadShare(g.directory, dead)
-		}
-		inputs = dueMerge(live)
-		return openSegments(ctx, tx, at, slices.DeleteFunc(slices.Clone(inputs), func(g *storedSegment) bool { return g.directory != nil }))
+		inputs = curate.DueMerge(live, dead)
+		return openSegments(ctx, tx, at, slices.DeleteFunc(slices.Clone(inputs), func(g *curate.StoredSegment) bool { return g.Directory != nil }))
 	})
 	return inputs, dead, err
 }
 
-// deadShare is the share of a segment's passages that are of dead entries; of
-// its entries, where they have no passages.
-func deadShare(d *lexical.Directory, dead map[uuid.UUID]bool) float64 {
-	gone, all := 0, 0
-	for i := range d.Len() {
-		e := d.Entry(i)
-		weight := e.Passages + 1
-		if all += weight; dead[e.ID] {
-			gone += weight
-		}
-	}
-	return float64(gone) / float64(max(all, 1))
-}
-
-func tierOf(size int64) int { return max(bits.Len64(uint64(size/mergeFloor))-1, 0) / 3 }
-
-// dueMerge chooses from the live segments: those of the lowest tier that has
-// enough of them, smallest first; else the one with the most dead.
-func dueMerge(live []*storedSegment) []*storedSegment {
-	slices.SortFunc(live, func(a, b *storedSegment) int { return cmp.Compare(a.bytes, b.bytes) })
-	tiers := map[int][]*storedSegment{}
-	var order []int
-	for _, g := range live {
-		t := tierOf(g.bytes)
-		if tiers[t] == nil {
-			order = append(order, t)
-		}
-		tiers[t] = append(tiers[t], g)
-	}
-	for _, t := range order {
-		var chosen []*storedSegment
-		var sum int64
-		fan := mergeFan
-		for _, g := range tiers[t] {
-			if sum += g.bytes; sum > maxMergeBytes {
-				fan = lastFan
-				break
-			}
-			if chosen = append(chosen, g); len(chosen) == maxMergeWidth {
-				break
-			}
-		}
-		if len(chosen) >= fan {
-			return chosen
-		}
-	}
-	worst := slices.MaxFunc(append(live, &storedSegment{}), func(a, b *storedSegment) int { return cmp.Compare(a.dead, b.dead) })
-	if worst.dead > maxDeadShare {
-		return []*storedSegment{worst}
-	}
-	return nil
-}
-
 // openSegments reads headers and directories.
-func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*storedSegment) error {
+func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*curate.StoredSegment) error {
 	if len(list) == 0 {
 		return nil
 	}
-	byID := map[uuid.UUID]*storedSegment{}
+	byID := map[uuid.UUID]*curate.StoredSegment{}
 	for _, g := range list {
-		byID[g.id] = g
+		byID[g.ID] = g
 	}
 	rows, err := tx.Query(ctx, directoriesSQL, at.tenant, slices.Collect(maps.Keys(byID)))
 	if err != nil {
@@ -239,7 +155,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*stor
 	}
 	for id, g := range byID {
 		page := func(n int) []byte { return pages[id][n] }
-		if g.header, g.directory, err = lexical.OpenStored(id, headers[id], page); err != nil {
+		if g.Header, g.Directory, err = lexical.OpenStored(id, headers[id], page); err != nil {
 			return err
 		}
 	}
@@ -248,10 +164,10 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*stor
 
 // mergeSegments reads the inputs' pages in runs, each in a transaction of its
 // own, and merges them.
-func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*storedSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
+func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*curate.StoredSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
 	list := make([]lexical.MergeInput, len(inputs))
 	for i, g := range inputs {
-		list[i] = lexical.MergeInput{Segment: g.header, Directory: g.directory, Page: s.pageReader(ctx, at, g.id)}
+		list[i] = lexical.MergeInput{Segment: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
 	}
 	return lexical.Merge(schema.NewID(), list, dead)
 }
@@ -291,13 +207,13 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment 
 // replaceSegments puts the merged segment in the place of its inputs, unless
 // one of them is live no more. Entries that died since they were read are in
 // it and stay dead; the rows of those that it dropped go.
-func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*storedSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
+func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*curate.StoredSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
 	names := make([]uuid.UUID, len(inputs))
 	var dropped []uuid.UUID
 	for i, g := range inputs {
-		names[i] = g.id
-		for e := range g.directory.Len() {
-			if id := g.directory.Entry(e).ID; dead[id] {
+		names[i] = g.ID
+		for e := range g.Directory.Len() {
+			if id := g.Directory.Entry(e).ID; dead[id] {
 				dropped = append(dropped, id)
 			}
 		}
