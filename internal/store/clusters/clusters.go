@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/curate"
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
@@ -70,10 +71,6 @@ ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = e
 DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3)`
 	nextEpochSQL = `
 UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
-
-	// Of one call. A version alone may have more sections.
-	curatedVersions = 256
-	curatedSections = 2000
 )
 
 // clustering is one generation of a collection in a transaction that holds its
@@ -137,7 +134,7 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 			parts = nil
 		}
 		if len(changed.all()) > 0 {
-			if err := curate(ctx, parts, changed, tx, tenant); err != nil {
+			if err := applyChanges(ctx, parts, changed, tx, tenant); err != nil {
 				return err
 			}
 		}
@@ -198,7 +195,7 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 // uncurated chooses what one call does.
 func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
 	out := curated{relinked: map[uuid.UUID]time.Time{}}
-	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, curatedVersions)
+	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, curate.ClusteredVersions)
 	if err != nil {
 		return out, fmt.Errorf("list changed versions: %w", err)
 	}
@@ -210,7 +207,7 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 		switch {
 		case !ready:
 			out.left = append(out.left, id)
-		case sum+sections <= curatedSections || len(out.came) == 0:
+		case sum+sections <= curate.ClusteredSections || len(out.came) == 0:
 			sum += sections
 			out.came = append(out.came, id)
 			if relinked != nil {
@@ -225,8 +222,8 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	return out, nil
 }
 
-// curate works the changed versions into all generations.
-func curate(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant uuid.UUID) error {
+// applyChanges works the changed versions into all generations.
+func applyChanges(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant uuid.UUID) error {
 	diffs := make([]clusterDiff, len(parts))
 	for i, part := range parts {
 		var err error

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
+	"github.com/sluice-rag/sluice/internal/curate"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -40,8 +41,6 @@ SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'read
 	noteRebuildSQL = `
 UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
-	// The share that changed is of so many sections at least, and at most: larger
-	// collections are clustered anew on demand alone.
 	noteDriftSQL = `
 INSERT INTO reclusterings (tenant_id, collection_id)
 SELECT $1, $2 FROM clusterings c
@@ -50,7 +49,6 @@ CROSS JOIN LATERAL (
     SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
 WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5
 ON CONFLICT DO NOTHING`
-	driftShare, minDrifted, maxDrifted = 6, 64, 200_000
 
 	askedReclusterSQL = `
 SELECT r.asked_at, c.generation FROM reclusterings r JOIN collections c ON c.tenant_id = $1 AND c.id = r.collection_id
@@ -113,7 +111,7 @@ func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collec
 // noteDrift asks for a collection to be clustered anew when much of it has
 // changed.
 func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
-	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, driftShare, minDrifted, maxDrifted); err != nil {
+	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, curate.DriftShare, curate.MinDrifted, curate.MaxDrifted); err != nil {
 		return fmt.Errorf("see how much changed: %w", err)
 	}
 	return nil
