@@ -58,9 +58,19 @@ type Service struct {
 
 	nc      *nats.Conn
 	options ServeOptions
-	handle  func(context.Context, *nats.Msg) (any, error)
+	handle  func(context.Context, Slot, *nats.Msg) (any, error)
 	failure func(*schema.RemoteError) any
 	meters  meters
+}
+
+// Slot is what a request has while its handler runs.
+type Slot interface {
+	// GiveWay waits while the service runs requests of tenants that asked for less than their share, if this one's tenant
+	// has used up its own; at most fairness.Patience per request. Handlers call it between the steps of what takes long,
+	// holding nothing that others need.
+	GiveWay(ctx context.Context)
+	// Yields reports whether the request's tenant has used up its share, while others ask, too.
+	Yields() bool
 }
 
 // Serve makes a service. handle runs once per request; failure makes the reply
@@ -69,11 +79,19 @@ func Serve[Req, Reply any, P interface {
 	*Req
 	wire.Message
 }](nc *nats.Conn, o ServeOptions, handle func(context.Context, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
+	return ServeSlots[Req, Reply, P](nc, o, func(ctx context.Context, _ Slot, request Req) Reply { return handle(ctx, request) }, failure)
+}
+
+// ServeSlots is Serve with a handler that gives way to other tenants.
+func ServeSlots[Req, Reply any, P interface {
+	*Req
+	wire.Message
+}](nc *nats.Conn, o ServeOptions, handle func(context.Context, Slot, Req) Reply, failure func(*schema.RemoteError) Reply) *Service {
 	o.Concurrency = int(positive(int64(o.Concurrency), 16))
 	o.Queue = int(positive(int64(o.Queue), int64(o.Concurrency)))
 	s := &Service{
 		nc: nc, options: o, meters: newMeters(o.Subject),
-		handle: func(ctx context.Context, msg *nats.Msg) (any, error) {
+		handle: func(ctx context.Context, slot Slot, msg *nats.Msg) (any, error) {
 			request, err := wire.Decode[Req, P](msg.Data)
 			if err != nil {
 				return nil, err
@@ -81,29 +99,12 @@ func Serve[Req, Reply any, P interface {
 			if err := checkTenant(msg, request); err != nil {
 				return nil, err
 			}
-			return handle(ctx, request), nil
+			return handle(ctx, slot, request), nil
 		},
 		failure: func(e *schema.RemoteError) any { return failure(e) },
 	}
 	s.Func = lifecycle.NewFunc("serve "+o.Subject, s.run)
 	return s
-}
-
-type slotKey struct{}
-
-// GiveWay waits while a service runs requests of tenants that asked for less than their share, if the request whose
-// handler has this context is of one that has used up its own; at most a second per request. Handlers call it between
-// the steps of what takes long, holding nothing that others need.
-func GiveWay(ctx context.Context) {
-	if slot, ok := ctx.Value(slotKey{}).(*fairness.Slot[*arrival]); ok {
-		slot.GiveWay(ctx)
-	}
-}
-
-// Yields reports whether a request is of a tenant that has used up its share, while others ask, too.
-func Yields(ctx context.Context) bool {
-	slot, ok := ctx.Value(slotKey{}).(*fairness.Slot[*arrival])
-	return ok && slot.Yields()
 }
 
 // serving is one run of a service.
@@ -141,7 +142,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 				next.begin()
 				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
 				began := time.Now()
-				s.answer(context.WithValue(next.ctx, slotKey{}, slot), next.msg)
+				s.answer(next.ctx, slot, next.msg)
 				next.release()
 				r.counts.ran(began)
 				slot.End()
@@ -232,7 +233,7 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) erro
 	return fmt.Errorf("cancelled what was running: %w", ctx.Err())
 }
 
-func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
+func (s *Service) answer(ctx context.Context, slot Slot, msg *nats.Msg) {
 	ctx, span := tracer.Start(Extract(ctx, msg.Header), "serve "+s.options.Subject, trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", s.options.Subject)))
 	defer span.End()
@@ -247,7 +248,7 @@ func (s *Service) answer(ctx context.Context, msg *nats.Msg) {
 		s.reply(msg, s.failure(gaveUp(s.options.Subject, why)))
 		return
 	}
-	reply, err := s.handle(ctx, msg)
+	reply, err := s.handle(ctx, slot, msg)
 	if err != nil {
 		span.RecordError(err)
 		reply = s.failure(schema.ToRemote(err))

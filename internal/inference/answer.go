@@ -29,24 +29,23 @@ var (
 )
 
 // answers compute the operations; each is put here beside its code.
-var answers = map[wire.ModelOp]func(*service, context.Context, wire.Lane, []byte) (any, error){}
+var answers = map[wire.ModelOp]func(*service, context.Context, batch.Caller, []byte) (any, error){}
 
-// handle has an operation answered by compute, which has a request's lane and bytes.
-func handle[Reply any](op wire.ModelOp, compute func(*service, context.Context, wire.Lane, []byte) (Reply, error)) {
-	answers[op] = func(s *service, ctx context.Context, lane wire.Lane, data []byte) (any, error) {
-		return compute(s, ctx, lane, data)
+// handle has an operation answered by compute, which has a request's caller and bytes.
+func handle[Reply any](op wire.ModelOp, compute func(*service, context.Context, batch.Caller, []byte) (Reply, error)) {
+	answers[op] = func(s *service, ctx context.Context, caller batch.Caller, data []byte) (any, error) {
+		return compute(s, ctx, caller, data)
 	}
 }
 
 // answer replies to a message that was taken in.
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
-	ctx = batch.ForTenant(ctx, tenantOf(msg), msg.Header.Get(wire.HeaderYields) != "")
 	var reply any
 	err := s.model.refuses(op)
 	did := op
 	if err == nil {
-		reply, err = answers[op](s, ctx, lane, msg.Data)
+		reply, err = answers[op](s, ctx, batch.Caller{Tenant: tenantOf(msg), Lane: lane, Yields: msg.Header.Get(wire.HeaderYields) != ""}, msg.Data)
 	}
 	if named, is := reply.(interface{ Op() wire.ModelOp }); is {
 		did = named.Op()
@@ -128,16 +127,17 @@ type urgent interface {
 	Terms() (wire.Lane, time.Time)
 }
 
-// begin decodes a request in its turn, checks its lane, and bounds ctx by its deadline. Without an error the caller must
+// begin decodes a request in its turn, checks its lane, and bounds ctx by its deadline. Without an error whoever calls must
 // cancel that.
 func begin[M urgent, P interface {
 	*M
 	wire.Message
-}](ctx context.Context, s *service, lane wire.Lane, data []byte) (request M, bounded context.Context, cancel context.CancelFunc, err error) {
-	if request, err = read[M, P](ctx, s, lane, data); err != nil {
+}](ctx context.Context, s *service, caller *batch.Caller, data []byte) (request M, bounded context.Context, cancel context.CancelFunc, err error) {
+	if request, err = read[M, P](ctx, s, caller.Lane, data); err != nil {
 		return request, nil, nil, err
 	}
 	lane, deadline := request.Terms()
+	caller.Lane = lane
 	if lane != wire.LaneInteractive && lane != wire.LaneBulk {
 		return request, nil, nil, schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
 	}

@@ -10,6 +10,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -76,9 +77,9 @@ const probabilityBytes = 16
 func init() { handle(wire.OpDetect, (*service).detect) }
 
 // detect answers wire.DetectRequest.
-func (s *service) detect(ctx context.Context, lane wire.Lane, data []byte) (wire.DetectReply, error) {
+func (s *service) detect(ctx context.Context, caller batch.Caller, data []byte) (wire.DetectReply, error) {
 	var reply wire.DetectReply
-	request, ctx, cancel, err := begin[wire.DetectRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.DetectRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -99,7 +100,7 @@ func (s *service) detect(ctx context.Context, lane wire.Lane, data []byte) (wire
 		return wire.DetectReply{}, err
 	}
 	defer s.load.remove(0, len(contexts))
-	if err := s.detecting.Do(ctx, request.Lane, contexts); err != nil {
+	if err := s.detecting.Do(ctx, caller, contexts); err != nil {
 		return wire.DetectReply{}, err
 	}
 	return reply, nil

@@ -5,15 +5,16 @@ package inference
 import (
 	"context"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 func init() { handle(wire.OpEncode, (*service).encode) }
 
 // encode answers wire.EncodeRequest.
-func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire.EncodeReply, error) {
+func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) (wire.EncodeReply, error) {
 	var reply wire.EncodeReply
-	request, ctx, cancel, err := begin[wire.EncodeRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.EncodeRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -30,7 +31,7 @@ func (s *service) encode(ctx context.Context, lane wire.Lane, data []byte) (wire
 	if err != nil {
 		return reply, err
 	}
-	if err := s.encoding.Do(ctx, request.Lane, work.sequences); err != nil {
+	if err := s.encoding.Do(ctx, caller, work.sequences); err != nil {
 		return reply, err
 	}
 	return wire.EncodeReply{

@@ -5,6 +5,7 @@ package inference
 import (
 	"context"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -12,9 +13,9 @@ import (
 func init() { handle(wire.OpFuse, (*service).fuse) }
 
 // fuse answers wire.FuseRequest.
-func (s *service) fuse(ctx context.Context, lane wire.Lane, data []byte) (wire.FuseReply, error) {
+func (s *service) fuse(ctx context.Context, caller batch.Caller, data []byte) (wire.FuseReply, error) {
 	var reply wire.FuseReply
-	request, ctx, cancel, err := begin[wire.FuseRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.FuseRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -37,7 +38,7 @@ func (s *service) fuse(ctx context.Context, lane wire.Lane, data []byte) (wire.F
 		return wire.FuseReply{}, err
 	}
 	if len(of) > 0 {
-		if err := s.fusing.Do(ctx, request.Lane, []fusion{work}); err != nil {
+		if err := s.fusing.Do(ctx, caller, []fusion{work}); err != nil {
 			return wire.FuseReply{}, err
 		}
 	}

@@ -5,6 +5,7 @@ package inference
 import (
 	"context"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -15,9 +16,9 @@ const linkBytes = 40
 func init() { handle(wire.OpLink, (*service).link) }
 
 // link answers wire.LinkRequest.
-func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.LinkReply, error) {
+func (s *service) link(ctx context.Context, caller batch.Caller, data []byte) (wire.LinkReply, error) {
 	var reply wire.LinkReply
-	request, ctx, cancel, err := begin[wire.LinkRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.LinkRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -43,7 +44,7 @@ func (s *service) link(ctx context.Context, lane wire.Lane, data []byte) (wire.L
 			windows = append(windows, window{vectors: vectors.Data, passages: n, attention: attention[i]})
 		}
 	}
-	if err := s.linking.Do(ctx, request.Lane, windows); err != nil {
+	if err := s.linking.Do(ctx, caller, windows); err != nil {
 		return reply, err
 	}
 	reply = wire.LinkReply{Envelope: wire.Header(), Model: s.model.name(), Links: make([][][]wire.PassageLink, len(request.Windows))}

@@ -15,6 +15,7 @@ import (
 
 	ort "github.com/yalue/onnxruntime_go"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -218,7 +219,7 @@ func (m *Model) Close() error {
 }
 
 func init() {
-	handle(wire.OpInfo, func(s *service, _ context.Context, _ wire.Lane, _ []byte) (wire.ModelInfo, error) {
+	handle(wire.OpInfo, func(s *service, _ context.Context, _ batch.Caller, _ []byte) (wire.ModelInfo, error) {
 		return s.model.Info(), nil
 	})
 }

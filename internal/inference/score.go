@@ -44,9 +44,9 @@ func (s *service) scorerOf(request wire.ScoreRequest) (scoringGraph, error) {
 func init() { handle(wire.OpScore, (*service).score) }
 
 // score answers wire.ScoreRequest. The reply's graph is right also when there is an error.
-func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.ScoreReply, error) {
+func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (wire.ScoreReply, error) {
 	var reply wire.ScoreReply
-	request, ctx, cancel, err := begin[wire.ScoreRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.ScoreRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -69,7 +69,7 @@ func (s *service) score(ctx context.Context, lane wire.Lane, data []byte) (wire.
 	if err != nil {
 		return reply, err
 	}
-	if err := by.queue.Do(ctx, request.Lane, work.pairs); err != nil {
+	if err := by.queue.Do(ctx, caller, work.pairs); err != nil {
 		return reply, err
 	}
 	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated, Graph: reply.Graph}

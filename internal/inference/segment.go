@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -13,9 +14,9 @@ import (
 func init() { handle(wire.OpSegment, (*service).segment) }
 
 // segment encodes each sentence once, then scores the places between neighbours.
-func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wire.SegmentReply, error) {
+func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte) (wire.SegmentReply, error) {
 	var reply wire.SegmentReply
-	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, lane, data)
+	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, &caller, data)
 	if err != nil {
 		return reply, err
 	}
@@ -36,7 +37,7 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 	if err != nil {
 		return reply, err
 	}
-	if err := s.sentences.Do(ctx, request.Lane, work.sequences); err != nil {
+	if err := s.sentences.Do(ctx, caller, work.sequences); err != nil {
 		return reply, err
 	}
 	scores := make([][]float32, len(request.Runs))
@@ -50,7 +51,7 @@ func (s *service) segment(ctx context.Context, lane wire.Lane, data []byte) (wir
 		}
 		at += len(run)
 	}
-	if err := s.segmenting.Do(ctx, request.Lane, pairs); err != nil {
+	if err := s.segmenting.Do(ctx, caller, pairs); err != nil {
 		return reply, err
 	}
 	return wire.SegmentReply{

@@ -27,19 +27,6 @@ const scope = "github.com/sluice-rag/sluice/internal/modelclient"
 var errNoServer = fmt.Errorf("no model server answers: start gpu-segmenter with this SLUICE_NATS_URL (`sluice up` starts one), "+
 	"or see in its log why it stopped: %w", schema.ErrUnavailable)
 
-type tenantKey struct{}
-
-type terms struct {
-	tenant uuid.UUID
-	yields func() bool
-}
-
-// ForTenant returns a context whose requests are made for a tenant: servers let tenants that ask at the same time take
-// turns. yields is asked before each request whether this one lets those of other tenants go first; nil: it doesn't.
-func ForTenant(ctx context.Context, tenant uuid.UUID, yields func() bool) context.Context {
-	return context.WithValue(ctx, tenantKey{}, terms{tenant, yields})
-}
-
 // begin opens the client's span; finish ends it.
 func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, more ...attribute.KeyValue) (_ context.Context, finish func(error)) {
 	ctx, span := otel.Tracer(scope).Start(ctx, "model."+string(op), trace.WithSpanKind(trace.SpanKindClient),
@@ -77,7 +64,7 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 		try, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
 		var err error
-		reply, err = once(try, c.nc, op, request, failure)
+		reply, err = once(try, c, op, request, failure)
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
@@ -96,7 +83,7 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 }
 
 // once sends a request to one server and waits for its reply until ctx ends.
-func once[Reply any](ctx context.Context, nc *nats.Conn, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
+func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	deadline, _ := ctx.Deadline()
 	data, err := wire.Encode(request(deadline))
 	if err != nil {
@@ -104,13 +91,13 @@ func once[Reply any](ctx context.Context, nc *nats.Conn, op wire.ModelOp, reques
 	}
 	msg := &nats.Msg{Subject: wire.ModelSubject(op), Data: data, Header: nats.Header{}}
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
-	if t, ok := ctx.Value(tenantKey{}).(terms); ok {
-		msg.Header.Set(wire.HeaderTenant, t.tenant.String())
-		if t.yields != nil && t.yields() {
-			msg.Header.Set(wire.HeaderYields, "yes")
-		}
+	if c.tenant != uuid.Nil {
+		msg.Header.Set(wire.HeaderTenant, c.tenant.String())
 	}
-	answer, err := nc.RequestMsgWithContext(ctx, msg)
+	if c.yields != nil && c.yields() {
+		msg.Header.Set(wire.HeaderYields, "yes")
+	}
+	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
 		return reply, errNoServer

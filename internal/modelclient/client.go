@@ -15,6 +15,7 @@ import (
 
 	"github.com/failsafe-go/failsafe-go"
 	"github.com/failsafe-go/failsafe-go/retrypolicy"
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"go.opentelemetry.io/otel/attribute"
 	"golang.org/x/sync/errgroup"
@@ -46,6 +47,14 @@ type Client struct {
 	nc      *nats.Conn
 	options Options
 	retry   failsafe.Executor[[]byte]
+	*seen
+	// tenant and yields are those of For.
+	tenant uuid.UUID
+	yields func() bool
+}
+
+// seen is what servers said.
+type seen struct {
 	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
 	dimension atomic.Int64
 	// told is what a server last said of itself; nil: none was asked yet.
@@ -81,7 +90,15 @@ func New(nc *nats.Conn, o Options) *Client {
 		WithMaxRetries(-1).
 		ReturnLastFailure().
 		Build()
-	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy)}
+	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy), seen: &seen{}}
+}
+
+// For returns the client for requests of a tenant: servers let tenants that ask at the same time alternate. yields is asked
+// before each request whether this one lets those of other tenants go first; nil: it doesn't.
+func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
+	of := *c
+	of.tenant, of.yields = tenant, yields
+	return &of
 }
 
 // Encode returns one unit vector per text, in order, and the space they are in; a text without known tokens has a zero

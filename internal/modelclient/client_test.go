@@ -202,4 +202,42 @@ func TestLinkingAsksOnce(t *testing.T) {
 	}
 }
 
+// TestRequestsNameTheirTenant, and say whether they let others go first: as it is when they are sent.
+func TestRequestsNameTheirTenant(t *testing.T) {
+	nc, err := nats.Connect(localtest.NATS(t).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	headers := make(chan nats.Header, 1)
+	if _, err := nc.Subscribe(wire.ModelSubject(wire.OpInfo), func(msg *nats.Msg) {
+		headers <- msg.Header
+		if data, err := wire.Encode(wire.ModelInfo{Envelope: wire.Header()}); err == nil {
+			_ = msg.Respond(data)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	client, tenant, yields := modelclient.New(nc, modelclient.Options{}), schema.NewID(), false
+	for name, c := range map[string]struct {
+		client                 *modelclient.Client
+		yields                 bool
+		wantTenant, wantYields string
+	}{
+		"of nobody":        {client, true, "", ""},
+		"of a tenant":      {client.For(tenant, nil), true, tenant.String(), ""},
+		"that goes first":  {client.For(tenant, func() bool { return yields }), false, tenant.String(), ""},
+		"that lets others": {client.For(tenant, func() bool { return yields }), true, tenant.String(), "yes"},
+	} {
+		yields = c.yields
+		if _, err := c.client.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got := <-headers
+		if got.Get(wire.HeaderTenant) != c.wantTenant || got.Get(wire.HeaderYields) != c.wantYields {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}
+
 func TestMain(m *testing.M) { localtest.Main(m, localtest.Need{}) }

@@ -85,31 +85,32 @@ func (w *worker) temporalWorker() lifecycle.Service {
 }
 
 func (w *worker) register(r temporalworker.Registry) {
+	answerer := w.answerer(nil)
 	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) (out wire.QuestionPlan, err error) {
 		err = w.step(ctx, wire.ActivityQuestionUnderstand, in, func(ctx context.Context, in wire.QuestionInput) (err error) {
-			out.Rounds, err = w.answerer.Understand(ctx, in)
+			out.Rounds, err = answerer.Understand(ctx, in)
 			return err
 		})
 		return out, err
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) error {
 		return w.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
-			return w.answerer.Generate(withJob(ctx, in.QuestionInput), in)
+			return answerer.Generate(withJob(ctx, in.QuestionInput), in)
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) (out wire.QuestionVerdict, err error) {
 		err = w.step(ctx, wire.ActivityQuestionJudge, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) (err error) {
-			out.Again, err = w.answerer.Judge(ctx, in)
+			out.Again, err = answerer.Judge(ctx, in)
 			return err
 		})
 		return out, err
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionJudge})
 	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
-		wire.ActivityQuestionRetrieve: w.answerer.Retrieve,
+		wire.ActivityQuestionRetrieve: answerer.Retrieve,
 		wire.ActivityQuestionFinish: func(ctx context.Context, in wire.QuestionInput) error {
 			defer w.keepSlowQuestion(ctx, in)
-			return w.answerer.Finish(ctx, in)
+			return answerer.Finish(ctx, in)
 		},
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
 			return unlessEnded(w.questions.Cancel(ctx, in))
@@ -122,7 +123,7 @@ func (w *worker) register(r temporalworker.Registry) {
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionFailure) error {
 		return w.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
 			defer w.keepSlowQuestion(ctx, q)
-			return unlessEnded(w.answerer.Fail(ctx, q, in.Reason))
+			return unlessEnded(answerer.Fail(ctx, q, in.Reason))
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
 }

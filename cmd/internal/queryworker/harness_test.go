@@ -183,11 +183,13 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	made, err := newWorker(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	p := parts{teller{w.store, made.deps.NATS}, retriever{made.engine, w.settings.ShadowShare}, gateway{nc: made.deps.NATS}}
-	if tamper != nil {
-		tamper(&p)
+	made.answerer = func(slot bus.Slot) *answer.Answerer {
+		p := parts{teller{w.store, made.deps.NATS}, retriever{made, slot}, gateway{nc: made.deps.NATS}}
+		if tamper != nil {
+			tamper(&p)
+		}
+		return answer.New(p.store, p.retriever, p.generator)
 	}
-	made.answerer = answer.New(p.store, p.retriever, p.generator)
 	return made
 }
 

@@ -78,7 +78,9 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = answer.New(stores.Of(db), retriever{w.engine, 0}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = func(slot bus.Slot) *answer.Answerer {
+		return answer.New(stores.Of(db), retriever{w, slot}, suicidal{gateway{nc: nc}, c.After})
+	}
 	if err := w.service().Start(ctx); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"go.temporal.io/sdk/client"
 
@@ -61,8 +62,10 @@ type worker struct {
 	settings Settings
 	deps     Deps
 	engine   *retrieval.Engine
+	models   *modelclient.Client
 	index    *lexical.Index
-	answerer *answer.Answerer
+	// answerer makes what answers questions in a slot; nil: in none.
+	answerer func(bus.Slot) *answer.Answerer
 	// questions are those of all tenants.
 	questions *questions.QuestionStore
 	// searching is told of every search and question that somebody waits for.
@@ -112,7 +115,8 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	kept := stores.Of(deps.Store)
 	index := lexical.NewIndex(kept, settings.LexicalCache<<20)
-	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index))
+	models := modelclient.New(deps.NATS, modelclient.Options{})
+	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index, models))
 	if err != nil {
 		return nil, err
 	}
@@ -120,21 +124,34 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
-	return &worker{
-		settings: settings, deps: deps, engine: engine, index: index, questions: kept.QuestionStore,
-		answerer: answer.New(teller{kept, deps.NATS},
-			retriever{engine, settings.ShadowShare}, gateway{deps.NATS, deps.Signer}),
+	w := &worker{
+		settings: settings, deps: deps, engine: engine, models: models, index: index, questions: kept.QuestionStore,
 		searching: &searching{nc: deps.NATS},
 		keeping:   make(chan struct{}, 2),
 		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		every:     5 * time.Second,
 		grace:     endingTime,
-	}, nil
+	}
+	w.answerer = func(slot bus.Slot) *answer.Answerer {
+		return answer.New(teller{kept, deps.NATS}, retriever{w, slot}, gateway{deps.NATS, deps.Signer})
+	}
+	return w, nil
+}
+
+// engineFor returns the engine for a request of a tenant, which gives way to others as its slot says; nil: it has none.
+func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *retrieval.Engine {
+	return w.engine.With(func(s *retrieval.Sources) {
+		models := w.models.For(tenant, nil)
+		if slot != nil {
+			models, s.GiveWay = w.models.For(tenant, slot.Yields), slot.GiveWay
+		}
+		s.Model, s.Readers = models, models
+	})
 }
 
 // sources are what plans draw on.
-func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sources {
-	kept, models := search.New(deps.Store), modelclient.New(deps.NATS, modelclient.Options{})
+func sources(settings Settings, deps Deps, index *lexical.Index, models *modelclient.Client) retrieval.Sources {
+	kept := search.New(deps.Store)
 	return retrieval.Sources{
 		Model:   models,
 		Readers: models,
@@ -144,7 +161,6 @@ func sources(settings Settings, deps Deps, index *lexical.Index) retrieval.Sourc
 		Texts:   kept,
 		Links:   kept,
 		History: kept,
-		GiveWay: bus.GiveWay,
 	}
 }
 
@@ -165,8 +181,8 @@ func (w *worker) service() lifecycle.Service {
 	return lifecycle.NewGroup("query worker", grace,
 		lexicalMeters(w.index),
 		w.temporalWorker(),
-		bus.Serve(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
-		bus.Serve(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), longestAsk), w.ask, askFailure),
+		bus.ServeSlots(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
+		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), longestAsk), w.ask, askFailure),
 		w.canceller(),
 		w.reconciler(),
 		w.shadows(),

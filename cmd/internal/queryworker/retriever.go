@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -13,8 +14,8 @@ import (
 
 // retriever implements answer.Retriever.
 type retriever struct {
-	engine  *retrieval.Engine
-	sampled float64 // the share of questions that plans learn from
+	*worker
+	slot bus.Slot
 }
 
 // Check implements answer.Retriever.
@@ -25,7 +26,7 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 	}
 	out := answer.PlanTraits{Name: plan.Name, Prompt: plan.Prompt()}
 	if plan.SkipsRetrieval() {
-		out.Sampled = r.sampled
+		out.Sampled = r.settings.ShadowShare // of questions that plans learn from
 	}
 	if f := plan.Feedback(); f != nil {
 		out.Feedback = &answer.FeedbackRule{Least: f.Least, Rounds: f.Rounds}
@@ -39,7 +40,7 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 // when their document is deleted, so it has their ids and scores only.
 func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Retrieval, error) {
 	q.Explain = true
-	found, err := r.engine.Run(forTenant(ctx, q.Principal.Tenant), q)
+	found, err := r.engineFor(q.Principal.Tenant, r.slot).Run(ctx, q)
 	if err != nil {
 		return answer.Retrieval{}, err
 	}
@@ -54,7 +55,7 @@ func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Ret
 // Select implements answer.Retriever.
 func (r retriever) Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (answer.Retrieval, error) {
 	q.Explain = true
-	found, err := r.engine.Select(forTenant(ctx, q.Principal.Tenant), q, pool, minK)
+	found, err := r.engineFor(q.Principal.Tenant, r.slot).Select(ctx, q, pool, minK)
 	if err != nil {
 		return answer.Retrieval{}, err
 	}

@@ -7,10 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -22,7 +19,7 @@ const (
 	longestAsk = time.Hour
 )
 
-func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchReply {
+func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest) wire.SearchReply {
 	w.searching.tell()
 	defer w.searching.tell()
 	began := time.Now()
@@ -30,7 +27,7 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
-	found, err := w.engine.Run(forTenant(ctx, r.Principal.Tenant), r.SearchQuery)
+	found, err := w.engineFor(r.Principal.Tenant, slot).Run(ctx, r.SearchQuery)
 	w.keepSlowSearch(ctx, r.SearchQuery, found, time.Since(began), err)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
@@ -43,18 +40,13 @@ func (w *worker) search(ctx context.Context, r wire.SearchRequest) wire.SearchRe
 	return reply
 }
 
-// forTenant has the model server know whose requests are made with a context, and which let others go first.
-func forTenant(ctx context.Context, tenant uuid.UUID) context.Context {
-	return modelclient.ForTenant(ctx, tenant, func() bool { return bus.Yields(ctx) })
-}
-
 func searchFailure(e *schema.RemoteError) wire.SearchReply {
 	return wire.SearchReply{Envelope: wire.Header(), Error: e, SearchResult: schema.SearchResult{Candidates: []schema.Candidate{}, Trace: []schema.StageReport{}}}
 }
 
 // ask answers a question that is stored already. Its text, plan and asker are
 // read from the store, as for an asynchronous one.
-func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
+func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire.AskReply {
 	w.searching.tell()
 	defer w.searching.tell()
 	ctx, cancel := context.WithTimeout(ctx, longestAsk)
@@ -66,7 +58,7 @@ func (w *worker) ask(ctx context.Context, r wire.AskRequest) wire.AskReply {
 		return askFailure(remote(err))
 	}
 	began, in := time.Now(), wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1}
-	result, err := w.answerer.Ask(ctx, in)
+	result, err := w.answerer(slot).Ask(ctx, in)
 	if time.Since(began) >= w.settings.SlowQuestion {
 		w.keepSlowQuestion(ctx, in)
 	}

@@ -124,7 +124,7 @@ func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	w.handbook()
 	w.settings.QueryTimeout = time.Nanosecond
 	q := wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver}}
-	reply := w.worker(nil).search(w.context(), wire.SearchRequest{Envelope: wire.Header(), SearchQuery: q, Deadline: time.Now().Add(time.Hour)})
+	reply := w.worker(nil).search(w.context(), nil, wire.SearchRequest{Envelope: wire.Header(), SearchQuery: q, Deadline: time.Now().Add(time.Hour)})
 	if reply.Error == nil || !strings.Contains(reply.Error.Message, "deadline exceeded") {
 		t.Errorf("got %+v", reply)
 	}

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -23,8 +22,6 @@ func letters(names string) (items []item) {
 	return items
 }
 
-func of(t *testing.T, tenant uuid.UUID) context.Context { return ForTenant(t.Context(), tenant, false) }
-
 // TestWhoUsedLessGoesBeforeABacklog, whenever it came, and whatever graph it asks.
 func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -33,11 +30,11 @@ func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
 		one := func(o *Options) { o.MaxItems = 1 }
 		pair, encoder := queueOf(pool, r, one), queueOf(pool, r, one)
-		backlog := do(pair, of(t, loud), wire.LaneInteractive, letters("abcdef")...)
+		backlog := doAs(pair, t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive}, letters("abcdef")...)
 		time.Sleep(150 * time.Millisecond) // b runs
-		asked := do(encoder, of(t, quiet), wire.LaneInteractive, letters("Q")...)
+		asked := doAs(encoder, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("Q")...)
 		time.Sleep(time.Millisecond)
-		scored := do(pair, of(t, quiet), wire.LaneInteractive, letters("RS")...)
+		scored := doAs(pair, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("RS")...)
 		if err := errors.Join(<-backlog, <-asked, <-scored); err != nil {
 			t.Fatal(err)
 		}
@@ -55,10 +52,10 @@ func TestWhatYieldsGoesLater(t *testing.T) {
 		defer pool.Close()
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
-		backlog := do(q, ForTenant(t.Context(), loud, true), wire.LaneInteractive, letters("abcd")...)
-		bulk := do(q, of(t, loud), wire.LaneBulk, letters("v")...)
+		backlog := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive, Yields: true}, letters("abcd")...)
+		bulk := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneBulk}, letters("v")...)
 		time.Sleep(50 * time.Millisecond)
-		asked := do(q, of(t, quiet), wire.LaneInteractive, letters("QRSTUVWXYZAB")...)
+		asked := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("QRSTUVWXYZAB")...)
 		if err := errors.Join(<-backlog, <-asked, <-bulk); err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +75,7 @@ func TestWhatYieldsLeavesAWorker(t *testing.T) {
 		took := func() time.Duration {
 			t.Helper()
 			started := time.Now()
-			if err := q.Do(ForTenant(t.Context(), loud, true), wire.LaneInteractive, letters("abcd")); err != nil {
+			if err := q.Do(t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive, Yields: true}, letters("abcd")); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(started)
@@ -86,7 +83,7 @@ func TestWhatYieldsLeavesAWorker(t *testing.T) {
 		if alone := took(); alone != 200*time.Millisecond {
 			t.Errorf("alone it took %v, want 200ms on two workers", alone)
 		}
-		if err := q.Do(of(t, quiet), wire.LaneInteractive, letters("Q")); err != nil {
+		if err := q.Do(t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("Q")); err != nil {
 			t.Fatal(err)
 		}
 		if beside := took(); beside != 400*time.Millisecond {
@@ -102,8 +99,8 @@ func TestTwoBacklogsTakeTurns(t *testing.T) {
 		defer pool.Close()
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
-		one := do(q, of(t, loud), wire.LaneBulk, letters("abcd")...)
-		other := do(q, of(t, quiet), wire.LaneBulk, letters("WXYZ")...)
+		one := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneBulk}, letters("abcd")...)
+		other := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneBulk}, letters("WXYZ")...)
 		if err := errors.Join(<-one, <-other); err != nil {
 			t.Fatal(err)
 		}
@@ -130,14 +127,14 @@ func TestCreditIsBounded(t *testing.T) {
 		defer pool.Close()
 		r := &recorder{takes: credit / 4} // so long takes each item
 		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
-		first := do(q, of(t, quiet), wire.LaneInteractive, letters("A")...)
-		long := do(q, of(t, loud), wire.LaneInteractive, letters("abcdefghijklmnopqrstuvwxyz")...)
+		first := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("A")...)
+		long := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive}, letters("abcdefghijklmnopqrstuvwxyz")...)
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3 * credit) // of the bubble's clock
+		time.Sleep(3*credit + credit/8) // of the bubble's clock: an item of the other runs
 		before := len(r.names())
-		back := do(q, of(t, quiet), wire.LaneInteractive, letters("BCDEFGHIJK")...)
+		back := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("BCDEFGHIJK")...)
 		if err := errors.Join(<-long, <-back); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func TestGroupsDoNotShareABatch(t *testing.T) {
 		r := &recorder{}
 		q := New(pool, Options{Graph: "test", MaxItems: 8, MaxCells: 1000, Wait: time.Millisecond},
 			func(i item) Size { return Size{Cells: 20, Text: 18, Group: i.tokens} }, r.run)
-		if err := q.Do(t.Context(), wire.LaneBulk, []item{{8, "a", nil}, {4, "b", nil}, {8, "c", nil}, {4, "d", nil}}); err != nil {
+		if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, []item{{8, "a", nil}, {4, "b", nil}, {8, "c", nil}, {4, "d", nil}}); err != nil {
 			t.Fatal(err)
 		}
 		got := r.names()

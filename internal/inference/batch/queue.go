@@ -92,21 +92,29 @@ func New[T any](p *Pool, o Options, size func(T) Size, run func(context.Context,
 
 var errClosed = fmt.Errorf("the model server is stopping: %w", schema.ErrUnavailable)
 
-// Do runs items and returns when all have run, or with the first error. They are the tenant's of ForTenant. When ctx ends, Do returns its error at once;
-// items that run at that moment may still be written to.
-func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
+// Caller is for whom items run, and how urgent they are.
+type Caller struct {
+	Tenant uuid.UUID // items of none count as one tenant's
+	Lane   wire.Lane
+	// Yields says that interactive items go after those that don't yield, and leave them a worker, until they have waited
+	// for fairness.Patience.
+	Yields bool
+}
+
+// Do runs items and returns when all have run, or with the first error. When ctx ends, Do returns its error at once; items
+// that run at that moment may still be written to.
+func (q *Queue[T]) Do(ctx context.Context, caller Caller, items []T) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if len(items) == 0 {
 		return nil
 	}
-	of := termsOf(ctx)
-	at := laneIndex(lane)
+	at := laneIndex(caller.Lane)
 	if at < 0 || at == yielding {
-		return schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
+		return schema.Invalid("lane", "%q is neither %s nor %s", caller.Lane, wire.LaneInteractive, wire.LaneBulk)
 	}
-	r := &request{ctx: ctx, tenant: of.tenant, source: q, arrived: time.Now(), done: make(chan struct{}),
+	r := &request{ctx: ctx, tenant: caller.Tenant, source: q, arrived: time.Now(), done: make(chan struct{}),
 		waiting: len(items), pending: len(items)}
 	added := make([]entry[T], len(items))
 	for i, item := range items {
@@ -120,9 +128,9 @@ func (q *Queue[T]) Do(ctx context.Context, lane wire.Lane, items []T) error {
 		p.mu.Unlock()
 		return errClosed
 	}
-	if lane == wire.LaneInteractive && of.yields {
+	if caller.Lane == wire.LaneInteractive && caller.Yields {
 		at = yielding
-	} else if lane == wire.LaneInteractive {
+	} else if caller.Lane == wire.LaneInteractive {
 		p.urgent = r.arrived
 	}
 	r.lane = at

@@ -82,8 +82,12 @@ func queueOf(p *Pool, r *recorder, change func(*Options)) *Queue[item] {
 
 // do calls Do in a goroutine and gives its error later.
 func do(q *Queue[item], ctx context.Context, lane wire.Lane, items ...item) <-chan error {
+	return doAs(q, ctx, Caller{Lane: lane}, items...)
+}
+
+func doAs(q *Queue[item], ctx context.Context, caller Caller, items ...item) <-chan error {
 	done := make(chan error, 1)
-	go func() { done <- q.Do(ctx, lane, items) }()
+	go func() { done <- q.Do(ctx, caller, items) }()
 	synctest.Wait()
 	return done
 }
@@ -114,7 +118,7 @@ func TestAFullBatchDoesNotWait(t *testing.T) {
 		q := queue(r, nil)
 		defer q.pool.Close()
 		started := time.Now()
-		if err := q.Do(t.Context(), wire.LaneBulk, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}, {3, "d", nil}}); err != nil {
+		if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}, {3, "d", nil}}); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(started); took != 0 {
@@ -149,7 +153,7 @@ func TestBulkLeavesAWorkerFree(t *testing.T) {
 		bulk := func() time.Duration {
 			t.Helper()
 			started := time.Now()
-			if err := q.Do(t.Context(), wire.LaneBulk, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}}); err != nil {
+			if err := q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, []item{{3, "a", nil}, {3, "b", nil}, {3, "c", nil}}); err != nil {
 				t.Fatal(err)
 			}
 			return time.Since(started)
@@ -157,7 +161,7 @@ func TestBulkLeavesAWorkerFree(t *testing.T) {
 		if took := bulk(); took != 200*time.Millisecond {
 			t.Errorf("bulk alone took %v, want 200ms on two workers", took)
 		}
-		if err := q.Do(t.Context(), wire.LaneInteractive, []item{{3, "U", nil}}); err != nil {
+		if err := q.Do(t.Context(), Caller{Lane: wire.LaneInteractive}, []item{{3, "U", nil}}); err != nil {
 			t.Fatal(err)
 		}
 		if took := bulk(); took != 300*time.Millisecond {
@@ -228,7 +232,7 @@ func TestCloseFailsWhatWaits(t *testing.T) {
 		running := do(q, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		waiting := do(q, t.Context(), wire.LaneBulk, item{3, "b", nil})
 		q.pool.Close()
-		for _, err := range []error{<-running, <-waiting, q.Do(t.Context(), wire.LaneBulk, []item{{3, "c", nil}})} {
+		for _, err := range []error{<-running, <-waiting, q.Do(t.Context(), Caller{Lane: wire.LaneBulk}, []item{{3, "c", nil}})} {
 			if !errors.Is(err, schema.ErrUnavailable) {
 				t.Errorf("got %v, want unavailable", err)
 			}
@@ -239,7 +243,7 @@ func TestCloseFailsWhatWaits(t *testing.T) {
 func TestUnknownLaneIsInvalid(t *testing.T) {
 	q := queue(&recorder{}, nil)
 	defer q.pool.Close()
-	if err := q.Do(t.Context(), "express", []item{{1, "", nil}}); !errors.Is(err, schema.ErrInvalid) {
+	if err := q.Do(t.Context(), Caller{Lane: "express"}, []item{{1, "", nil}}); !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -310,7 +314,7 @@ func TestManyCallersUnderRace(t *testing.T) {
 				if c%3 == 0 {
 					lane = wire.LaneInteractive
 				}
-				if err := q.Do(context.Background(), lane, items); err != nil {
+				if err := q.Do(context.Background(), Caller{Lane: lane}, items); err != nil {
 					t.Error(err)
 					return
 				}
