@@ -9,7 +9,7 @@ import (
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 // progress shows how far an ingestion is: bars on a terminal, a line now and
@@ -45,10 +45,7 @@ func newProgress(out *os.File, quiet bool) *progress {
 	return p
 }
 
-func terminal(f *os.File) bool {
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
-	return err == nil
-}
+func terminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
 func (p *progress) found(n int) {
 	p.mu.Lock()

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // maxLine bounds one line of a file.
@@ -102,7 +104,7 @@ func lines(path string, content io.Reader, each func(n int, line []byte) error) 
 		}
 	}
 	if errors.Is(scanner.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("%s line %d: is longer than %d MB", path, n+1, maxLine>>20)
+		return fmt.Errorf("%s line %d: is longer than %s", path, n+1, schema.FormatBytes(maxLine))
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("read %s: %w", path, err)

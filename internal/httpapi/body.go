@@ -10,12 +10,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // What bodies may have. An operation that says nothing has smallBody.
@@ -182,14 +183,5 @@ func copyBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, to io.Wr
 
 func tooLarge(limit int64) error {
 	return huma.NewError(http.StatusRequestEntityTooLarge,
-		"the body is larger than "+sizeText(limit)+", the limit of this operation")
-}
-
-func sizeText(n int64) string {
-	switch {
-	case n >= 1<<20:
-		return strconv.FormatInt(n>>20, 10) + " MB"
-	default:
-		return strconv.FormatInt(n>>10, 10) + " KB"
-	}
+		"the body is larger than "+schema.FormatBytes(limit)+", the limit of this operation")
 }

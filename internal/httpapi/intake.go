@@ -10,6 +10,8 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
@@ -44,8 +46,8 @@ func (i *uploadQuota) enter(key uuid.UUID, bytes int64) (leave func(), err error
 	again := http.Header{"Retry-After": {"1"}}
 	if (hand{own.uploads, own.bytes + bytes}).has(keyUploads, keyBytes) {
 		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(fmt.Sprintf(
-			"%d uploads with %d MB of this key are under way, with this one more than may be; try again when one has ended",
-			own.uploads, own.bytes>>20)), again)
+			"%d uploads with %s of this key are under way, with this one more than may be; try again when one has ended",
+			own.uploads, schema.FormatBytes(own.bytes))), again)
 	}
 	if (hand{i.all.uploads, i.all.bytes + bytes}).has(processUploads, processBytes) {
 		return nil, huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(

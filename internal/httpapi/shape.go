@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 const (
@@ -110,7 +112,7 @@ func (s *shape) keep(c byte) {
 	case opened:
 		if s.read-spans[len(spans)-1].begin > maxInBatch {
 			s.failAt(fmt.Sprintf("body.documents[%d]", len(spans)-1),
-				"has more than %d MB; send it alone, by PUT /v1/collections/{collection}/content", maxInBatch>>20)
+				"has more than %s; send it alone, by PUT /v1/collections/{collection}/content", schema.FormatBytes(maxInBatch))
 		}
 		return
 	case inside && n == 3 && s.stack[2].object && c == '{' && !text:

@@ -17,8 +17,8 @@ func Room(dir string, keep int64) error {
 	if keep = min(keep, all/20); err != nil || free >= keep {
 		return err
 	}
-	return fmt.Errorf("the disk of %s has %d MB left, of which %d are kept free (SLUICE_KEEP_FREE); free some, and upload again: %w",
-		dir, free>>20, keep>>20, schema.ErrStorageFull)
+	return fmt.Errorf("the disk of %s has %s left, of which %s are kept free (SLUICE_KEEP_FREE); free some, and upload again: %w",
+		dir, schema.FormatBytes(free), schema.FormatBytes(keep), schema.ErrStorageFull)
 }
 
 // Free returns how many bytes can be written where a directory lies.

@@ -62,7 +62,7 @@ func openContainer(data []byte, limits Limits) (*container, error) {
 			return nil, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
 		}
 		if total += f.UncompressedSize64; total > uint64(limits.ExpandedBytes) || f.UncompressedSize64 > uint64(limits.ExpandedBytes) {
-			return nil, fail(schema.ReasonTooLarge, "The container expands to more than %s.", megabytes(limits.ExpandedBytes))
+			return nil, fail(schema.ReasonTooLarge, "The container expands to more than %s.", schema.FormatBytes(limits.ExpandedBytes))
 		}
 	}
 	if err := c.checkRatio(int64(total)); err != nil {
@@ -125,7 +125,7 @@ func (b *boundedPart) Read(p []byte) (int, error) {
 	b.read += int64(n)
 	b.c.left -= int64(n)
 	if b.c.left < 0 {
-		return n, fail(schema.ReasonTooLarge, "The container expands to more than %s.", megabytes(b.c.limits.ExpandedBytes))
+		return n, fail(schema.ReasonTooLarge, "The container expands to more than %s.", schema.FormatBytes(b.c.limits.ExpandedBytes))
 	}
 	if e := b.c.checkRatio(b.read); e != nil {
 		return n, e

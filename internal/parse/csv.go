@@ -37,7 +37,7 @@ func parseCSV(d *document, s string, delimiter rune) error {
 		for i, cell := range row {
 			if len(cell) > d.limits.LineBytes {
 				return fail(schema.ReasonTooLarge, "Cell %d of line %d has %s; the limit is %s. A quote that is never closed can be the cause.",
-					i+1, line, megabytes(int64(len(cell))), megabytes(int64(d.limits.LineBytes)))
+					i+1, line, schema.FormatBytes(int64(len(cell))), schema.FormatBytes(int64(d.limits.LineBytes)))
 			}
 		}
 		if joinCells(row) == "" {

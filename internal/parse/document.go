@@ -74,7 +74,7 @@ func (d *document) warn(s string) {
 }
 
 func (d *document) tooMuchText() *Error {
-	return fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+	return fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 }
 
 // fits refuses text over the limit before anything is made of it. White space

@@ -31,7 +31,7 @@ func parseJSONL(d *document, s string) error {
 		case number > d.limits.Rows:
 			return fail(schema.ReasonTooLarge, "The file has more than %d lines. Split it, or raise the limit.", d.limits.Rows)
 		case len(line) > d.limits.LineBytes:
-			return fail(schema.ReasonTooLarge, "Line %d has %s; the limit is %s.", number, megabytes(int64(len(line))), megabytes(int64(d.limits.LineBytes)))
+			return fail(schema.ReasonTooLarge, "Line %d has %s; the limit is %s.", number, schema.FormatBytes(int64(len(line))), schema.FormatBytes(int64(d.limits.LineBytes)))
 		}
 		if err := addRecord(d, line); err != nil {
 			var e *Error
@@ -144,7 +144,7 @@ func flatten(d *document, dec *json.Decoder, path string, depth int, budget *int
 	if !nested {
 		if s := scalar(token); s != "" {
 			if *budget -= len(path) + len(s); *budget < 0 {
-				return fail(schema.ReasonTooLarge, "A record has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+				return fail(schema.ReasonTooLarge, "A record has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 			}
 			*out = append(*out, entry{path, s})
 		}

@@ -207,17 +207,9 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 }
 
 func tooLarge(size int64, limits Limits) *Error {
-	return fail(schema.ReasonTooLarge, "The file has %s; the limit is %s. Split it, or raise the limit.", megabytes(size), megabytes(limits.Bytes))
+	return fail(schema.ReasonTooLarge, "The file has %s; the limit is %s. Split it, or raise the limit.", schema.FormatBytes(size), schema.FormatBytes(limits.Bytes))
 }
 
 func timedOut(d time.Duration) *Error {
 	return fail(schema.ReasonTimeout, "Parsing took longer than %v. Simplify or split the file, or raise the time limit.", d)
-}
-
-// megabytes says a size in bytes for people.
-func megabytes(n int64) string {
-	if n < 1<<20 {
-		return fmt.Sprintf("%d bytes", n)
-	}
-	return fmt.Sprintf("%.1f MB", float64(n)/(1<<20))
 }

@@ -134,7 +134,7 @@ func parsePDF(d *document, data []byte) error {
 			size += len(l.text)
 		}
 		if size > 2*d.limits.TextBytes {
-			return fail(schema.ReasonTooLarge, "The PDF has more than %s of text. Split it, or raise the limit.", megabytes(int64(d.limits.TextBytes)))
+			return fail(schema.ReasonTooLarge, "The PDF has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 		}
 		lines = append(lines, page...)
 	}

@@ -247,7 +247,7 @@ func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte
 
 func (r *poolRun) tooMuchMemory() error {
 	return fail(schema.ReasonTooLarge, "Parsing needed more than %s of memory. Simplify or split the file, or raise the limit.",
-		megabytes(r.options.MemoryLimit))
+		schema.FormatBytes(r.options.MemoryLimit))
 }
 
 // take waits for a free slot.

@@ -22,7 +22,7 @@ func parseXLSX(d *document, data []byte) error {
 		UnzipSizeLimit: d.limits.ExpandedBytes, UnzipXMLSizeLimit: d.limits.ExpandedBytes})
 	if err != nil {
 		if strings.Contains(err.Error(), "unzip size exceeds") {
-			return fail(schema.ReasonTooLarge, "The container expands to more than %s.", megabytes(d.limits.ExpandedBytes)).because(err)
+			return fail(schema.ReasonTooLarge, "The container expands to more than %s.", schema.FormatBytes(d.limits.ExpandedBytes)).because(err)
 		}
 		return fail(schema.ReasonBroken, "The workbook is damaged. Save it again and send that.").because(err)
 	}
@@ -65,7 +65,7 @@ func parseSheet(d *document, book *excelize.File, name string, seen *int) error 
 		for i, c := range cells {
 			if len(c) > d.limits.LineBytes {
 				return fail(schema.ReasonTooLarge, "Cell %d of a row of sheet %q has %s; the limit is %s.", i+1, name,
-					megabytes(int64(len(c))), megabytes(int64(d.limits.LineBytes)))
+					schema.FormatBytes(int64(len(c))), schema.FormatBytes(int64(d.limits.LineBytes)))
 			}
 		}
 		if !s.row(cells) {

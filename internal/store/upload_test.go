@@ -198,7 +198,7 @@ func TestUploadOverTheLimitFailsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got[0].State != schema.StateQueued || got[1].State != schema.StateFailed || got[1].Reason.Code != schema.ReasonTooLarge || !strings.Contains(got[1].Reason.Message, "2 MiB") {
+	if got[0].State != schema.StateQueued || got[1].State != schema.StateFailed || got[1].Reason.Code != schema.ReasonTooLarge || !strings.Contains(got[1].Reason.Message, "2 MB") {
 		t.Errorf("%+v", got)
 	}
 	list, _, err := f.Documents(t.Context(), f.a, f.collection, schema.DocumentQuery{State: schema.StateFailed})

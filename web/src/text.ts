@@ -26,8 +26,8 @@ export const short = (n: number | undefined) => compact.format(n ?? 0);
 export function bytesOf(n: number | undefined): string {
   let value = n ?? 0;
   for (const unit of ["B", "KB", "MB", "GB"]) {
-    if (value < 1000) return `${value < 10 && unit !== "B" ? value.toFixed(1) : Math.round(value)} ${unit}`;
-    value /= 1000;
+    if (value < 1024) return `${value < 10 && unit !== "B" ? value.toFixed(1) : Math.round(value)} ${unit}`;
+    value /= 1024;
   }
   return `${value.toFixed(1)} TB`;
 }

@@ -140,5 +140,5 @@ func readFile(ctx context.Context, s source, name string, limit int64) ([]byte, 
 }
 
 func tooLarge(name string, limit int64) error {
-	return fmt.Errorf("%s has more than %d MB: %w", name, limit>>20, schema.ErrTooLarge)
+	return fmt.Errorf("%s has more than %s: %w", name, schema.FormatBytes(limit), schema.ErrTooLarge)
 }

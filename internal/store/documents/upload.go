@@ -146,21 +146,8 @@ func (s *DocumentStore) take(spool *spool, index int, u schema.Upload) (*item, e
 	if it.content.tooLarge {
 		it.reason = &schema.Reason{
 			Code:    schema.ReasonTooLarge,
-			Message: fmt.Sprintf("larger than %s, the limit for one document", sizeText(s.db.Options().MaxDocumentBytes)),
+			Message: fmt.Sprintf("larger than %s, the limit for one document", schema.FormatBytes(s.db.Options().MaxDocumentBytes)),
 		}
 	}
 	return it, nil
-}
-
-// sizeText writes a number of bytes for people.
-func sizeText(n int64) string {
-	for _, u := range []struct {
-		size int64
-		name string
-	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if n >= u.size {
-			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(u.size)), ".0") + " " + u.name
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

@@ -1,0 +1,16 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// FormatBytes writes a number of bytes for people. As in the settings, 1 KB is 1,024 bytes, and so on.
+func FormatBytes(n int64) string {
+	for unit, name := range [...]string{"GB", "MB", "KB"} {
+		if size := int64(1) << (30 - 10*unit); n >= size {
+			return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/float64(size)), ".0") + " " + name
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}
