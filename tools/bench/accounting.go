@@ -11,11 +11,11 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
+	"syscall"
+
+	"github.com/prometheus/procfs"
 )
 
 // part is a kind of process.
@@ -33,10 +33,10 @@ const (
 
 var parts = []part{partParse, partModel, partSQL, partSluice, partNATS, partTemporal, partClient}
 
-// tick is the unit of /proc's times, USER_HZ, which is 100 on every architecture that Go runs on.
-const tick = 1.0 / 100
+// ticks is how many units of /proc's times a second has, USER_HZ, which is 100 on every architecture that Go runs on.
+const ticks = 100
 
-// process is a line of /proc.
+// process is what is counted of a process.
 type process struct {
 	pid, parent int
 	started     uint64  // ticks since boot; with the pid it is unique
@@ -44,69 +44,35 @@ type process struct {
 	reaped      float64 // CPU seconds of ended children that it has waited for, and of theirs
 }
 
-// parseStat reads the text of /proc/PID/stat.
-func parseStat(text string) (process, error) {
-	// The name is in parentheses and may hold any character.
-	open, shut := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
-	if open < 1 || shut < open {
-		return process{}, fmt.Errorf("no name in %q", text)
-	}
-	fields := append([]string{text[:open], ""}, strings.Fields(text[shut+1:])...)
-	if len(fields) < 22 {
-		return process{}, fmt.Errorf("%d fields in %q", len(fields), text)
-	}
-	var bad error
-	number := func(i int) uint64 {
-		n, err := strconv.ParseUint(strings.TrimSpace(fields[i-1]), 10, 64)
-		bad = errors.Join(bad, err)
-		return n
-	}
-	p := process{
-		pid: int(number(1)), parent: int(number(4)), started: number(22),
-		own: float64(number(14)+number(15)) * tick, reaped: float64(number(16)+number(17)) * tick,
-	}
-	if bad != nil {
-		return process{}, fmt.Errorf("read %q: %w", text, bad)
-	}
-	return p, nil
-}
-
 // processes reads all processes of the system.
 func processes() (map[int]process, error) {
-	paths, err := filepath.Glob("/proc/[0-9]*/stat")
+	all, err := procfs.AllProcs()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read processes: %w", err)
 	}
-	out := make(map[int]process, len(paths))
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if gone(err) {
-			continue
+	out := make(map[int]process, len(all))
+	for _, one := range all {
+		stat, err := one.Stat()
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
+			continue // it has ended
+		case err != nil:
+			return nil, fmt.Errorf("read process %d: %w", one.PID, err)
 		}
-		if err != nil {
-			return nil, fmt.Errorf("read processes: %w", err)
-		}
-		p, err := parseStat(string(text))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		out[p.pid] = p
+		out[one.PID] = process{pid: one.PID, parent: stat.PPID, started: stat.Starttime,
+			own: stat.CPUTime(), reaped: float64(stat.CUTime+stat.CSTime) / ticks}
 	}
 	return out, nil
 }
 
-// gone reports whether err means that a process has ended.
-func gone(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || err != nil && strings.Contains(err.Error(), "no such process")
-}
-
 // arguments returns a process's command line; nil when it has ended.
 func arguments(pid int) []string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil || len(text) == 0 {
+	one, err := procfs.NewProc(pid)
+	if err != nil {
 		return nil
 	}
-	return strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	argv, _ := one.CmdLine() // none where it has ended
+	return argv
 }
 
 // below returns root and what descends from it, by pid.
@@ -221,31 +187,17 @@ func (u usage) since(before usage) (map[part]float64, error) {
 	return out, nil
 }
 
-// systemBusy returns the CPU seconds that everything on this machine has used since it started.
+// systemBusy returns the CPU seconds that everything on this machine has used since it started: all but idle time and
+// waiting for a disk. Guests are in user time already.
 func systemBusy() (float64, error) {
-	text, err := os.ReadFile("/proc/stat")
+	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, fmt.Errorf("read the machine's load: %w", err)
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return parseBusy(line)
-}
-
-// parseBusy reads the first line of /proc/stat: all but idle time and waiting for a disk. Guests are in user time already.
-func parseBusy(line string) (float64, error) {
-	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, fmt.Errorf("read the machine's load: unexpected line %q", line)
+	stat, err := proc.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("read the machine's load: %w", err)
 	}
-	busy := uint64(0)
-	for i, field := range fields[1:9] {
-		n, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("read the machine's load: %q: %w", line, err)
-		}
-		if i != 3 && i != 4 {
-			busy += n
-		}
-	}
-	return float64(busy) * tick, nil
+	c := stat.CPUTotal
+	return c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal, nil
 }

@@ -176,32 +176,6 @@ func TestTimeGoesToItsPart(t *testing.T) {
 	}
 }
 
-func TestStatOfAnyName(t *testing.T) {
-	line := "4711 (a) R 1 (b) S 42 4711 4711 0 -1 4194560 1 2 3 4 150 50 25 75 20 0 3 0 98765 1 2\n"
-	p, err := parseStat(line)
-	want := process{pid: 4711, parent: 42, started: 98765, own: 2, reaped: 1}
-	if err != nil || p != want {
-		t.Errorf("%+v, %v; want %+v", p, err, want)
-	}
-	for _, bad := range []string{"", "1", "1 (x", "1 (x) S 2", strings.Replace(line, "150", "x", 1)} {
-		if p, err := parseStat(bad); err == nil {
-			t.Errorf("%q: %+v", bad, p)
-		}
-	}
-}
-
-func TestBusyTime(t *testing.T) {
-	busy, err := parseBusy("cpu  100 20 30 1000 500 5 6 7 90 9")
-	if want := 1.68; err != nil || math.Abs(busy-want) > 1e-9 {
-		t.Errorf("%g, %v; want %g", busy, err, want)
-	}
-	for _, bad := range []string{"", "cpu 1 2", "cpu0 1 2 3 4 5 6 7 8", "cpu 1 2 3 4 5 6 x 8"} {
-		if _, err := parseBusy(bad); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
-	}
-}
-
 func TestServerThatDoesNotStart(t *testing.T) {
 	dir := t.TempDir()
 	_, _, err := start(t.Context(), dir, "shell", nil, "/bin/sh", "-c", "echo no model pack >&2; exit 3")

@@ -3,63 +3,35 @@ package main
 // This file reads what `sluice up` says of itself at /metrics.
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
-	"strconv"
-	"strings"
+	"slices"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// sample is one line of Prometheus' text format.
-type sample struct {
-	name   string
-	labels map[string]string
-	value  float64
-}
-
-var (
-	sampleLine = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?\s+(\S+)`)
-	labelPair  = regexp.MustCompile(`([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"`)
-)
-
 // parseSamples reads Prometheus' text format.
-func parseSamples(r io.Reader) ([]sample, error) {
-	var out []sample
-	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		match := sampleLine.FindStringSubmatch(line)
-		if match == nil {
-			return nil, fmt.Errorf("read metrics: unexpected line %q", line)
-		}
-		value, err := strconv.ParseFloat(match[3], 64)
-		if err != nil {
-			return nil, fmt.Errorf("read metrics: %q: %w", line, err)
-		}
-		s := sample{name: match[1], labels: map[string]string{}, value: value}
-		for _, pair := range labelPair.FindAllStringSubmatch(match[2], -1) {
-			s.labels[pair[1]] = pair[2]
-		}
-		out = append(out, s)
+func parseSamples(r io.Reader) (model.Vector, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(r)
+	if err != nil {
+		return nil, fmt.Errorf("read metrics: %w", err)
 	}
-	if err := lines.Err(); err != nil {
+	out, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, slices.Collect(maps.Values(families))...)
+	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
 	}
 	return out, nil
 }
 
 // scrape reads /metrics.
-func scrape(ctx context.Context, url string) ([]sample, error) {
+func scrape(ctx context.Context, url string) (model.Vector, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
 	if err != nil {
 		return nil, fmt.Errorf("read metrics: %w", err)
@@ -91,22 +63,23 @@ type progress struct {
 }
 
 // ingestion reads how far ingestion is.
-func ingestion(samples []sample) progress {
+func ingestion(samples model.Vector) progress {
 	out := progress{stages: map[stage]float64{}}
 	for _, s := range samples {
-		switch s.name {
+		v := float64(s.Value)
+		switch s.Metric[model.MetricNameLabel] {
 		case "sluice_ingest_stage_duration_seconds_sum":
-			out.stages[stage{s.labels["stage"], s.labels["part"]}] += s.value
+			out.stages[stage{string(s.Metric["stage"]), string(s.Metric["part"])}] += v
 		case "sluice_ingest_batch_duration_seconds_sum":
-			out.seconds += s.value
+			out.seconds += v
 		case "sluice_ingest_batch_duration_seconds_count":
-			out.batches += s.value
+			out.batches += v
 		case "temporal_workflow_endtoend_latency_seconds_sum":
-			if s.labels["workflow_type"] == wire.WorkflowIngestBatch {
-				out.durable += s.value
+			if s.Metric["workflow_type"] == wire.WorkflowIngestBatch {
+				out.durable += v
 			}
 		case "sluice_ingest_batches_open":
-			out.open += s.value
+			out.open += v
 		}
 	}
 	return out

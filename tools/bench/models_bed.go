@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/prometheus/common/model"
 
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -149,18 +150,18 @@ func (b *modelBed) look(ctx context.Context) (modelLook, error) {
 		return l, err
 	}
 	for _, s := range samples {
-		graph := s.labels["graph"]
+		name, graph, v := s.Metric[model.MetricNameLabel], string(s.Metric["graph"]), float64(s.Value)
 		switch {
-		case s.name == "sluice_model_tokens_total" && s.labels["kind"] == "text":
-			l.text[graph] += s.value
-		case s.name == "sluice_model_tokens_total":
-			l.padding[graph] += s.value
-		case s.name == "sluice_model_run_duration_seconds_count":
-			l.runs[graph] += s.value
-		case s.name == "sluice_model_run_duration_seconds_sum":
-			l.running[graph] += s.value
-		case s.name == "sluice_model_tokenise_duration_seconds_sum":
-			l.tokenising += s.value
+		case name == "sluice_model_tokens_total" && s.Metric["kind"] == "text":
+			l.text[graph] += v
+		case name == "sluice_model_tokens_total":
+			l.padding[graph] += v
+		case name == "sluice_model_run_duration_seconds_count":
+			l.runs[graph] += v
+		case name == "sluice_model_run_duration_seconds_sum":
+			l.running[graph] += v
+		case name == "sluice_model_tokenise_duration_seconds_sum":
+			l.tokenising += v
 		}
 	}
 	if len(l.text) == 0 && l.tokenising > 0 {

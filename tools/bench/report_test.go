@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/prometheus/common/model"
 )
 
 const exposition = `# HELP sluice_ingest_stage_duration_seconds Time of a stage of a batch, by stage and part.
@@ -30,7 +32,7 @@ func TestStagesAreReadFromMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range samples {
-		if s.name == "odd" && (s.labels["text"] != `a \"quoted\" {brace}, here` || s.value != 1.5e9) {
+		if s.Metric[model.MetricNameLabel] == "odd" && (s.Metric["text"] != `a "quoted" {brace}, here` || s.Value != 1.5e9) {
 			t.Errorf("odd is %+v", s)
 		}
 	}
