@@ -14,6 +14,8 @@ const (
 	MinChoices, MaxChoices = 2, 26
 	// MaxChoice bounds one of the choices, in bytes.
 	MaxChoice = 500
+	// MaxExternalID bounds a document's external id, in bytes: a unique index holds it.
+	MaxExternalID = 1024
 	// MaxTitle bounds a title that comes with a document, in characters.
 	MaxTitle = 1000
 	// MaxKeepDays bounds for how many days anything may be said to be kept.

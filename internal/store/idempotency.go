@@ -53,7 +53,7 @@ func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string,
 	if key == "" || len(key) > 255 {
 		return nil, schema.Invalid("Idempotency-Key", "has 1 to 255 bytes")
 	}
-	if err := CheckText("Idempotency-Key", key); err != nil {
+	if err := schema.CheckText("Idempotency-Key", key); err != nil {
 		return nil, err
 	}
 	var before *schema.Reply

@@ -49,7 +49,7 @@ WHERE tenant_id = $1 AND collection_id = $2 AND state = 'building' RETURNING num
 // schema.ErrConflict.
 func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error) {
 	var out schema.Rebuild
-	if n.Language != "" && (len(n.Language) > 35 || !store.LanguageTag.MatchString(n.Language)) {
+	if n.Language != "" && (len(n.Language) > 35 || !schema.LanguageTag.MatchString(n.Language)) {
 		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", n.Language)
 	}
 	if n.Segmentation != (schema.Segmentation{}) {

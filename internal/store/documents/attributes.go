@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -57,7 +56,7 @@ func (a *attributes) setLabels(field string, labels []string) error {
 		return schema.Invalid(field, "has %d labels; at most %d are allowed", len(labels), maxLabels)
 	}
 	for i, label := range labels {
-		if err := store.CheckLength(fmt.Sprintf("%s[%d]", field, i), label, 1, maxLabel); err != nil {
+		if err := schema.CheckLength(fmt.Sprintf("%s[%d]", field, i), label, 1, maxLabel); err != nil {
 			return err
 		}
 		if label == schema.NobodyLabel {
@@ -78,7 +77,7 @@ func (a *attributes) setMetadata(field string, m schema.Metadata) error {
 	}
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := field + "." + key
-		if err := store.CheckLength(field, key, 1, maxMetadataKey); err != nil {
+		if err := schema.CheckLength(field, key, 1, maxMetadataKey); err != nil {
 			return schema.Invalid(field, "key %q: 1 to %d bytes of UTF-8 without U+0000", key, maxMetadataKey)
 		}
 		if err := checkValue(at, m[key], 0); err != nil {
@@ -115,7 +114,7 @@ func checkValue(field string, value any, depth int) error {
 	}
 	switch v := value.(type) {
 	case string:
-		return store.CheckText(field, v)
+		return schema.CheckText(field, v)
 	case json.Number:
 		if _, err := v.Float64(); err != nil {
 			return schema.Invalid(field, "%q is not a number that can be stored", v.String())
@@ -132,7 +131,7 @@ func checkValue(field string, value any, depth int) error {
 		}
 	case map[string]any:
 		for key, e := range v {
-			if err := store.CheckText(field, key); err != nil {
+			if err := schema.CheckText(field, key); err != nil {
 				return err
 			}
 			if err := checkValue(field+"."+key, e, depth+1); err != nil {

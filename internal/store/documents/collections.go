@@ -76,13 +76,13 @@ func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal
 	if !collectionName.MatchString(c.Name) {
 		return out, schema.Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
 	}
-	if err := store.CheckLength("description", c.Description, 0, maxDescription); err != nil {
+	if err := schema.CheckLength("description", c.Description, 0, maxDescription); err != nil {
 		return out, err
 	}
 	if c.Language == "" {
 		c.Language = "en"
 	}
-	if len(c.Language) > 35 || !store.LanguageTag.MatchString(c.Language) {
+	if len(c.Language) > 35 || !schema.LanguageTag.MatchString(c.Language) {
 		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
 	}
 	segmentation, err := c.Segmentation.Complete()
@@ -127,7 +127,7 @@ func (s *DocumentStore) ResolveCollection(ctx context.Context, p schema.Principa
 }
 
 func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref string) (uuid.UUID, error) {
-	if err := store.CheckText("collection", ref); err != nil {
+	if err := schema.CheckText("collection", ref); err != nil {
 		return uuid.Nil, err
 	}
 	var id *uuid.UUID
@@ -184,7 +184,7 @@ func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q s
 func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
 	var out schema.Collection
 	if c.Description != nil {
-		if err := store.CheckLength("description", *c.Description, 0, maxDescription); err != nil {
+		if err := schema.CheckLength("description", *c.Description, 0, maxDescription); err != nil {
 			return out, err
 		}
 	}

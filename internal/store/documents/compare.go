@@ -43,10 +43,10 @@ func (s *DocumentStore) Compare(ctx context.Context, p schema.Principal, collect
 	}
 	ids, fingerprints := make([]string, len(known)), make([]string, len(known))
 	for i, k := range known {
-		if err := store.CheckLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, store.MaxExternalID); err != nil {
+		if err := schema.CheckLength(fmt.Sprintf("documents[%d].external_id", i), k.ExternalID, 1, schema.MaxExternalID); err != nil {
 			return out, err
 		}
-		if _, err := store.DecodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {
+		if _, err := schema.DecodeSHA256(fmt.Sprintf("documents[%d].fingerprint", i), k.Fingerprint); err != nil {
 			return out, err
 		}
 		ids[i], fingerprints[i] = k.ExternalID, k.Fingerprint

@@ -64,7 +64,7 @@ func (s *DocumentStore) Document(ctx context.Context, p schema.Principal, id uui
 
 // DocumentNamed returns the document of a collection by its external id.
 func (s *DocumentStore) DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error) {
-	if err := store.CheckText("external_id", externalID); err != nil {
+	if err := schema.CheckText("external_id", externalID); err != nil {
 		return schema.Document{}, err
 	}
 	out, err := s.oneDocument(ctx, p, documentNamedSQL, collection, externalID)

@@ -101,7 +101,7 @@ func readDocumentCursor(text string, sort schema.DocumentSort) (c documentCursor
 	if err == nil && (sort == schema.SortLargest || sort == schema.SortSmallest) {
 		_, err = strconv.ParseInt(c.Key, 10, 64)
 	}
-	if err != nil || c.Sort != sort || store.CheckText("cursor", c.Key) != nil {
+	if err != nil || c.Sort != sort || schema.CheckText("cursor", c.Key) != nil {
 		return c, schema.Invalid("cursor", "is not one that a page before gave, in this order")
 	}
 	return c, nil
@@ -179,7 +179,7 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 	if !known {
 		return "", nil, schema.Invalid("sort", "%q is not one of oldest, newest, name, largest, smallest, state", string(sort))
 	}
-	if err := errors.Join(store.CheckText("prefix", q.Prefix), store.CheckText("contains", q.Part), store.CheckText("label", q.Label), checkState(q.State)); err != nil {
+	if err := errors.Join(schema.CheckText("prefix", q.Prefix), schema.CheckText("contains", q.Part), schema.CheckText("label", q.Label), checkState(q.State)); err != nil {
 		return "", nil, err
 	}
 	args := visibleTo(p, collection)

@@ -96,15 +96,15 @@ func (s *DocumentStore) take(spool *spool, index int, u schema.Upload) (*item, e
 		name, text string
 		min, max   int
 	}{
-		{"external_id", u.ExternalID, 1, store.MaxExternalID},
+		{"external_id", u.ExternalID, 1, schema.MaxExternalID},
 		{"file_name", u.FileName, 0, maxFileName},
 		{"media_type", u.MediaType, 0, maxMediaType},
 	} {
-		if err := store.CheckLength(field(f.name), f.text, f.min, f.max); err != nil {
+		if err := schema.CheckLength(field(f.name), f.text, f.min, f.max); err != nil {
 			return nil, err
 		}
 	}
-	if err := store.CheckCharacters(field("title"), u.Title, 0, schema.MaxTitle); err != nil {
+	if err := schema.CheckCharacters(field("title"), u.Title, 0, schema.MaxTitle); err != nil {
 		return nil, err
 	}
 	if err := it.attributes.setLabels(field("labels"), u.Labels); err != nil {
@@ -119,7 +119,7 @@ func (s *DocumentStore) take(spool *spool, index int, u schema.Upload) (*item, e
 	var given []byte
 	var err error
 	if u.SHA256 != "" {
-		if given, err = store.DecodeSHA256(field("sha256"), u.SHA256); err != nil {
+		if given, err = schema.DecodeSHA256(field("sha256"), u.SHA256); err != nil {
 			return nil, err
 		}
 	}

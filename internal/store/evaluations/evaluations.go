@@ -50,7 +50,7 @@ func scanEvaluation(row pgx.CollectableRow) (schema.Evaluation, error) {
 // CreateEvaluation stores an evaluation of p's tenant and returns it without its
 // reports.
 func (s *EvaluationStore) CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error) {
-	if err := errors.Join(store.CheckLength("name", n.Name, 1, 200), store.CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
+	if err := errors.Join(schema.CheckLength("name", n.Name, 1, 200), schema.CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
 		return schema.Evaluation{}, err
 	}
 	e := schema.Evaluation{ID: schema.NewID(), Name: n.Name, Notes: n.Notes, Key: p.Key, Figures: len(n.Figures) > 0}
@@ -116,7 +116,7 @@ func evaluationJSON(field string, v any) ([]byte, error) {
 func (s *EvaluationStore) Evaluations(ctx context.Context, p schema.Principal, q schema.EvaluationQuery) ([]schema.Evaluation, string, error) {
 	pg, err := store.PageOf(q.PageQuery)
 	if err == nil {
-		err = store.CheckLength("dataset", q.Dataset, 0, 255)
+		err = schema.CheckLength("dataset", q.Dataset, 0, 255)
 	}
 	if err != nil {
 		return nil, "", err

@@ -39,7 +39,7 @@ func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text 
 	if !planName.MatchString(name) {
 		return out, schema.Invalid("name", "%q: 1 to 63 small letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
 	}
-	if err := store.CheckLength("plan", text, 1, schema.MaxPlanText); err != nil {
+	if err := schema.CheckLength("plan", text, 1, schema.MaxPlanText); err != nil {
 		return out, err
 	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -67,7 +67,7 @@ func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text 
 // StoredPlans lists at most limit plans of p's tenant whose names come after a
 // name, in the order of their names' bytes.
 func (s *PlanStore) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
-	if err := store.CheckText("cursor", after); err != nil {
+	if err := schema.CheckText("cursor", after); err != nil {
 		return nil, err
 	}
 	var out []StoredPlan
@@ -85,7 +85,7 @@ func (s *PlanStore) StoredPlans(ctx context.Context, p schema.Principal, after s
 // StoredPlan returns a plan of a tenant's own, or schema.ErrNotFound.
 func (s *PlanStore) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
 	var out StoredPlan
-	if err := store.CheckText("plan", name); err != nil {
+	if err := schema.CheckText("plan", name); err != nil {
 		return out, err
 	}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -102,7 +102,7 @@ func (s *PlanStore) StoredPlan(ctx context.Context, tenant uuid.UUID, name strin
 // DeletePlan removes a plan of the tenant's own. Questions that were asked with
 // it have its text.
 func (s *PlanStore) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
-	if err := store.CheckText("plan", name); err != nil {
+	if err := schema.CheckText("plan", name); err != nil {
 		return err
 	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

@@ -41,15 +41,15 @@ type NewQuestion struct {
 // asynchronous one is queued in the same transaction. An unknown collection
 // gives schema.ErrNotFound.
 func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
-	if err := errors.Join(store.CheckCharacters("question", q.Text, 1, schema.MaxQuestion), store.CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
-		store.CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
+	if err := errors.Join(schema.CheckCharacters("question", q.Text, 1, schema.MaxQuestion), schema.CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
+		schema.CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
 	for i, c := range q.Choices {
-		if err := store.CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
+		if err := schema.CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
 			return schema.Job{}, err
 		}
 	}

@@ -67,7 +67,7 @@ func (s *QuestionStore) Rate(ctx context.Context, p schema.Principal, question u
 	if opinion != schema.ThumbsUp && opinion != schema.ThumbsDown {
 		return schema.Rating{}, schema.Invalid("rating", "%q is neither up nor down", opinion)
 	}
-	if err := store.CheckLength("comment", comment, 0, maxComment); err != nil {
+	if err := schema.CheckLength("comment", comment, 0, maxComment); err != nil {
 		return schema.Rating{}, err
 	}
 	var r schema.Rating

@@ -1,12 +1,10 @@
-package store
+package schema
 
 import (
 	"encoding/hex"
 	"regexp"
 	"strings"
 	"unicode/utf8"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // This file checks text and hashes from outside before it reaches Postgres, which takes
@@ -15,10 +13,10 @@ import (
 // CheckText refuses text that Postgres cannot hold.
 func CheckText(field, text string) error {
 	if !utf8.ValidString(text) {
-		return schema.Invalid(field, "is not valid UTF-8")
+		return Invalid(field, "is not valid UTF-8")
 	}
 	if strings.IndexByte(text, 0) >= 0 {
-		return schema.Invalid(field, "contains U+0000")
+		return Invalid(field, "contains U+0000")
 	}
 	return nil
 }
@@ -29,10 +27,10 @@ func CheckLength(field, text string, minimum, maximum int) error {
 		return err
 	}
 	if len(text) < minimum {
-		return schema.Invalid(field, "is missing")
+		return Invalid(field, "is missing")
 	}
 	if len(text) > maximum {
-		return schema.Invalid(field, "has %d bytes; at most %d are allowed", len(text), maximum)
+		return Invalid(field, "has %d bytes; at most %d are allowed", len(text), maximum)
 	}
 	return nil
 }
@@ -44,9 +42,9 @@ func CheckCharacters(field, text string, minimum, maximum int) error {
 	}
 	switch n := utf8.RuneCountInString(text); {
 	case n < minimum:
-		return schema.Invalid(field, "is missing")
+		return Invalid(field, "is missing")
 	case n > maximum:
-		return schema.Invalid(field, "has %d characters; at most %d are allowed", n, maximum)
+		return Invalid(field, "has %d characters; at most %d are allowed", n, maximum)
 	}
 	return nil
 }
@@ -55,13 +53,10 @@ func CheckCharacters(field, text string, minimum, maximum int) error {
 func DecodeSHA256(field, text string) ([]byte, error) {
 	sum, err := hex.DecodeString(text)
 	if err != nil || len(sum) != 32 {
-		return nil, schema.Invalid(field, "%q is not the hex of a SHA-256", text)
+		return nil, Invalid(field, "%q is not the hex of a SHA-256", text)
 	}
 	return sum, nil
 }
 
 // LanguageTag is what a language tag looks like (BCP 47, in part).
 var LanguageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`)
-
-// MaxExternalID bounds a document's external id.
-const MaxExternalID = 1024 // bytes; a unique index holds it
