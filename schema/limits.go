@@ -16,6 +16,14 @@ const (
 	MaxChoice = 500
 	// MaxExternalID bounds a document's external id, in bytes: a unique index holds it.
 	MaxExternalID = 1024
+	// MaxFileName and MaxMediaType bound hints that come with a document, in bytes.
+	MaxFileName, MaxMediaType = 1024, 255
+	// MaxUploads bounds the documents of one upload.
+	MaxUploads = 1000
+	// MaxLabels bounds a document's labels, and MaxLabel one of them, in bytes.
+	MaxLabels, MaxLabel = 100, 256
+	// MaxMetadata bounds a document's metadata, in bytes of JSON.
+	MaxMetadata = 64 << 10
 	// MaxTitle bounds a title that comes with a document, in characters.
 	MaxTitle = 1000
 	// MaxKeepDays bounds for how many days anything may be said to be kept.

@@ -65,7 +65,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	db, err := store.Open(starting, c.DatabaseURL, store.Options{Name: "sluice serve", MaxConns: c.DatabaseConnections, MaxDocumentBytes: c.MaxUpload << 20})
+	db, err := store.Open(starting, c.DatabaseURL, store.Options{Name: "sluice serve", MaxConns: c.DatabaseConnections})
 	if err != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	// A third of the connections is ingestion's, which so can't take them all.
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o := store.Options{
-		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart), MaxDocumentBytes: u.settings.MaxUpload << 20,
+		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
 		OwnVectorsAbove: u.settings.VectorIndexAbove, VectorURL: u.vectorURL,
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {

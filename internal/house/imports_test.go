@@ -59,6 +59,7 @@ var house = map[string]kind{
 
 	"internal/answer/...":    capability,
 	"internal/curate/...":    capability,
+	"internal/documents":     capability,
 	"internal/evaluate/...":  capability,
 	"internal/ingest/...":    capability,
 	"internal/llm/...":       capability,

@@ -22,6 +22,10 @@ func TestOpenAPIHasTheLimitsThatAreChecked(t *testing.T) {
 		{api.Query{}, "plan_text", "maxLength", schema.MaxPlanText},
 		{api.Query{}, "choices", "minItems", schema.MinChoices},
 		{api.Query{}, "choices", "maxItems", schema.MaxChoices},
+		{api.NewDocument{}, "external_id", "maxLength", schema.MaxExternalID},
+		{api.Fingerprint{}, "external_id", "maxLength", schema.MaxExternalID},
+		{api.NewDocument{}, "labels", "maxItems", schema.MaxLabels},
+		{api.DocumentChange{}, "labels", "maxItems", schema.MaxLabels},
 		{api.NewDocument{}, "title", "maxLength", schema.MaxTitle},
 	} {
 		found := false

@@ -56,7 +56,7 @@ func benchmarkUpload(b *testing.B, size int, unchanged bool) {
 		if !unchanged {
 			round++
 		}
-		if _, err := s.Upload(ctx, p, c.ID, list); err != nil {
+		if _, err := (&fixture{All: s}).Upload(ctx, p, c.ID, list); err != nil {
 			b.Fatal(err)
 		}
 	}

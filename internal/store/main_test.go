@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -29,6 +30,7 @@ type fixture struct {
 	a, b       schema.Principal
 	collection uuid.UUID // a's
 	foreign    uuid.UUID // b's
+	maxBytes   int64     // of an upload; 0: the default
 }
 
 func setUp(t testing.TB, o store.Options) *fixture {
@@ -39,6 +41,19 @@ func setUp(t testing.TB, o store.Options) *fixture {
 	f.a, f.collection = f.tenant(t, "tenant-a")
 	f.b, f.foreign = f.tenant(t, "tenant-b")
 	return f
+}
+
+// uploads decides on uploads as programs do.
+func (f *fixture) uploads() *documents.Uploads {
+	return documents.New(f.All, documents.Options{MaxBytes: f.maxBytes})
+}
+
+func (f *fixture) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
+	return f.uploads().Upload(ctx, p, collection, uploads)
+}
+
+func (f *fixture) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
+	return f.uploads().UpdateDocument(ctx, p, id, c)
 }
 
 // tenant makes a tenant with a collection, and a principal of it with all

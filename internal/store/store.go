@@ -37,9 +37,6 @@ type Options struct {
 	// Connected, if any, is told the process id of each new connection's backend,
 	// which is one of the database's machine.
 	Connected func(backend uint32)
-	// MaxDocumentBytes bounds one uploaded document; 100 MiB by default. A
-	// longer one is noted as failed, its bytes are not kept.
-	MaxDocumentBytes int64
 	// KeepSuperseded is how long purge leaves a superseded version's text to
 	// the queries that are using it; 10 minutes by default, negative is none.
 	KeepSuperseded time.Duration
@@ -77,10 +74,9 @@ type core struct {
 }
 
 const (
-	defaultMaxConns         = 16
-	defaultMaxDocumentBytes = 100 << 20
-	defaultKeepSuperseded   = 10 * time.Minute
-	defaultOwnVectorsAbove  = 20_000
+	defaultMaxConns        = 16
+	defaultKeepSuperseded  = 10 * time.Minute
+	defaultOwnVectorsAbove = 20_000
 )
 
 // Open connects to the database at url (postgres://...) and checks that it
@@ -101,9 +97,6 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := otelpgx.RecordStats(pool); err != nil {
 		pool.Close()
 		return nil, fmt.Errorf("register pool metrics: %w", err)
-	}
-	if o.MaxDocumentBytes <= 0 {
-		o.MaxDocumentBytes = defaultMaxDocumentBytes
 	}
 	if o.KeepSuperseded == 0 {
 		o.KeepSuperseded = defaultKeepSuperseded

@@ -113,7 +113,7 @@ func TestUploadsReadNoMoreAsTheTenantGrows(t *testing.T) {
 			u.Labels, u.Metadata = []string{"staff"}, schema.Metadata{"year": 2024.0}
 			uploads = append(uploads, u)
 		}
-		if _, err := s.Upload(t.Context(), f.a, f.collection, uploads); err != nil {
+		if _, err := (&fixture{All: s}).Upload(t.Context(), f.a, f.collection, uploads); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -151,7 +151,7 @@ func TestUploadOfTheSameChangesNothing(t *testing.T) {
 }
 
 func TestUploadOfLargeContent(t *testing.T) {
-	f := setUp(t, store.Options{MaxDocumentBytes: 12 << 20})
+	f := setUp(t, store.Options{})
 	random := rand.NewChaCha8([32]byte{1})
 	for _, size := range []int{0, 1, 1 << 20, 1<<20 + 1, 3<<20 + 7, 12 << 20} {
 		data := make([]byte, size)
@@ -188,7 +188,8 @@ func TestUploadOfLargeContent(t *testing.T) {
 }
 
 func TestUploadOverTheLimitFailsAlone(t *testing.T) {
-	f := setUp(t, store.Options{MaxDocumentBytes: 2 << 20})
+	f := setUp(t, store.Options{})
+	f.maxBytes = 2 << 20
 	big := make([]byte, 2<<20+1)
 	sum := sha256.Sum256(big)
 	got, err := f.Upload(t.Context(), f.a, f.collection, []schema.Upload{

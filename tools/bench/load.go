@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -73,7 +74,7 @@ func (l *loader) prepare(ctx context.Context, docs []written) ([]batch.Document,
 		name := fmt.Sprintf("document-%d", l.loaded+i)
 		uploads[i] = schema.Upload{ExternalID: name, Title: d.title, MediaType: "text/plain", Content: strings.NewReader(name)}
 	}
-	taken, err := l.store.Upload(ctx, l.Principal, l.collection, uploads)
+	taken, err := documents.New(l.store, documents.Options{}).Upload(ctx, l.Principal, l.collection, uploads)
 	if err != nil {
 		return nil, err
 	}

@@ -9,9 +9,10 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/signature"
-	"github.com/sluice-rag/sluice/internal/store/documents"
+	storedocuments "github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
@@ -21,19 +22,8 @@ import (
 
 // documentAPI gives the store's bytes the API's shape.
 type documentAPI struct {
-	*documents.DocumentStore
-	room func() error // nil: nobody knows
-}
-
-// Upload implements httpapi.Documents. What is stored already is to have room to
-// be worked on: on a disk that is nearly full nothing is added.
-func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
-	if d.room != nil {
-		if err := d.room(); err != nil {
-			return nil, err
-		}
-	}
-	return d.DocumentStore.Upload(ctx, p, collection, uploads)
+	*storedocuments.DocumentStore
+	*documents.Uploads
 }
 
 // OpenContent implements httpapi.Documents.

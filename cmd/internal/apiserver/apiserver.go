@@ -21,6 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/signature"
@@ -98,7 +99,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Sessions:      sessions,
 		Collections:   kept,
 		Rebuilds:      kept,
-		Documents:     documentAPI{kept.DocumentStore, d.Room},
+		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
 		Questions:     questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
 		Plans:         named,
 		Webhooks:      webhookAPI{kept.WebhookStore},

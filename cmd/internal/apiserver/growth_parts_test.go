@@ -16,6 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/ingest"
@@ -98,7 +99,7 @@ func (g *growing) write(name string) {
 		uploads = append(uploads, schema.Upload{ExternalID: fmt.Sprintf("%s/written %d", name, i), MediaType: "text/plain",
 			Content: strings.NewReader(fmt.Sprintf("words of %s %d", name, i))})
 	}
-	up, err := g.store.Upload(ctx, g.principal(), g.collection, uploads)
+	up, err := documents.New(g.store, documents.Options{}).Upload(ctx, g.principal(), g.collection, uploads)
 	must(err)
 	for {
 		_, found, _, err := g.store.RelayOutbox(ctx, batch.Round{PerSubject: 500, Limit: 500}, func(_ context.Context, list []batch.Message) (done []int64) {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema"
@@ -19,7 +20,7 @@ import (
 
 func TestDocumentsBecomeReady(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
 	w.whole()
@@ -31,7 +32,7 @@ func TestDocumentsBecomeReady(t *testing.T) {
 
 func TestBrokenDocumentFailsAlone(t *testing.T) {
 	w := newWorld(t)
-	files := documents(5)
+	files := someDocuments(5)
 	files["bad.md"] = "BROKEN"
 	w.uploadAll(files)
 	w.start()
@@ -161,7 +162,7 @@ func TestRowThatPostgresRefusesFailsItsDocumentAlone(t *testing.T) {
 			RETURN NEW;
 		END $$`)
 	w.admin(`CREATE TRIGGER refuse BEFORE INSERT ON sections FOR EACH ROW EXECUTE FUNCTION refuse()`)
-	files := documents(5)
+	files := someDocuments(5)
 	files["poison.md"] = document("poison", 3)
 	w.uploadAll(files)
 	w.start()
@@ -181,7 +182,7 @@ func TestTextThatTheModelRefusesFailsItsDocumentAlone(t *testing.T) {
 		}
 		return nil
 	}
-	files := documents(3)
+	files := someDocuments(3)
 	files["bad.md"] = document("unspeakable", 3)
 	w.uploadAll(files)
 	w.start()
@@ -247,7 +248,7 @@ func TestDocumentThatKillsItsParserFailsAfterThreeTimes(t *testing.T) {
 		}
 		return nil
 	}}
-	files := documents(3)
+	files := someDocuments(3)
 	files["killer.md"] = document("killer", 2)
 	w.uploadAll(files)
 	w.start()
@@ -294,7 +295,7 @@ func TestLostArtifactsMakeTheStagesRunAgain(t *testing.T) {
 
 func TestWritingTwiceChangesNothing(t *testing.T) {
 	w := newWorld(t)
-	uploaded := w.uploadAll(documents(2))
+	uploaded := w.uploadAll(someDocuments(2))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 2})
 	before := w.count(`SELECT count(*) FROM passages`)
@@ -344,7 +345,7 @@ func TestTitleGivenWithTheUploadIsEmbedded(t *testing.T) {
 		}
 		return nil
 	}
-	_, err := w.store.Upload(w.context(), w.principal, w.collection, []schema.Upload{{ExternalID: "a.md", FileName: "a.md",
+	_, err := documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, []schema.Upload{{ExternalID: "a.md", FileName: "a.md",
 		Title: "A given name", Content: strings.NewReader(document("one", 2))}})
 	w.ok(err)
 	w.start()

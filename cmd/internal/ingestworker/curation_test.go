@@ -60,7 +60,7 @@ func (w *world) poll(what string, done func() bool) {
 
 func TestChangesAreCuratedBySignal(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20})
 	w.curated()
@@ -77,7 +77,7 @@ func TestChangesAreCuratedBySignal(t *testing.T) {
 
 func TestReconcilerFindsWhatNobodySignalled(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(10))
+	w.uploadAll(someDocuments(10))
 	stop := w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
@@ -94,7 +94,7 @@ func TestReconcilerFindsWhatNobodySignalled(t *testing.T) {
 func TestDeletedCollectionLeavesNothingToCurate(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
-	w.uploadAll(documents(10))
+	w.uploadAll(someDocuments(10))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
@@ -111,7 +111,7 @@ func TestDeletedCollectionLeavesNothingToCurate(t *testing.T) {
 // waits for a lock that the test holds.
 func TestKilledWorkerLeavesNoCurationUndone(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(12))
+	w.uploadAll(someDocuments(12))
 	release := w.lock(`LOCK TABLE cluster_members IN ACCESS EXCLUSIVE MODE`)
 	first, _ := w.child("")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 12})
@@ -129,7 +129,7 @@ func TestKilledWorkerLeavesNoCurationUndone(t *testing.T) {
 func TestKilledWorkerAndWipedTemporalLeaveNoCurationUndone(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
-	w.uploadAll(documents(12))
+	w.uploadAll(someDocuments(12))
 	release := w.lock(`LOCK TABLE cluster_members IN ACCESS EXCLUSIVE MODE`)
 	first, _ := w.child("")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 12})

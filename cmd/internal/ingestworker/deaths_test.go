@@ -34,7 +34,7 @@ func TestParsesThatEndWithoutAResultAreNoDeaths(t *testing.T) {
 // A document that kills its worker fails alone, though the worker can't say so.
 func TestDocumentThatKillsItsWorkerFailsAfterThreeTimes(t *testing.T) {
 	w := newWorld(t)
-	files := documents(7) // a batch with them
+	files := someDocuments(7) // a batch with them
 	files["killer.md"] = document("killer", 2)
 	w.uploadAll(files)
 	for range 3 {

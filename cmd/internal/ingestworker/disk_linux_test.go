@@ -22,7 +22,7 @@ func TestAFullDiskOnlyHoldsUpWhatWasAcknowledged(t *testing.T) {
 	w := newWorldAt(t, localtest.Database(t), filepath.Join(disk, "nats"))
 	w.addTenant()
 	w.start()
-	w.uploadAll(documents(10))
+	w.uploadAll(someDocuments(10))
 	filler := filepath.Join(disk, "filler")
 	f, err := os.Create(filler)
 	w.ok(err)

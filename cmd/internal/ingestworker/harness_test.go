@@ -26,6 +26,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -217,7 +218,7 @@ func (w *world) uploadAll(files map[string]string) []schema.Uploaded {
 	for name, content := range files {
 		uploads = append(uploads, schema.Upload{ExternalID: name, FileName: name, Content: bytes.NewReader([]byte(content))})
 	}
-	out, err := w.store.Upload(w.context(), w.principal, w.collection, uploads)
+	out, err := documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, uploads)
 	w.ok(err)
 	return out
 }
@@ -233,7 +234,7 @@ func document(topic string, paragraphs int) string {
 	return b.String()
 }
 
-func documents(n int) map[string]string {
+func someDocuments(n int) map[string]string {
 	files := map[string]string{}
 	for i := range n {
 		files[fmt.Sprintf("doc-%03d.md", i)] = document(fmt.Sprintf("topic %d", i), 3+i%5)

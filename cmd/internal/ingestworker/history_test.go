@@ -32,12 +32,12 @@ var record = flag.String("record", "", "write the histories of this test under t
 func TestRecordHistories(t *testing.T) {
 	for name, run := range map[string]func(w *world){
 		"ready": func(w *world) {
-			w.uploadAll(documents(3))
+			w.uploadAll(someDocuments(3))
 			w.start()
 			w.awaitStates(map[schema.State]int{schema.StateReady: 3})
 		},
 		"failures": func(w *world) {
-			files := documents(3)
+			files := someDocuments(3)
 			files["bad.md"] = "BROKEN"
 			w.uploadAll(files)
 			w.start()

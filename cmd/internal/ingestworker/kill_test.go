@@ -144,7 +144,7 @@ func (w *world) childWith(c childSettings) (*exec.Cmd, *bufio.Scanner) {
 
 func TestKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(40))
+	w.uploadAll(someDocuments(40))
 	first, said := w.child("topic 17")
 	if !said.Scan() {
 		t.Fatal("the worker ended")
@@ -164,7 +164,7 @@ func TestKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 
 func TestWorkerKilledAndEverythingElseWipedLosesNothing(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(40))
+	w.uploadAll(someDocuments(40))
 	first, said := w.child("topic 17")
 	if !said.Scan() {
 		t.Fatal("the worker ended")

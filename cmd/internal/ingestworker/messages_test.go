@@ -89,7 +89,7 @@ func (w *world) events(tenant uuid.UUID, n int) {
 func TestFullTenantDoesNotBlockOthers(t *testing.T) {
 	w := newWorld(t)
 	w.settings.QueuePerTenant = 3
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	flood, collection := w.principal, w.collection
 	stop := w.relay()
 	w.addTenant()
@@ -123,7 +123,7 @@ func TestFullTenantDoesNotBlockOthers(t *testing.T) {
 
 func TestRepeatedAndReorderedMessagesChangeNothing(t *testing.T) {
 	w := newWorld(t)
-	uploads := w.uploadAll(documents(6))
+	uploads := w.uploadAll(someDocuments(6))
 	js := w.jetstream()
 	w.ok(bus.EnsureStreams(w.context(), js, bus.StreamLimits{}))
 	publish := func(u schema.Uploaded, attempt int) {
@@ -168,7 +168,7 @@ func TestMessageOfANewerVersionIsKept(t *testing.T) {
 
 func TestVersionsWhoseMessagesWereLostAreQueuedAgain(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(12))
+	w.uploadAll(someDocuments(12))
 	stop := w.relay()
 	w.events(w.principal.Tenant, 12) // published in one round with the messages
 	stop()
@@ -191,7 +191,7 @@ func (w *world) wipeNATS() {
 func TestNATSWipedUnderARunningWorker(t *testing.T) {
 	w := newWorld(t)
 	g := w.holdEncode("topic 0")
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	w.start()
 	<-g.reached
 	w.wipeNATS()
@@ -212,7 +212,7 @@ func TestTemporalWipedUnderARunningWorker(t *testing.T) {
 	w.ok(err)
 	w.options.Lease = 3 * time.Second
 	g := w.holdEncode("topic 0")
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	w.start()
 	<-g.reached
 	temporal.Kill()
@@ -227,7 +227,7 @@ func TestTemporalWipedUnderARunningWorker(t *testing.T) {
 func TestStoppedWorkerIsFollowedByAnother(t *testing.T) {
 	w := newWorld(t)
 	g := w.holdEncode("topic 0")
-	w.uploadAll(documents(20))
+	w.uploadAll(someDocuments(20))
 	stop := w.start()
 	<-g.reached
 	stopped := make(chan struct{})

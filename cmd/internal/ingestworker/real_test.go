@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -101,7 +102,7 @@ func TestExamplesAndHostileFilesWithRealParsersAndModels(t *testing.T) {
 	for name, h := range hostile {
 		uploads = append(uploads, schema.Upload{ExternalID: name, FileName: name, Content: bytes.NewReader(h.data)})
 	}
-	_, err := w.store.Upload(w.context(), w.principal, w.collection, uploads)
+	_, err := documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, uploads)
 	w.ok(err)
 	w.production()
 	w.awaitStates(map[schema.State]int{schema.StateReady: good, schema.StateFailed: len(hostile)})
@@ -131,7 +132,7 @@ func TestAnAddedEncoderWithRealParsersAndModels(t *testing.T) {
 			uploads = append(uploads, schema.Upload{ExternalID: name, FileName: name, Content: bytes.NewReader(data)})
 		}
 	}
-	_, err = w.store.Upload(w.context(), w.principal, w.collection, uploads)
+	_, err = documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, uploads)
 	w.ok(err)
 	w.production()
 	w.awaitStates(map[schema.State]int{schema.StateReady: len(uploads)})
@@ -154,7 +155,7 @@ func TestBatchLinksToTheTracesOfItsUploads(t *testing.T) {
 	w := newWorld(t)
 	ctx, span := provider.Tracer("test").Start(w.context(), "upload")
 	content := document("traced", 2)
-	_, err := w.store.Upload(ctx, w.principal, w.collection, []schema.Upload{{ExternalID: "a.md", Content: strings.NewReader(content)}})
+	_, err := documents.New(w.store, documents.Options{}).Upload(ctx, w.principal, w.collection, []schema.Upload{{ExternalID: "a.md", Content: strings.NewReader(content)}})
 	w.ok(err)
 	span.End()
 	stop := w.start()

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/dense"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -67,7 +68,7 @@ func (w *world) wholeGeneration() {
 func TestRebuildPutsANewGenerationInThePlaceOfTheOld(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter, w.settings.CurateKeep = 100*time.Millisecond, -1
-	w.uploadAll(documents(15))
+	w.uploadAll(someDocuments(15))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 15})
 	w.curated()
@@ -128,7 +129,7 @@ func TestDocumentsRefusedForTheirModelAreQueuedAgainByARebuild(t *testing.T) {
 func TestCancelledRebuildLeavesTheCollectionAsItWas(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter, w.settings.CurateKeep = 100*time.Millisecond, -1
-	w.uploadAll(documents(10))
+	w.uploadAll(someDocuments(10))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
@@ -156,7 +157,7 @@ func TestCancelledRebuildLeavesTheCollectionAsItWas(t *testing.T) {
 
 func TestRebuildThatTheModelRefusesFailsWithTheDocument(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(3))
+	w.uploadAll(someDocuments(3))
 	w.upload("odd.md", document("unspeakable", 3))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 4})
@@ -176,7 +177,7 @@ func TestRebuildThatTheModelRefusesFailsWithTheDocument(t *testing.T) {
 
 func TestKilledWorkerGoesOnWithItsRebuild(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(30))
+	w.uploadAll(someDocuments(30))
 	stop := w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 30})
 	w.curated()
@@ -195,7 +196,7 @@ func TestKilledWorkerGoesOnWithItsRebuild(t *testing.T) {
 
 func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
 	w := newWorld(t)
-	w.uploadAll(documents(30))
+	w.uploadAll(someDocuments(30))
 	stop := w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 30})
 	w.curated()
@@ -219,7 +220,7 @@ func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
 func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 200 * time.Millisecond
-	w.uploadAll(documents(40))
+	w.uploadAll(someDocuments(40))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 40})
 	w.curated()
@@ -252,7 +253,7 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := w.store.Upload(w.context(), w.principal, w.collection, []schema.Upload{
+			if _, err := documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, w.collection, []schema.Upload{
 				{ExternalID: name, FileName: name, Content: strings.NewReader(document(fmt.Sprintf("change %d", i), 2+i%4))}}); err != nil {
 				t.Errorf("upload %s: %v", name, err)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -118,7 +119,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 				files = append(files, name)
 			}
 		}
-		_, err = w.store.Upload(w.context(), w.principal, c.ID, uploads)
+		_, err = documents.New(w.store, documents.Options{}).Upload(w.context(), w.principal, c.ID, uploads)
 		w.ok(err)
 	}
 	w.production()
@@ -170,7 +171,7 @@ func TestPackWithoutAThresholdOfSimilarityFailsTheDocuments(t *testing.T) {
 		Segmentation: schema.Segmentation{By: schema.BySimilarity, Calibrated: true}})
 	w.ok(err)
 	w.collection = c.ID
-	w.uploadAll(documents(2))
+	w.uploadAll(someDocuments(2))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateFailed: 2})
 	if why := w.reasons(); !strings.Contains(why, "threshold of similarity") {

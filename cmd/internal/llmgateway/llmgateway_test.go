@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -115,7 +116,7 @@ func version(t *testing.T, s stores.All, tenant uuid.UUID) uuid.UUID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	up, err := s.Upload(t.Context(), p, c.ID, []schema.Upload{{ExternalID: "a.txt", MediaType: "text/plain", FileName: "a.txt", Content: strings.NewReader("hello")}})
+	up, err := documents.New(s, documents.Options{}).Upload(t.Context(), p, c.ID, []schema.Upload{{ExternalID: "a.txt", MediaType: "text/plain", FileName: "a.txt", Content: strings.NewReader("hello")}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
@@ -201,21 +202,9 @@ func (s *DocumentStore) RetryFailed(ctx context.Context, p schema.Principal, col
 	}
 }
 
-// UpdateDocument changes the labels and metadata of a document's live and
-// newest version at once, without new processing.
-func (s *DocumentStore) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
+// ChangeAttributes implements documents.Store.
+func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange, to documents.Attributes) (schema.Document, error) {
 	var out schema.Document
-	var add attributes
-	if c.Labels != nil {
-		if err := add.setLabels("labels", *c.Labels); err != nil {
-			return out, err
-		}
-	}
-	if c.Metadata != nil {
-		if err := add.setMetadata("metadata", *c.Metadata); err != nil {
-			return out, err
-		}
-	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var r corpus.Recipe
 		if c.Labels != nil {
@@ -234,11 +223,11 @@ func (s *DocumentStore) UpdateDocument(ctx context.Context, p schema.Principal, 
 				versions = append(versions, *v)
 			}
 		}
-		if err := setAttributes(ctx, tx, p.Tenant, versions, c, add); err != nil {
+		if err := setAttributes(ctx, tx, p.Tenant, versions, c, to); err != nil {
 			return err
 		}
 		if c.Labels != nil { // other versions of it may still be on their way, or be read
-			if _, err := narrow(ctx, tx, p.Tenant, d.collection, []narrowing{{id, add.labels}}, versions); err != nil {
+			if _, err := narrow(ctx, tx, p.Tenant, d.collection, []narrowing{{id, to.Labels}}, versions); err != nil {
 				return err
 			}
 		}
@@ -283,7 +272,7 @@ func (s *DocumentStore) UpdateDocument(ctx context.Context, p schema.Principal, 
 	return out, nil
 }
 
-func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, c schema.DocumentChange, add attributes) error {
+func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, c schema.DocumentChange, to documents.Attributes) error {
 	type row struct {
 		id         uuid.UUID
 		sha256     string
@@ -303,13 +292,13 @@ func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []
 	batch := &pgx.Batch{}
 	for _, v := range list {
 		if c.Labels != nil {
-			v.attributes.Labels = add.labels
+			v.attributes.Labels = to.Labels
 			batch.Queue(dropLabelsSQL, tenant, v.id)
 		}
 		if c.Metadata != nil {
 			v.attributes.Metadata = *c.Metadata
 			batch.Queue(dropMetadataSQL, tenant, v.id)
-			batch.Queue(setMetadataSQL, tenant, v.id, add.metadata)
+			batch.Queue(setMetadataSQL, tenant, v.id, to.Metadata)
 		}
 		fingerprint, err := schema.Fingerprint(v.sha256, v.attributes)
 		if err != nil {
@@ -317,7 +306,7 @@ func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []
 		}
 		batch.Queue(setFingerprintSQL, tenant, v.id, fingerprint)
 		var rows attributeRows
-		rows.add(v.id, add)
+		rows.add(v.id, to)
 		rows.queue(batch, tenant)
 	}
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {

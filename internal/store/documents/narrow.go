@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
@@ -123,7 +124,7 @@ func setLabelsOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uu
 			return err
 		}
 		batch.Queue(setFingerprintSQL, tenant, version, fingerprint)
-		added.add(version, attributes{labels: labels[version]})
+		added.add(version, documents.Attributes{Labels: labels[version]})
 		a = schema.Attributes{}
 		return nil
 	}); err != nil {

@@ -1,6 +1,8 @@
 package documents
 
-// This file is the transaction of Upload. Round trips are few whatever the
+// This file takes in documents: their bytes, a new version each and the
+// messages that queue it, in one transaction, so that a document is either
+// queued or not there at all. Round trips are few whatever the
 // number of documents: rows travel as columns, statements in batches. Locks
 // are taken in one order by everyone: collection, documents, blobs, quota.
 
@@ -12,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -75,7 +78,38 @@ UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id
 	maxChunksAtOnce = 4 // of 1 MiB, in one statement
 )
 
-// uploadRun is one run of Upload's transaction.
+// item is one version on its way into the store.
+type item struct {
+	*documents.NewVersion
+
+	document uuid.UUID
+	number   int
+	version  uuid.UUID
+	fresh    bool // the document counts as new: it was not there, or deleted
+	result   schema.Uploaded
+}
+
+// AddVersions implements documents.Store.
+func (s *DocumentStore) AddVersions(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []*documents.NewVersion) ([]schema.Uploaded, error) {
+	items := make([]*item, len(versions))
+	for i, v := range versions {
+		items[i] = &item{NewVersion: v}
+	}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		w := uploadRun{tx: tx, principal: p, collection: collection, trace: store.Traceparent(ctx)}
+		return w.run(ctx, items)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]schema.Uploaded, len(items))
+	for i, it := range items {
+		out[i] = it.result
+	}
+	return out, nil
+}
+
+// uploadRun is one run of AddVersions' transaction.
 type uploadRun struct {
 	tx         pgx.Tx
 	principal  schema.Principal
@@ -174,10 +208,10 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 		it.document, it.number, it.version, it.fresh = document, number+1, schema.NewID(), fresh
 		it.result = schema.Uploaded{ExternalID: name, Document: document, Version: it.version, State: schema.StateQueued}
 		switch {
-		case fingerprint != nil && *fingerprint == it.fingerprint:
+		case fingerprint != nil && *fingerprint == it.Fingerprint:
 			it.result = schema.Uploaded{ExternalID: name, Document: document, Version: *version, State: *state, Unchanged: true}
-		case it.content.tooLarge:
-			it.result.State, it.result.Reason = schema.StateFailed, it.reason
+		case it.Reason != nil:
+			it.result.State, it.result.Reason = schema.StateFailed, it.Reason
 		}
 		return nil
 	})
@@ -193,15 +227,15 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 // addBlobs stores the bytes that the tenant does not have, and tells how many
 // blobs are new. The last chunks are left for queueChunks.
 func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
-	byHash := map[string]*content{}
+	byHash := map[string]*documents.Content{}
 	var hashes [][]byte
 	var sizes []int64
 	for _, it := range items {
-		if it.content.tooLarge || byHash[string(it.sha256)] != nil {
+		if it.Content.TooLarge || byHash[string(it.SHA256)] != nil {
 			continue
 		}
-		byHash[string(it.sha256)] = it.content
-		hashes, sizes = append(hashes, it.sha256), append(sizes, it.content.bytes)
+		byHash[string(it.SHA256)] = it.Content
+		hashes, sizes = append(hashes, it.SHA256), append(sizes, it.Content.Bytes)
 	}
 	if len(hashes) == 0 {
 		return 0, nil
@@ -223,13 +257,13 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	}
 	for _, hash := range fresh {
 		c := byHash[string(hash)]
-		for i := range c.chunks() {
-			data, err := c.chunk(i)
+		for i := range c.Chunks() {
+			data, err := c.Chunk(i)
 			if err != nil {
 				return 0, err
 			}
 			w.chunkOf, w.chunkOrdinal, w.chunkData = append(w.chunkOf, hash), append(w.chunkOrdinal, i), append(w.chunkData, data)
-			if w.held() >= maxChunksAtOnce*chunkBytes {
+			if w.held() >= maxChunksAtOnce*documents.ChunkBytes {
 				batch := &pgx.Batch{}
 				w.queueChunks(batch)
 				if err := w.tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -261,7 +295,7 @@ func (w *uploadRun) queueChunks(batch *pgx.Batch) {
 func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
 	var (
 		tenant                            = w.principal.Tenant
-		ids, documents                    []uuid.UUID
+		ids, of                           []uuid.UUID
 		numbers                           []int
 		states                            []string
 		codes, reasons                    []*string
@@ -273,23 +307,23 @@ func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
 	)
 	out := store.Outbox{NoWebhooks: true} // the reply tells of what is refused
 	for _, it := range items {
-		ids, documents, numbers = append(ids, it.version), append(documents, it.document), append(numbers, it.number)
+		ids, of, numbers = append(ids, it.version), append(of, it.document), append(numbers, it.number)
 		titles, names, types = append(titles, it.Title), append(names, it.FileName), append(types, it.MediaType)
-		hashes, sizes, fingerprint = append(hashes, it.sha256), append(sizes, it.content.bytes), append(fingerprint, it.fingerprint)
+		hashes, sizes, fingerprint = append(hashes, it.SHA256), append(sizes, it.Content.Bytes), append(fingerprint, it.Fingerprint)
 		states = append(states, string(it.result.State))
 		var code, reason, encoded *string
 		if it.result.Reason != nil {
 			code, reason = &it.result.Reason.Code, &it.result.Reason.Message
 		}
-		if it.attributes.metadata != nil {
-			text := string(it.attributes.metadata)
+		if it.Attributes.Metadata != nil {
+			text := string(it.Attributes.Metadata)
 			encoded = &text
 		}
 		codes, reasons, metadata = append(codes, code), append(reasons, reason), append(metadata, encoded)
-		attributes.add(it.version, it.attributes)
+		attributes.add(it.version, it.Attributes)
 		if it.result.State == schema.StateQueued {
 			err := out.Ingest(wire.IngestMessage{Tenant: tenant, Collection: w.collection, Document: it.document, Version: it.version, Attempt: 1,
-				Bytes: it.content.bytes, Trace: w.trace})
+				Bytes: it.Content.Bytes, Trace: w.trace})
 			if err != nil {
 				return err
 			}
@@ -302,12 +336,12 @@ func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
 			return err
 		}
 	}
-	batch.Queue(addVersionsSQL, tenant, w.collection, w.trace, ids, documents, numbers, states, codes, reasons, titles, names, types,
+	batch.Queue(addVersionsSQL, tenant, w.collection, w.trace, ids, of, numbers, states, codes, reasons, titles, names, types,
 		hashes, sizes, fingerprint, metadata)
 	attributes.queue(batch, tenant)
-	batch.Queue(setNewestSQL, tenant, documents, ids, numbers)
+	batch.Queue(setNewestSQL, tenant, of, ids, numbers)
 	if slices.Max(numbers) > 1 {
-		batch.Queue(unsetNewestSQL, tenant, documents, ids)
+		batch.Queue(unsetNewestSQL, tenant, of, ids)
 	}
 	out.Queue(batch)
 	return nil
@@ -320,7 +354,7 @@ func (w *uploadRun) narrow(ctx context.Context, items []*item) (int, error) {
 	var fresh []uuid.UUID
 	for _, it := range items {
 		if it.number > 1 {
-			list, fresh = append(list, narrowing{it.document, it.attributes.labels}), append(fresh, it.version)
+			list, fresh = append(list, narrowing{it.document, it.Attributes.Labels}), append(fresh, it.version)
 		}
 	}
 	return narrow(ctx, w.tx, w.principal.Tenant, w.collection, list, fresh)

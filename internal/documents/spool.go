@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	chunkBytes    = 1 << 20 // of a stored chunk
+	// ChunkBytes are the most of a stored chunk.
+	ChunkBytes    = 1 << 20
 	spoolInMemory = 8 << 20 // of all contents of one upload together
 )
 
@@ -26,26 +27,26 @@ type spool struct {
 	size int64 // of the file
 }
 
-// content is what one upload's reader gave.
-type content struct {
+// Content is what one upload's reader gave.
+type Content struct {
+	Bytes    int64
+	TooLarge bool // reading stopped over the limit; the bytes are not kept
 	sha256   [sha256.Size]byte
-	bytes    int64
-	tooLarge bool // reading stopped over the limit; the bytes are not kept
 	memory   []byte
 	from     io.ReaderAt // when not in memory
 }
 
 // read takes in r up to limit bytes.
-func (s *spool) read(r io.Reader, limit int64) (*content, error) {
+func (s *spool) read(r io.Reader, limit int64) (*Content, error) {
 	sum := sha256.New()
 	in := io.TeeReader(io.LimitReader(r, limit+1), sum)
-	c := &content{}
+	c := &Content{}
 	var head bytes.Buffer
-	n, err := io.Copy(&head, io.LimitReader(in, int64(min(chunkBytes, spoolInMemory-s.held))))
+	n, err := io.Copy(&head, io.LimitReader(in, int64(min(ChunkBytes, spoolInMemory-s.held))))
 	if err != nil {
 		return nil, fmt.Errorf("read content: %w", err)
 	}
-	c.bytes = n
+	c.Bytes = n
 	// Read on to learn whether that was all.
 	next := make([]byte, 32<<10)
 	m, err := io.ReadFull(in, next)
@@ -61,14 +62,14 @@ func (s *spool) read(r io.Reader, limit int64) (*content, error) {
 		}
 	}
 	sum.Sum(c.sha256[:0])
-	if c.bytes > limit {
-		*c = content{sha256: c.sha256, bytes: c.bytes, tooLarge: true}
+	if c.Bytes > limit {
+		*c = Content{Bytes: c.Bytes, TooLarge: true, sha256: c.sha256}
 	}
 	return c, nil
 }
 
 // spill writes r to the end of the temporary file.
-func (s *spool) spill(c *content, r io.Reader) error {
+func (s *spool) spill(c *Content, r io.Reader) error {
 	if s.file == nil {
 		file, err := os.CreateTemp("", "sluice-upload-*")
 		if err != nil {
@@ -83,7 +84,7 @@ func (s *spool) spill(c *content, r io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("read content into a temporary file: %w", err)
 	}
-	c.from, c.bytes = io.NewSectionReader(s.file, s.size, n), n
+	c.from, c.Bytes = io.NewSectionReader(s.file, s.size, n), n
 	s.size += n
 	return nil
 }
@@ -99,13 +100,13 @@ func (s *spool) close() error {
 	return err
 }
 
-// chunks is how many chunks the content is stored as; none when it is empty.
-func (c *content) chunks() int { return int((c.bytes + chunkBytes - 1) / chunkBytes) }
+// Chunks is how many chunks the content is stored as; none when it is empty.
+func (c *Content) Chunks() int { return int((c.Bytes + ChunkBytes - 1) / ChunkBytes) }
 
-// chunk returns chunk i.
-func (c *content) chunk(i int) ([]byte, error) {
-	start := int64(i) * chunkBytes
-	size := min(chunkBytes, c.bytes-start)
+// Chunk returns chunk i.
+func (c *Content) Chunk(i int) ([]byte, error) {
+	start := int64(i) * ChunkBytes
+	size := min(ChunkBytes, c.Bytes-start)
 	if c.from == nil {
 		return c.memory[start : start+size], nil
 	}
