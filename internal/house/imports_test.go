@@ -59,6 +59,7 @@ var house = map[string]kind{
 
 	"internal/answer/...":    capability,
 	"internal/curate/...":    capability,
+	"internal/curate/due":    pure,
 	"internal/documents":     capability,
 	"internal/evaluate/...":  capability,
 	"internal/ingest/...":    capability,

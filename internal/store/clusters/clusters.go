@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
-	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
@@ -195,7 +195,7 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 // uncurated chooses what one call does.
 func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
 	out := curated{relinked: map[uuid.UUID]time.Time{}}
-	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, curate.ClusteredVersions)
+	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, due.ClusteredVersions)
 	if err != nil {
 		return out, fmt.Errorf("list changed versions: %w", err)
 	}
@@ -207,7 +207,7 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 		switch {
 		case !ready:
 			out.left = append(out.left, id)
-		case sum+sections <= curate.ClusteredSections || len(out.came) == 0:
+		case sum+sections <= due.ClusteredSections || len(out.came) == 0:
 			sum += sections
 			out.came = append(out.came, id)
 			if relinked != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/cluster"
-	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -111,7 +111,7 @@ func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collec
 // noteDrift asks for a collection to be clustered anew when much of it has
 // changed.
 func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
-	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, curate.DriftShare, curate.MinDrifted, curate.MaxDrifted); err != nil {
+	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, due.DriftShare, due.MinDrifted, due.MaxDrifted); err != nil {
 		return fmt.Errorf("see how much changed: %w", err)
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/clusters"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -21,7 +21,7 @@ const (
 	// A walk from collection to collection: one has any number of versions. What
 	// follows is found where its workflow was lost behind the step that marks
 	// versions. So many segments of one tier, of which eight fit in a merge or four
-	// of the largest do, are due for certain (curate.DueMerge); there are few of them.
+	// of the largest do, are due for certain (due.Merge); there are few of them.
 	toCurateSQL = `
 WITH RECURSIVE walk AS (
     (SELECT collection_id, tenant_id FROM versions
@@ -86,7 +86,7 @@ WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages
 func (s *CorpusStore) Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
 	var out []wire.Curation
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, toCurateSQL, after, age, keep, limit, curate.MergeFan)
+		rows, err := tx.Query(ctx, toCurateSQL, after, age, keep, limit, due.MergeFan)
 		if err != nil {
 			return err
 		}

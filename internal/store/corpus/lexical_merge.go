@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -91,8 +91,8 @@ func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.
 
 // chooseMerge returns the segments of the merge that is due, with headers and
 // directories, and the generation's dead entries.
-func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*curate.StoredSegment, map[uuid.UUID]bool, error) {
-	var inputs []*curate.StoredSegment
+func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*due.StoredSegment, map[uuid.UUID]bool, error) {
+	var inputs []*due.StoredSegment
 	dead := map[uuid.UUID]bool{}
 	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		clear(dead)
@@ -101,8 +101,8 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*cur
 		if err != nil {
 			return fmt.Errorf("list segments: %w", err)
 		}
-		live, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*curate.StoredSegment, error) {
-			g := &curate.StoredSegment{}
+		live, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (*due.StoredSegment, error) {
+			g := &due.StoredSegment{}
 			return g, r.Scan(&g.ID, &g.Documents, &g.Passages, &g.Bytes)
 		})
 		if err != nil {
@@ -115,21 +115,21 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*cur
 		for _, id := range gone {
 			dead[id] = true
 		}
-		if err := openSegments(ctx, tx, at, curate.MayBeDead(live, len(dead))); err != nil {
+		if err := openSegments(ctx, tx, at, due.MayBeDead(live, len(dead))); err != nil {
 			return err
 		}
-		inputs = curate.DueMerge(live, dead)
-		return openSegments(ctx, tx, at, slices.DeleteFunc(slices.Clone(inputs), func(g *curate.StoredSegment) bool { return g.Directory != nil }))
+		inputs = due.Merge(live, dead)
+		return openSegments(ctx, tx, at, slices.DeleteFunc(slices.Clone(inputs), func(g *due.StoredSegment) bool { return g.Directory != nil }))
 	})
 	return inputs, dead, err
 }
 
 // openSegments reads headers and directories.
-func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*curate.StoredSegment) error {
+func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.StoredSegment) error {
 	if len(list) == 0 {
 		return nil
 	}
-	byID := map[uuid.UUID]*curate.StoredSegment{}
+	byID := map[uuid.UUID]*due.StoredSegment{}
 	for _, g := range list {
 		byID[g.ID] = g
 	}
@@ -164,7 +164,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*cura
 
 // mergeSegments reads the inputs' pages in runs, each in a transaction of its
 // own, and merges them.
-func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*curate.StoredSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
+func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
 	list := make([]lexical.MergeInput, len(inputs))
 	for i, g := range inputs {
 		list[i] = lexical.MergeInput{Segment: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
@@ -207,7 +207,7 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment 
 // replaceSegments puts the merged segment in the place of its inputs, unless
 // one of them is live no more. Entries that died since they were read are in
 // it and stay dead; the rows of those that it dropped go.
-func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*curate.StoredSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
+func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
 	names := make([]uuid.UUID, len(inputs))
 	var dropped []uuid.UUID
 	for i, g := range inputs {

@@ -1,4 +1,4 @@
-package curate
+package due
 
 // How much of a collection is clustered at once, and when all of it is anew.
 const (

@@ -1,4 +1,6 @@
-package curate
+// Package due says what a collection's curation has to do: which segments of its lexical index are
+// merged, how much is clustered at once and when all of it anew.
+package due
 
 // This file says which segments of the lexical index are merged: those of about one
 // size, so that a query meets few and each entry is written again but a few times; and
@@ -64,10 +66,10 @@ func deadShare(d *lexical.Directory, dead map[uuid.UUID]bool) float64 {
 
 func tierOf(size int64) int { return max(bits.Len64(uint64(size/mergeFloor))-1, 0) / 3 }
 
-// DueMerge chooses from the live segments, of which those with directories are looked at
+// Merge chooses from the live segments, of which those with directories are looked at
 // for dead entries: those of the lowest tier that has enough of them, smallest first; else
 // the one with the most dead.
-func DueMerge(live []*StoredSegment, dead map[uuid.UUID]bool) []*StoredSegment {
+func Merge(live []*StoredSegment, dead map[uuid.UUID]bool) []*StoredSegment {
 	slices.SortFunc(live, func(a, b *StoredSegment) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	tiers := map[int][]*StoredSegment{}
 	var order []int
