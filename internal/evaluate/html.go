@@ -147,14 +147,6 @@ func (r *Results) contested(metric string, has func(p *planResults, q int) strin
 			out = append(out, c)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b contest) int {
-		switch {
-		case a.spread > b.spread:
-			return -1
-		case a.spread < b.spread:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b contest) int { return cmp.Compare(b.spread, a.spread) })
 	return out[:min(contests, len(out))]
 }

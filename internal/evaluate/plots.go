@@ -102,6 +102,18 @@ func (s *svg) across(low, high, top, y float64) scale {
 	return x
 }
 
+// up draws an axis right of left with marks, and returns its scale.
+func (s *svg) up(low, high, left, top float64) scale {
+	low, high, step := round(low, high)
+	y := scale{low, high, plotHeight, top}
+	for i := range int(math.Round((high-low)/step)) + 1 {
+		v := low + float64(i)*step
+		s.line("grid", left, y.at(v), plotWidth-30, y.at(v))
+		s.text("mark end", left-6, y.at(v)+4, short(v, step))
+	}
+	return y
+}
+
 // short writes a value with the digits that a step needs.
 func short(v, step float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, -int(math.Floor(math.Log10(step)+1e-9))), 64)
@@ -146,15 +158,9 @@ func (r *Results) hits() template.HTML {
 		}
 		low = min(low, slices.Min(shares[i]))
 	}
-	low, high, step := round(low, 1)
 	g := newSVG(plotHeight+axisHeight, "share of questions with a relevant document among the first k")
-	y := scale{low, high, plotHeight, 10}
 	x := scale{0, 2, 50, plotWidth - 30}
-	for i := range int(math.Round((high-low)/step)) + 1 {
-		v := low + float64(i)*step
-		g.line("grid", x.from, y.at(v), x.to, y.at(v))
-		g.text("mark end", x.from-6, y.at(v)+4, short(v, step))
-	}
+	y := g.up(low, 1, x.from, 10)
 	for _, k := range []int{1, 3, 10, 30, 100} {
 		g.text("mark mid", x.at(math.Log10(float64(k))), plotHeight+16, strconv.Itoa(k))
 	}
@@ -211,15 +217,9 @@ func against(s Summary, metric, unit, tip string, cost func(PlanSummary) float64
 	for _, p := range s.Plans {
 		low, high, most = min(low, p.Metrics[metric]), max(high, p.Metrics[metric]), max(most, cost(p))
 	}
-	low, high, step := round(low, high)
 	g := newSVG(plotHeight+axisHeight, metric+" against "+unit)
-	y := scale{low, high, plotHeight, 14}
 	x := g.across(0, most, 14, plotHeight)
-	for i := range int(math.Round((high-low)/step)) + 1 {
-		v := low + float64(i)*step
-		g.line("grid", x.from, y.at(v), x.to, y.at(v))
-		g.text("mark end", x.from-6, y.at(v)+4, short(v, step))
-	}
+	y := g.up(low, high, x.from, 14)
 	for i, p := range s.Plans {
 		px, py := x.at(cost(p)), y.at(p.Metrics[metric])
 		g.dot(i, px, py, fmt.Sprintf("%s: %s %.4f, "+tip, p.Plan, metric, p.Metrics[metric], cost(p)))
