@@ -54,7 +54,7 @@ func (s *server) routeAsk(tags []string) {
 }
 
 func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*written, error) {
-	leave, err := s.open.enter(p.Tenant)
+	leave, err := s.open.enter(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (s *server) routeFollowJob(tags []string) {
 }
 
 func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (*written, error) {
-	leave, err := s.held.enter(p.Tenant)
+	leave, err := s.held.enter(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ func (s *server) routeQuestions() {
 	route(s, huma.Operation{OperationID: "search", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags, Errors: crowded},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
 			begin := time.Now()
-			leave, err := s.open.enter(p.Tenant)
+			leave, err := s.open.enter(p.Tenant, 0)
 			if err != nil {
 				return nil, err
 			}

@@ -64,7 +64,7 @@ type server struct {
 
 	ended endedSessions
 
-	uploads  *uploadQuota
+	uploads  *admission
 	decoding chan struct{} // has as many as decode a batch
 }
 
@@ -72,6 +72,9 @@ type server struct {
 func New(o Options) http.Handler {
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
+	}
+	if o.TenantOpen <= 0 {
+		o.TenantOpen = defaultTenantOpen
 	}
 	if o.TenantStreams <= 0 {
 		o.TenantStreams = defaultTenantStreams
@@ -93,9 +96,9 @@ func New(o Options) http.Handler {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
-	s := &server{Options: o, api: humago.New(mux, config), open: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
-		held: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
-	s.uploads, s.decoding = newIntake(), make(chan struct{}, decodersAtOnce)
+	s := &server{Options: o, api: humago.New(mux, config), open: openOf(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
+		held: openOf(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
+	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
 	s.api.UseMiddleware(s.authenticate, s.upload, s.readFirst, s.idempotent)
 
 	s.routeCollections()

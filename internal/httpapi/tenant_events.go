@@ -35,7 +35,7 @@ func (s *server) routeEvents(tags []string) {
 }
 
 func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct{}) (*written, error) {
-	leave, err := s.held.enter(p.Tenant)
+	leave, err := s.held.enter(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -109,15 +109,15 @@ func until(ctx context.Context, deadline time.Time) (context.Context, context.Ca
 	return context.WithDeadline(ctx, deadline)
 }
 
-// read decodes a request in its turn.
+// read decodes a request in a slot.
 func read[M any, P interface {
 	*M
 	wire.Message
 }](ctx context.Context, s *service, lane wire.Lane, data []byte) (request M, err error) {
-	if err := s.turns.take(ctx, lane); err != nil {
+	if err := s.slots.Acquire(ctx, lane.Background()); err != nil {
 		return request, err
 	}
-	defer s.turns.give(lane)
+	defer s.slots.Release(lane.Background())
 	return wire.Decode[M, P](data)
 }
 
@@ -127,7 +127,7 @@ type urgent interface {
 	Terms() (wire.Lane, time.Time)
 }
 
-// begin decodes a request in its turn, checks its lane, and bounds ctx by its deadline. Without an error whoever calls must
+// begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. Without an error whoever calls must
 // cancel that.
 func begin[M urgent, P interface {
 	*M

@@ -54,12 +54,12 @@ type texts struct {
 
 func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
 
-// tokenise makes sequences of texts, in the request's turn.
+// tokenise makes sequences of texts, in a slot.
 func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string) (*texts, error) {
-	if err := s.turns.take(ctx, lane); err != nil {
+	if err := s.slots.Acquire(ctx, lane.Background()); err != nil {
 		return nil, err
 	}
-	defer s.turns.give(lane)
+	defer s.slots.Release(lane.Background())
 	defer s.metrics.tokenising(op)()
 	t := &texts{
 		sequences: make([]sequence, 0, len(all)),

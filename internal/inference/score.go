@@ -99,12 +99,12 @@ type paired struct {
 	truncated int
 }
 
-// pairUp tokenises the question once and each text once, in the request's turn.
+// pairUp tokenises the question once and each text once, in a slot.
 func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph) (*paired, error) {
-	if err := s.turns.take(ctx, request.Lane); err != nil {
+	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return nil, err
 	}
-	defer s.turns.give(request.Lane)
+	defer s.slots.Release(request.Lane.Background())
 	defer s.metrics.tokenising(by.op)()
 	vocabulary := by.model.vocabulary()
 	questionRoom, textRoom := by.model.limits()

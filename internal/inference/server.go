@@ -17,6 +17,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema"
@@ -93,7 +94,7 @@ type service struct {
 	model   *Model
 	log     *slog.Logger
 	load    *load
-	turns   *turns
+	slots   *fairness.Slots // to decode and tokenise
 	metrics requestMetrics
 	counts  requestCounts
 
@@ -120,12 +121,13 @@ type service struct {
 func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*service, error) {
 	s := &service{
 		nc: nc, model: model, log: o.Log,
-		turns:   newTurns(runtime.GOMAXPROCS(0)),
+		slots:   fairness.NewSlots(runtime.GOMAXPROCS(0)),
 		metrics: newRequestMetrics(),
 		counts:  requestCounts{id: schema.NewID(), since: time.Now().UTC()},
 		done:    make(chan struct{}),
 	}
-	s.load = &load{maxBytes: o.MaxBytes, maxSequences: o.MaxSequences, heldBytes: s.metrics.bytes, heldSequence: s.metrics.sequences}
+	bound := fairness.Amount{Count: o.MaxSequences, Bytes: o.MaxBytes}
+	s.load = &load{fairness.NewSemaphore(fairness.Amount{}, bound), bound, s.metrics}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	s.openQueues(o)
 

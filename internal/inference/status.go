@@ -38,18 +38,11 @@ func (s *Server) State() schema.ServiceState {
 		return schema.ServiceState{Service: wire.ModelService}
 	}
 	graphs, running, workers := r.pool.State()
-	bytes, sequences := r.load.held()
+	held := r.load.Held()
 	return schema.ServiceState{
 		ID: r.counts.id, Service: wire.ModelService, Since: r.counts.since, Places: workers, Running: running, Waiting: int(r.counts.held.Load()),
 		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6,
-		Model: &schema.ModelState{Pack: r.model.manifest.Name, Provider: string(r.model.provider), HeldBytes: bytes, HeldSequences: sequences,
-			MaxSequences: r.load.maxSequences, Graphs: graphs},
+		Model: &schema.ModelState{Pack: r.model.manifest.Name, Provider: string(r.model.provider), HeldBytes: held.Bytes, HeldSequences: held.Count,
+			MaxSequences: r.load.bound.Count, Graphs: graphs},
 	}
-}
-
-// held is what the server holds now.
-func (l *load) held() (bytes, sequences int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes, l.sequences
 }

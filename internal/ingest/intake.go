@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -67,13 +68,13 @@ type intake struct {
 	options   Options
 
 	filling map[collectionKey]*group
-	places  places
-	ended   chan uuid.UUID // the tenant of each batch that has ended
+	sealed  *fairness.Background[*group] // full; of them as many are open as may be
+	ended   chan uuid.UUID               // the tenant of each batch that has ended
 	runners sync.WaitGroup
 }
 
 // NewIntake makes the intake.
-func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches Searches, o Options) (lifecycle.Service, error) {
+func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 
 // takeIn runs the intake until it can't go on. The batches it has begun are
 // then at Temporal, and the messages without a batch are handed back.
-func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches Searches, o Options, pause *backoff) error {
+func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options, pause *backoff) error {
 	if err := streams(fetch); err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js 
 	}
 	in := intake{
 		claims: claims, workflows: workflows, consumer: consumer, options: o,
-		filling: map[collectionKey]*group{}, places: newPlaces(o, searches), ended: make(chan uuid.UUID),
+		filling: map[collectionKey]*group{}, sealed: fairness.NewBackground[*group](searches, o.Batches, o.BatchesInSearches), ended: make(chan uuid.UUID),
 	}
 	err = in.run(fetch, work, pause)
 	in.handBack(work)
@@ -133,10 +134,10 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 	defer func() { stopPull() }()
 	for {
 		in.seal(time.Now())
-		for g := in.places.next(time.Now()); g != nil; g = in.places.next(time.Now()) {
+		for g, found := in.sealed.Next(time.Now()); found; g, found = in.sealed.Next(time.Now()) {
 			in.begin(fetch, work, g)
 		}
-		if messages == nil && in.places.free(time.Now()) {
+		if messages == nil && in.sealed.Idle(time.Now()) {
 			stopPull()
 			pulling, stop := context.WithTimeout(fetch, pullWait)
 			stopPull = stop
@@ -147,7 +148,11 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 			messages = pull.Messages()
 		}
 		now := time.Now()
-		timer := time.NewTimer(min(in.untilSeal(now), in.places.wait(now)))
+		wait := in.untilSeal(now)
+		if left := in.sealed.Until(now); left > 0 {
+			wait = min(wait, left)
+		}
+		timer := time.NewTimer(wait)
 		select {
 		case <-fetch.Done():
 			timer.Stop()
@@ -164,7 +169,7 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 			}
 			in.take(work, msg)
 		case tenant := <-in.ended:
-			in.places.end(tenant)
+			in.sealed.End(tenant, time.Now())
 		case <-alive.C:
 			in.holdOn(work)
 		case <-timer.C:
@@ -192,7 +197,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	key := collectionKey{body.Tenant, body.Collection}
 	g := in.filling[key]
 	if g != nil && (len(g.items) >= in.options.BatchVersions || g.bytes+body.Bytes > in.options.BatchBytes) {
-		in.places.sealed = append(in.places.sealed, g)
+		in.sealed.Put(g.tenant, g, time.Now())
 		g = nil
 	}
 	if g == nil {
@@ -207,7 +212,7 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 func (in *intake) seal(now time.Time) {
 	for key, g := range in.filling {
 		if len(g.items) >= in.options.BatchVersions || g.bytes >= in.options.BatchBytes || now.Sub(g.since) >= in.options.BatchWait {
-			in.places.sealed = append(in.places.sealed, g)
+			in.sealed.Put(g.tenant, g, now)
 			delete(in.filling, key)
 		}
 	}
@@ -234,8 +239,6 @@ func (in *intake) holdOn(ctx context.Context) {
 // handBack lets others have what waits in hand.
 func (in *intake) handBack(ctx context.Context) {
 	in.eachWaiting(func(h delivery) { nak(ctx, h) })
-	clear(in.filling)
-	in.places.sealed = nil
 }
 
 func (in *intake) eachWaiting(do func(delivery)) {
@@ -244,7 +247,7 @@ func (in *intake) eachWaiting(do func(delivery)) {
 			do(h)
 		}
 	}
-	for _, g := range in.places.sealed {
+	for g := range in.sealed.All() {
 		for _, h := range g.items {
 			do(h)
 		}

@@ -14,9 +14,9 @@ type Options struct {
 	Holder string
 	// Batches is how many batches this worker holds open at most.
 	Batches int
-	// Beside is how many it holds open at most while somebody searches; more than
-	// Batches counts as Batches.
-	Beside int
+	// BatchesInSearches is how many it holds open at most while somebody searches;
+	// more than Batches counts as Batches.
+	BatchesInSearches int
 	// BatchVersions, BatchBytes and BatchWait bound one batch: its versions, its
 	// bytes, and how long it waits to fill. A larger document is a batch alone.
 	BatchVersions int
@@ -46,7 +46,7 @@ type Options struct {
 // Defaults returns the settings of a worker with this holder name.
 func Defaults(holder string) Options {
 	return Options{
-		Holder: holder, Batches: 4, Beside: max(1, runtime.GOMAXPROCS(0)/2),
+		Holder: holder, Batches: 4, BatchesInSearches: max(1, runtime.GOMAXPROCS(0)/2),
 		BatchVersions: batch.MaxVersions, BatchBytes: batch.MaxBytes, BatchWait: 200 * time.Millisecond,
 		Parallel: runtime.GOMAXPROCS(0), Tries: 10,
 		Lease: time.Minute, Grace: 15 * time.Second, Requeue: 30 * time.Second,
@@ -61,8 +61,8 @@ func (o Options) Validate() error {
 		return schema.Invalid("holder", "must not be empty")
 	case o.Batches < 1:
 		return schema.Invalid("ingest batches", "must be at least 1, is %d", o.Batches)
-	case o.Beside < 1:
-		return schema.Invalid("ingest batches beside searches", "must be at least 1, is %d", o.Beside)
+	case o.BatchesInSearches < 1:
+		return schema.Invalid("ingest batches beside searches", "must be at least 1, is %d", o.BatchesInSearches)
 	case o.BatchVersions < 1 || o.BatchVersions > 1000:
 		return schema.Invalid("ingest batch size", "must be between 1 and 1000, is %d", o.BatchVersions)
 	case o.BatchBytes < 1:

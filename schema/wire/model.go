@@ -11,6 +11,9 @@ const (
 	LaneBulk        Lane = "bulk"
 )
 
+// Background reports whether nobody waits for the requests of a lane.
+func (l Lane) Background() bool { return l != LaneInteractive }
+
 // ModelInfoRequest asks what a model server serves.
 type ModelInfoRequest struct {
 	Envelope

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -38,14 +39,14 @@ const (
 
 // curator makes the Temporal worker of curations and rebuilds. Stop cuts their
 // steps short; another worker goes on with them.
-func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, s *searches) lifecycle.Service {
+func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searches *fairness.Foreground) lifecycle.Service {
 	return temporalWorker("curation", c, wire.TaskQueueCurate, worker.Options{
 		MaxConcurrentActivityExecutionSize:     curateAtOnce,
 		MaxConcurrentActivityTaskPollers:       1,
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * curateAtOnce,
 		WorkerStopTimeout:                      time.Second,
-		Interceptors:                           []interceptor.WorkerInterceptor{&resting{searches: s}},
+		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
 	}, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
 		w.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})

@@ -19,6 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
@@ -55,7 +56,7 @@ func (s Settings) Options() ingest.Options {
 	o.Lease, o.Requeue, o.Reconcile = s.IngestLease, s.IngestRequeue, s.IngestReconcile
 	o.Grace = min(o.Grace, o.Lease)
 	if s.IngestBeside > 0 {
-		o.Beside = s.IngestBeside
+		o.BatchesInSearches = s.IngestBeside
 	}
 	if s.ParseWorkers > 0 {
 		o.Parallel = s.ParseWorkers
@@ -115,7 +116,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 	if err != nil {
 		return nil, err
 	}
-	searches := newSearches(d.NATS)
+	searches := fairness.NewForeground(searchedFor)
 	intake, err := ingest.NewIntake(kept, batches{d.Temporal}, js, streams, searches, o)
 	if err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		stages(d.Temporal, activities, searches, o),
 		curator(d.Temporal, curate.NewActivities(kept, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, changed), searches),
 		relay,
-		searches,
+		hearSearches(d.NATS, searches),
 		intake,
 		reconciler,
 		curate.NewReconciler(kept, curations{d.Temporal},

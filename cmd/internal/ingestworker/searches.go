@@ -1,34 +1,29 @@
 package ingestworker
 
-// This file hears of searches, so that ingestion leaves them room.
+// This file has ingestion give way to searches: it hears of them, and pauses between its stages.
 
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"go.temporal.io/sdk/interceptor"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // searchedFor is how long after a search somebody counts as searching. Query workers tell of searches more often
-// than that.
+// than that. While NATS is away nobody searches: searches travel through it.
 const searchedFor = 2 * time.Second
 
-// searches knows when somebody searched last. While NATS is away nobody does: searches travel through it.
-type searches struct {
-	lifecycle.Service
-	last atomic.Int64 // in nanoseconds since 1970
-}
-
-func newSearches(nc *nats.Conn) *searches {
-	s := &searches{}
+// hearSearches makes the service that takes note of searches.
+func hearSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
 	var sub *nats.Subscription
-	s.Service = lifecycle.NewResource("word of searches", func(ctx context.Context) (err error) {
-		sub, err = nc.Subscribe(wire.SearchingSubject, func(*nats.Msg) { s.last.Store(time.Now().UnixNano()) })
+	return lifecycle.NewResource("word of searches", func(context.Context) (err error) {
+		sub, err = nc.Subscribe(wire.SearchingSubject, func(*nats.Msg) { searches.Seen(time.Now()) })
 		if err != nil {
 			return fmt.Errorf("subscribe to %s: %w", wire.SearchingSubject, err)
 		}
@@ -39,10 +34,28 @@ func newSearches(nc *nats.Conn) *searches {
 		}
 		return sub.Unsubscribe()
 	})
-	return s
 }
 
-// Left implements ingest.Searches.
-func (s *searches) Left(now time.Time) time.Duration {
-	return max(0, searchedFor-now.Sub(time.Unix(0, s.last.Load())))
+// pausing has each stage followed by a pause while somebody searches.
+type pausing struct {
+	interceptor.WorkerInterceptorBase
+	searches *fairness.Foreground
+}
+
+// InterceptActivity implements interceptor.WorkerInterceptor.
+func (p *pausing) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &pausingStage{interceptor.ActivityInboundInterceptorBase{Next: next}, p.searches}
+}
+
+type pausingStage struct {
+	interceptor.ActivityInboundInterceptorBase
+	searches *fairness.Foreground
+}
+
+// ExecuteActivity implements interceptor.ActivityInboundInterceptor.
+func (s *pausingStage) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	begin := time.Now()
+	out, err := s.Next.ExecuteActivity(ctx, in)
+	s.searches.Pause(ctx, time.Since(begin))
+	return out, err
 }

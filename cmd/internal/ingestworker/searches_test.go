@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
@@ -20,39 +21,33 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service { return newSearches(nc) })
-	s := newSearches(nc)
+	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service { return hearSearches(nc, fairness.NewForeground(searchedFor)) })
+	searches := fairness.NewForeground(time.Hour)
+	s := hearSearches(nc, searches)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := s.Left(time.Now()); left != 0 {
+	if left := searches.Left(time.Now()); left != 0 {
 		t.Errorf("before any search somebody counts as searching for %s", left)
 	}
 	if err := nc.Publish(wire.SearchingSubject, nil); err != nil {
 		t.Fatal(err)
 	}
-	for s.last.Load() == 0 && t.Context().Err() == nil {
+	for searches.Left(time.Now()) == 0 && t.Context().Err() == nil {
 		runtime.Gosched()
-	}
-	at := time.Unix(0, s.last.Load())
-	if left := s.Left(at.Add(searchedFor - time.Millisecond)); left != time.Millisecond {
-		t.Errorf("a millisecond before its end a search counts for %s", left)
-	}
-	if left := s.Left(at.Add(searchedFor)); left != 0 {
-		t.Errorf("at its end a search counts for %s", left)
 	}
 	if err := s.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestTheSettingBesideSearchesIsTaken(t *testing.T) {
+func TestTheSettingWhileSomebodySearchesIsTaken(t *testing.T) {
 	var s Settings
-	if got, want := s.Options().Beside, ingest.Defaults("x").Beside; got != want {
+	if got, want := s.Options().BatchesInSearches, ingest.Defaults("x").BatchesInSearches; got != want {
 		t.Errorf("without a setting %d, want %d", got, want)
 	}
 	s.IngestBeside = 7
-	if got := s.Options().Beside; got != 7 {
+	if got := s.Options().BatchesInSearches; got != 7 {
 		t.Errorf("got %d, want 7", got)
 	}
 }

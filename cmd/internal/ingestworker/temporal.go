@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -27,7 +28,7 @@ import (
 
 // stages makes the Temporal worker. Stop lets the stages in hand finish; when
 // its time is over they are cancelled, and another worker goes on with them.
-func stages(c client.Client, a *ingest.Activities, s *searches, o ingest.Options) lifecycle.Service {
+func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground, o ingest.Options) lifecycle.Service {
 	return temporalWorker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
 		// Stages of the batches this worker took in, and as many of others'.
 		MaxConcurrentActivityExecutionSize:     2 * o.Batches,
@@ -35,7 +36,7 @@ func stages(c client.Client, a *ingest.Activities, s *searches, o ingest.Options
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
 		WorkerStopTimeout:                      Grace,
-		Interceptors:                           []interceptor.WorkerInterceptor{&resting{searches: s}},
+		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
 	}, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
 		for name, stage := range map[string]any{

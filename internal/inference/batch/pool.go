@@ -19,9 +19,6 @@ import (
 // interactiveWait is how long an interactive item waits for company: somebody waits for it.
 const interactiveWait = time.Millisecond
 
-// urgentFor is how long after an interactive request the lanes behind it leave a worker, and its core, to the next one.
-const urgentFor = time.Second
-
 // lanes are those of requests, with one between them for interactive requests that yield. The first that has any goes first.
 var lanes = [...]wire.Lane{wire.LaneInteractive, "interactive, yielding", wire.LaneBulk}
 
@@ -35,13 +32,14 @@ type Pool struct {
 	wake    chan struct{}  // something was added, or a worker's lane has room
 	free    chan struct{}  // one token per idle worker
 	owned   sync.WaitGroup // the dispatcher and the running batches
+	// interactive leaves a worker, and its core, to the next interactive request for a while after each one.
+	interactive *fairness.Foreground
 
 	mu      sync.Mutex // guards what follows and the queues' entries
 	closed  bool
 	queues  []source
 	waiting [len(lanes)]*fairness.Queue[*request]
 	running [len(lanes)]int // batches
-	urgent  time.Time       // when an interactive request last came
 }
 
 // credit is what a tenant that comes back may use of the workers' time before it alternates with the others.
@@ -62,7 +60,8 @@ type source interface {
 // NewPool starts a pool that runs so many batches at once.
 func NewPool(workers int) *Pool {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &Pool{workers: workers, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1), free: make(chan struct{}, workers)}
+	p := &Pool{workers: workers, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1), free: make(chan struct{}, workers),
+		interactive: fairness.NewForeground(fairness.Recent)}
 	for lane := range p.waiting {
 		p.waiting[lane] = fairness.NewQueue[*request](credit)
 	}
@@ -152,8 +151,8 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		if !waiting {
 			continue
 		}
-		if left := urgentFor - now.Sub(p.urgent); left > 0 && !(lane == yielding && impatient) && p.leaves(lane) {
-			later = min(later, left)
+		if !(lane == yielding && impatient) && p.leaves(lane, now) {
+			later = min(later, p.interactive.Left(now))
 			continue
 		}
 		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
@@ -191,7 +190,7 @@ func (p *Pool) left(r *request) {
 
 // leaves reports whether a lane runs as much as it may while it leaves a worker to those before it. Bulk doesn't count
 // what yields: it would never run beside much of that.
-func (p *Pool) leaves(lane int) bool {
+func (p *Pool) leaves(lane int, now time.Time) bool {
 	running := p.running[lane]
 	switch lanes[lane] {
 	case wire.LaneInteractive:
@@ -200,7 +199,7 @@ func (p *Pool) leaves(lane int) bool {
 	default:
 		running += p.running[laneIndex(wire.LaneBulk)]
 	}
-	return running >= max(1, p.workers-1)
+	return running >= p.interactive.Limit(now, p.workers, max(1, p.workers-1))
 }
 
 // ran counts a batch as over that began with a tenant's item, and has the dispatcher look again at what had to leave room

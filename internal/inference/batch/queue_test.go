@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -167,7 +168,7 @@ func TestBulkLeavesAWorkerFree(t *testing.T) {
 		if took := bulk(); took != 300*time.Millisecond {
 			t.Errorf("bulk took %v after an interactive request, want 300ms on one worker", took)
 		}
-		time.Sleep(urgentFor) // of the bubble's clock
+		time.Sleep(fairness.Recent) // of the bubble's clock
 		if took := bulk(); took != 200*time.Millisecond {
 			t.Errorf("bulk took %v a while later, want 200ms", took)
 		}

@@ -1,0 +1,138 @@
+package fairness
+
+// This file tests how work in the background gives way: whose is next and how much runs, with a clock of its own.
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// begins checks which tenants' items begin now.
+func begins(t *testing.T, b *Background[*uuid.UUID], now time.Time, want ...uuid.UUID) {
+	t.Helper()
+	for i, tenant := range want {
+		if got, found := b.Next(now); !found || *got != tenant {
+			t.Fatalf("item %d is %v, want one of %s", i, got, tenant)
+		}
+	}
+	if got, found := b.Next(now); found {
+		t.Fatalf("an item of %s began, too", got)
+	}
+}
+
+// put queues items, each of its tenant.
+func put(b *Background[*uuid.UUID], now time.Time, tenants ...uuid.UUID) {
+	for _, tenant := range tenants {
+		b.Put(tenant, &tenant, now)
+	}
+}
+
+func TestSomebodyCountsAsWaitingForAWhile(t *testing.T) {
+	f, now := NewForeground(2*time.Second), time.Unix(100, 0)
+	if left := f.Left(now); left != 0 {
+		t.Errorf("before any request somebody counts for %s", left)
+	}
+	f.Seen(now)
+	if left := f.Left(now.Add(2*time.Second - time.Millisecond)); left != time.Millisecond {
+		t.Errorf("a millisecond before its end a request counts for %s", left)
+	}
+	if left := f.Left(now.Add(2 * time.Second)); left != 0 {
+		t.Errorf("at its end a request counts for %s", left)
+	}
+}
+
+func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
+	now, f := time.Unix(100, 0), NewForeground(2*time.Second)
+	f.Seen(now)
+	b := NewBackground[*uuid.UUID](f, 4, 1)
+	put(b, now, loud, loud, loud, loud, loud, loud)
+	begins(t, b, now, loud)
+	if until := b.Until(now); until != 2*time.Second {
+		t.Errorf("looks again in %s, want when nobody waits any more: 2s", until)
+	}
+	now = now.Add(2 * time.Second)
+	begins(t, b, now, loud, loud, loud) // four in all
+	if until := b.Until(now); until != 0 {
+		t.Errorf("looks again in %s though all run that may", until)
+	}
+	f.Seen(now)
+	for range 3 {
+		b.End(loud, now)
+		begins(t, b, now) // what ran before somebody waited ends first
+	}
+	b.End(loud, now)
+	begins(t, b, now, loud)
+	b.End(loud, now)
+	begins(t, b, now, loud)
+	if b.Idle(now) {
+		t.Error("more might run beside somebody who waits and what runs")
+	}
+	b.End(loud, now)
+	if !b.Idle(now) {
+		t.Error("no more might run though nothing runs")
+	}
+}
+
+func TestMoreWhileSomebodyWaitsThanAtAllCountsAsAll(t *testing.T) {
+	now, f := time.Unix(100, 0), NewForeground(time.Second)
+	f.Seen(now)
+	b := NewBackground[*uuid.UUID](f, 1, 8)
+	put(b, now, loud, loud)
+	begins(t, b, now, loud)
+}
+
+func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
+	now := time.Unix(100, 0)
+	b := NewBackground[*uuid.UUID](NewForeground(time.Second), 2, 2)
+	put(b, now, loud, loud, loud, loud)
+	begins(t, b, now, loud, loud)
+	put(b, now, quiet, quiet)
+	b.End(loud, now)
+	begins(t, b, now, quiet)
+	b.End(loud, now)
+	begins(t, b, now, loud)
+	b.End(quiet, now)
+	begins(t, b, now, quiet)
+	left := 0
+	for range b.All() {
+		left++
+	}
+	if left != 1 || b.running != 2 {
+		t.Errorf("%d wait and %d run", left, b.running)
+	}
+	b.End(loud, now)
+	b.End(quiet, now)
+	if b.running != 0 {
+		t.Errorf("%d run, want none", b.running)
+	}
+}
+
+// TestBackgroundPausesWhileSomebodyWaits as long as it worked, for a second at most, and not when it is cancelled.
+func TestBackgroundPausesWhileSomebodyWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewForeground(2 * time.Second)
+		paused := func(ctx context.Context, worked time.Duration) time.Duration {
+			begin := time.Now()
+			f.Pause(ctx, worked)
+			return time.Since(begin)
+		}
+		if took := paused(t.Context(), time.Minute); took != 0 {
+			t.Errorf("it paused for %v although nobody waits", took)
+		}
+		for worked, want := range map[time.Duration]time.Duration{30 * time.Millisecond: 30 * time.Millisecond, time.Minute: longestPause} {
+			f.Seen(time.Now())
+			if took := paused(t.Context(), worked); took != want {
+				t.Errorf("after %v it paused for %v, want %v", worked, took, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if took := paused(ctx, time.Minute); took != 0 {
+			t.Errorf("cancelled, it paused for %v", took)
+		}
+	})
+}
