@@ -63,25 +63,7 @@ func (s *server) routeUploads() {
 			"One of more than 16 MB as JSON goes alone, by PUT.",
 		Metadata: uploadBody.with(map[string]any{takesUploads: uploadBody.bytes}), BodyReadTimeout: -1,
 		Errors: []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInsufficientStorage}},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.UploadResult], error) {
-			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
-			if err != nil {
-				return nil, err
-			}
-			uploads, err := batchOf(ctx).documents(ctx, s)
-			if err != nil {
-				return nil, err
-			}
-			done, err := s.Documents.Upload(ctx, p, collection, uploads)
-			if err != nil {
-				return nil, err
-			}
-			out := &reply[api.UploadResult]{Body: api.UploadResult{Documents: make([]api.Uploaded, len(done))}}
-			for i, d := range done {
-				out.Body.Documents[i] = uploaded(d)
-			}
-			return out, nil
-		})
+		schema.ScopeIngest, s.uploadDocuments)
 	// huma doesn't read this body: it is described afterwards.
 	registry := s.api.OpenAPI().Components.Schemas
 	s.api.OpenAPI().Paths["/v1/collections/{collection}/documents"].Post.RequestBody = &huma.RequestBody{Required: true,
@@ -91,45 +73,74 @@ func (s *server) routeUploads() {
 		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/octet-stream": {}}},
 		Metadata:    map[string]any{takesUploads: int64(uploadUnknown)},
 		Errors:      []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests}},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *rawUpload) (*reply[api.Uploaded], error) {
-			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
-			if err != nil {
-				return nil, err
-			}
-			u := schema.Upload{ExternalID: in.ExternalID, Title: in.Title, FileName: in.FileName, MediaType: in.MediaType, Content: in.content, SHA256: in.SHA256, Labels: in.Labels}
-			if u.FileName == "" {
-				u.FileName = in.ExternalID
-			}
-			if in.Metadata != "" {
-				decoder := json.NewDecoder(strings.NewReader(in.Metadata))
-				decoder.UseNumber()
-				if err := decoder.Decode(&u.Metadata); err != nil {
-					return nil, schema.Invalid("query.metadata", "is not a JSON object: %v", err)
-				}
-			}
-			done, err := s.Documents.Upload(ctx, p, collection, []schema.Upload{u})
-			if err != nil {
-				return nil, err
-			}
-			return &reply[api.Uploaded]{uploaded(done[0])}, nil
-		})
+		schema.ScopeIngest, s.uploadContent)
 	route(s, huma.Operation{OperationID: "compare-documents", Metadata: compareBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/collections/{collection}/documents/compare", Summary: "Ask which documents to upload", Tags: tags,
 		Description: "Fingerprints are held against the same document's newest version alone: knowing a hash never grants bytes."},
-		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct {
-			InCollection
-			Body api.Compare
-		}) (*reply[api.CompareResult], error) {
-			collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
-			if err != nil {
-				return nil, err
-			}
-			known := make([]schema.Known, len(in.Body.Documents))
-			for i, d := range in.Body.Documents {
-				known[i] = schema.Known{ExternalID: d.ExternalID, Fingerprint: d.Fingerprint}
-			}
-			r, err := s.Documents.Compare(ctx, p, collection, known)
-			return replyTo(api.CompareResult{Changed: some(r.Changed), Unchanged: some(r.Unchanged), Failed: some(r.Failed)}, err)
-		})
+		schema.ScopeIngest, s.compareDocuments)
+}
+
+// uploadDocuments takes a batch in.
+func (s *server) uploadDocuments(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.UploadResult], error) {
+	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+	if err != nil {
+		return nil, err
+	}
+	uploads, err := batchOf(ctx).documents(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.Documents.Upload(ctx, p, collection, uploads)
+	if err != nil {
+		return nil, err
+	}
+	out := &reply[api.UploadResult]{Body: api.UploadResult{Documents: make([]api.Uploaded, len(done))}}
+	for i, d := range done {
+		out.Body.Documents[i] = uploaded(d)
+	}
+	return out, nil
+}
+
+// uploadContent takes one file in.
+func (s *server) uploadContent(ctx context.Context, p schema.Principal, in *rawUpload) (*reply[api.Uploaded], error) {
+	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+	if err != nil {
+		return nil, err
+	}
+	u := schema.Upload{ExternalID: in.ExternalID, Title: in.Title, FileName: in.FileName, MediaType: in.MediaType, Content: in.content, SHA256: in.SHA256, Labels: in.Labels}
+	if u.FileName == "" {
+		u.FileName = in.ExternalID
+	}
+	if in.Metadata != "" {
+		decoder := json.NewDecoder(strings.NewReader(in.Metadata))
+		decoder.UseNumber()
+		if err := decoder.Decode(&u.Metadata); err != nil {
+			return nil, schema.Invalid("query.metadata", "is not a JSON object: %v", err)
+		}
+	}
+	done, err := s.Documents.Upload(ctx, p, collection, []schema.Upload{u})
+	if err != nil {
+		return nil, err
+	}
+	return &reply[api.Uploaded]{uploaded(done[0])}, nil
+}
+
+type compareInput struct {
+	InCollection
+	Body api.Compare
+}
+
+// compareDocuments says which of some documents differ from what is stored.
+func (s *server) compareDocuments(ctx context.Context, p schema.Principal, in *compareInput) (*reply[api.CompareResult], error) {
+	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
+	if err != nil {
+		return nil, err
+	}
+	known := make([]schema.Known, len(in.Body.Documents))
+	for i, d := range in.Body.Documents {
+		known[i] = schema.Known{ExternalID: d.ExternalID, Fingerprint: d.Fingerprint}
+	}
+	r, err := s.Documents.Compare(ctx, p, collection, known)
+	return replyTo(api.CompareResult{Changed: some(r.Changed), Unchanged: some(r.Unchanged), Failed: some(r.Failed)}, err)
 }
 
 // some returns a list that JSON shows as [] when empty.
