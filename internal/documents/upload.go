@@ -42,7 +42,7 @@ type NewVersion struct {
 
 // Options are what uploads may take.
 type Options struct {
-	// MaxBytes bounds one document; 100 MiB by default. A longer one is noted as
+	// MaxBytes bounds one document; 100 MB by default. A longer one is noted as
 	// failed, its bytes are not kept.
 	MaxBytes int64
 	// Room says when a disk is too full for more; nil: nobody knows.

@@ -26,7 +26,7 @@ import (
 
 // ServerOptions bound a Server. Zero values take the defaults.
 type ServerOptions struct {
-	MaxBytes     int           // of requests held at once; default 64 MiB
+	MaxBytes     int           // of requests held at once; default 64 MB
 	MaxSequences int           // texts and sentences held at once, one for the reranker counted as ten; default 32,768
 	Batch        int           // most sequences, or pairs, of a batch; default 512
 	BatchTokens  int           // most tokens of an encoder batch; default 4,096 on a CPU, 65,536 with CUDA

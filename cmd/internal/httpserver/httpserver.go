@@ -15,7 +15,7 @@ type Limits struct {
 	Idle time.Duration
 	// Grace is how long a body may be slower than Rate: 30 s.
 	Grace time.Duration
-	// Rate is how fast a body comes at least, in bytes a second: 8 KiB.
+	// Rate is how fast a body comes at least, in bytes a second: 8 KB.
 	Rate int64
 }
 

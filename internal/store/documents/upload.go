@@ -75,7 +75,7 @@ UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id
 
 	lockQuotaSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
 
-	maxChunksAtOnce = 4 // of 1 MiB, in one statement
+	maxChunksAtOnce = 4 // of 1 MB, in one statement
 )
 
 // item is one version on its way into the store.
