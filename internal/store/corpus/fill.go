@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -145,22 +144,4 @@ func (f *filling) queue(b *pgx.Batch) {
 		b.Queue(fmt.Sprintf(insertVectorsSQL, store.VectorTable(f.dimension)), w.tenant, w.collection, w.space, w.generation, r.ids, r.versions, r.vectors)
 	}
 	f.sections, f.passages, f.bytes = sectionRows{}, passageRows{}, 0
-}
-
-var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
-
-// arrayLiteral writes an array as Postgres reads it from text.
-func arrayLiteral(elements []string) string {
-	if len(elements) == 0 {
-		return "{}"
-	}
-	var out strings.Builder
-	for i, e := range elements {
-		out.WriteByte("{,"[min(i, 1)])
-		out.WriteByte('"')
-		_, _ = quoteElement.WriteString(&out, e) // a Builder takes everything
-		out.WriteByte('"')
-	}
-	out.WriteByte('}')
-	return out.String()
 }

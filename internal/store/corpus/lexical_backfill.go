@@ -214,13 +214,6 @@ func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	return out, nil
 }
 
-func checkBounds(version uuid.UUID, section, start, end int, body string) error {
-	if start < 0 || end > len(body) || start >= end {
-		return fmt.Errorf("version %s: section %d has %d bytes and a passage [%d, %d)", version, section, len(body), start, end)
-	}
-	return nil
-}
-
 // indexStored writes a segment of locked versions.
 func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
 	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)

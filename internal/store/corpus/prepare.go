@@ -94,6 +94,31 @@ func cleanAll(list []string) []string {
 	return out
 }
 
+func checkBounds(version uuid.UUID, section, start, end int, body string) error {
+	if start < 0 || end > len(body) || start >= end {
+		return fmt.Errorf("version %s: section %d has %d bytes and a passage [%d, %d)", version, section, len(body), start, end)
+	}
+	return nil
+}
+
+// arrayLiteral writes an array as Postgres reads it from text.
+func arrayLiteral(elements []string) string {
+	if len(elements) == 0 {
+		return "{}"
+	}
+	var out strings.Builder
+	for i, e := range elements {
+		out.WriteByte("{,"[min(i, 1)])
+		out.WriteByte('"')
+		_, _ = quoteElement.WriteString(&out, e) // a Builder takes everything
+		out.WriteByte('"')
+	}
+	out.WriteByte('}')
+	return out.String()
+}
+
+var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
 // analyse makes the terms of all passages.
 func (p *preparation) analyse(language string) (err error) {
 	if p.analyzer, err = lexical.NewAnalyzer(language); err != nil {

@@ -55,6 +55,24 @@ func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid
 	return out, nil
 }
 
+// forgetStale forgets what stages left of text that was cut for another
+// generation than the live one, but for what they parsed.
+func (s *CorpusStore) forgetStale(ctx context.Context, tenant uuid.UUID, docs []batch.Document, live int) error {
+	var items []wire.Attempt
+	for _, d := range docs {
+		if max(d.Text.Generation, 1) != live {
+			items = append(items, d.Attempt)
+		}
+	}
+	ids, attempts := split(items)
+	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			DELETE FROM artifacts a USING unnest($1::uuid[], $2::int[]) AS i(id, attempt)
+			WHERE a.version_id = i.id AND a.attempt = i.attempt AND a.stage IN ('segmented', 'encoded')`, ids, attempts)
+		return store.Wrap(err, "forget what was cut for another generation")
+	})
+}
+
 // refusesData reports whether Postgres refused the rows themselves.
 func refusesData(err error) bool {
 	var pg *pgconn.PgError
