@@ -58,13 +58,13 @@ func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid
 // forgetStale forgets what stages left of text that was cut for another
 // generation than the live one, but for what they parsed.
 func (s *CorpusStore) forgetStale(ctx context.Context, tenant uuid.UUID, docs []batch.Document, live int) error {
-	var items []wire.Attempt
+	var ids []uuid.UUID
+	var attempts []int
 	for _, d := range docs {
 		if max(d.Text.Generation, 1) != live {
-			items = append(items, d.Attempt)
+			ids, attempts = append(ids, d.Version), append(attempts, d.Attempt.Attempt)
 		}
 	}
-	ids, attempts := split(items)
 	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			DELETE FROM artifacts a USING unnest($1::uuid[], $2::int[]) AS i(id, attempt)
