@@ -108,3 +108,13 @@ func queueSegment(b *pgx.Batch, at generationKey, s lexical.Built) {
 	}
 	flush()
 }
+
+// indexed are locked versions as the index holds them, under the titles that they are about to have and the labels that
+// they have now.
+func (p *preparation) indexed(targets []*target) []lexical.VersionText {
+	docs := make([]lexical.VersionText, len(targets))
+	for i, t := range targets {
+		docs[i] = lexical.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
+	}
+	return docs
+}

@@ -16,7 +16,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // With the space of a name, where the collection's vectors may be of it.
@@ -143,14 +142,4 @@ func (p *preparation) analyse(language string) (err error) {
 		p.versions[i].terms = sections
 	}
 	return nil
-}
-
-// indexed are locked versions as the index holds them, under the titles that they are about to have and the labels that
-// they have now.
-func (p *preparation) indexed(targets []*target) []lexical.VersionText {
-	docs := make([]lexical.VersionText, len(targets))
-	for i, t := range targets {
-		docs[i] = lexical.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
-	}
-	return docs
 }
