@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // What all stages of a tenant's own plan may cost together.
@@ -20,30 +19,6 @@ const (
 // cost is what a stage may cost at most.
 type cost struct{ calls, reads, searches int }
 
-func costOf(s stage) cost {
-	switch s := s.(type) {
-	case rewrite:
-		return cost{calls: 1}
-	case judge:
-		return cost{calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}
-	case score:
-		n := s.depth * s.pieces
-		if s.model == wire.GraphReranker {
-			n *= 10
-		}
-		return cost{reads: n}
-	case fuse:
-		return cost{reads: s.depth * s.pieces}
-	case reduce:
-		return cost{reads: s.depth * s.windows}
-	case hybrid:
-		return cost{searches: len(s.of)}
-	case scorer:
-		return cost{searches: 1}
-	}
-	return cost{}
-}
-
 // Affordable reports, as a FieldError that names the stage, that the plan costs more
 // than one that isn't the server's may.
 func (p Plan) Affordable() error {
@@ -52,7 +27,7 @@ func (p Plan) Affordable() error {
 		sum.calls = 2 * f.Rounds
 	}
 	for i, s := range p.stages {
-		c := costOf(s)
+		c := s.cost
 		sum.calls, sum.reads, sum.searches = sum.calls+c.calls, sum.reads+c.reads, sum.searches+c.searches
 		for _, x := range []struct {
 			what         string
@@ -60,7 +35,7 @@ func (p Plan) Affordable() error {
 		}{{"calls of a language model", c.calls, sum.calls, maxCalls}, {"pieces of text that models read", c.reads, sum.reads, maxReads},
 			{"look-ups", c.searches, sum.searches, maxSearches}} {
 			if x.of > 0 && x.sum > x.max {
-				return schema.Invalid(fmt.Sprintf("stages[%d].%s", i, s.name()), "brings the plan to %d %s; at most %d are allowed", x.sum, x.what, x.max)
+				return schema.Invalid(fmt.Sprintf("stages[%d].%s", i, s.kind.Name), "brings the plan to %d %s; at most %d are allowed", x.sum, x.what, x.max)
 			}
 		}
 	}

@@ -15,6 +15,14 @@ type dedupe struct {
 	depth  int
 }
 
+var dedupeKind = Kind{
+	Name:           "dedupe",
+	Parameters:     "`cosine` (0.9; or calibrated), `depth` (50)",
+	Does:           "drops what repeats a better one: same text, or vectors closer than `cosine`",
+	AfterSelection: true,
+	read:           readDedupe,
+}
+
 // readDedupe reads the stage "dedupe":
 //
 //	dedupe: {cosine: 0.9, depth: 50}
@@ -25,13 +33,10 @@ type dedupe struct {
 // threshold (1: vectors do not count; calibrated: what the model pack has for it).
 // The rest follows unseen. One text does not lie inside another's: the candidates
 // are of one unit, and units do not overlap.
-func readDedupe(p *parameters) stage {
-	return dedupe{cosine: p.threshold("cosine", "dedupe", threshold{value: 0.9}, 0, 1), depth: p.whole("depth", 50, 1, 500)}
+func readDedupe(p *parameters) Stage {
+	s := dedupe{cosine: p.threshold("cosine", "dedupe", threshold{value: 0.9}, 0, 1), depth: p.whole("depth", 50, 1, 500)}
+	return Stage{fit: fitSelection, run: s.run}
 }
-
-func (dedupe) name() string { return "dedupe" }
-
-func (dedupe) fit(in schema.Unit) (schema.Unit, error) { return selection{}.fit(in) }
 
 func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	head, tail := cut(in.items, d.depth)

@@ -181,7 +181,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan)...)
 	for i, s := range plan.stages {
 		t.stage = i
-		if _, ok := s.(selecting); ok && ranking == nil {
+		if s.kind.Selects && ranking == nil {
 			all := found
 			ranking = &all
 		}
@@ -205,13 +205,13 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, plan Plan, s stage, t *task, found *candidates, steps *[]step) error {
+func (e *Engine) next(ctx context.Context, plan Plan, s Stage, t *task, found *candidates, steps *[]step) error {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
 	step, err := e.runStage(ctx, plan, s, t, *found)
 	if err != nil {
-		return fmt.Errorf("stage %s: %w", s.name(), err)
+		return fmt.Errorf("stage %s: %w", s.kind.Name, err)
 	}
 	*steps = append(*steps, step)
 	*found = candidates{unit: step.unit, items: step.items}
@@ -226,8 +226,8 @@ type step struct {
 	took time.Duration
 }
 
-func (e *Engine) runStage(ctx context.Context, plan Plan, s stage, t *task, in candidates) (step, error) {
-	ctx, span := e.tracer.Start(ctx, "stage "+s.name())
+func (e *Engine) runStage(ctx context.Context, plan Plan, s Stage, t *task, in candidates) (step, error) {
+	ctx, span := e.tracer.Start(ctx, "stage "+s.kind.Name)
 	defer span.End()
 	start := time.Now()
 	out, err := s.run(ctx, t, in)
@@ -237,11 +237,11 @@ func (e *Engine) runStage(ctx context.Context, plan Plan, s stage, t *task, in c
 		span.SetStatus(codes.Error, err.Error())
 		return step{}, err
 	}
-	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.name()))
+	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.kind.Name))
 	e.duration.Record(ctx, took.Seconds(), labels)
 	e.out.Record(ctx, int64(len(out.items)), labels)
 	span.SetAttributes(attribute.Int("sluice.in", len(in.items)), attribute.Int("sluice.out", len(out.items)))
-	return step{outcome: out, name: s.name(), in: len(in.items), took: took}, nil
+	return step{outcome: out, name: s.kind.Name, in: len(in.items), took: took}, nil
 }
 
 // candidates are what one stage gives to the next: of one unit, best first.
@@ -273,23 +273,5 @@ func (o *outcome) note(f found) {
 		}
 	}
 }
-
-// stage is one step of a plan: from candidates to candidates.
-type stage interface {
-	name() string
-	// fit says which units come out when units of in go in ("" for the first
-	// stage), or what is wrong, as a FieldError on the parameter.
-	fit(in schema.Unit) (schema.Unit, error)
-	run(ctx context.Context, t *task, in candidates) (outcome, error)
-}
-
-// scoring is a stage that gives its candidates scores of these names.
-type scoring interface{ scores() []string }
-
-// selecting is a stage that changes the context and not the ranking.
-type selecting interface{ selects() }
-
-// finding is a stage that looks units up, by their place.
-type finding interface{ finds() }
 
 var errBounds = errors.New("the passage lies outside its section's text")

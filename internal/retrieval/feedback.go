@@ -61,10 +61,10 @@ func readFeedback(top *parameters) *Feedback {
 }
 
 // adjusts finds the stage whose min_k the feedback changes.
-func (f *Feedback) adjusts(stages []stage) error {
+func (f *Feedback) adjusts(stages []Stage) error {
 	for i, s := range stages {
-		if g, ok := s.(gradient); ok {
-			f.stage, f.MinK = i, g.minK
+		if s.withMinK != nil {
+			f.stage, f.MinK = i, s.minK
 			return nil
 		}
 	}
@@ -154,9 +154,10 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	var steps []step
 	for i := plan.feedback.stage; i < len(plan.stages); i++ {
 		s := plan.stages[i]
-		if g, ok := s.(gradient); ok && i == plan.feedback.stage {
-			g.minK = max(1, minK)
-			s = g
+		if i == plan.feedback.stage {
+			kind := s.kind
+			s = s.withMinK(max(1, minK))
+			s.kind = kind
 		}
 		t.stage = i
 		if err := e.next(ctx, plan, s, t, &found, &steps); err != nil {

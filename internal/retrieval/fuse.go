@@ -19,6 +19,13 @@ type fuse struct {
 	optional     bool
 }
 
+var fuseKind = Kind{
+	Name:       "fuse",
+	Parameters: "`lr` (4), `with_question` (false), `depth` (100), `keep` (4; 0: all), `pieces` (8), `optional` (false)",
+	Does:       "FunnelRAG's post-ranking: on which of the candidates, read together, an answer would draw (eq. 3)",
+	read:       readFuse,
+}
+
 // readFuse reads the stage "fuse":
 //
 //	fuse: {lr: 4, with_question: false, depth: 100, keep: 4, pieces: 8, optional: false}
@@ -34,16 +41,11 @@ type fuse struct {
 // The candidates below what the fuser reads together follow unread too. One
 // longer than the model reads counts as its best piece, as in score.
 // An optional stage is skipped when the model pack has no fuser.
-func readFuse(p *parameters) stage {
-	return fuse{lr: p.whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.whole("depth", 100, 1, 500),
+func readFuse(p *parameters) Stage {
+	s := fuse{lr: p.whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.whole("depth", 100, 1, 500),
 		keep: p.whole("keep", 4, 0, MaxDepth), pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+	return Stage{fit: fitReading, scores: []string{"fuse"}, cost: cost{reads: s.depth * s.pieces}, run: s.run}
 }
-
-func (fuse) name() string { return "fuse" }
-
-func (fuse) scores() []string { return []string{"fuse"} }
-
-func (fuse) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
 
 func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}

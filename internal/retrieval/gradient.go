@@ -7,12 +7,19 @@ import (
 )
 
 type gradient struct {
-	selection
 	minK  int
 	g     float64
 	score string
 	// chance has the scores, as logits, compared as probabilities.
 	chance bool
+}
+
+var gradientKind = Kind{
+	Name:       "gradient",
+	Parameters: "`min_k` (7), `g` (0.3), `score`, `scale` (`raw`, `probability`)",
+	Does:       "selects: the first `min_k`, and on until a score falls below `g` times the one before (SAGE, Algorithm 2); with `scale: probability` scores are logits, and their probabilities are compared",
+	Selects:    true,
+	read:       readGradient,
 }
 
 // readGradient reads the stage "gradient":
@@ -28,14 +35,18 @@ type gradient struct {
 // With scale: probability scores are logits, and what falls is the chance that they
 // say: from one text that surely answers to one that may, at once; among texts that
 // hardly do, slowly. So few are kept where one stands out, and many where none does.
-func readGradient(p *parameters) stage {
-	return gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false),
+func readGradient(p *parameters) Stage {
+	s := gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false),
 		chance: p.choice("scale", "raw", "probability") == "probability"}
+	return s.stage()
 }
 
-func (gradient) name() string { return "gradient" }
-
-func (s gradient) reads() string { return s.score }
+func (s gradient) stage() Stage {
+	return Stage{fit: fitSelection, reads: s.score, run: s.run, minK: s.minK, withMinK: func(k int) Stage {
+		s.minK = k
+		return s.stage()
+	}}
+}
 
 func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
 	items, value := byScore(in.items, s.score)

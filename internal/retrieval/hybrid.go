@@ -32,6 +32,14 @@ const (
 	reciprocal = "rrf"      // reciprocal rank fusion (Cormack et al. 2009): sum of weight / (rank_constant + rank)
 )
 
+var hybridKind = Kind{
+	Name:       "hybrid",
+	Parameters: "`unit` (passage), `k` (100), `depth` (100), `method` (weighted, or rrf), `normalise` (max, or minmax, none), `rank_constant` (60), `of`",
+	Does:       "several components of any unit, see below",
+	Finds:      true,
+	read:       readHybrid,
+}
+
 // readHybrid reads the stage "hybrid":
 //
 //	hybrid:
@@ -46,7 +54,7 @@ const (
 //	    - dense: {unit: passage, weight: 1}
 //
 // What one component found is scored exactly by all others.
-func readHybrid(p *parameters) stage {
+func readHybrid(p *parameters) Stage {
 	h := hybrid{unit: p.unit("unit"), k: p.whole("k", 100, 1, MaxDepth), depth: p.whole("depth", 100, 1, MaxDepth),
 		method: p.choice("method", weighted, reciprocal), normalise: p.choice("normalise", "max", "minmax", "none"),
 		rankConstant: p.whole("rank_constant", 60, 1, 10_000)}
@@ -65,12 +73,8 @@ func readHybrid(p *parameters) stage {
 		}
 		h.of = append(h.of, c)
 	})
-	return h
+	return Stage{fit: h.fit, scores: h.scores(), cost: cost{searches: len(h.of)}, run: h.run}
 }
-
-func (hybrid) name() string { return "hybrid" }
-
-func (hybrid) finds() {}
 
 func (h hybrid) scores() []string {
 	out := []string{"hybrid"}

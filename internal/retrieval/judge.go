@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -27,6 +26,13 @@ type judge struct {
 	least           float64
 }
 
+var judgeKind = Kind{
+	Name:       "judge",
+	Parameters: "`by` (critique, or relevance, filter), `depth` (20), `batch` (5), `parallel` (4), `least` (0)",
+	Does:       "a language model judges the first `depth`: three times (ChunkRAG), once, or by 1 and 0 (SAKI-RAG). When it fails nothing changes",
+	read:       readJudge,
+}
+
 // readJudge reads the stage "judge":
 //
 //	judge: {by: critique, depth: 20, batch: 5, parallel: 4, least: 0}
@@ -40,16 +46,11 @@ type judge struct {
 // not judged, with them; with least 0 it follows.
 //
 // When judging fails nothing changes, and the report says why.
-func readJudge(p *parameters) stage {
-	return judge{by: p.choice("by", byCritique, byRelevance, byFilter), depth: p.whole("depth", 20, 1, 100),
+func readJudge(p *parameters) Stage {
+	s := judge{by: p.choice("by", byCritique, byRelevance, byFilter), depth: p.whole("depth", 20, 1, 100),
 		batch: p.whole("batch", 5, 1, 20), parallel: p.whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
+	return Stage{fit: fitReading, scores: []string{"judge"}, cost: cost{calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
 }
-
-func (judge) name() string { return "judge" }
-
-func (judge) scores() []string { return []string{"judge"} }
-
-func (judge) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
 
 // tasks are asked for one after the other, each with the judgements before it.
 func (s judge) tasks() []wire.LLMTask {

@@ -6,6 +6,7 @@ package retrieval
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -20,7 +21,7 @@ type Plan struct {
 	segmentation schema.Segmentation // that it is meant for; zero: any
 	feedback     *Feedback           // nil: answers are not judged
 	prompt       string              // of the answer; "": the usual one
-	stages       []stage
+	stages       []Stage
 	described    []schema.PlanStage
 	text         string
 	own          bool // it came with its query
@@ -44,7 +45,7 @@ func (p Plan) Stages() []schema.PlanStage { return p.described }
 func (p Plan) Describe() schema.Plan {
 	out := schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
 	if f := p.feedback; f != nil {
-		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].name()}
+		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].kind.Name}
 	}
 	if p.prompt != "" {
 		out.Answer = &schema.PlanAnswer{Prompt: p.prompt}
@@ -53,28 +54,6 @@ func (p Plan) Describe() schema.Plan {
 		out.Segmentation = &p.segmentation
 	}
 	return out
-}
-
-// kinds are the stages that exist, each with how its parameters are read.
-var kinds = map[string]func(*parameters) stage{
-	"dedupe":         readDedupe,
-	"dense":          readDense,
-	"fuse":           readFuse,
-	"gradient":       readGradient,
-	"hybrid":         readHybrid,
-	"judge":          readJudge,
-	"lexical":        readLexical,
-	"limit":          readLimit,
-	"order":          readOrder,
-	"proximity":      readProximity,
-	"reduce":         readReduce,
-	"relate":         readRelate,
-	"rewrite":        readRewrite,
-	"score":          readScore,
-	"skip-retrieval": readSkipRetrieval,
-	"spell":          readSpell,
-	"threshold":      readThreshold,
-	"zoom":           readZoom,
 }
 
 const maxStages = 32
@@ -132,7 +111,7 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		field += "." + s.name()
+		field += "." + s.kind.Name
 		out, err := s.fit(unit)
 		var wrong *schema.FieldError
 		if errors.As(err, &wrong) {
@@ -140,24 +119,18 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		} else if err != nil {
 			return Plan{}, err
 		}
-		if s, ok := s.(ofScore); ok && s.reads() != "" && !scores[s.reads()] {
-			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.reads(), names(scores))
-		}
-		if s, ok := s.(scoring); ok {
-			for _, name := range s.scores() {
-				scores[name] = true
-			}
-		}
-		_, selects := s.(selecting)
-		if _, again := s.(dedupe); selected && !selects && !again {
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only dedupe, gradient, limit, order, reduce, skip-retrieval and threshold may")
-		}
-		if _, finds := s.(finding); joined && finds {
+		switch {
+		case s.reads != "" && !scores[s.reads]:
+			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.reads, names(scores))
+		case selected && !s.kind.mayFollowSelection():
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", followSelection())
+		case joined && s.kind.Finds:
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
 		}
-		_, joins := s.(relate)
-		joined = joined || joins
-		selected = selected || selects
+		for _, name := range s.scores {
+			scores[name] = true
+		}
+		selected, joined = selected || s.kind.Selects, joined || s.kind.Joins
 		unit, described.Unit = out, out
 		p.stages, p.described = append(p.stages, s), append(p.described, described)
 	}
@@ -182,15 +155,16 @@ func named(field, what, example string, node *yaml.Node) (name string, p *parame
 	return name, p, err
 }
 
-func readStage(field string, node *yaml.Node) (stage, schema.PlanStage, error) {
-	kind, params, err := named(field, "stage", "- dense: {k: 10}", node)
+func readStage(field string, node *yaml.Node) (Stage, schema.PlanStage, error) {
+	name, params, err := named(field, "stage", "- dense: {k: 10}", node)
 	if err != nil {
-		return nil, schema.PlanStage{}, err
+		return Stage{}, schema.PlanStage{}, err
 	}
-	read, ok := kinds[kind]
-	if !ok {
-		return nil, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", kind, names(kinds))
+	i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name })
+	if i < 0 {
+		return Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, kindNames(func(*Kind) bool { return true }))
 	}
-	s := read(params)
-	return s, schema.PlanStage{Stage: kind, Parameters: params.given}, params.close()
+	s := kinds[i].read(params)
+	s.kind = kinds[i]
+	return s, schema.PlanStage{Stage: name, Parameters: params.given}, params.close()
 }

@@ -18,6 +18,13 @@ type proximity struct {
 	ordered, coverage, sentence float64
 }
 
+var proximityKind = Kind{
+	Name:       "proximity",
+	Parameters: "`depth` (50), `ordered` (0.5), `coverage` (0.3), `sentence` (0.5)",
+	Does:       "reads the first `depth` passages or sections, see below",
+	read:       readProximity,
+}
+
 // readProximity reads the stage "proximity":
 //
 //	proximity: {depth: 50, ordered: 0.5, coverage: 0.3, sentence: 0.5}
@@ -32,15 +39,10 @@ type proximity struct {
 //   - sentence: BM25 of the candidate's best sentence
 //
 // Each term counts with its idf. The rest of the candidates follows unseen.
-func readProximity(p *parameters) stage {
-	return proximity{depth: p.whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
+func readProximity(p *parameters) Stage {
+	s := proximity{depth: p.whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
 		coverage: p.number("coverage", 0.3, 0, 100), sentence: p.number("sentence", 0.5, 0, 100)}
-}
-
-func (proximity) name() string { return "proximity" }
-
-func (proximity) scores() []string {
-	return []string{"coverage", "ordered", "proximity", "sentence"}
+	return Stage{fit: s.fit, scores: []string{"coverage", "ordered", "proximity", "sentence"}, run: s.run}
 }
 
 func (proximity) fit(in schema.Unit) (schema.Unit, error) {

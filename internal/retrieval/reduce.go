@@ -9,17 +9,23 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 type reduce struct {
-	selection
 	depth, most       int
 	sentences, stride int
 	windows           int
 	enough            threshold
 	optional          bool
+}
+
+var reduceKind = Kind{
+	Name:       "reduce",
+	Parameters: "`depth` (10), `sentences` (3), `stride` (1), `windows` (64), `most` (10), `enough` (calibrated, or a number), `optional` (false)",
+	Does:       "selects: of each candidate its best window, as many as are enough (FIT-RAG, Algorithm 3), see below",
+	Selects:    true,
+	read:       readReduce,
 }
 
 // readReduce reads the stage "reduce":
@@ -37,19 +43,15 @@ type reduce struct {
 // It selects: the ranking stays, and of the candidates in the context the text
 // is that of their window. enough is the detector's probability: calibrated,
 // what the pack was calibrated to, or a number.
-func readReduce(p *parameters) stage {
+func readReduce(p *parameters) Stage {
 	s := reduce{depth: p.whole("depth", 10, 1, 100), sentences: p.whole("sentences", 3, 1, 50), stride: p.whole("stride", 1, 1, 50),
 		windows: p.whole("windows", 64, 1, 500), most: p.whole("most", wire.DetectPairs, 1, wire.DetectPairs),
 		enough: p.threshold("enough", "detect", threshold{calibrated: "detect"}, 0, 1), optional: p.flag("optional")}
 	if s.stride > s.sentences {
 		p.fail("stride", "is %d, more than the %d sentences of a window: sentences would be left out", s.stride, s.sentences)
 	}
-	return s
+	return Stage{fit: fitReading, scores: []string{byHasAnswer, byLLMPrefer, byPreferSum}, cost: cost{reads: s.depth * s.windows}, run: s.run}
 }
-
-func (reduce) name() string { return "reduce" }
-
-func (reduce) scores() []string { return []string{byHasAnswer, byLLMPrefer, byPreferSum} }
 
 func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
@@ -132,5 +134,3 @@ func (s reduce) detect(ctx context.Context, t *task, items []item) (least float6
 	}
 	return least, n, p, nil
 }
-
-func (s reduce) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }

@@ -15,6 +15,15 @@ type relate struct {
 	least    float64
 }
 
+var relateKind = Kind{
+	Name:       "relate",
+	Parameters: "`depth` (10), `k` (3), `least` (0)",
+	Does:       "SAKI: each of the first `depth` passages with each of the `k` that it is linked to most strongly, see below",
+	Finds:      true,
+	Joins:      true,
+	read:       readRelate,
+}
+
 // readRelate reads the stage "relate":
 //
 //	relate: {depth: 10, k: 3, least: 0}
@@ -24,15 +33,10 @@ type relate struct {
 // one text of two spans, with c's scores and the link's weight as "link". Links
 // weaker than least do not count. A passage without a link stays alone; two that
 // are linked both ways are joined once. The rest follows as it is.
-func readRelate(p *parameters) stage {
-	return relate{depth: p.whole("depth", 10, 1, 200), k: p.whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
+func readRelate(p *parameters) Stage {
+	s := relate{depth: p.whole("depth", 10, 1, 200), k: p.whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
+	return Stage{fit: s.fit, scores: []string{"link"}, run: s.run}
 }
-
-func (relate) name() string { return "relate" }
-
-func (relate) finds() {}
-
-func (relate) scores() []string { return []string{"link"} }
 
 func (relate) fit(in schema.Unit) (schema.Unit, error) {
 	if in != schema.UnitPassage {

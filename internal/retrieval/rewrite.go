@@ -10,6 +10,12 @@ import (
 
 type rewrite struct{}
 
+var rewriteKind = Kind{
+	Name: "rewrite",
+	Does: "first: a language model words the question anew, for the stages that follow (ChunkRAG)",
+	read: readRewrite,
+}
+
 // readRewrite reads the stage "rewrite":
 //
 //	rewrite
@@ -18,9 +24,9 @@ type rewrite struct{}
 // is still to the question as it was asked (ChunkRAG, section 3.2 and prompt A.1).
 // It comes first. When no model does it, the question stays as it is, and the report
 // says why.
-func readRewrite(*parameters) stage { return rewrite{} }
-
-func (rewrite) name() string { return "rewrite" }
+func readRewrite(*parameters) Stage {
+	return Stage{fit: rewrite{}.fit, cost: cost{calls: 1}, run: rewrite{}.run}
+}
 
 func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
 	if in != "" {

@@ -35,6 +35,13 @@ type score struct {
 	optional    bool
 }
 
+var scoreKind = Kind{
+	Name:       "score",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `optional` (false)",
+	Does:       "a model reads the first `depth` with the question, see below",
+	read:       readScore,
+}
+
 // readScore reads the stage "score":
 //
 //	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
@@ -58,7 +65,7 @@ type score struct {
 // read: a number, or calibrated.
 //
 // An optional stage is skipped when the model pack has no such model.
-func readScore(p *parameters) stage {
+func readScore(p *parameters) Stage {
 	model, depth := p.choice("model", wire.GraphPair, wire.GraphReranker), 50
 	if model == wire.GraphReranker {
 		depth = rerankDepth
@@ -74,10 +81,12 @@ func readScore(p *parameters) stage {
 		least := p.threshold("least", calibrated, threshold{}, -1e6, 1e6)
 		s.least = &least
 	}
-	return s
+	reads := s.depth * s.pieces
+	if s.model == wire.GraphReranker {
+		reads *= 10
+	}
+	return Stage{fit: fitReading, scores: s.scores(), cost: cost{reads: reads}, run: s.run}
 }
-
-func (score) name() string { return "score" }
 
 func (s score) scores() []string {
 	return []string{labelOf(s.model, byRelevance), labelOf(s.model, byHasAnswer), labelOf(s.model, byLLMPrefer), s.label()}
@@ -98,8 +107,6 @@ func labelOf(graph, head string) string {
 	}
 	return head
 }
-
-func (score) fit(in schema.Unit) (schema.Unit, error) { return fitReading(in) }
 
 // fitReading says that a stage reads candidates, whatever their unit.
 func fitReading(in schema.Unit) (schema.Unit, error) {

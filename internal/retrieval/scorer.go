@@ -20,6 +20,14 @@ type scorer struct {
 	k    int
 }
 
+var lexicalKind = Kind{
+	Name:       "lexical",
+	Parameters: "`unit` (passage), `k` (100), `k1` (1.2), `b` (0.75)",
+	Does:       "BM25. First: searches the collection. After larger units: searches inside them. After the same: scores them and keeps `k`",
+	Finds:      true,
+	read:       readLexical,
+}
+
 // readLexical reads the stage "lexical":
 //
 //	lexical: {unit: passage, k: 100, k1: 1.2, b: 0.75}
@@ -27,9 +35,8 @@ type scorer struct {
 // BM25 over units of that size. At the beginning of a plan it searches the
 // collection. After a stage that gives larger units it searches inside them;
 // after one that gives the same it scores them and keeps the best k.
-func readLexical(p *parameters) stage {
-	c := readBM25(p)
-	return scorer{kind: "lexical", of: c, k: p.whole("k", 100, 1, MaxDepth)}
+func readLexical(p *parameters) Stage {
+	return scorer{kind: "lexical", of: readBM25(p), k: p.whole("k", 100, 1, MaxDepth)}.stage()
 }
 
 func readBM25(p *parameters) bm25 {
@@ -40,21 +47,27 @@ func readBM25(p *parameters) bm25 {
 	return bm25{unit: p.unit("unit"), weight: 1, settings: s}
 }
 
+var denseKind = Kind{
+	Name:       "dense",
+	Parameters: "`unit` (passage), `k` (100)",
+	Does:       "the same by inner product of vectors",
+	Finds:      true,
+	read:       readDense,
+}
+
 // readDense reads the stage "dense":
 //
 //	dense: {unit: passage, k: 10}
 //
 // The units nearest to the question by inner product of unit vectors; one above
 // a passage counts as its best passage (MaxP).
-func readDense(p *parameters) stage {
-	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1}, k: p.whole("k", 100, 1, MaxDepth)}
+func readDense(p *parameters) Stage {
+	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1}, k: p.whole("k", 100, 1, MaxDepth)}.stage()
 }
 
-func (s scorer) name() string { return s.kind }
-
-func (scorer) finds() {}
-
-func (s scorer) scores() []string { return []string{s.of.scorer()} }
+func (s scorer) stage() Stage {
+	return Stage{fit: s.fit, scores: []string{s.of.scorer()}, cost: cost{searches: 1}, run: s.run}
+}
 
 func (s scorer) fit(in schema.Unit) (schema.Unit, error) { return fitUnit(in, s.of.size()) }
 

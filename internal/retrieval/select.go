@@ -10,21 +10,22 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// selection is a stage that cuts or orders the context.
-type selection struct{}
-
-func (selection) selects() {}
-
-func (selection) fit(in schema.Unit) (schema.Unit, error) {
+// fitSelection says that a stage takes candidates of any unit, and gives the same.
+func fitSelection(in schema.Unit) (schema.Unit, error) {
 	if in == "" {
 		return "", schema.Invalid("", "cannot be first: a plan begins with lexical, dense or hybrid")
 	}
 	return in, nil
 }
 
-type limit struct {
-	selection
-	k, tokens int
+type limit struct{ k, tokens int }
+
+var limitKind = Kind{
+	Name:       "limit",
+	Parameters: "`k` (10), `tokens` (0: any)",
+	Does:       "selects: the first `k`, of so many tokens together",
+	Selects:    true,
+	read:       readLimit,
 }
 
 // readLimit reads the stage "limit":
@@ -33,11 +34,10 @@ type limit struct {
 //
 // The first k candidates, and of them as many as hold that many tokens
 // together (0: however many); the first one stays in any case.
-func readLimit(p *parameters) stage {
-	return limit{k: p.whole("k", 10, 1, MaxK), tokens: p.whole("tokens", 0, 0, 1_000_000)}
+func readLimit(p *parameters) Stage {
+	s := limit{k: p.whole("k", 10, 1, MaxK), tokens: p.whole("tokens", 0, 0, 1_000_000)}
+	return Stage{fit: fitSelection, run: s.run}
 }
-
-func (limit) name() string { return "limit" }
 
 func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	kept, rest := cut(in.items, l.k)
@@ -63,9 +63,14 @@ func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error)
 	return out, nil
 }
 
-type order struct {
-	selection
-	method string
+type order struct{ method string }
+
+var orderKind = Kind{
+	Name:       "order",
+	Parameters: "`method` (rank, or ends)",
+	Does:       "selects: the best first, or at both ends (ChunkRAG)",
+	Selects:    true,
+	read:       readOrder,
 }
 
 // readOrder reads the stage "order":
@@ -75,9 +80,10 @@ type order struct {
 // rank leaves the best first. ends puts the best at both ends of the context
 // and the worst in its middle, where language models overlook most
 // (ChunkRAG's remedy for "lost in the middle"): ranks 1, 3, 5, ..., 6, 4, 2.
-func readOrder(p *parameters) stage { return order{method: p.choice("method", "rank", "ends")} }
-
-func (order) name() string { return "order" }
+func readOrder(p *parameters) Stage {
+	s := order{method: p.choice("method", "rank", "ends")}
+	return Stage{fit: fitSelection, run: s.run}
+}
 
 func (o order) run(_ context.Context, _ *task, in candidates) (outcome, error) {
 	items := make([]item, len(in.items))

@@ -21,10 +21,18 @@ type History interface {
 }
 
 type skipRetrieval struct {
-	selection
 	sl, sn float64
 	delta  threshold
 	k      int
+}
+
+var skipRetrievalKind = Kind{
+	Name:       "skip-retrieval",
+	Parameters: "`s_l` (0.04), `s_n` (0.67), `delta` (calibrated, or a logit), `k` (10)",
+	Does:       "selects: nothing, where the language model is known to know enough (FIT-RAG, eq. 14); all otherwise. After `score`",
+	Selects:    true,
+	Skips:      true,
+	read:       readSkipRetrieval,
 }
 
 // readSkipRetrieval reads the stage "skip-retrieval":
@@ -43,14 +51,11 @@ type skipRetrieval struct {
 // search stays. The answer is asked for at once, so that a language model that has
 // none, or a provider that knows nothing by itself, is found out while there is still
 // something to answer from.
-func readSkipRetrieval(p *parameters) stage {
-	return skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
+func readSkipRetrieval(p *parameters) Stage {
+	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
 		delta: p.threshold("delta", byHasAnswer, threshold{calibrated: byHasAnswer}, -1e6, 1e6), k: p.whole("k", 10, 1, 1000)}
+	return Stage{fit: fitSelection, reads: byHasAnswer, run: s.run}
 }
-
-func (skipRetrieval) name() string { return "skip-retrieval" }
-
-func (skipRetrieval) reads() string { return byHasAnswer }
 
 func (s skipRetrieval) run(ctx context.Context, t *task, in candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items}

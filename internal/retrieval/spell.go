@@ -23,6 +23,13 @@ const maxMeant = 10_000
 // possible terms to look up.
 const maxMisspelt = 3
 
+var spellKind = Kind{
+	Name:       "spell",
+	Parameters: "`least` (5)",
+	Does:       "first: takes words that no document which the asker may see has for those that they may be slips of, see below",
+	read:       readSpell,
+}
+
 // readSpell reads the stage "spell":
 //
 //	spell: {least: 5}
@@ -33,9 +40,10 @@ const maxMisspelt = 3
 // out, put in, another one, or two that have changed places (Damerau 1964). The
 // first letter is right, or changed places. Lexical stages and proximity use the
 // terms; the models read the question as it was asked.
-func readSpell(p *parameters) stage { return spell{least: p.whole("least", 5, 3, 64)} }
-
-func (spell) name() string { return "spell" }
+func readSpell(p *parameters) Stage {
+	s := spell{least: p.whole("least", 5, 3, 64)}
+	return Stage{fit: s.fit, run: s.run}
+}
 
 func (spell) fit(in schema.Unit) (schema.Unit, error) {
 	if in != "" {

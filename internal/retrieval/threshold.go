@@ -9,11 +9,18 @@ import (
 )
 
 type dynamicThreshold struct {
-	selection
 	score   string
 	at      float64
 	fixed   bool
 	epsilon float64
+}
+
+var thresholdKind = Kind{
+	Name:       "threshold",
+	Parameters: "`score`, `epsilon` (0.0001), or `at`",
+	Does:       "selects: what scores at least the mean of all, or one standard deviation more where their variance is under `epsilon` (ChunkRAG, Algorithm 1); or at least `at`. The best one always stays",
+	Selects:    true,
+	read:       readThreshold,
 }
 
 // readThreshold reads the stage "threshold":
@@ -26,19 +33,15 @@ type dynamicThreshold struct {
 // deviation more where these hardly differ, their variance being under epsilon.
 // That can leave nothing, so the best candidate always stays. score names the
 // scorer whose scores count; by default those of the stage before.
-func readThreshold(p *parameters) stage {
+func readThreshold(p *parameters) Stage {
 	s := dynamicThreshold{score: p.text("score", false)}
 	if _, s.fixed = p.values["at"]; s.fixed {
 		s.at = p.number("at", 0, -1e6, 1e6)
-		return s
+	} else {
+		s.epsilon = p.number("epsilon", 1e-4, 0, 1e6)
 	}
-	s.epsilon = p.number("epsilon", 1e-4, 0, 1e6)
-	return s
+	return Stage{fit: fitSelection, reads: s.score, run: s.run}
 }
-
-func (dynamicThreshold) name() string { return "threshold" }
-
-func (s dynamicThreshold) reads() string { return s.score }
 
 func (s dynamicThreshold) run(_ context.Context, _ *task, in candidates) (outcome, error) {
 	items, value := byScore(in.items, s.score)
@@ -78,9 +81,6 @@ func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 	}
 	return mean, "their mean"
 }
-
-// ofScore is a stage that chooses by a scorer's scores; an empty name is any's.
-type ofScore interface{ reads() string }
 
 // byScore returns the candidates by a scorer's scores, best first and equal ones in the
 // order that they had, and how to read these; without a name by their own. Where no candidate has the named score, which

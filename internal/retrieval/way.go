@@ -3,6 +3,8 @@ package retrieval
 // This file is what a plan says of how answers are written.
 
 import (
+	"slices"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -16,12 +18,7 @@ func (p Plan) Prompt() string { return p.prompt }
 // SkipsRetrieval reports whether the plan may answer from what the language model
 // knows.
 func (p Plan) SkipsRetrieval() bool {
-	for _, s := range p.stages {
-		if _, ok := s.(skipRetrieval); ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.stages, func(s Stage) bool { return s.kind.Skips })
 }
 
 // readAnswer reads a plan's section "answer":

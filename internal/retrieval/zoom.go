@@ -22,6 +22,14 @@ type zoom struct {
 // maxChildren bounds what a zoom without limits gives.
 const maxChildren = 20_000
 
+var zoomKind = Kind{
+	Name:       "zoom",
+	Parameters: "`to` (passage), `k` (0: all), `per` (0: all)",
+	Does:       "everything inside the candidates; they keep their parents' scores",
+	Finds:      true,
+	read:       readZoom,
+}
+
 // readZoom reads the stage "zoom":
 //
 //	zoom: {to: section, k: 200, per: 20}
@@ -30,13 +38,10 @@ const maxChildren = 20_000
 // order and then in reading order; each keeps its parent's scores. per bounds
 // how many one parent gives, k how many all give: those with the best BM25 of
 // their unit come first then. 0 is no bound.
-func readZoom(p *parameters) stage {
-	return zoom{to: p.unit("to"), k: p.whole("k", 0, 0, maxChildren), per: p.whole("per", 0, 0, maxChildren)}
+func readZoom(p *parameters) Stage {
+	s := zoom{to: p.unit("to"), k: p.whole("k", 0, 0, maxChildren), per: p.whole("per", 0, 0, maxChildren)}
+	return Stage{fit: s.fit, scores: s.scores(), run: s.run}
 }
-
-func (zoom) name() string { return "zoom" }
-
-func (zoom) finds() {}
 
 func (z zoom) scores() []string {
 	if z.k == 0 && z.per == 0 {

@@ -1,0 +1,68 @@
+package retrieval
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Kind declares a stage, in the stage's file: what plans may write, how it may stand among others and what it does are
+// read here by validation, the engine and the documentation. A new one is a file with its Kind, and a line in kinds.
+type Kind struct {
+	Name string
+	// Parameters and Does are its line in the documentation. Each parameter stands in backquotes, with its default.
+	Parameters, Does string
+
+	Selects        bool // it changes the context and not the ranking
+	AfterSelection bool // it may follow a stage that selects without selecting itself
+	Finds          bool // it looks units up by their place
+	Joins          bool // its candidates are two passages each
+	Skips          bool // it may have the question answered from what the language model knows
+
+	read func(*parameters) Stage
+}
+
+// kinds are the stages that exist, in the order of the documentation.
+var kinds = []*Kind{
+	&lexicalKind, &denseKind, &hybridKind, &proximityKind, &scoreKind, &spellKind, &rewriteKind, &judgeKind, &fuseKind,
+	&relateKind, &zoomKind, &dedupeKind, &gradientKind, &thresholdKind, &reduceKind, &skipRetrievalKind, &orderKind, &limitKind,
+}
+
+// Stage is a step of a plan, from candidates to candidates, as its kind makes it of its parameters.
+type Stage struct {
+	kind *Kind
+	// fit says which units come out when units of in go in ("" for the first
+	// stage), or what is wrong, as a FieldError on the parameter.
+	fit    func(in schema.Unit) (schema.Unit, error)
+	scores []string // the names of those that it gives its candidates
+	reads  string   // the name of those that it chooses by; "": none, or the stage's before
+	cost   cost     // at most
+	run    func(ctx context.Context, t *task, in candidates) (outcome, error)
+
+	// withMinK is the stage with another least number of candidates than minK; nil for one that has none.
+	withMinK func(minK int) Stage
+	minK     int
+}
+
+func (k *Kind) mayFollowSelection() bool { return k.Selects || k.AfterSelection }
+
+// followSelection lists the stages that may follow one that selects.
+func followSelection() string {
+	list := kindNames((*Kind).mayFollowSelection)
+	i := strings.LastIndex(list, ", ")
+	return list[:i] + " and" + list[i+1:]
+}
+
+// kindNames lists the stages that are so.
+func kindNames(so func(*Kind) bool) string {
+	var names []string
+	for _, k := range kinds {
+		if so(k) {
+			names = append(names, k.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
