@@ -16,9 +16,6 @@ const (
 	maxSearches = 24    // components that look up candidates
 )
 
-// cost is what a stage may cost at most.
-type cost struct{ calls, reads, searches int }
-
 // Affordable reports, as a FieldError that names the stage, that the plan costs more
 // than one that isn't the server's may.
 func (p Plan) Affordable() error {

@@ -18,7 +18,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"go.opentelemetry.io/otel"
@@ -83,7 +82,7 @@ func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: &pack{readers: sources.Readers}, tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: newPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -178,9 +177,8 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	var found candidates
 	var ranking *candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan)...)
+	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan.segmentation)...)
 	for i, s := range plan.stages {
-		t.stage = i
 		if s.kind.Selects && ranking == nil {
 			all := found
 			ranking = &all
@@ -190,88 +188,78 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 				return Result{}, err
 			}
 		}
-		if err := e.next(ctx, plan, s, t, &found, &steps); err != nil {
+		if found, err = e.next(ctx, plan, i, s, t, found, &steps); err != nil {
 			return Result{}, err
 		}
 	}
 	if ranking == nil {
 		all := found
 		ranking = &all
-		found.items, _ = cut(found.items, defaultK)
+		found = found.first(defaultK)
 	}
-	out, err := t.result(ctx, plan, *ranking, found.items, steps)
-	out.Pool, out.Skipped = pool, t.skipped
-	return out, err
+	out, err := t.result(ctx, *ranking, found, steps)
+	out.Plan = plan.Name
+	return Result{SearchResult: out, Pool: pool, Skipped: t.skipped}, err
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, plan Plan, s Stage, t *task, found *candidates, steps *[]step) error {
+func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *task, in candidates, steps *[]step) (candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
-	step, err := e.runStage(ctx, plan, s, t, *found)
-	if err != nil {
-		return fmt.Errorf("stage %s: %w", s.kind.Name, err)
-	}
-	*steps = append(*steps, step)
-	*found = candidates{unit: step.unit, items: step.items}
-	return nil
-}
-
-// step is a stage's work, before it becomes a report.
-type step struct {
-	outcome
-	name string
-	in   int
-	took time.Duration
-}
-
-func (e *Engine) runStage(ctx context.Context, plan Plan, s Stage, t *task, in candidates) (step, error) {
 	ctx, span := e.tracer.Start(ctx, "stage "+s.kind.Name)
 	defer span.End()
-	start := time.Now()
-	out, err := s.run(ctx, t, in)
-	took := time.Since(start)
+	step, err := s.Run(ctx, t, i, in)
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return step{}, err
+		return candidates{}, fmt.Errorf("stage %s: %w", s.kind.Name, err)
 	}
+	out := step.found()
 	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.kind.Name))
-	e.duration.Record(ctx, took.Seconds(), labels)
-	e.out.Record(ctx, int64(len(out.items)), labels)
-	span.SetAttributes(attribute.Int("sluice.in", len(in.items)), attribute.Int("sluice.out", len(out.items)))
-	return step{outcome: out, name: s.kind.Name, in: len(in.items), took: took}, nil
+	e.duration.Record(ctx, step.took.Seconds(), labels)
+	e.out.Record(ctx, int64(out.len()), labels)
+	span.SetAttributes(attribute.Int("sluice.in", in.len()), attribute.Int("sluice.out", out.len()))
+	*steps = append(*steps, step)
+	return out, nil
 }
 
-// candidates are what one stage gives to the next: of one unit, best first.
-type candidates struct {
-	unit  schema.Unit // empty before the first stage
-	items []item
-}
-
-// outcome is what a stage did.
-type outcome struct {
-	unit       schema.Unit
-	items      []item
-	dropped    []judged
-	why        string
-	statistics map[string]float64 // for admins
-}
-
-// note takes over what a component says beside its hits.
-func (o *outcome) note(f found) {
-	if f.note != "" && !strings.Contains(o.why, f.note) {
-		o.why = join(o.why, f.note)
+// Select makes the plan's selection anew, of a Result's Pool and with another
+// min_k: the stage that the plan's feedback names, and those behind it, run again.
+// The result's trace has these alone. A *GenerationError says that the
+// collection was rebuilt meanwhile, so that the pool's places are no more.
+func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, minK int) (Result, error) {
+	plan, err := e.Check(q)
+	if err != nil {
+		return Result{}, err
 	}
-	for k, v := range f.statistics {
-		if o.statistics == nil {
-			o.statistics = map[string]float64{}
+	if plan.feedback == nil {
+		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", plan.Name)
+	}
+	t, err := newTask(ctx, e.sources, e.pack, q)
+	if err != nil {
+		return Result{}, err
+	}
+	ranking, err := t.restore(from)
+	if err != nil {
+		var rebuilt *GenerationError
+		if errors.As(err, &rebuilt) {
+			return Result{}, err
 		}
-		if _, ok := o.statistics[k]; !ok {
-			o.statistics[k] = v
+		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
+	}
+	found := ranking
+	var steps []step
+	for i := plan.feedback.stage; i < len(plan.stages); i++ {
+		s := plan.stages[i]
+		if i == plan.feedback.stage {
+			s = s.WithMinK(max(1, minK))
+		}
+		if found, err = e.next(ctx, plan, i, s, t, found, &steps); err != nil {
+			return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
 		}
 	}
+	out, err := t.result(ctx, ranking, found, steps)
+	out.Plan = plan.Name
+	return Result{SearchResult: out}, err
 }
-
-var errBounds = errors.New("the passage lies outside its section's text")

@@ -33,6 +33,8 @@ type pack struct {
 	at      time.Time // zero: never asked
 }
 
+func newPack(readers Readers) *pack { return &pack{readers: readers} }
+
 // describe returns the pack's description; old enough, it is asked for anew.
 func (p *pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
 	if p.readers == nil {

@@ -19,13 +19,15 @@ import (
 // maxReported bounds what a report shows of kept and dropped candidates each.
 const maxReported = 10
 
-func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen []item, steps []step) (Result, error) {
+// result is what a run found: the ranking, of which selected makes the context.
+func (t *task) result(ctx context.Context, ranking, selected candidates, steps []step) (schema.SearchResult, error) {
+	chosen := selected.items
 	want := t.query.K
 	if want == 0 {
 		want = max(defaultK, reach(ranking.items, chosen))
 	}
 	want = min(want, max(MaxK, len(chosen)))
-	out := Result{SearchResult: schema.SearchResult{Plan: plan.Name}}
+	var out schema.SearchResult
 	position := map[key]int{}
 	for rest := ranking.items; len(rest) > 0 && len(out.Candidates) < want; {
 		batch := rest[:min(want-len(out.Candidates), len(rest))]
@@ -33,7 +35,7 @@ func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen
 		batch = reduced(batch, chosen)
 		shown, err := t.views(ctx, batch, ranking.unit)
 		if err != nil {
-			return Result{}, err
+			return schema.SearchResult{}, err
 		}
 		for i, c := range batch {
 			if !shown[i].gone() {
@@ -49,7 +51,7 @@ func (t *task) result(ctx context.Context, plan Plan, ranking candidates, chosen
 	}
 	var err error
 	if out.Documents, err = t.documents(ctx, ranking); err != nil {
-		return Result{}, err
+		return schema.SearchResult{}, err
 	}
 	out.Trace, err = t.trace(ctx, steps)
 	return out, err

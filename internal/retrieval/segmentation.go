@@ -4,8 +4,6 @@ package retrieval
 // text is to be cut into passages. On another one the plan runs, too, and says so.
 
 import (
-	"fmt"
-
 	"go.yaml.in/yaml/v3"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -59,20 +57,4 @@ func readSegmentation(top *parameters) schema.Segmentation {
 		top.err = err
 	}
 	return s
-}
-
-// cutOtherwise says that the collection is not cut as the plan is meant for. A
-// collection whose segmentation is not known is taken as it is.
-func (t *task) cutOtherwise(plan Plan) []step {
-	has, wants := t.place.Segmentation, plan.segmentation
-	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
-		return nil
-	}
-	if complete, err := has.Complete(); err == nil {
-		has = complete
-	}
-	if has == wants {
-		return nil
-	}
-	return []step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
 }

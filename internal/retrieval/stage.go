@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -46,6 +47,13 @@ type Stage struct {
 	minK     int
 }
 
+// WithMinK is the stage with another least number of candidates.
+func (s Stage) WithMinK(minK int) Stage {
+	of := s.withMinK(minK)
+	of.kind = s.kind
+	return of
+}
+
 func (k *Kind) mayFollowSelection() bool { return k.Selects || k.AfterSelection }
 
 // followSelection lists the stages that may follow one that selects.
@@ -66,3 +74,62 @@ func kindNames(so func(*Kind) bool) string {
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
+
+// Run runs the stage, the i-th of its plan, on what the one before gave.
+func (s Stage) Run(ctx context.Context, t *task, i int, in candidates) (step, error) {
+	t.stage = i
+	start := time.Now()
+	out, err := s.run(ctx, t, in)
+	return step{outcome: out, name: s.kind.Name, in: len(in.items), took: time.Since(start)}, err
+}
+
+// candidates are what one stage gives to the next: of one unit, best first.
+type candidates struct {
+	unit  schema.Unit // empty before the first stage
+	items []item
+}
+
+// outcome is what a stage did.
+type outcome struct {
+	unit       schema.Unit
+	items      []item
+	dropped    []judged
+	why        string
+	statistics map[string]float64 // for admins
+}
+
+// note takes over what a component says beside its hits.
+func (o *outcome) note(f found) {
+	if f.note != "" && !strings.Contains(o.why, f.note) {
+		o.why = join(o.why, f.note)
+	}
+	for k, v := range f.statistics {
+		if o.statistics == nil {
+			o.statistics = map[string]float64{}
+		}
+		if _, ok := o.statistics[k]; !ok {
+			o.statistics[k] = v
+		}
+	}
+}
+
+func (c candidates) len() int { return len(c.items) }
+
+// first are the best k.
+func (c candidates) first(k int) candidates {
+	c.items, _ = cut(c.items, k)
+	return c
+}
+
+// step is a stage's work, before it becomes a report.
+type step struct {
+	outcome
+	name string
+	in   int
+	took time.Duration
+}
+
+func (s step) found() candidates { return candidates{unit: s.unit, items: s.items} }
+
+// cost is what a stage may cost at most.
+type cost struct{ calls, reads, searches int }

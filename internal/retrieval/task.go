@@ -6,6 +6,7 @@ package retrieval
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -14,6 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+var errBounds = errors.New("the passage lies outside its section's text")
 
 // task is one run of a plan. Its methods are for one goroutine, but for search
 // and score of components after prepare.
@@ -294,4 +297,20 @@ func (t *task) load(ctx context.Context, refs []lexical.Ref) error {
 		}
 	}
 	return nil
+}
+
+// cutOtherwise says that the collection is not cut as a plan is meant for. A
+// collection whose segmentation is not known is taken as it is.
+func (t *task) cutOtherwise(wants schema.Segmentation) []step {
+	has := t.place.Segmentation
+	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
+		return nil
+	}
+	if complete, err := has.Complete(); err == nil {
+		has = complete
+	}
+	if has == wants {
+		return nil
+	}
+	return []step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
 }
