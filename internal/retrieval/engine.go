@@ -32,32 +32,12 @@ import (
 
 const scope = "github.com/sluice-rag/sluice/internal/retrieval"
 
-// Bounds of a query.
 const (
-	MaxK         = 100  // candidates asked for
-	MaxDocuments = 1000 // documents asked for
-	// defaultK is how many candidates are returned, and make the context, when
-	// neither the query nor the plan says.
-	defaultK = 10
+	maxDocuments = 1000 // documents that a query may ask for
 	// attempts are how often a plan begins: again when a rebuilt generation
 	// became live while it ran.
 	attempts = 3
 )
-
-// Sources are what stages draw on. Without Readers, Judges or Links the stages
-// that need them say so.
-type Sources struct {
-	Model   Model
-	Readers Readers
-	Judges  Judges
-	Lexical Lexical
-	Vectors Vectors
-	Texts   Texts
-	Links   Links
-	History History // may be nil: nothing is known of earlier questions
-	// GiveWay, if any, is called before each stage: it waits while others go first.
-	GiveWay func(context.Context)
-}
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
@@ -130,8 +110,8 @@ func (e *Engine) Check(q wire.SearchQuery) (Plan, error) {
 		return Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
 	case q.K < 0 || q.K > MaxK:
 		return Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", MaxK)
-	case q.Documents < 0 || q.Documents > MaxDocuments:
-		return Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", MaxDocuments)
+	case q.Documents < 0 || q.Documents > maxDocuments:
+		return Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
 	}
 	return plan, q.Filter.Validate()
 }
@@ -195,7 +175,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	if ranking == nil {
 		all := found
 		ranking = &all
-		found = found.first(defaultK)
+		found = found.first(DefaultK)
 	}
 	out, err := t.result(ctx, *ranking, found, steps)
 	out.Plan = plan.Name

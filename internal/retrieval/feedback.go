@@ -54,7 +54,7 @@ func readFeedback(top *parameters) *Feedback {
 // adjusts finds the stage whose min_k the feedback changes.
 func (f *Feedback) adjusts(stages []Stage) error {
 	for i, s := range stages {
-		if s.withMinK != nil {
+		if s.minK > 0 {
 			f.stage, f.MinK = i, s.minK
 			return nil
 		}

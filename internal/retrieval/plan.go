@@ -6,7 +6,6 @@ package retrieval
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -160,11 +159,10 @@ func readStage(field string, node *yaml.Node) (Stage, schema.PlanStage, error) {
 	if err != nil {
 		return Stage{}, schema.PlanStage{}, err
 	}
-	i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name })
-	if i < 0 {
-		return Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, kindNames(func(*Kind) bool { return true }))
+	kind := Find(name)
+	if kind == nil {
+		return Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, Names())
 	}
-	s := kinds[i].read(params)
-	s.kind = kinds[i]
+	s := kind.Make(params)
 	return s, schema.PlanStage{Stage: name, Parameters: params.given}, params.close()
 }

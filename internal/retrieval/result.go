@@ -24,7 +24,7 @@ func (t *task) result(ctx context.Context, ranking, selected candidates, steps [
 	chosen := selected.items
 	want := t.query.K
 	if want == 0 {
-		want = max(defaultK, reach(ranking.items, chosen))
+		want = max(DefaultK, reach(ranking.items, chosen))
 	}
 	want = min(want, max(MaxK, len(chosen)))
 	var out schema.SearchResult

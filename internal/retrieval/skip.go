@@ -12,14 +12,6 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// History is what a tenant's answered questions say of what the language model knows.
-type History interface {
-	// Known says of the k questions nearest to a vector of that space, nearest
-	// first, whether an answer without retrieval was right. They are of the
-	// principal's tenant alone; there may be fewer.
-	Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error)
-}
-
 type skipRetrieval struct {
 	sl, sn float64
 	delta  threshold

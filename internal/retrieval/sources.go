@@ -16,6 +16,21 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+// Sources are what stages draw on. Without Readers, Judges or Links the stages
+// that need them say so.
+type Sources struct {
+	Model   Model
+	Readers Readers
+	Judges  Judges
+	Lexical Lexical
+	Vectors Vectors
+	Texts   Texts
+	Links   Links
+	History History // may be nil: nothing is known of earlier questions
+	// GiveWay, if any, is called before each stage: it waits while others go first.
+	GiveWay func(context.Context)
+}
+
 // Model is what stages ask of the model server.
 type Model interface {
 	// Encode returns a unit vector per text, a zero vector for a text without
@@ -159,4 +174,12 @@ type Texts interface {
 	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
 	// VectorsOf returns the stored vectors of passages.
 	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
+}
+
+// History is what a tenant's answered questions say of what the language model knows.
+type History interface {
+	// Known says of the k questions nearest to a vector of that space, nearest
+	// first, whether an answer without retrieval was right. They are of the
+	// principal's tenant alone; there may be fewer.
+	Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error)
 }

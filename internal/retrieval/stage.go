@@ -31,6 +31,24 @@ var kinds = []*Kind{
 	&relateKind, &zoomKind, &dedupeKind, &gradientKind, &thresholdKind, &reduceKind, &skipRetrievalKind, &orderKind, &limitKind,
 }
 
+// Find returns the kind of a name, nil for none.
+func Find(name string) *Kind {
+	if i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name }); i >= 0 {
+		return kinds[i]
+	}
+	return nil
+}
+
+// Names lists all stages.
+func Names() string { return kindNames(func(*Kind) bool { return true }) }
+
+// Make makes a stage of its parameters, whose errors they keep.
+func (k *Kind) Make(p *parameters) Stage {
+	s := k.read(p)
+	s.kind = k
+	return s
+}
+
 // Stage is a step of a plan, from candidates to candidates, as its kind makes it of its parameters.
 type Stage struct {
 	kind *Kind

@@ -18,6 +18,14 @@ import (
 
 var errBounds = errors.New("the passage lies outside its section's text")
 
+const (
+	// MaxK is the most candidates that a query may ask for.
+	MaxK = 100
+	// DefaultK is how many candidates are returned, and make the context, when
+	// neither the query nor the plan says.
+	DefaultK = 10
+)
+
 // task is one run of a plan. Its methods are for one goroutine, but for search
 // and score of components after prepare.
 type task struct {
