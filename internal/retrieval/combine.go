@@ -9,7 +9,7 @@ import (
 )
 
 // combine gives every candidate its components' scores and their sum.
-func (h hybrid) combine(t *task, p *pool) []item {
+func (h hybrid) combine(t *Task, p *pool) []item {
 	items := make([]item, 0, len(p.items))
 	for _, c := range p.items {
 		items = append(items, c)

@@ -26,12 +26,12 @@ type component interface {
 	size() schema.Unit
 	share() float64 // its weight in a hybrid
 	// prepare makes the forms of the question that the others need.
-	prepare(ctx context.Context, t *task) error
+	prepare(ctx context.Context, t *Task) error
 	// search finds the k best units, in some places or, when they are nil,
 	// anywhere.
-	search(ctx context.Context, t *task, k int, within *area) (found, error)
+	search(ctx context.Context, t *Task, k int, within *area) (found, error)
 	// score scores units exactly. What is not in the result scored nothing.
-	score(ctx context.Context, t *task, units []key) (found, error)
+	score(ctx context.Context, t *Task, units []key) (found, error)
 }
 
 // area is some places as both sources take them.
@@ -41,7 +41,7 @@ type area struct {
 }
 
 // area is where candidates are.
-func (t *task) area(ctx context.Context, places []key) (*area, error) {
+func (t *Task) area(ctx context.Context, places []key) (*area, error) {
 	refs, err := t.refsOf(ctx, places)
 	if err != nil {
 		return nil, err
@@ -74,14 +74,14 @@ func (c bm25) scorer() string    { return "lexical." + string(c.unit) }
 func (c bm25) size() schema.Unit { return c.unit }
 func (c bm25) share() float64    { return c.weight }
 
-func (c bm25) prepare(ctx context.Context, t *task) error {
+func (c bm25) prepare(ctx context.Context, t *Task) error {
 	if err := t.analyse(); err != nil {
 		return err
 	}
 	return t.narrow(ctx)
 }
 
-func (c bm25) search(ctx context.Context, t *task, k int, within *area) (found, error) {
+func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
 	q := lexical.TermQuery{Unit: c.unit, Terms: t.terms, K: k, Settings: c.settings,
 		Groups: t.query.Principal.Groups, Versions: t.versions, Within: c.within(within)}
 	var note string
@@ -130,7 +130,7 @@ func (c bm25) statistics(r lexical.Result) map[string]float64 {
 	return out
 }
 
-func (c bm25) score(ctx context.Context, t *task, units []key) (found, error) {
+func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
 	a, err := t.area(ctx, units)
 	if err != nil {
 		return found{}, err
@@ -149,14 +149,14 @@ func (c inner) scorer() string    { return "dense." + string(c.unit) }
 func (c inner) size() schema.Unit { return c.unit }
 func (c inner) share() float64    { return c.weight }
 
-func (c inner) prepare(ctx context.Context, t *task) error {
+func (c inner) prepare(ctx context.Context, t *Task) error {
 	if err := t.narrow(ctx); err != nil {
 		return err
 	}
 	return t.encode(ctx)
 }
 
-func (c inner) search(ctx context.Context, t *task, k int, within *area) (found, error) {
+func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
 	if t.vector == nil {
 		return found{note: "the model knows no word of the question"}, nil
 	}
@@ -190,7 +190,7 @@ func (c inner) search(ctx context.Context, t *task, k int, within *area) (found,
 }
 
 // best are the units of passages, each with its best one.
-func (c inner) best(ctx context.Context, t *task, nearest []dense.Hit) ([]hit, error) {
+func (c inner) best(ctx context.Context, t *Task, nearest []dense.Hit) ([]hit, error) {
 	if c.unit == schema.UnitCluster {
 		refs := make([]lexical.Ref, len(nearest))
 		for i, n := range nearest {
@@ -212,7 +212,7 @@ func (c inner) best(ctx context.Context, t *task, nearest []dense.Hit) ([]hit, e
 	return out, nil
 }
 
-func (c inner) score(ctx context.Context, t *task, units []key) (found, error) {
+func (c inner) score(ctx context.Context, t *Task, units []key) (found, error) {
 	a, err := t.area(ctx, units)
 	if err != nil {
 		return found{}, err

@@ -19,20 +19,20 @@ const (
 // Affordable reports, as a FieldError that names the stage, that the plan costs more
 // than one that isn't the server's may.
 func (p Plan) Affordable() error {
-	sum := cost{}
+	sum := Cost{}
 	if f := p.feedback; f != nil { // each round is an answer and its judgement
-		sum.calls = 2 * f.Rounds
+		sum.Calls = 2 * f.Rounds
 	}
 	for i, s := range p.stages {
-		c := s.cost
-		sum.calls, sum.reads, sum.searches = sum.calls+c.calls, sum.reads+c.reads, sum.searches+c.searches
+		c := s.Cost
+		sum.Calls, sum.Reads, sum.Searches = sum.Calls+c.Calls, sum.Reads+c.Reads, sum.Searches+c.Searches
 		for _, x := range []struct {
 			what         string
 			of, sum, max int
-		}{{"calls of a language model", c.calls, sum.calls, maxCalls}, {"pieces of text that models read", c.reads, sum.reads, maxReads},
-			{"look-ups", c.searches, sum.searches, maxSearches}} {
+		}{{"calls of a language model", c.Calls, sum.Calls, maxCalls}, {"pieces of text that models read", c.Reads, sum.Reads, maxReads},
+			{"look-ups", c.Searches, sum.Searches, maxSearches}} {
 			if x.of > 0 && x.sum > x.max {
-				return schema.Invalid(fmt.Sprintf("stages[%d].%s", i, s.kind.Name), "brings the plan to %d %s; at most %d are allowed", x.sum, x.what, x.max)
+				return schema.Invalid(fmt.Sprintf("stages[%d].%s", i, s.Kind.Name), "brings the plan to %d %s; at most %d are allowed", x.sum, x.what, x.max)
 			}
 		}
 	}

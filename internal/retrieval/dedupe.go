@@ -11,7 +11,7 @@ import (
 )
 
 type dedupe struct {
-	cosine threshold
+	cosine Threshold
 	depth  int
 }
 
@@ -33,12 +33,12 @@ var dedupeKind = Kind{
 // threshold (1: vectors do not count; calibrated: what the model pack has for it).
 // The rest follows unseen. One text does not lie inside another's: the candidates
 // are of one unit, and units do not overlap.
-func readDedupe(p *parameters) Stage {
-	s := dedupe{cosine: p.threshold("cosine", "dedupe", threshold{value: 0.9}, 0, 1), depth: p.whole("depth", 50, 1, 500)}
-	return Stage{fit: fitSelection, run: s.run}
+func readDedupe(p *Parameters) Stage {
+	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: 0.9}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
+	return Stage{Fit: fitSelection, run: s.run}
 }
 
-func (d dedupe) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	head, tail := cut(in.items, d.depth)
 	shown, err := t.views(ctx, head, in.unit)
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 type Engine struct {
 	plans    *Catalogue
 	sources  Sources
-	pack     *pack
+	pack     *Pack
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
@@ -62,7 +62,7 @@ func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: newPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -150,21 +150,21 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 
 // run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result, error) {
-	t, err := newTask(ctx, e.sources, e.pack, q)
+	t, err := NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
-	var found candidates
-	var ranking *candidates // set by the first stage that selects
+	var found Candidates
+	var ranking *Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]step, 0, len(plan.stages)+1), t.cutOtherwise(plan.segmentation)...)
+	steps := append(make([]Step, 0, len(plan.stages)+1), t.CutOtherwise(plan.segmentation)...)
 	for i, s := range plan.stages {
-		if s.kind.Selects && ranking == nil {
+		if s.Kind.Selects && ranking == nil {
 			all := found
 			ranking = &all
 		}
 		if plan.feedback != nil && plan.feedback.stage == i {
-			if pool, err = t.pooled(found); err != nil {
+			if pool, err = t.Reserve(found); err != nil {
 				return Result{}, err
 			}
 		}
@@ -175,31 +175,31 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	if ranking == nil {
 		all := found
 		ranking = &all
-		found = found.first(DefaultK)
+		found = found.First(DefaultK)
 	}
-	out, err := t.result(ctx, *ranking, found, steps)
+	out, err := t.Result(ctx, *ranking, found, steps)
 	out.Plan = plan.Name
-	return Result{SearchResult: out, Pool: pool, Skipped: t.skipped}, err
+	return Result{SearchResult: out, Pool: pool, Skipped: t.Skipped}, err
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *task, in candidates, steps *[]step) (candidates, error) {
+func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *Task, in Candidates, steps *[]Step) (Candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
-	ctx, span := e.tracer.Start(ctx, "stage "+s.kind.Name)
+	ctx, span := e.tracer.Start(ctx, "stage "+s.Kind.Name)
 	defer span.End()
 	step, err := s.Run(ctx, t, i, in)
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return candidates{}, fmt.Errorf("stage %s: %w", s.kind.Name, err)
+		return Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
 	}
-	out := step.found()
-	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.kind.Name))
-	e.duration.Record(ctx, step.took.Seconds(), labels)
-	e.out.Record(ctx, int64(out.len()), labels)
-	span.SetAttributes(attribute.Int("sluice.in", in.len()), attribute.Int("sluice.out", out.len()))
+	out := step.Found()
+	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.Kind.Name))
+	e.duration.Record(ctx, step.Took.Seconds(), labels)
+	e.out.Record(ctx, int64(out.Len()), labels)
+	span.SetAttributes(attribute.Int("sluice.in", in.Len()), attribute.Int("sluice.out", out.Len()))
 	*steps = append(*steps, step)
 	return out, nil
 }
@@ -216,11 +216,11 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if plan.feedback == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", plan.Name)
 	}
-	t, err := newTask(ctx, e.sources, e.pack, q)
+	t, err := NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
-	ranking, err := t.restore(from)
+	ranking, err := t.Restore(from)
 	if err != nil {
 		var rebuilt *GenerationError
 		if errors.As(err, &rebuilt) {
@@ -229,7 +229,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
 	}
 	found := ranking
-	var steps []step
+	var steps []Step
 	for i := plan.feedback.stage; i < len(plan.stages); i++ {
 		s := plan.stages[i]
 		if i == plan.feedback.stage {
@@ -239,7 +239,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 			return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
 		}
 	}
-	out, err := t.result(ctx, ranking, found, steps)
+	out, err := t.Result(ctx, ranking, found, steps)
 	out.Plan = plan.Name
 	return Result{SearchResult: out}, err
 }

@@ -27,35 +27,35 @@ func (p Plan) Feedback() *Feedback { return p.feedback }
 // is good enough from least on. Otherwise min_k of the stage that of names becomes one
 // more or one less, as the judgement says, and selection and generation run again, in
 // at most so many rounds.
-func readFeedback(top *parameters) *Feedback {
+func readFeedback(top *Parameters) *Feedback {
 	const name = "feedback"
-	node := top.take(name)
+	node := top.Take(name)
 	if node == nil {
 		return nil
 	}
 	if node.Kind != yaml.MappingNode {
-		top.fail(name, "needs fields with values, for example {least: 9, rounds: 3, of: gradient}")
+		top.Fail(name, "needs fields with values, for example {least: 9, rounds: 3, of: gradient}")
 		return nil
 	}
-	p, err := readParameters(name, node)
+	p, err := ReadParameters(name, node)
 	if err != nil {
-		top.err = err
+		top.Err = err
 		return nil
 	}
-	f := Feedback{Least: p.whole("least", 9, 1, 10), Rounds: p.whole("rounds", 3, 1, 10)}
-	p.choice("of", "gradient")
-	if err := p.close(); err != nil && top.err == nil {
-		top.err = err
+	f := Feedback{Least: p.Whole("least", 9, 1, 10), Rounds: p.Whole("rounds", 3, 1, 10)}
+	p.Choice("of", "gradient")
+	if err := p.Close(); err != nil && top.Err == nil {
+		top.Err = err
 	}
-	top.given[name] = p.given
+	top.Given[name] = p.Given
 	return &f
 }
 
 // adjusts finds the stage whose min_k the feedback changes.
 func (f *Feedback) adjusts(stages []Stage) error {
 	for i, s := range stages {
-		if s.minK > 0 {
-			f.stage, f.MinK = i, s.minK
+		if s.MinK > 0 {
+			f.stage, f.MinK = i, s.MinK
 			return nil
 		}
 	}

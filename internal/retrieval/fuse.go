@@ -41,13 +41,13 @@ var fuseKind = Kind{
 // The candidates below what the fuser reads together follow unread too. One
 // longer than the model reads counts as its best piece, as in score.
 // An optional stage is skipped when the model pack has no fuser.
-func readFuse(p *parameters) Stage {
-	s := fuse{lr: p.whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.whole("depth", 100, 1, 500),
-		keep: p.whole("keep", 4, 0, MaxDepth), pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
-	return Stage{fit: fitReading, scores: []string{"fuse"}, cost: cost{reads: s.depth * s.pieces}, run: s.run}
+func readFuse(p *Parameters) Stage {
+	s := fuse{lr: p.Whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.Whole("depth", 100, 1, 500),
+		keep: p.Whole("keep", 4, 0, MaxDepth), pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+	return Stage{Fit: fitReading, Scores: []string{"fuse"}, Cost: Cost{Reads: s.depth * s.pieces}, run: s.run}
 }
 
-func (s fuse) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
 	if len(in.items) == 0 {
 		return out, nil

@@ -35,20 +35,20 @@ var gradientKind = Kind{
 // With scale: probability scores are logits, and what falls is the chance that they
 // say: from one text that surely answers to one that may, at once; among texts that
 // hardly do, slowly. So few are kept where one stands out, and many where none does.
-func readGradient(p *parameters) Stage {
-	s := gradient{minK: p.whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.text("score", false),
-		chance: p.choice("scale", "raw", "probability") == "probability"}
+func readGradient(p *Parameters) Stage {
+	s := gradient{minK: p.Whole("min_k", 7, 1, MaxDepth), g: p.number("g", 0.3, 0, 1), score: p.Text("score", false),
+		chance: p.Choice("scale", "raw", "probability") == "probability"}
 	return s.stage()
 }
 
 func (s gradient) stage() Stage {
-	return Stage{fit: fitSelection, reads: s.score, run: s.run, minK: s.minK, withMinK: func(k int) Stage {
+	return Stage{Fit: fitSelection, Reads: s.score, run: s.run, MinK: s.minK, withMinK: func(k int) Stage {
 		s.minK = k
 		return s.stage()
 	}}
 }
 
-func (s gradient) run(_ context.Context, _ *task, in candidates) (outcome, error) {
+func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
 	items, value := byScore(in.items, s.score)
 	if logit := value; s.chance {
 		value = func(c item) float64 { return 1 / (1 + math.Exp(-logit(c))) }

@@ -54,11 +54,11 @@ var hybridKind = Kind{
 //	    - dense: {unit: passage, weight: 1}
 //
 // What one component found is scored exactly by all others.
-func readHybrid(p *parameters) Stage {
-	h := hybrid{unit: p.unit("unit"), k: p.whole("k", 100, 1, MaxDepth), depth: p.whole("depth", 100, 1, MaxDepth),
-		method: p.choice("method", weighted, reciprocal), normalise: p.choice("normalise", "max", "minmax", "none"),
-		rankConstant: p.whole("rank_constant", 60, 1, 10_000)}
-	p.list("of", 1, 16, func(p *parameters, kind string) {
+func readHybrid(p *Parameters) Stage {
+	h := hybrid{unit: p.unit("unit"), k: p.Whole("k", 100, 1, MaxDepth), depth: p.Whole("depth", 100, 1, MaxDepth),
+		method: p.Choice("method", weighted, reciprocal), normalise: p.Choice("normalise", "max", "minmax", "none"),
+		rankConstant: p.Whole("rank_constant", 60, 1, 10_000)}
+	p.list("of", 1, 16, func(p *Parameters, kind string) {
 		var c component
 		switch kind {
 		case "lexical":
@@ -73,7 +73,7 @@ func readHybrid(p *parameters) Stage {
 		}
 		h.of = append(h.of, c)
 	})
-	return Stage{fit: h.fit, scores: h.scores(), cost: cost{searches: len(h.of)}, run: h.run}
+	return Stage{Fit: h.fit, Scores: h.scores(), Cost: Cost{Searches: len(h.of)}, run: h.run}
 }
 
 func (h hybrid) scores() []string {
@@ -101,7 +101,7 @@ func kindOf(c component) string {
 	return kind
 }
 
-func (h hybrid) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (h hybrid) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	if err := t.prepare(ctx, h.of...); err != nil {
 		return outcome{}, err
 	}
@@ -148,7 +148,7 @@ type pool struct {
 // collect looks up the candidates: what components of the unit, or of smaller
 // ones, find anywhere, and what they find inside the larger units that the
 // other components find. Every such larger unit has a candidate at least.
-func (h hybrid) collect(ctx context.Context, t *task, in candidates, p *pool, out *outcome) error {
+func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, out *outcome) error {
 	var within *area
 	var err error
 	if in.unit != "" {
@@ -209,7 +209,7 @@ func (h hybrid) collect(ctx context.Context, t *task, in candidates, p *pool, ou
 }
 
 // descend adds the best candidates inside larger units.
-func (h hybrid) descend(ctx context.Context, t *task, p *pool, anchors []int, above []key) error {
+func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, above []key) error {
 	if len(above) == 0 {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (h hybrid) descend(ctx context.Context, t *task, p *pool, anchors []int, ab
 }
 
 // add makes candidates of what a component found at its own, or a smaller, unit.
-func (p *pool) add(ctx context.Context, t *task, c component, hits []hit) error {
+func (p *pool) add(ctx context.Context, t *Task, c component, hits []hit) error {
 	if p.unit == schema.UnitCluster && c.size() != schema.UnitCluster {
 		refs := make([]lexical.Ref, len(hits))
 		for i, x := range hits {
@@ -292,7 +292,7 @@ func (p *pool) add(ctx context.Context, t *task, c component, hits []hit) error 
 }
 
 // complete has every component score what it has not scored yet.
-func (h hybrid) complete(ctx context.Context, t *task, p *pool, out *outcome) error {
+func (h hybrid) complete(ctx context.Context, t *Task, p *pool, out *outcome) error {
 	candidates := make([]key, 0, len(p.items))
 	for k := range p.items {
 		candidates = append(candidates, k)
@@ -329,7 +329,7 @@ func (h hybrid) complete(ctx context.Context, t *task, p *pool, out *outcome) er
 // missing are the units that component i has to score. For one of smaller units
 // than the candidates these are candidates of which it has scored no part: what
 // it found by itself began with their best part.
-func (h hybrid) missing(ctx context.Context, t *task, p *pool, i int, candidates []key) ([]key, error) {
+func (h hybrid) missing(ctx context.Context, t *Task, p *pool, i int, candidates []key) ([]key, error) {
 	c := h.of[i]
 	if c.size() == schema.UnitCluster && h.unit != schema.UnitCluster {
 		refs := make([]lexical.Ref, len(candidates))

@@ -50,7 +50,7 @@ func inputTexts(inputs []input) []string {
 
 // inputs cuts what candidates show into pieces, in order of the candidates. A document or a cluster is read by its best sections,
 // by BM25, from the start.
-func (t *task) inputs(ctx context.Context, items []item, unit schema.Unit, how pieces) ([]input, error) {
+func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how pieces) ([]input, error) {
 	views, err := t.readable(ctx, items, unit, how.most)
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func inContext(of int, p piece, at extent, body string) input {
 
 // readable is what models read of candidates: what they show, and of a document
 // or a cluster whole sections.
-func (t *task) readable(ctx context.Context, items []item, unit schema.Unit, sections int) ([]view, error) {
+func (t *Task) readable(ctx context.Context, items []item, unit schema.Unit, sections int) ([]view, error) {
 	if unit == schema.UnitPassage || unit == schema.UnitSection {
 		return t.views(ctx, items, unit)
 	}
@@ -109,7 +109,7 @@ func (t *task) readable(ctx context.Context, items []item, unit schema.Unit, sec
 
 // bestSections are the sections of documents or clusters, the best by BM25
 // first and then in reading order.
-func (t *task) bestSections(ctx context.Context, items []item, unit schema.Unit) (map[key][]lexical.Ref, error) {
+func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit) (map[key][]lexical.Ref, error) {
 	all, err := t.children(ctx, items, schema.UnitSection)
 	if err != nil {
 		return nil, err

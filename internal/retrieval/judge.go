@@ -46,10 +46,10 @@ var judgeKind = Kind{
 // not judged, with them; with least 0 it follows.
 //
 // When judging fails nothing changes, and the report says why.
-func readJudge(p *parameters) Stage {
-	s := judge{by: p.choice("by", byCritique, byRelevance, byFilter), depth: p.whole("depth", 20, 1, 100),
-		batch: p.whole("batch", 5, 1, 20), parallel: p.whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
-	return Stage{fit: fitReading, scores: []string{"judge"}, cost: cost{calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
+func readJudge(p *Parameters) Stage {
+	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Whole("depth", 20, 1, 100),
+		batch: p.Whole("batch", 5, 1, 20), parallel: p.Whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
+	return Stage{Fit: fitReading, Scores: []string{"judge"}, Cost: Cost{Calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
 }
 
 // tasks are asked for one after the other, each with the judgements before it.
@@ -63,7 +63,7 @@ func (s judge) tasks() []wire.LLMTask {
 	return []wire.LLMTask{wire.TaskRelevance, wire.TaskReflect, wire.TaskCritic}
 }
 
-func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to judge"}
 	if len(in.items) == 0 {
 		return out, nil
@@ -122,7 +122,7 @@ func (s judge) run(ctx context.Context, t *task, in candidates) (outcome, error)
 
 // ask adds to every passage what the tasks say of it, and names the model.
 // versions are those that the text of each passage is of.
-func (s judge) ask(ctx context.Context, t *task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, err error) {
+func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, err error) {
 	var mu sync.Mutex
 	all, ctx := errgroup.WithContext(ctx)
 	all.SetLimit(s.parallel)

@@ -24,19 +24,19 @@ const (
 	packLacking = 2 * time.Second
 )
 
-// pack is the model pack that the server serves, as it was described last. It is
+// Pack is the model pack that the server serves, as it was described last. It is
 // safe for concurrent use.
-type pack struct {
+type Pack struct {
 	readers Readers
 	mu      sync.Mutex
 	info    wire.ModelInfo
 	at      time.Time // zero: never asked
 }
 
-func newPack(readers Readers) *pack { return &pack{readers: readers} }
+func NewPack(readers Readers) *Pack { return &Pack{readers: readers} }
 
 // describe returns the pack's description; old enough, it is asked for anew.
-func (p *pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
+func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
 	if p.readers == nil {
 		return wire.ModelInfo{}, nil
 	}
@@ -60,7 +60,7 @@ func (p *pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 
 // lacks says what the pack lacks to serve some operations, "" when it lacks
 // nothing.
-func (p *pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error) {
+func (p *Pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error) {
 	for _, fresh := range []time.Duration{packFresh, packLacking} {
 		info, err := p.describe(ctx, fresh)
 		if err != nil {
@@ -90,7 +90,7 @@ func packName(info wire.ModelInfo) string {
 }
 
 // limit is how many things an operation takes at once; 0: the pack does not say.
-func (p *pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
+func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 	info, err := p.describe(ctx, packFresh)
 	return info.Limits[op], err
 }
@@ -106,7 +106,7 @@ const noWordWhy = "the model knows no word of the question"
 
 // needs fails, naming the plan, when the pack lacks an operation. An optional
 // stage is skipped instead: skip says why.
-func (t *task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (skip string, err error) {
+func (t *Task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (skip string, err error) {
 	lacks, err := t.pack.lacks(ctx, ops...)
 	switch {
 	case err != nil:
@@ -119,46 +119,46 @@ func (t *task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (s
 	return "", schema.Invalid("plan", "%s: take another plan or pack, or give the stage `optional: true`", lacks)
 }
 
-// threshold is a setting that is a number, or the equivalent that the model pack
+// Threshold is a setting that is a number, or the equivalent that the model pack
 // was calibrated to.
-type threshold struct {
-	value float64
+type Threshold struct {
+	Value float64
 	// calibrated is the name in the pack's manifest; "" for a number.
-	calibrated string
+	Calibrated string
 }
 
-// threshold reads a number, or the word calibrated, which means what the pack
+// Threshold reads a number, or the word calibrated, which means what the pack
 // has under that name.
-func (p *parameters) threshold(name, calibrated string, otherwise threshold, least, most float64) threshold {
-	p.given[name] = otherwise.value
-	if otherwise.calibrated != "" {
-		p.given[name] = "calibrated"
+func (p *Parameters) Threshold(name, calibrated string, otherwise Threshold, least, most float64) Threshold {
+	p.Given[name] = otherwise.Value
+	if otherwise.Calibrated != "" {
+		p.Given[name] = "calibrated"
 	}
 	node := p.values[name]
 	switch {
 	case node == nil:
 		return otherwise
 	case node.Value == "calibrated":
-		p.take(name)
-		p.given[name] = node.Value
-		return threshold{calibrated: calibrated}
+		p.Take(name)
+		p.Given[name] = node.Value
+		return Threshold{Calibrated: calibrated}
 	}
-	return threshold{value: p.number(name, otherwise.value, least, most)}
+	return Threshold{Value: p.number(name, otherwise.Value, least, most)}
 }
 
 // resolve is the number that a threshold means with the pack that is served.
-func (t *task) resolve(ctx context.Context, name string, x threshold) (float64, error) {
-	if x.calibrated == "" {
-		return x.value, nil
+func (t *Task) resolve(ctx context.Context, name string, x Threshold) (float64, error) {
+	if x.Calibrated == "" {
+		return x.Value, nil
 	}
 	info, err := t.pack.describe(ctx, packFresh)
 	if err != nil {
 		return 0, err
 	}
-	value, ok := info.Calibrated[x.calibrated]
+	value, ok := info.Calibrated[x.Calibrated]
 	if !ok {
 		return 0, schema.Invalid("plan", "%s: calibrated, but %s has no threshold %q, only: %s; give a number",
-			name, packName(info), x.calibrated, strings.Join(slices.Sorted(maps.Keys(info.Calibrated)), ", "))
+			name, packName(info), x.Calibrated, strings.Join(slices.Sorted(maps.Keys(info.Calibrated)), ", "))
 	}
 	return value, nil
 }

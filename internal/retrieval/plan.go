@@ -44,7 +44,7 @@ func (p Plan) Stages() []schema.PlanStage { return p.described }
 func (p Plan) Describe() schema.Plan {
 	out := schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
 	if f := p.feedback; f != nil {
-		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].kind.Name}
+		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].Kind.Name}
 	}
 	if p.prompt != "" {
 		out.Answer = &schema.PlanAnswer{Prompt: p.prompt}
@@ -87,13 +87,13 @@ func ParsePlan(text []byte) (Plan, error) {
 }
 
 func readPlan(document *yaml.Node) (Plan, error) {
-	top, err := readParameters("", document)
+	top, err := ReadParameters("", document)
 	if err != nil {
 		return Plan{}, err
 	}
-	p := Plan{Name: top.text("name", true), Description: top.text("description", false), segmentation: readSegmentation(top), feedback: readFeedback(top), prompt: readAnswer(top)}
-	stages := top.take("stages")
-	if err := top.close(); err != nil {
+	p := Plan{Name: top.Text("name", true), Description: top.Text("description", false), segmentation: readSegmentation(top), feedback: readFeedback(top), prompt: readAnswer(top)}
+	stages := top.Take("stages")
+	if err := top.Close(); err != nil {
 		return Plan{}, err
 	}
 	switch {
@@ -110,8 +110,8 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		if err != nil {
 			return Plan{}, err
 		}
-		field += "." + s.kind.Name
-		out, err := s.fit(unit)
+		field += "." + s.Kind.Name
+		out, err := s.Fit(unit)
 		var wrong *schema.FieldError
 		if errors.As(err, &wrong) {
 			return Plan{}, schema.Invalid(strings.TrimSuffix(field+"."+wrong.Field, "."), "%s", wrong.Problem)
@@ -119,17 +119,17 @@ func readPlan(document *yaml.Node) (Plan, error) {
 			return Plan{}, err
 		}
 		switch {
-		case s.reads != "" && !scores[s.reads]:
-			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.reads, names(scores))
-		case selected && !s.kind.mayFollowSelection():
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", followSelection())
-		case joined && s.kind.Finds:
+		case s.Reads != "" && !scores[s.Reads]:
+			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.Reads, names(scores))
+		case selected && !s.Kind.MayFollowSelection():
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", FollowSelection())
+		case joined && s.Kind.Finds:
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
 		}
-		for _, name := range s.scores {
+		for _, name := range s.Scores {
 			scores[name] = true
 		}
-		selected, joined = selected || s.kind.Selects, joined || s.kind.Joins
+		selected, joined = selected || s.Kind.Selects, joined || s.Kind.Joins
 		unit, described.Unit = out, out
 		p.stages, p.described = append(p.stages, s), append(p.described, described)
 	}
@@ -141,8 +141,8 @@ func readPlan(document *yaml.Node) (Plan, error) {
 	return p, nil
 }
 
-// named reads "name: {parameters}", or a name alone.
-func named(field, what, example string, node *yaml.Node) (name string, p *parameters, err error) {
+// ReadNamed reads "name: {parameters}", or a name alone.
+func ReadNamed(field, what, example string, node *yaml.Node) (name string, p *Parameters, err error) {
 	if node.Kind == yaml.ScalarNode { // "- dense": all parameters at their defaults
 		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{node, {Kind: yaml.MappingNode}}}
 	}
@@ -150,12 +150,12 @@ func named(field, what, example string, node *yaml.Node) (name string, p *parame
 		return "", nil, schema.Invalid(field, "write one %s per item, for example %q", what, example)
 	}
 	name = node.Content[0].Value
-	p, err = readParameters(field+"."+name, node.Content[1])
+	p, err = ReadParameters(field+"."+name, node.Content[1])
 	return name, p, err
 }
 
 func readStage(field string, node *yaml.Node) (Stage, schema.PlanStage, error) {
-	name, params, err := named(field, "stage", "- dense: {k: 10}", node)
+	name, params, err := ReadNamed(field, "stage", "- dense: {k: 10}", node)
 	if err != nil {
 		return Stage{}, schema.PlanStage{}, err
 	}
@@ -164,5 +164,5 @@ func readStage(field string, node *yaml.Node) (Stage, schema.PlanStage, error) {
 		return Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, Names())
 	}
 	s := kind.Make(params)
-	return s, schema.PlanStage{Stage: name, Parameters: params.given}, params.close()
+	return s, schema.PlanStage{Stage: name, Parameters: params.Given}, params.Close()
 }

@@ -39,10 +39,10 @@ var proximityKind = Kind{
 //   - sentence: BM25 of the candidate's best sentence
 //
 // Each term counts with its idf. The rest of the candidates follows unseen.
-func readProximity(p *parameters) Stage {
-	s := proximity{depth: p.whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
+func readProximity(p *Parameters) Stage {
+	s := proximity{depth: p.Whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
 		coverage: p.number("coverage", 0.3, 0, 100), sentence: p.number("sentence", 0.5, 0, 100)}
-	return Stage{fit: s.fit, scores: []string{"coverage", "ordered", "proximity", "sentence"}, run: s.run}
+	return Stage{Fit: s.fit, Scores: []string{"coverage", "ordered", "proximity", "sentence"}, run: s.run}
 }
 
 func (proximity) fit(in schema.Unit) (schema.Unit, error) {
@@ -59,7 +59,7 @@ func orNothing(u schema.Unit) string {
 	return string(u) + "s"
 }
 
-func (s proximity) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s proximity) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
 	if err := t.analyse(); err != nil {
 		return outcome{}, err
@@ -99,7 +99,7 @@ func (s proximity) run(ctx context.Context, t *task, in candidates) (outcome, er
 }
 
 // idf are the weights of the question's terms in sections, as BM25 has them.
-func (t *task) idf(ctx context.Context) (map[string]float64, error) {
+func (t *Task) idf(ctx context.Context) (map[string]float64, error) {
 	if t.statistics == nil {
 		r, err := t.searchIndex(ctx, t.statisticsOf(t.terms))
 		if err != nil {

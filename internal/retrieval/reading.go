@@ -39,7 +39,7 @@ type features struct{ ordered, coverage, sentence float64 }
 
 // read analyses the sections that places lie in, each once. Their texts must
 // have been loaded.
-func (t *task) read(places []lexical.Ref, idf map[string]float64) *reading {
+func (t *Task) read(places []lexical.Ref, idf map[string]float64) *reading {
 	r := &reading{terms: t.terms, idf: idf, sections: map[uuid.UUID]*sectionReading{}}
 	seen := map[string]bool{}
 	for i, term := range t.terms {

@@ -16,7 +16,7 @@ type reduce struct {
 	depth, most       int
 	sentences, stride int
 	windows           int
-	enough            threshold
+	enough            Threshold
 	optional          bool
 }
 
@@ -43,17 +43,17 @@ var reduceKind = Kind{
 // It selects: the ranking stays, and of the candidates in the context the text
 // is that of their window. enough is the detector's probability: calibrated,
 // what the pack was calibrated to, or a number.
-func readReduce(p *parameters) Stage {
-	s := reduce{depth: p.whole("depth", 10, 1, 100), sentences: p.whole("sentences", 3, 1, 50), stride: p.whole("stride", 1, 1, 50),
-		windows: p.whole("windows", 64, 1, 500), most: p.whole("most", wire.DetectPairs, 1, wire.DetectPairs),
-		enough: p.threshold("enough", "detect", threshold{calibrated: "detect"}, 0, 1), optional: p.flag("optional")}
+func readReduce(p *Parameters) Stage {
+	s := reduce{depth: p.Whole("depth", 10, 1, 100), sentences: p.Whole("sentences", 3, 1, 50), stride: p.Whole("stride", 1, 1, 50),
+		windows: p.Whole("windows", 64, 1, 500), most: p.Whole("most", wire.DetectPairs, 1, wire.DetectPairs),
+		enough: p.Threshold("enough", "detect", Threshold{Calibrated: "detect"}, 0, 1), optional: p.flag("optional")}
 	if s.stride > s.sentences {
-		p.fail("stride", "is %d, more than the %d sentences of a window: sentences would be left out", s.stride, s.sentences)
+		p.Fail("stride", "is %d, more than the %d sentences of a window: sentences would be left out", s.stride, s.sentences)
 	}
-	return Stage{fit: fitReading, scores: []string{byHasAnswer, byLLMPrefer, byPreferSum}, cost: cost{reads: s.depth * s.windows}, run: s.run}
+	return Stage{Fit: fitReading, Scores: []string{byHasAnswer, byLLMPrefer, byPreferSum}, Cost: Cost{Reads: s.depth * s.windows}, run: s.run}
 }
 
-func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
 	if len(in.items) == 0 {
 		return out, nil
@@ -106,7 +106,7 @@ func (s reduce) run(ctx context.Context, t *task, in candidates) (outcome, error
 
 // detect asks which of the prefixes is enough, the first one or else all, and
 // how likely it is that it is.
-func (s reduce) detect(ctx context.Context, t *task, items []item) (least float64, n int, p float64, err error) {
+func (s reduce) detect(ctx context.Context, t *Task, items []item) (least float64, n int, p float64, err error) {
 	n = min(len(items), s.most)
 	if n == 0 {
 		return 0, 0, 0, nil
@@ -124,7 +124,7 @@ func (s reduce) detect(ctx context.Context, t *task, items []item) (least float6
 	if err := finite("detect", n, single(enough)); err != nil {
 		return 0, 0, 0, err
 	}
-	if least = s.enough.value; s.enough.calibrated != "" {
+	if least = s.enough.Value; s.enough.Calibrated != "" {
 		least = calibrated
 	}
 	for i, x := range enough {

@@ -33,9 +33,9 @@ var relateKind = Kind{
 // one text of two spans, with c's scores and the link's weight as "link". Links
 // weaker than least do not count. A passage without a link stays alone; two that
 // are linked both ways are joined once. The rest follows as it is.
-func readRelate(p *parameters) Stage {
-	s := relate{depth: p.whole("depth", 10, 1, 200), k: p.whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
-	return Stage{fit: s.fit, scores: []string{"link"}, run: s.run}
+func readRelate(p *Parameters) Stage {
+	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
+	return Stage{Fit: s.fit, Scores: []string{"link"}, run: s.run}
 }
 
 func (relate) fit(in schema.Unit) (schema.Unit, error) {
@@ -45,7 +45,7 @@ func (relate) fit(in schema.Unit) (schema.Unit, error) {
 	return in, nil
 }
 
-func (s relate) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to join"}
 	if len(in.items) == 0 {
 		return out, nil

@@ -40,8 +40,8 @@ type pooledPlace struct {
 	End   int         `json:"end,omitempty"`
 }
 
-// pooled writes down what came to the stage.
-func (t *task) pooled(in candidates) ([]byte, error) {
+// Reserve writes down what came to the stage.
+func (t *Task) Reserve(in Candidates) ([]byte, error) {
 	p := reserve{Generation: t.place.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
 	for i, c := range in.items {
 		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores, Origin: c.origin}
@@ -56,8 +56,8 @@ func (t *task) pooled(in candidates) ([]byte, error) {
 	return out, nil
 }
 
-func (p reserve) candidates() candidates {
-	out := candidates{unit: p.Unit, items: make([]item, len(p.Items))}
+func (p reserve) candidates() Candidates {
+	out := Candidates{unit: p.Unit, items: make([]item, len(p.Items))}
 	for i, c := range p.Items {
 		out.items[i] = item{key: key{ref: c.Ref, cluster: c.Cluster, with: c.With}, from: c.From, best: c.Best, score: c.Score, scores: c.Scores, origin: c.Origin}
 		for _, s := range c.Shows {
@@ -67,14 +67,14 @@ func (p reserve) candidates() candidates {
 	return out
 }
 
-// restore reads what came to the stage, of the same generation, and takes the question as it was worded then.
-func (t *task) restore(from []byte) (candidates, error) {
+// Restore reads what came to the stage, of the same generation, and takes the question as it was worded then.
+func (t *Task) Restore(from []byte) (Candidates, error) {
 	var p reserve
 	if err := json.Unmarshal(from, &p); err != nil {
-		return candidates{}, fmt.Errorf("read what is selected from: %w", err)
+		return Candidates{}, fmt.Errorf("read what is selected from: %w", err)
 	}
 	if t.place.Generation != p.Generation {
-		return candidates{}, &GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.place.Generation}
+		return Candidates{}, &GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.place.Generation}
 	}
 	t.query.Text = p.Text
 	return p.candidates(), nil

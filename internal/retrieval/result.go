@@ -19,8 +19,8 @@ import (
 // maxReported bounds what a report shows of kept and dropped candidates each.
 const maxReported = 10
 
-// result is what a run found: the ranking, of which selected makes the context.
-func (t *task) result(ctx context.Context, ranking, selected candidates, steps []step) (schema.SearchResult, error) {
+// Result is what a run found: the ranking, of which selected makes the context.
+func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps []Step) (schema.SearchResult, error) {
 	chosen := selected.items
 	want := t.query.K
 	if want == 0 {
@@ -108,7 +108,7 @@ func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
 
 // shown are the places whose text candidates show: their own; of a document or
 // a cluster its best passage, by the score that it came with or else by BM25.
-func (t *task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
+func (t *Task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
 	out := make([]lexical.Ref, len(items))
 	if unit == schema.UnitPassage || unit == schema.UnitSection {
 		for i, c := range items {
@@ -160,7 +160,7 @@ func (t *task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lex
 
 // documents ranks documents by their best candidate. All documents of a cluster
 // rank with it, in reading order.
-func (t *task) documents(ctx context.Context, ranking candidates) ([]schema.RankedDocument, error) {
+func (t *Task) documents(ctx context.Context, ranking Candidates) ([]schema.RankedDocument, error) {
 	if t.query.Documents == 0 || len(ranking.items) == 0 {
 		return nil, nil
 	}
@@ -196,7 +196,7 @@ func (t *task) documents(ctx context.Context, ranking candidates) ([]schema.Rank
 
 // trace makes the reports. What a stage kept and dropped is named when the query
 // asks to explain; statistics are of all text, so they are for admins.
-func (t *task) trace(ctx context.Context, steps []step) ([]schema.StageReport, error) {
+func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, error) {
 	out := make([]schema.StageReport, len(steps))
 	var refs []lexical.Ref
 	for _, s := range steps {
@@ -214,7 +214,7 @@ func (t *task) trace(ctx context.Context, steps []step) ([]schema.StageReport, e
 		}
 	}
 	for i, s := range steps {
-		out[i] = schema.StageReport{Stage: s.name, Unit: s.unit, In: s.in, Out: len(s.items), Millis: millis(s.took), Why: s.why}
+		out[i] = schema.StageReport{Stage: s.name, Unit: s.unit, In: s.in, Out: len(s.items), Millis: millis(s.Took), Why: s.why}
 		if !t.query.Explain {
 			continue
 		}
@@ -234,7 +234,7 @@ func (t *task) trace(ctx context.Context, steps []step) ([]schema.StageReport, e
 func reported[T any](all []T) []T { return all[:min(maxReported, len(all))] }
 
 // judge adds a candidate to a report, unless it is gone.
-func (t *task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {
+func (t *Task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {
 	out := schema.Judged{Cluster: c.cluster, Version: c.ref.Version, Score: c.score, Scores: c.scores, Why: c.why}
 	if c.cluster == uuid.Nil {
 		text, ok := t.texts[c.ref]

@@ -24,8 +24,8 @@ var rewriteKind = Kind{
 // is still to the question as it was asked (ChunkRAG, section 3.2 and prompt A.1).
 // It comes first. When no model does it, the question stays as it is, and the report
 // says why.
-func readRewrite(*parameters) Stage {
-	return Stage{fit: rewrite{}.fit, cost: cost{calls: 1}, run: rewrite{}.run}
+func readRewrite(*Parameters) Stage {
+	return Stage{Fit: rewrite{}.fit, Cost: Cost{Calls: 1}, run: rewrite{}.run}
 }
 
 func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
@@ -35,7 +35,7 @@ func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
 	return "", nil
 }
 
-func (rewrite) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	reply, err := t.complete(ctx, wire.LLMRequest{Task: wire.TaskRewrite}, 0)
 	switch {
 	case ctx.Err() != nil:
@@ -52,7 +52,7 @@ func (rewrite) run(ctx context.Context, t *task, in candidates) (outcome, error)
 
 // complete asks a language model for a task of this stage. The reply is kept under
 // the question, the stage and the item, where there is a question.
-func (t *task) complete(ctx context.Context, r wire.LLMRequest, item int) (wire.LLMReply, error) {
+func (t *Task) complete(ctx context.Context, r wire.LLMRequest, item int) (wire.LLMReply, error) {
 	if t.Judges == nil {
 		return wire.LLMReply{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
 	}

@@ -30,7 +30,7 @@ type score struct {
 	depth, keep int
 	weight      float64
 	normalise   string
-	least       *threshold
+	least       *Threshold
 	pieces      int
 	optional    bool
 }
@@ -65,27 +65,27 @@ var scoreKind = Kind{
 // read: a number, or calibrated.
 //
 // An optional stage is skipped when the model pack has no such model.
-func readScore(p *parameters) Stage {
-	model, depth := p.choice("model", wire.GraphPair, wire.GraphReranker), 50
+func readScore(p *Parameters) Stage {
+	model, depth := p.Choice("model", wire.GraphPair, wire.GraphReranker), 50
 	if model == wire.GraphReranker {
 		depth = rerankDepth
 	}
-	s := score{model: model, by: p.choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.whole("depth", depth, 1, 500),
-		keep: p.whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.choice("normalise", "max", "minmax", "standard", "none"),
-		pieces: p.whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 1, 500),
+		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
+		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
 			calibrated += wire.RerankerSuffix
 		}
-		least := p.threshold("least", calibrated, threshold{}, -1e6, 1e6)
+		least := p.Threshold("least", calibrated, Threshold{}, -1e6, 1e6)
 		s.least = &least
 	}
 	reads := s.depth * s.pieces
 	if s.model == wire.GraphReranker {
 		reads *= 10
 	}
-	return Stage{fit: fitReading, scores: s.scores(), cost: cost{reads: reads}, run: s.run}
+	return Stage{Fit: fitReading, Scores: s.scores(), Cost: Cost{Reads: reads}, run: s.run}
 }
 
 func (s score) scores() []string {
@@ -129,7 +129,7 @@ func (s score) of(x wire.PairScore) float64 {
 	return float64(x.Relevance)
 }
 
-func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
 	if len(in.items) == 0 {
 		return out, nil
@@ -210,7 +210,7 @@ func (s score) run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
 
 // limit is the score below which candidates are dropped.
-func (s score) limit(ctx context.Context, t *task) (float64, error) {
+func (s score) limit(ctx context.Context, t *Task) (float64, error) {
 	if s.least == nil {
 		return math.Inf(-1), nil
 	}
@@ -283,7 +283,7 @@ func (x pairScore) onto(c item, graph string) item {
 
 // scored has a graph read candidates, in one request, and finds the best
 // piece of each by value; of equal ones the first.
-func (t *task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
+func (t *Task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
 	inputs, err := t.inputs(ctx, items, unit, how)
 	if err != nil {
 		return pairRead{}, err

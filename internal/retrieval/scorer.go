@@ -35,14 +35,14 @@ var lexicalKind = Kind{
 // BM25 over units of that size. At the beginning of a plan it searches the
 // collection. After a stage that gives larger units it searches inside them;
 // after one that gives the same it scores them and keeps the best k.
-func readLexical(p *parameters) Stage {
-	return scorer{kind: "lexical", of: readBM25(p), k: p.whole("k", 100, 1, MaxDepth)}.stage()
+func readLexical(p *Parameters) Stage {
+	return scorer{kind: "lexical", of: readBM25(p), k: p.Whole("k", 100, 1, MaxDepth)}.stage()
 }
 
-func readBM25(p *parameters) bm25 {
+func readBM25(p *Parameters) bm25 {
 	s := lexical.Settings{K1: p.number("k1", lexical.Defaults.K1, 0, 10), B: p.number("b", lexical.Defaults.B, 0, 1)}
 	if s == (lexical.Settings{}) { // which the index takes for its defaults
-		p.fail("k1", "is 0, and so is b: without saturation b does nothing, so leave b out")
+		p.Fail("k1", "is 0, and so is b: without saturation b does nothing, so leave b out")
 	}
 	return bm25{unit: p.unit("unit"), weight: 1, settings: s}
 }
@@ -61,12 +61,12 @@ var denseKind = Kind{
 //
 // The units nearest to the question by inner product of unit vectors; one above
 // a passage counts as its best passage (MaxP).
-func readDense(p *parameters) Stage {
-	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1}, k: p.whole("k", 100, 1, MaxDepth)}.stage()
+func readDense(p *Parameters) Stage {
+	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1}, k: p.Whole("k", 100, 1, MaxDepth)}.stage()
 }
 
 func (s scorer) stage() Stage {
-	return Stage{fit: s.fit, scores: []string{s.of.scorer()}, cost: cost{searches: 1}, run: s.run}
+	return Stage{Fit: s.fit, Scores: []string{s.of.scorer()}, Cost: Cost{Searches: 1}, run: s.run}
 }
 
 func (s scorer) fit(in schema.Unit) (schema.Unit, error) { return fitUnit(in, s.of.size()) }
@@ -79,7 +79,7 @@ func fitUnit(in, size schema.Unit) (schema.Unit, error) {
 	return size, nil
 }
 
-func (s scorer) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s scorer) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	if err := t.prepare(ctx, s.of); err != nil {
 		return outcome{}, err
 	}
@@ -121,7 +121,7 @@ func (s scorer) run(ctx context.Context, t *task, in candidates) (outcome, error
 }
 
 // rerank scores what is there; what the component does not find scored nothing.
-func (s scorer) rerank(ctx context.Context, t *task, in []item) (outcome, error) {
+func (s scorer) rerank(ctx context.Context, t *Task, in []item) (outcome, error) {
 	f, err := s.of.score(ctx, t, keys(in))
 	if err != nil {
 		return outcome{}, err
@@ -150,7 +150,7 @@ func byKey(hits []hit) map[key]hit {
 }
 
 // without leaves out those larger units of which something was kept.
-func without(dropped []judged, kept []item, unit schema.Unit, t *task) []judged {
+func without(dropped []judged, kept []item, unit schema.Unit, t *Task) []judged {
 	alive := map[key]bool{}
 	for _, c := range kept {
 		alive[t.up(c.ref, unit)] = true

@@ -26,35 +26,35 @@ func (c *Catalogue) Segmentation(plan string) (schema.Segmentation, error) {
 //	segmentation: {by: similarity, threshold: calibrated, max_characters: 500}
 //
 // The settings are those of a collection's segmentation.
-func readSegmentation(top *parameters) schema.Segmentation {
+func readSegmentation(top *Parameters) schema.Segmentation {
 	const name = "segmentation"
-	node := top.take(name)
+	node := top.Take(name)
 	if node == nil {
 		return schema.Segmentation{}
 	}
 	if node.Kind != yaml.MappingNode || len(node.Content) == 0 {
-		top.fail(name, "needs fields with values, for example {by: %s}", schema.BySentences)
+		top.Fail(name, "needs fields with values, for example {by: %s}", schema.BySentences)
 		return schema.Segmentation{}
 	}
-	p, err := readParameters(name, node)
+	p, err := ReadParameters(name, node)
 	if err != nil {
-		top.err = err
+		top.Err = err
 		return schema.Segmentation{}
 	}
-	s := schema.Segmentation{By: p.text("by", true)}
-	if t := p.threshold("threshold", name, threshold{}, 0, 1); t.calibrated != "" {
+	s := schema.Segmentation{By: p.Text("by", true)}
+	if t := p.Threshold("threshold", name, Threshold{}, 0, 1); t.Calibrated != "" {
 		s.Calibrated = true
 	} else {
-		s.Threshold = t.value
+		s.Threshold = t.Value
 	}
-	s.MaxCharacters, s.Sentences = p.whole("max_characters", 0, 0, 10_000), p.whole("sentences", 0, 0, 10_000)
-	s.Apart = p.whole("apart", 0, 0, 10_000)
-	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.whole("coarse_tokens", 0, 0, 10_000), p.whole("min_tokens", 0, 0, 10_000), p.whole("max_tokens", 0, 0, 10_000)
-	if err = p.close(); err == nil {
+	s.MaxCharacters, s.Sentences = p.Whole("max_characters", 0, 0, 10_000), p.Whole("sentences", 0, 0, 10_000)
+	s.Apart = p.Whole("apart", 0, 0, 10_000)
+	s.CoarseTokens, s.MinTokens, s.MaxTokens = p.Whole("coarse_tokens", 0, 0, 10_000), p.Whole("min_tokens", 0, 0, 10_000), p.Whole("max_tokens", 0, 0, 10_000)
+	if err = p.Close(); err == nil {
 		s, err = s.Complete()
 	}
-	if err != nil && top.err == nil {
-		top.err = err
+	if err != nil && top.Err == nil {
+		top.Err = err
 	}
 	return s
 }

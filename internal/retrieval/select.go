@@ -34,12 +34,12 @@ var limitKind = Kind{
 //
 // The first k candidates, and of them as many as hold that many tokens
 // together (0: however many); the first one stays in any case.
-func readLimit(p *parameters) Stage {
-	s := limit{k: p.whole("k", 10, 1, MaxK), tokens: p.whole("tokens", 0, 0, 1_000_000)}
-	return Stage{fit: fitSelection, run: s.run}
+func readLimit(p *Parameters) Stage {
+	s := limit{k: p.Whole("k", 10, 1, MaxK), tokens: p.Whole("tokens", 0, 0, 1_000_000)}
+	return Stage{Fit: fitSelection, run: s.run}
 }
 
-func (l limit) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (l limit) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	kept, rest := cut(in.items, l.k)
 	out := outcome{unit: in.unit, dropped: drop(rest, fmt.Sprintf("below rank %d", l.k)), why: fmt.Sprintf("at most %d", l.k)}
 	if l.tokens > 0 {
@@ -80,12 +80,12 @@ var orderKind = Kind{
 // rank leaves the best first. ends puts the best at both ends of the context
 // and the worst in its middle, where language models overlook most
 // (ChunkRAG's remedy for "lost in the middle"): ranks 1, 3, 5, ..., 6, 4, 2.
-func readOrder(p *parameters) Stage {
-	s := order{method: p.choice("method", "rank", "ends")}
-	return Stage{fit: fitSelection, run: s.run}
+func readOrder(p *Parameters) Stage {
+	s := order{method: p.Choice("method", "rank", "ends")}
+	return Stage{Fit: fitSelection, run: s.run}
 }
 
-func (o order) run(_ context.Context, _ *task, in candidates) (outcome, error) {
+func (o order) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
 	items := make([]item, len(in.items))
 	if o.method == "rank" {
 		copy(items, in.items)

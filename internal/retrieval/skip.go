@@ -14,7 +14,7 @@ import (
 
 type skipRetrieval struct {
 	sl, sn float64
-	delta  threshold
+	delta  Threshold
 	k      int
 }
 
@@ -43,13 +43,13 @@ var skipRetrievalKind = Kind{
 // search stays. The answer is asked for at once, so that a language model that has
 // none, or a provider that knows nothing by itself, is found out while there is still
 // something to answer from.
-func readSkipRetrieval(p *parameters) Stage {
+func readSkipRetrieval(p *Parameters) Stage {
 	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
-		delta: p.threshold("delta", byHasAnswer, threshold{calibrated: byHasAnswer}, -1e6, 1e6), k: p.whole("k", 10, 1, 1000)}
-	return Stage{fit: fitSelection, reads: byHasAnswer, run: s.run}
+		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000)}
+	return Stage{Fit: fitSelection, Reads: byHasAnswer, run: s.run}
 }
 
-func (s skipRetrieval) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items}
 	delta, err := t.resolve(ctx, "delta", s.delta)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s skipRetrieval) run(ctx context.Context, t *task, in candidates) (outcome
 		out.why += "; but there is no answer without what was found: " + schema.ToRemote(err).Message
 		return out, nil
 	}
-	t.skipped = true
+	t.Skipped = true
 	out.items, out.dropped = nil, drop(in.items, "the question is answered without it")
 	out.why += "; answered without what was found" + by(model)
 	return out, nil
@@ -111,7 +111,7 @@ func share(n, of int) float64 {
 
 // neighbours counts, of the nearest answered questions, those that were right
 // without retrieval, and all that are known.
-func (s skipRetrieval) neighbours(ctx context.Context, t *task) (right, known int, err error) {
+func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known int, err error) {
 	if t.History == nil {
 		return 0, 0, nil
 	}
@@ -132,7 +132,7 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *task) (right, known in
 
 // knows asks for the answer without retrieval, under the step from which package
 // answer takes it.
-func (t *task) knows(ctx context.Context) (model string, err error) {
+func (t *Task) knows(ctx context.Context) (model string, err error) {
 	if t.Judges == nil {
 		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
 	}

@@ -40,9 +40,9 @@ var spellKind = Kind{
 // out, put in, another one, or two that have changed places (Damerau 1964). The
 // first letter is right, or changed places. Lexical stages and proximity use the
 // terms; the models read the question as it was asked.
-func readSpell(p *parameters) Stage {
-	s := spell{least: p.whole("least", 5, 3, 64)}
-	return Stage{fit: s.fit, run: s.run}
+func readSpell(p *Parameters) Stage {
+	s := spell{least: p.Whole("least", 5, 3, 64)}
+	return Stage{Fit: s.fit, run: s.run}
 }
 
 func (spell) fit(in schema.Unit) (schema.Unit, error) {
@@ -52,7 +52,7 @@ func (spell) fit(in schema.Unit) (schema.Unit, error) {
 	return "", nil
 }
 
-func (s spell) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (s spell) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, why: "every word is known, short, or a number"}
 	if err := t.analyse(); err != nil {
 		return outcome{}, err
@@ -99,7 +99,7 @@ func (s spell) run(ctx context.Context, t *task, in candidates) (outcome, error)
 }
 
 // statisticsOf asks how many sections hold terms.
-func (t *task) statisticsOf(terms []string) lexical.TermQuery {
+func (t *Task) statisticsOf(terms []string) lexical.TermQuery {
 	return lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults,
 		Groups: t.query.Principal.Groups, Versions: t.versions}
 }
@@ -125,7 +125,7 @@ type meaning struct {
 }
 
 // meant finds the most frequent term near to each of terms.
-func (t *task) meant(ctx context.Context, terms []string) (map[string]meaning, error) {
+func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, error) {
 	slips := map[string][]string{}
 	var all []string
 	for _, term := range terms {

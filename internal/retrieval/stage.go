@@ -22,7 +22,7 @@ type Kind struct {
 	Joins          bool // its candidates are two passages each
 	Skips          bool // it may have the question answered from what the language model knows
 
-	read func(*parameters) Stage
+	read func(*Parameters) Stage
 }
 
 // kinds are the stages that exist, in the order of the documentation.
@@ -43,40 +43,40 @@ func Find(name string) *Kind {
 func Names() string { return kindNames(func(*Kind) bool { return true }) }
 
 // Make makes a stage of its parameters, whose errors they keep.
-func (k *Kind) Make(p *parameters) Stage {
+func (k *Kind) Make(p *Parameters) Stage {
 	s := k.read(p)
-	s.kind = k
+	s.Kind = k
 	return s
 }
 
 // Stage is a step of a plan, from candidates to candidates, as its kind makes it of its parameters.
 type Stage struct {
-	kind *Kind
+	Kind *Kind
 	// fit says which units come out when units of in go in ("" for the first
 	// stage), or what is wrong, as a FieldError on the parameter.
-	fit    func(in schema.Unit) (schema.Unit, error)
-	scores []string // the names of those that it gives its candidates
-	reads  string   // the name of those that it chooses by; "": none, or the stage's before
-	cost   cost     // at most
-	run    func(ctx context.Context, t *task, in candidates) (outcome, error)
+	Fit    func(in schema.Unit) (schema.Unit, error)
+	Scores []string // the names of those that it gives its candidates
+	Reads  string   // the name of those that it chooses by; "": none, or the stage's before
+	Cost   Cost     // at most
+	run    func(ctx context.Context, t *Task, in Candidates) (outcome, error)
 
 	// withMinK is the stage with another least number of candidates than minK; nil for one that has none.
 	withMinK func(minK int) Stage
-	minK     int
+	MinK     int
 }
 
 // WithMinK is the stage with another least number of candidates.
 func (s Stage) WithMinK(minK int) Stage {
 	of := s.withMinK(minK)
-	of.kind = s.kind
+	of.Kind = s.Kind
 	return of
 }
 
-func (k *Kind) mayFollowSelection() bool { return k.Selects || k.AfterSelection }
+func (k *Kind) MayFollowSelection() bool { return k.Selects || k.AfterSelection }
 
-// followSelection lists the stages that may follow one that selects.
-func followSelection() string {
-	list := kindNames((*Kind).mayFollowSelection)
+// FollowSelection lists the stages that may follow one that selects.
+func FollowSelection() string {
+	list := kindNames((*Kind).MayFollowSelection)
 	i := strings.LastIndex(list, ", ")
 	return list[:i] + " and" + list[i+1:]
 }
@@ -94,15 +94,15 @@ func kindNames(so func(*Kind) bool) string {
 }
 
 // Run runs the stage, the i-th of its plan, on what the one before gave.
-func (s Stage) Run(ctx context.Context, t *task, i int, in candidates) (step, error) {
+func (s Stage) Run(ctx context.Context, t *Task, i int, in Candidates) (Step, error) {
 	t.stage = i
 	start := time.Now()
 	out, err := s.run(ctx, t, in)
-	return step{outcome: out, name: s.kind.Name, in: len(in.items), took: time.Since(start)}, err
+	return Step{outcome: out, name: s.Kind.Name, in: len(in.items), Took: time.Since(start)}, err
 }
 
-// candidates are what one stage gives to the next: of one unit, best first.
-type candidates struct {
+// Candidates are what one stage gives to the next: of one unit, best first.
+type Candidates struct {
 	unit  schema.Unit // empty before the first stage
 	items []item
 }
@@ -131,23 +131,23 @@ func (o *outcome) note(f found) {
 	}
 }
 
-func (c candidates) len() int { return len(c.items) }
+func (c Candidates) Len() int { return len(c.items) }
 
-// first are the best k.
-func (c candidates) first(k int) candidates {
+// First are the best k.
+func (c Candidates) First(k int) Candidates {
 	c.items, _ = cut(c.items, k)
 	return c
 }
 
-// step is a stage's work, before it becomes a report.
-type step struct {
+// Step is a stage's work, before it becomes a report.
+type Step struct {
 	outcome
 	name string
 	in   int
-	took time.Duration
+	Took time.Duration
 }
 
-func (s step) found() candidates { return candidates{unit: s.unit, items: s.items} }
+func (s Step) Found() Candidates { return Candidates{unit: s.unit, items: s.items} }
 
-// cost is what a stage may cost at most.
-type cost struct{ calls, reads, searches int }
+// Cost is what a stage may cost at most.
+type Cost struct{ Calls, Reads, Searches int }

@@ -42,8 +42,8 @@ func TestTheTableOfStagesIsTheirDeclarations(t *testing.T) {
 // TestEveryParameterIsDeclared compares what a stage reads with what its declaration says.
 func TestEveryParameterIsDeclared(t *testing.T) {
 	inParentheses, name := regexp.MustCompile(`\([^)]*\)`), regexp.MustCompile("`([a-z_0-9]+)`")
-	read := func(k *Kind, values map[string]*yaml.Node) *parameters {
-		p := &parameters{values: values, given: map[string]any{}}
+	read := func(k *Kind, values map[string]*yaml.Node) *Parameters {
+		p := &Parameters{values: values, Given: map[string]any{}}
 		k.read(p)
 		return p
 	}
@@ -55,7 +55,7 @@ func TestEveryParameterIsDeclared(t *testing.T) {
 				t.Errorf("%s does not read its parameter %s", k.Name, m[1])
 			}
 		}
-		for given := range read(k, map[string]*yaml.Node{}).given {
+		for given := range read(k, map[string]*yaml.Node{}).Given {
 			if !declared[given] {
 				t.Errorf("%s reads a parameter %s, which it does not declare", k.Name, given)
 			}

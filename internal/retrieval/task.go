@@ -26,15 +26,15 @@ const (
 	DefaultK = 10
 )
 
-// task is one run of a plan. Its methods are for one goroutine, but for search
+// Task is one run of a plan. Its methods are for one goroutine, but for search
 // and score of components after prepare.
-type task struct {
+type Task struct {
 	Sources
-	pack    *pack
+	pack    *Pack
 	query   wire.SearchQuery // its text is the question as it was worded anew, after rewrite
 	asked   string           // the question as it was asked
 	stage   int              // that runs, from 0
-	skipped bool             // it is answered without what was found
+	Skipped bool             // it is answered without what was found
 	place   Place
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
@@ -55,17 +55,17 @@ type task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-func newTask(ctx context.Context, s Sources, p *pack, q wire.SearchQuery) (*task, error) {
+func NewTask(ctx context.Context, s Sources, p *Pack, q wire.SearchQuery) (*Task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err
 	}
-	return &task{Sources: s, pack: p, query: q, asked: q.Text, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]Text{}, gone: map[lexical.Ref]bool{}}, nil
 }
 
 // prepare makes the forms of the question that components need.
-func (t *task) prepare(ctx context.Context, components ...component) error {
+func (t *Task) prepare(ctx context.Context, components ...component) error {
 	for _, c := range components {
 		if err := c.prepare(ctx, t); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (t *task) prepare(ctx context.Context, components ...component) error {
 	return nil
 }
 
-func (t *task) analyse() error {
+func (t *Task) analyse() error {
 	if t.analysed {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (t *task) analyse() error {
 
 // searchIndex searches the index as it was when the run first did: the stages
 // of one run see one state, and ask the store once.
-func (t *task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
+func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
 	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 	if t.index == nil || clusters && !t.clusters {
 		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
@@ -108,7 +108,7 @@ func (t *task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Re
 }
 
 // narrow resolves the filter to versions.
-func (t *task) narrow(ctx context.Context) error {
+func (t *Task) narrow(ctx context.Context) error {
 	if t.narrowed || len(t.query.Filter) == 0 {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (t *task) narrow(ctx context.Context) error {
 	return nil
 }
 
-func (t *task) encode(ctx context.Context) error {
+func (t *Task) encode(ctx context.Context) error {
 	if t.encoded {
 		return nil
 	}
@@ -151,10 +151,10 @@ func isZero(v []float32) bool {
 }
 
 // allowed reports whether the filter leaves a version.
-func (t *task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions[version] }
+func (t *Task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions[version] }
 
 // refsOf are the places of candidates: their own, or the sections of clusters.
-func (t *task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
+func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
 	var clusters []uuid.UUID
 	for _, k := range places {
 		if k.cluster != uuid.Nil {
@@ -178,7 +178,7 @@ func (t *task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) 
 // expand learns the sections of clusters. A section that no cluster holds yet
 // is a cluster of its own, which the index alone knows: it shares a term with
 // the question, or it would not have been found.
-func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
+func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	var unknown []uuid.UUID
 	for _, c := range clusters {
 		if _, ok := t.members[c]; !ok {
@@ -229,7 +229,7 @@ func (t *task) expand(ctx context.Context, clusters []uuid.UUID) error {
 }
 
 // locate learns the clusters of the sections that places lie in.
-func (t *task) locate(ctx context.Context, places []lexical.Ref) error {
+func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	var unknown []lexical.Ref
 	seen := map[lexical.Ref]bool{}
 	for _, r := range places {
@@ -259,7 +259,7 @@ func (t *task) locate(ctx context.Context, places []lexical.Ref) error {
 
 // up is the unit that a passage, section or document lies in. Clusters of its
 // section must have been located.
-func (t *task) up(r lexical.Ref, unit schema.Unit) key {
+func (t *Task) up(r lexical.Ref, unit schema.Unit) key {
 	if unit == schema.UnitCluster {
 		return key{cluster: t.clusterOf[at(r, schema.UnitSection)]}
 	}
@@ -268,7 +268,7 @@ func (t *task) up(r lexical.Ref, unit schema.Unit) key {
 
 // parents puts candidates by the places that they hold, to be found from a
 // smaller unit.
-func (t *task) parents(items []item) map[key]item {
+func (t *Task) parents(items []item) map[key]item {
 	out := make(map[key]item, len(items))
 	for _, c := range items {
 		out[c.key] = c
@@ -277,7 +277,7 @@ func (t *task) parents(items []item) map[key]item {
 }
 
 // load fetches the texts of places that are not loaded yet.
-func (t *task) load(ctx context.Context, refs []lexical.Ref) error {
+func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	var missing []lexical.Ref
 	seen := map[lexical.Ref]bool{}
 	for _, r := range refs {
@@ -307,9 +307,9 @@ func (t *task) load(ctx context.Context, refs []lexical.Ref) error {
 	return nil
 }
 
-// cutOtherwise says that the collection is not cut as a plan is meant for. A
+// CutOtherwise says that the collection is not cut as a plan is meant for. A
 // collection whose segmentation is not known is taken as it is.
-func (t *task) cutOtherwise(wants schema.Segmentation) []step {
+func (t *Task) CutOtherwise(wants schema.Segmentation) []Step {
 	has := t.place.Segmentation
 	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
 		return nil
@@ -320,5 +320,5 @@ func (t *task) cutOtherwise(wants schema.Segmentation) []step {
 	if has == wants {
 		return nil
 	}
-	return []step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
+	return []Step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
 }

@@ -33,17 +33,17 @@ var thresholdKind = Kind{
 // deviation more where these hardly differ, their variance being under epsilon.
 // That can leave nothing, so the best candidate always stays. score names the
 // scorer whose scores count; by default those of the stage before.
-func readThreshold(p *parameters) Stage {
-	s := dynamicThreshold{score: p.text("score", false)}
+func readThreshold(p *Parameters) Stage {
+	s := dynamicThreshold{score: p.Text("score", false)}
 	if _, s.fixed = p.values["at"]; s.fixed {
 		s.at = p.number("at", 0, -1e6, 1e6)
 	} else {
 		s.epsilon = p.number("epsilon", 1e-4, 0, 1e6)
 	}
-	return Stage{fit: fitSelection, reads: s.score, run: s.run}
+	return Stage{Fit: fitSelection, Reads: s.score, run: s.run}
 }
 
-func (s dynamicThreshold) run(_ context.Context, _ *task, in candidates) (outcome, error) {
+func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
 	items, value := byScore(in.items, s.score)
 	if len(items) == 0 {
 		return outcome{unit: in.unit, items: items}, nil

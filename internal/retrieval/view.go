@@ -95,7 +95,7 @@ func (v view) whole() (lexical.Ref, bool) {
 }
 
 // views are what candidates show, loaded.
-func (t *task) views(ctx context.Context, items []item, unit schema.Unit) ([]view, error) {
+func (t *Task) views(ctx context.Context, items []item, unit schema.Unit) ([]view, error) {
 	places, err := t.places(ctx, items, unit)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (t *task) views(ctx context.Context, items []item, unit schema.Unit) ([]vie
 }
 
 // look loads places, some for each candidate of a unit.
-func (t *task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
+func (t *Task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
 	var refs []lexical.Ref
 	for _, some := range places {
 		for _, p := range some {
@@ -142,7 +142,7 @@ func (t *task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([
 
 // places are those that candidates show: what a stage set; else their own; of a
 // document or a cluster its best passage.
-func (t *task) places(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
+func (t *Task) places(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
 	out := make([][]extent, len(items))
 	var open []item
 	var at []int

@@ -18,7 +18,7 @@ func (p Plan) Prompt() string { return p.prompt }
 // SkipsRetrieval reports whether the plan may answer from what the language model
 // knows.
 func (p Plan) SkipsRetrieval() bool {
-	return slices.ContainsFunc(p.stages, func(s Stage) bool { return s.kind.Skips })
+	return slices.ContainsFunc(p.stages, func(s Stage) bool { return s.Kind.Skips })
 }
 
 // readAnswer reads a plan's section "answer":
@@ -26,25 +26,25 @@ func (p Plan) SkipsRetrieval() bool {
 //	answer: {prompt: explain}
 //
 // explain has the passages read, the question understood, and the answer explained.
-func readAnswer(top *parameters) (prompt string) {
+func readAnswer(top *Parameters) (prompt string) {
 	const name = "answer"
-	node := top.take(name)
+	node := top.Take(name)
 	if node == nil {
 		return ""
 	}
 	if node.Kind != yaml.MappingNode {
-		top.fail(name, "needs fields with values, for example {prompt: %s}", promptExplain)
+		top.Fail(name, "needs fields with values, for example {prompt: %s}", promptExplain)
 		return ""
 	}
-	p, err := readParameters(name, node)
+	p, err := ReadParameters(name, node)
 	if err == nil {
-		if prompt = p.choice("prompt", "usual", promptExplain); prompt == "usual" {
+		if prompt = p.Choice("prompt", "usual", promptExplain); prompt == "usual" {
 			prompt = ""
 		}
-		err = p.close()
+		err = p.Close()
 	}
-	if err != nil && top.err == nil {
-		top.err = err
+	if err != nil && top.Err == nil {
+		top.Err = err
 	}
 	return prompt
 }

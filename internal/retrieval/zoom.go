@@ -38,9 +38,9 @@ var zoomKind = Kind{
 // order and then in reading order; each keeps its parent's scores. per bounds
 // how many one parent gives, k how many all give: those with the best BM25 of
 // their unit come first then. 0 is no bound.
-func readZoom(p *parameters) Stage {
-	s := zoom{to: p.unit("to"), k: p.whole("k", 0, 0, maxChildren), per: p.whole("per", 0, 0, maxChildren)}
-	return Stage{fit: s.fit, scores: s.scores(), run: s.run}
+func readZoom(p *Parameters) Stage {
+	s := zoom{to: p.unit("to"), k: p.Whole("k", 0, 0, maxChildren), per: p.Whole("per", 0, 0, maxChildren)}
+	return Stage{Fit: s.fit, Scores: s.scores(), run: s.run}
 }
 
 func (z zoom) scores() []string {
@@ -60,7 +60,7 @@ func (z zoom) fit(in schema.Unit) (schema.Unit, error) {
 	return z.to, nil
 }
 
-func (z zoom) run(ctx context.Context, t *task, in candidates) (outcome, error) {
+func (z zoom) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	children, err := t.children(ctx, in.items, z.to)
 	if err != nil {
 		return outcome{}, err
@@ -119,7 +119,7 @@ func limitOf(k int) int {
 }
 
 // children are the units inside candidates, in reading order by document.
-func (t *task) children(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
+func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
