@@ -89,7 +89,7 @@ func (e *Engine) Plan(q wire.SearchQuery) (Plan, error) {
 		return e.plans.Plan(q.Plan)
 	}
 	plan, err := ParsePlan([]byte(q.PlanText))
-	plan.own = true
+	plan.Own = true
 	return plan, err
 }
 
@@ -128,7 +128,7 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	ctx, span := e.tracer.Start(ctx, "plan "+plan.label(), trace.WithAttributes(
+	ctx, span := e.tracer.Start(ctx, "plan "+plan.Label(), trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
 	result, err := e.run(ctx, plan, q)
@@ -157,13 +157,13 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	var found Candidates
 	var ranking *Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]Step, 0, len(plan.stages)+1), t.CutOtherwise(plan.segmentation)...)
-	for i, s := range plan.stages {
+	steps := append(make([]Step, 0, len(plan.Sequence())+1), t.CutOtherwise(plan.Segmentation())...)
+	for i, s := range plan.Sequence() {
 		if s.Kind.Selects && ranking == nil {
 			all := found
 			ranking = &all
 		}
-		if plan.feedback != nil && plan.feedback.stage == i {
+		if plan.Feedback() != nil && plan.Feedback().Stage == i {
 			if pool, err = t.Reserve(found); err != nil {
 				return Result{}, err
 			}
@@ -196,7 +196,7 @@ func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *Task, i
 		return Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
 	}
 	out := step.Found()
-	labels := metric.WithAttributes(attribute.String("plan", plan.label()), attribute.String("stage", s.Kind.Name))
+	labels := metric.WithAttributes(attribute.String("plan", plan.Label()), attribute.String("stage", s.Kind.Name))
 	e.duration.Record(ctx, step.Took.Seconds(), labels)
 	e.out.Record(ctx, int64(out.Len()), labels)
 	span.SetAttributes(attribute.Int("sluice.in", in.Len()), attribute.Int("sluice.out", out.Len()))
@@ -213,7 +213,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if err != nil {
 		return Result{}, err
 	}
-	if plan.feedback == nil {
+	if plan.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", plan.Name)
 	}
 	t, err := NewTask(ctx, e.sources, e.pack, q)
@@ -230,9 +230,9 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	}
 	found := ranking
 	var steps []Step
-	for i := plan.feedback.stage; i < len(plan.stages); i++ {
-		s := plan.stages[i]
-		if i == plan.feedback.stage {
+	for i := plan.Feedback().Stage; i < len(plan.Sequence()); i++ {
+		s := plan.Sequence()[i]
+		if i == plan.Feedback().Stage {
 			s = s.WithMinK(max(1, minK))
 		}
 		if found, err = e.next(ctx, plan, i, s, t, found, &steps); err != nil {

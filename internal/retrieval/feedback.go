@@ -13,7 +13,7 @@ type Feedback struct {
 	Least  int // the score, from 1 to 10, from which an answer is good enough
 	Rounds int // of selection and generation, at most
 	MinK   int // of the first round
-	stage  int // that selects anew
+	Stage  int // that selects anew
 }
 
 // Feedback is how the plan has its answers judged; nil: not at all.
@@ -55,7 +55,7 @@ func readFeedback(top *Parameters) *Feedback {
 func (f *Feedback) adjusts(stages []Stage) error {
 	for i, s := range stages {
 		if s.MinK > 0 {
-			f.stage, f.MinK = i, s.MinK
+			f.Stage, f.MinK = i, s.MinK
 			return nil
 		}
 	}

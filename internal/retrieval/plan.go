@@ -23,19 +23,22 @@ type Plan struct {
 	stages       []Stage
 	described    []schema.PlanStage
 	text         string
-	own          bool // it came with its query
+	Own          bool // it came with its query
 }
 
 // Text is the YAML that the plan was read from.
 func (p Plan) Text() string { return p.text }
 
-// label names the plan in metrics and spans, whose names are to be few.
-func (p Plan) label() string {
-	if p.own {
+// Label names the plan in metrics and spans, whose names are to be few.
+func (p Plan) Label() string {
+	if p.Own {
 		return "own"
 	}
 	return p.Name
 }
+
+// Sequence are the plan's stages in order.
+func (p Plan) Sequence() []Stage { return p.stages }
 
 // Stages describes the plan's stages in order, with all their parameters.
 func (p Plan) Stages() []schema.PlanStage { return p.described }
@@ -44,7 +47,7 @@ func (p Plan) Stages() []schema.PlanStage { return p.described }
 func (p Plan) Describe() schema.Plan {
 	out := schema.Plan{Name: p.Name, Description: p.Description, Stages: p.described}
 	if f := p.feedback; f != nil {
-		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.stage].Kind.Name}
+		out.Feedback = &schema.PlanFeedback{Least: f.Least, Rounds: f.Rounds, Of: p.stages[f.Stage].Kind.Name}
 	}
 	if p.prompt != "" {
 		out.Answer = &schema.PlanAnswer{Prompt: p.prompt}
