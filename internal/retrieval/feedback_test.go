@@ -1,6 +1,8 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"errors"
 	"strings"
 	"testing"
@@ -14,7 +16,7 @@ const judgedStages = "- dense\n- gradient: {min_k: 3}\n- order: {method: ends}\n
 
 // pooled runs the judged plan and returns its engine too, and how often the sources
 // had been asked by then.
-func pooled(t *testing.T, c *scriptedCorpus) (*retrieval.Engine, retrieval.Result, int) {
+func pooled(t *testing.T, c *scriptedCorpus) (*run.Engine, run.Result, int) {
 	t.Helper()
 	engine := c.engine(t, judgedStages)
 	first, err := engine.Run(t.Context(), query())
@@ -52,7 +54,7 @@ func TestSelectionIsMadeAnewOfWhatWasFound(t *testing.T) {
 	}
 }
 
-func contextPlaces(r retrieval.Result) []string {
+func contextPlaces(r run.Result) []string {
 	var out []string
 	for _, i := range r.Context {
 		out = append(out, place(r.Candidates[i]))

@@ -1,11 +1,12 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -25,7 +26,7 @@ func linked() *scriptedCorpus {
 	return c
 }
 
-func texts(r retrieval.Result) []string {
+func texts(r run.Result) []string {
 	var out []string
 	for _, c := range r.Candidates {
 		out = append(out, strings.TrimSpace(c.Text))

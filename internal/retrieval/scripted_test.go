@@ -5,6 +5,8 @@ package retrieval_test
 // with plans in package queryworker's tests.
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"bytes"
 	"cmp"
 	"context"
@@ -360,7 +362,7 @@ func corpus(documents ...[]int) *scriptedCorpus {
 }
 
 // run runs a plan's stages on the corpus.
-func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.SearchQuery)) retrieval.Result {
+func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.SearchQuery)) run.Result {
 	t.Helper()
 	out, err := c.try(t, stages, change...)
 	if err != nil {
@@ -375,7 +377,7 @@ func query() wire.SearchQuery {
 }
 
 // engine runs plan p, which has these stages.
-func (c *scriptedCorpus) engine(t *testing.T, stages string) *retrieval.Engine {
+func (c *scriptedCorpus) engine(t *testing.T, stages string) *run.Engine {
 	t.Helper()
 	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	if err != nil {
@@ -391,14 +393,14 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *retrieval.Engine {
 	if c.history != nil {
 		sources.History = c.history
 	}
-	engine, err := retrieval.NewEngine(catalogue, sources)
+	engine, err := run.NewEngine(catalogue, sources)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return engine
 }
 
-func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.SearchQuery)) (retrieval.Result, error) {
+func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.SearchQuery)) (run.Result, error) {
 	t.Helper()
 	engine, q := c.engine(t, stages), query()
 	for _, f := range change {
@@ -408,7 +410,7 @@ func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.S
 }
 
 // places are candidates as "a/0/1": document, section, passage.
-func places(r retrieval.Result) []string {
+func places(r run.Result) []string {
 	var out []string
 	for _, c := range r.Candidates {
 		out = append(out, place(c))
@@ -438,7 +440,7 @@ func place(c schema.Candidate) string {
 	return c.ExternalID
 }
 
-func documents(r retrieval.Result) []string {
+func documents(r run.Result) []string {
 	var out []string
 	for _, d := range r.Documents {
 		out = append(out, d.Document)

@@ -22,7 +22,7 @@ func TestStoredAnswersFollowLabels(t *testing.T) {
 		f.write(t, f.a, f.collection, w)
 		asker := f.reader()
 		q := f.ask(t, asker, f.collection, w.version, quoted)
-		run(t, f, f.a, `UPDATE questions SET async = true WHERE id = $1`, q)
+		execAs(t, f, f.a, `UPDATE questions SET async = true WHERE id = $1`, q)
 		if _, err := f.Rate(t.Context(), asker, q, schema.ThumbsUp, "good"); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +65,7 @@ func TestStoredAnswersFollowLabels(t *testing.T) {
 		shown(legal, true)
 		// Also when the version is gone: its labels are not.
 		f.write(t, f.a, f.collection, &written{name: w.name, body: "open"})
-		run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '1 year' WHERE id = $1`, w.version)
+		execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '1 year' WHERE id = $1`, w.version)
 		f.purgeAll(t)
 		if !one[bool](t, f, f.a, `SELECT purged_at IS NOT NULL FROM versions WHERE id = $1`, w.version) {
 			t.Fatal("the version was not purged")

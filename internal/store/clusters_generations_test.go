@@ -59,7 +59,7 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	living := map[string]*page{}
 	f.life(t, r, living, 4)
 	f.curateAll(t, f.a, f.collection)
-	run(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`, f.a.Tenant, f.collection)
+	execAs(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`, f.a.Tenant, f.collection)
 	f.life(t, r, living, 1)
 	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 2); err != nil {
 		t.Fatal(err)
@@ -69,13 +69,13 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	f.checkClusters(t, f.a, f.collection, 1)
 	f.checkClusters(t, f.a, f.collection, 2)
 
-	run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
+	execAs(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
 	f.life(t, r, living, 3)
 	f.curateAll(t, f.a, f.collection)
 	if n := one[int](t, f, f.a, wrongClustersSQL, f.collection); n != 0 {
 		t.Errorf("%d clusters, those of the old generation too, with other sums than their members", n)
 	}
-	run(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state, finished_at) VALUES ($1, $2, 1, 'en', '{"by":"segmenter"}', 'retired', now())`, f.a.Tenant, f.collection)
+	execAs(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state, finished_at) VALUES ($1, $2, 1, 'en', '{"by":"segmenter"}', 'retired', now())`, f.a.Tenant, f.collection)
 	for more := true; more; {
 		var err error
 		if _, more, err = f.RemoveGenerations(t.Context(), f.a.Tenant, f.collection, -time.Minute, 100); err != nil {
@@ -100,7 +100,7 @@ func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
 		`INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`,
 		`INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, 2)`,
 	} {
-		run(t, f, f.a, sql, f.a.Tenant, f.collection)
+		execAs(t, f, f.a, sql, f.a.Tenant, f.collection)
 	}
 	curating := open(t, f.url, store.Options{Name: "curates"})
 	var curated sync.WaitGroup

@@ -165,7 +165,7 @@ func TestBackfillWritesGivenLinks(t *testing.T) {
 	b := &page{name: "b", tokens: []int{10}}
 	f.pages(t, f.a, f.collection, a, b)
 	for _, table := range []string{"links", "lexical_entries", "lexical_pages", "lexical_segments"} {
-		run(t, f, f.a, `DELETE FROM `+table)
+		execAs(t, f, f.a, `DELETE FROM `+table)
 	}
 	if _, _, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 10); err != nil {
 		t.Fatal(err)
@@ -193,7 +193,7 @@ func TestDeletedNeighboursOfAFolderAreSkipped(t *testing.T) {
 	last := &page{name: "f/99", tokens: []int{50}, given: []any{"nowhere"}}
 	// Nearer by vector than the one of its folder.
 	f.pages(t, f.a, f.collection, last)
-	run(t, f, f.a, `DELETE FROM vectors_256`)
+	execAs(t, f, f.a, `DELETE FROM vectors_256`)
 	f.curateAll(t, f.a, f.collection)
 	f.together(t, f.a, true, first, last)
 }

@@ -172,8 +172,8 @@ func TestCountsAreThoseOfTheDocuments(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM collection_changes`); n != 0 {
 		t.Errorf("%d changes are left when they are added up", n)
 	}
-	run(t, f, f.a, `UPDATE versions SET state = 'ready', passage_count = 4, finished_at = now() WHERE id = $1`, ups[1].Version)
-	run(t, f, f.a, `UPDATE documents SET live_version_id = $1 WHERE id = $2`, ups[1].Version, ups[1].Document)
+	execAs(t, f, f.a, `UPDATE versions SET state = 'ready', passage_count = 4, finished_at = now() WHERE id = $1`, ups[1].Version)
+	execAs(t, f, f.a, `UPDATE documents SET live_version_id = $1 WHERE id = $2`, ups[1].Version, ups[1].Document)
 	check("one ready")
 	f.upload(t, f.a, f.collection, text("2", "anew"))
 	check("a version beside a live one")
@@ -188,7 +188,7 @@ func TestCountsAreThoseOfTheDocuments(t *testing.T) {
 	addUp()
 	f.upload(t, f.a, f.collection, text("2", "back"))
 	check("it came back")
-	run(t, f, f.a, `DELETE FROM documents WHERE id = $1`, ups[2].Document)
+	execAs(t, f, f.a, `DELETE FROM documents WHERE id = $1`, ups[2].Document)
 	check("one is gone from the tables")
 	addUp()
 	check("added up again")

@@ -166,7 +166,7 @@ func TestDeleteHidesAtOnceAndUploadBringsBack(t *testing.T) {
 	v1 := f.upload(t, f.a, f.collection, text("a", "one"))
 	f.goLive(t, f.a, v1.Document, v1.Version)
 	v2 := f.upload(t, f.a, f.collection, text("a", "two"))
-	run(t, f, f.a, `INSERT INTO leases (tenant_id, subject_id, kind, attempt, holder, expires_at) VALUES ($1, $2, 'version', 1, 'w', now())`, f.a.Tenant, v2.Version)
+	execAs(t, f, f.a, `INSERT INTO leases (tenant_id, subject_id, kind, attempt, holder, expires_at) VALUES ($1, $2, 'version', 1, 'w', now())`, f.a.Tenant, v2.Version)
 	if err := f.DeleteDocument(t.Context(), f.a, v1.Document); err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +248,7 @@ func TestRetry(t *testing.T) {
 	if _, err := f.Upload(t.Context(), f.a, f.collection, uploads); err != nil {
 		t.Fatal(err)
 	}
-	run(t, f, f.a, `UPDATE versions SET state = 'failed', reason_code = 'model', reason = 'x' WHERE state = 'queued' AND id <> $1`, up.Version)
+	execAs(t, f, f.a, `UPDATE versions SET state = 'failed', reason_code = 'model', reason = 'x' WHERE state = 'queued' AND id <> $1`, up.Version)
 	var wg sync.WaitGroup
 	var total [4]int
 	for i := range total {

@@ -145,7 +145,7 @@ func TestEvaluationsThatAreWrongAreNamedByTheirField(t *testing.T) {
 
 func TestATenantKeepsSoManyEvaluations(t *testing.T) {
 	f := setUp(t, store.Options{})
-	run(t, f, f.a, `INSERT INTO evaluations (tenant_id, id, name, key_id, ran_at, datasets, reports)
+	execAs(t, f, f.a, `INSERT INTO evaluations (tenant_id, id, name, key_id, ran_at, datasets, reports)
 		SELECT current_setting('sluice.tenant')::uuid, gen_random_uuid(), 'n', gen_random_uuid(), now(), '[]', '[]' FROM generate_series(1, 500)`)
 	n := schema.NewEvaluation{Name: "n", Reports: []schema.EvaluationReport{report("qed")}}
 	if _, err := f.CreateEvaluation(t.Context(), f.a, n); !errors.Is(err, schema.ErrQuota) {

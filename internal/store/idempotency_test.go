@@ -47,7 +47,7 @@ func TestRepeatedRequests(t *testing.T) {
 			t.Errorf("undone: %v, %v, %v", kept, acted, err)
 		}
 	}
-	run(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '25 hours' WHERE key = 'k'`)
+	execAs(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '25 hours' WHERE key = 'k'`)
 	if kept, acted, err := f.once(f.a, "k", "POST /y", "else", made); kept != nil || !acted || err != nil {
 		t.Errorf("an expired key: %v, %v, %v", kept, acted, err)
 	}
@@ -62,15 +62,15 @@ func TestRepeatedRequests(t *testing.T) {
 // and never when that was killed.
 func TestAClaimOfAnOlderBuildIsLeftAlone(t *testing.T) {
 	f := setUp(t, store.Options{})
-	run(t, f, f.a, `INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, 'k', 'POST /x', 'hash')`, f.a.Tenant)
+	execAs(t, f, f.a, `INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, 'k', 'POST /x', 'hash')`, f.a.Tenant)
 	made := &schema.Reply{Status: 201}
 	for _, age := range []string{"0 s", "10 minutes"} {
-		run(t, f, f.a, `UPDATE idempotency SET created_at = now() - $1::interval`, age)
+		execAs(t, f, f.a, `UPDATE idempotency SET created_at = now() - $1::interval`, age)
 		if _, acted, err := f.once(f.a, "k", "POST /x", "hash", made); acted || !errors.Is(err, schema.ErrInProgress) {
 			t.Errorf("%s old: %v, %v", age, acted, err)
 		}
 	}
-	run(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '16 minutes'`)
+	execAs(t, f, f.a, `UPDATE idempotency SET created_at = now() - interval '16 minutes'`)
 	if _, acted, err := f.once(f.a, "k", "POST /x", "hash", made); !acted || err != nil {
 		t.Errorf("of a request that was killed: %v, %v", acted, err)
 	}

@@ -73,9 +73,9 @@ func TestBackfillOfMany(t *testing.T) {
 		list = append(list, &written{name: fmt.Sprint("doc", i), title: "birds", body: fmt.Sprintf("a heron/number%d", i)})
 	}
 	f.write(t, f.a, f.collection, list...)
-	run(t, f, f.a, `DELETE FROM lexical_entries`)
-	run(t, f, f.a, `DELETE FROM lexical_pages`)
-	run(t, f, f.a, `DELETE FROM lexical_segments`)
+	execAs(t, f, f.a, `DELETE FROM lexical_entries`)
+	execAs(t, f, f.a, `DELETE FROM lexical_pages`)
+	execAs(t, f, f.a, `DELETE FROM lexical_segments`)
 	if done, left, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 256); done != 64 || left != 0 || err != nil {
 		t.Fatalf("%d done, %d left, %v", done, left, err)
 	}

@@ -23,7 +23,7 @@ func vanish(t *testing.T, f *fixture, version uuid.UUID) {
 	if err != nil || len(got) != 1 {
 		t.Fatalf("claimed %v, %v", got, err)
 	}
-	run(t, f, f.a, `UPDATE leases SET expires_at = now() - interval '1 s' WHERE subject_id = $1`, version)
+	execAs(t, f, f.a, `UPDATE leases SET expires_at = now() - interval '1 s' WHERE subject_id = $1`, version)
 }
 
 func reconcile(t *testing.T, f *fixture, queued, failed int) {
@@ -98,7 +98,7 @@ func TestSuspectsGoOneAtATime(t *testing.T) {
 	for _, name := range []string{"a.txt", "b.txt", "c.txt"} {
 		versions = append(versions, f.upload(t, f.a, f.collection, text(name, name)).Version)
 	}
-	run(t, f, f.a, `UPDATE versions SET losses = 4`)
+	execAs(t, f, f.a, `UPDATE versions SET losses = 4`)
 	for _, v := range versions {
 		vanish(t, f, v)
 	}

@@ -116,7 +116,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 	f.upload(t, f.a, f.collection, text("a.txt", "of a"))
 	f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
-	run(t, f, f.a, `INSERT INTO spaces (name, dimension) VALUES ('test', 256)`)
+	execAs(t, f, f.a, `INSERT INTO spaces (name, dimension) VALUES ('test', 256)`)
 
 	// A row of each tenant in each table.
 	for _, tb := range tables {

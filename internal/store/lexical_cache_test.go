@@ -168,10 +168,10 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 	first, second := schema.NewID(), schema.NewID()
 	put := func(epoch int, version uuid.UUID, section int, cluster uuid.UUID) {
 		t.Helper()
-		run(t, f, f.a, `INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
+		execAs(t, f, f.a, `INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
 			SELECT tenant_id, collection_id, 1, id, version_id, ordinal, $3, 1, $4 FROM sections WHERE version_id = $1 AND ordinal = $2
 			ON CONFLICT (section_id, generation, tenant_id) DO UPDATE SET cluster_id = $3, epoch = $4`, version, section, cluster, epoch)
-		run(t, f, f.a, `INSERT INTO clusterings (tenant_id, collection_id, generation, epoch) VALUES ($1, $2, 1, $3)
+		execAs(t, f, f.a, `INSERT INTO clusterings (tenant_id, collection_id, generation, epoch) VALUES ($1, $2, 1, $3)
 			ON CONFLICT (collection_id, generation, tenant_id) DO UPDATE SET epoch = $3`, f.a.Tenant, f.collection, epoch)
 	}
 	put(1, a.version, 0, first)
@@ -194,7 +194,7 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 		t.Errorf("%d assignments read again", got)
 	}
 	// Another generation's are others.
-	run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
+	execAs(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
 	if got := clusters("heron"); len(got) != 0 {
 		t.Errorf("a generation without an index gave %v", got)
 	}

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -102,7 +104,7 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine, err := retrieval.NewEngine(catalogue, retrieval.Sources{Lexical: newIndex(f), Texts: f.SearchStore})
+	engine, err := run.NewEngine(catalogue, retrieval.Sources{Lexical: newIndex(f), Texts: f.SearchStore})
 	if err != nil {
 		t.Fatal(err)
 	}

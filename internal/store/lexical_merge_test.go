@@ -342,9 +342,9 @@ func TestLexicalBackfill(t *testing.T) {
 	as := f.a
 	as.Groups = []string{"hr"}
 	titled := byTitle(t, x, as, f.collection)
-	run(t, f, f.a, `DELETE FROM lexical_entries`)
-	run(t, f, f.a, `DELETE FROM lexical_pages`)
-	run(t, f, f.a, `DELETE FROM lexical_segments`)
+	execAs(t, f, f.a, `DELETE FROM lexical_entries`)
+	execAs(t, f, f.a, `DELETE FROM lexical_pages`)
+	execAs(t, f, f.a, `DELETE FROM lexical_segments`)
 	expect(t, x, as, f.collection, "heron")
 	if _, err := f.UpdateDocument(t.Context(), f.a, list[0].id, schema.DocumentChange{Labels: &[]string{}}); err != nil {
 		t.Fatal(err) // it needs no postings to be labelled
@@ -378,24 +378,24 @@ func TestLexicalBackfill(t *testing.T) {
 	}
 
 	// A generation beside the live one.
-	run(t, f, f.a, `INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, generation, ordinal, start_byte, end_byte, tokens)
+	execAs(t, f, f.a, `INSERT INTO passages (tenant_id, id, section_id, version_id, collection_id, generation, ordinal, start_byte, end_byte, tokens)
 		SELECT tenant_id, gen_random_uuid(), section_id, version_id, collection_id, 2, ordinal, start_byte, end_byte, tokens FROM passages`)
 	const goLiveSQL = `UPDATE collections SET generation = $2, language = $3 WHERE id = $1`
 	language := one[string](t, f, f.a, `SELECT language FROM collections WHERE id = $1`, f.collection)
-	run(t, f, f.a, goLiveSQL, f.collection, 2, "de")
+	execAs(t, f, f.a, goLiveSQL, f.collection, 2, "de")
 	for left := 1; left > 0; {
 		var err error
 		if _, left, err = f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 4); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(t, f, f.a, goLiveSQL, f.collection, 1, language)
+	execAs(t, f, f.a, goLiveSQL, f.collection, 1, language)
 	expect(t, x, as, f.collection, "heron", list...) // still of the live one alone
 	labels := []string{"board"}
 	if _, err := f.UpdateDocument(t.Context(), f.a, list[1].id, schema.DocumentChange{Labels: &labels}); err != nil {
 		t.Fatal(err)
 	}
-	run(t, f, f.a, goLiveSQL, f.collection, 2, "de")
+	execAs(t, f, f.a, goLiveSQL, f.collection, 2, "de")
 	if done, left, err := f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 4); done != 1 || left != 0 || err != nil {
 		t.Errorf("after a change of labels: %d done, %d left, %v", done, left, err)
 	}

@@ -73,9 +73,9 @@ func TestLexicalRevisionChanges(t *testing.T) {
 	changes("a deletion", func() { check(f.DeleteDocument(t.Context(), f.a, list[2].id)) })
 	changes("a merge", func() { mergeAll(t, f) })
 	changes("a clustering", func() {
-		run(t, f, f.a, `INSERT INTO clusterings (tenant_id, collection_id, generation, epoch) VALUES ($1, $2, 1, 1)`, f.a.Tenant, f.collection)
+		execAs(t, f, f.a, `INSERT INTO clusterings (tenant_id, collection_id, generation, epoch) VALUES ($1, $2, 1, 1)`, f.a.Tenant, f.collection)
 	})
-	changes("the next clustering", func() { run(t, f, f.a, `UPDATE clusterings SET epoch = 2`) })
+	changes("the next clustering", func() { execAs(t, f, f.a, `UPDATE clusterings SET epoch = 2`) })
 	stays("what is undone", func() {
 		err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `UPDATE clusterings SET epoch = 3`); err != nil {
@@ -87,8 +87,8 @@ func TestLexicalRevisionChanges(t *testing.T) {
 			t.Error("it was not undone")
 		}
 	})
-	stays("another description", func() { run(t, f, f.a, `UPDATE collections SET description = 'x' WHERE id = $1`, f.collection) })
-	changes("a flip", func() { run(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection) })
+	stays("another description", func() { execAs(t, f, f.a, `UPDATE collections SET description = 'x' WHERE id = $1`, f.collection) })
+	changes("a flip", func() { execAs(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection) })
 	changes("the end", func() { check(f.DeleteCollection(t.Context(), f.a, f.collection)) })
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_revisions`); n != 1 {
 		t.Errorf("%d rows for one writer at a time", n)

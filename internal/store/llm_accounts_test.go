@@ -154,7 +154,7 @@ func TestReservationsExpire(t *testing.T) {
 	if again, err := f.Reserve(t.Context(), next); again <= 0 || !errors.Is(err, schema.ErrOverloaded) {
 		t.Errorf("got %s, %v", again, err)
 	}
-	run(t, f, f.a, `UPDATE llm_reservations SET until = now() - interval '1 second' WHERE id = $1`, lost.ID)
+	execAs(t, f, f.a, `UPDATE llm_reservations SET until = now() - interval '1 second' WHERE id = $1`, lost.ID)
 	if _, err := f.Reserve(t.Context(), next); err != nil {
 		t.Error(err)
 	}
@@ -197,7 +197,7 @@ func TestCallsArePacedManyAtOnce(t *testing.T) {
 		t.Errorf("%d more calls in the minute", len(more))
 	}
 	// A minute later the minute is over.
-	run(t, f, f.a, `UPDATE llm_reservations SET began_at = began_at - interval '1 minute', until = now() - interval '1 second'`)
+	execAs(t, f, f.a, `UPDATE llm_reservations SET began_at = began_at - interval '1 minute', until = now() - interval '1 second'`)
 	if more := begin(); len(more) != 5 {
 		t.Errorf("%d calls in the next minute", len(more))
 	}

@@ -65,7 +65,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 		if err := c.Save(t.Context(), f.a.Tenant, key(k), nil, wire.LLMReply{Text: k}); err != nil {
 			t.Fatal(err)
 		}
-		run(t, f, f.a, `UPDATE llm_cache SET created_at = now() - make_interval(mins => $2) WHERE key = $1`, keyBytes(k), 50-10*i)
+		execAs(t, f, f.a, `UPDATE llm_cache SET created_at = now() - make_interval(mins => $2) WHERE key = $1`, keyBytes(k), 50-10*i)
 	}
 	for k, want := range map[string]string{"1": "", "2": "", "3": "3", "4": "4", "5": "5"} {
 		if got := f.cached(t, c, f.a, k); got != want {
@@ -75,7 +75,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_cache`); n != 3 {
 		t.Errorf("%d replies are kept", n)
 	}
-	run(t, f, f.a, `UPDATE llm_cache SET created_at = now() - interval '61 minutes' WHERE key = $1`, keyBytes("5"))
+	execAs(t, f, f.a, `UPDATE llm_cache SET created_at = now() - interval '61 minutes' WHERE key = $1`, keyBytes("5"))
 	if got := f.cached(t, c, f.a, "5"); got != "" {
 		t.Errorf("got %q, which is too old", got)
 	}

@@ -30,7 +30,7 @@ func (f *fixture) called(t *testing.T, p schema.Principal, question uuid.UUID, d
 		`INSERT INTO llm_days (tenant_id, day, calls, input_tokens, output_tokens, nanos)
 		 SELECT $1, (now() AT TIME ZONE 'UTC')::date - $3::int, 1, 10, 5, 2 WHERE $2::uuid IS NOT NULL ON CONFLICT DO NOTHING`,
 	} {
-		run(t, f, p, sql, p.Tenant, question, days)
+		execAs(t, f, p, sql, p.Tenant, question, days)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 	// Of a question that runs, calls are needed when a step is repeated.
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
 	running := f.ask(t, f.a, f.collection, up.Version, false)
-	run(t, f, f.a, `UPDATE questions SET state = 'running' WHERE id = $1`, running)
+	execAs(t, f, f.a, `UPDATE questions SET state = 'running' WHERE id = $1`, running)
 	f.called(t, f.a, running, 500)
 
 	var all sync.WaitGroup
@@ -100,7 +100,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 	}
 
 	// Ended, the question's old call goes, too; and 0 keeps for ever.
-	run(t, f, f.a, `UPDATE questions SET state = 'answered' WHERE id = $1`, running)
+	execAs(t, f, f.a, `UPDATE questions SET state = 'answered' WHERE id = $1`, running)
 	if n, err := f.ForgetCalls(t.Context(), ledger.Retention{}, 100); n != 0 || err != nil {
 		t.Errorf("kept for ever: forgot %d, %v", n, err)
 	}

@@ -230,7 +230,7 @@ func TestBulkWritesAreAnalysed(t *testing.T) {
 	}
 	add := func(n int) {
 		t.Helper()
-		run(t, f, f.a, `INSERT INTO documents (tenant_id, id, collection_id, external_id)
+		execAs(t, f, f.a, `INSERT INTO documents (tenant_id, id, collection_id, external_id)
 			SELECT $1, gen_random_uuid(), $2, gen_random_uuid()::text FROM generate_series(1, $3)`, f.a.Tenant, f.collection, n)
 		if err := f.AnalyzeGrown(t.Context()); err != nil {
 			t.Fatal(err)

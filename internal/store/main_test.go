@@ -141,8 +141,8 @@ func one[T any](t testing.TB, f *fixture, p schema.Principal, sql string, args .
 	return out
 }
 
-// run executes SQL as p's tenant.
-func run(t testing.TB, f *fixture, p schema.Principal, sql string, args ...any) {
+// execAs executes SQL as p's tenant.
+func execAs(t testing.TB, f *fixture, p schema.Principal, sql string, args ...any) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sql, args...)
@@ -205,5 +205,5 @@ func (f *fixture) goLive(t testing.TB, p schema.Principal, document, version uui
 // fail does what ingestion does with a document that it cannot read.
 func (f *fixture) fail(t testing.TB, p schema.Principal, version uuid.UUID) {
 	t.Helper()
-	run(t, f, p, `UPDATE versions SET state = 'failed', reason_code = 'broken', reason = 'not a PDF', finished_at = now(), parses = 3 WHERE id = $1`, version)
+	execAs(t, f, p, `UPDATE versions SET state = 'failed', reason_code = 'broken', reason = 'not a PDF', finished_at = now(), parses = 3 WHERE id = $1`, version)
 }

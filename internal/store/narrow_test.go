@@ -128,7 +128,7 @@ func TestLabelsThatTheLiveVersionHasCountForEveryVersion(t *testing.T) {
 	f.readsVersion(t, f.reader(), first, "heron", false)
 	f.readsVersion(t, f.reader("legal"), first, "heron", true)
 	// As an older build left it: the version before without labels of its own.
-	run(t, f, f.a, `DELETE FROM version_labels WHERE version_id = $1`, first.version)
+	execAs(t, f, f.a, `DELETE FROM version_labels WHERE version_id = $1`, first.version)
 	f.readsVersion(t, f.reader(), first, "heron", false)
 	f.readsVersion(t, f.reader("legal"), first, "heron", true)
 	sections := one[[]uuid.UUID](t, f, f.a, `SELECT array_agg(id) FROM sections WHERE version_id = $1`, first.version)
@@ -167,7 +167,7 @@ func TestManyNarrowedAtOnce(t *testing.T) {
 		list = append(list, &written{name: uuid.NewString(), body: "heron"})
 	}
 	f.write(t, f.a, f.collection, list...)
-	run(t, f, f.a, `UPDATE versions SET bytes = 400000`) // two of them fit
+	execAs(t, f, f.a, `UPDATE versions SET bytes = 400000`) // two of them fit
 	var uploads []schema.Upload
 	for _, w := range list {
 		u := text(w.name, "unreadable")

@@ -22,7 +22,7 @@ func TestActivityIsOfOneTenantOrOfAll(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("waits.txt", "waits"))
 	old := f.upload(t, f.a, f.collection, text("old.txt", "old"))
 	f.goLive(t, f.a, old.Document, old.Version)
-	run(t, f, f.a, `UPDATE versions SET finished_at = now() - interval '2 hours' WHERE id = $1`, old.Version)
+	execAs(t, f, f.a, `UPDATE versions SET finished_at = now() - interval '2 hours' WHERE id = $1`, old.Version)
 	theirs := f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
 	f.fail(t, f.b, theirs.Version)
 	job, err := f.CreateQuestion(t.Context(), f.b, questions.NewQuestion{Query: schema.Query{Collection: f.foreign, Text: "Why?"}, Async: true})
@@ -138,7 +138,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 
 func TestSlowQueriesAreBoundedAndForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
-	run(t, f, f.a, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
+	execAs(t, f, f.a, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
 SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 300) n, unnest('{search,ask}'::text[]) kind`,
 		f.a.Tenant, f.collection)
 	count := func() int { return one[int](t, f, f.a, `SELECT count(*) FROM slow_queries`) }
@@ -153,7 +153,7 @@ SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval 
 	if err != nil || len(shown) != 20 {
 		t.Errorf("%d are shown, want 10 of each kind (%v)", len(shown), err)
 	}
-	run(t, f, f.b, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
+	execAs(t, f, f.b, `INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, at)
 VALUES ($1, gen_random_uuid(), 'search', $2, 'q', 'p', 1, '[]', now() - interval '8 days')`, f.b.Tenant, f.foreign)
 	if err := f.DropSlowQueries(t.Context()); err != nil || count() != 400 || one[int](t, f, f.b, `SELECT count(*) FROM slow_queries`) != 0 {
 		t.Errorf("%d are left beside 400 newer ones, want none (%v)", count()-400, err)

@@ -80,7 +80,7 @@ func TestLinksOfPassagesAreShownToWhoMaySeeThem(t *testing.T) {
 	if found := links(f.a, 5); len(found) != 0 {
 		t.Errorf("of a version that was replaced are shown %v", found)
 	}
-	run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE id = $1`, before)
+	execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE id = $1`, before)
 	f.purgeAll(t)
 	if n := one[int](t, f, f.a, `SELECT count(*)::int FROM passage_links WHERE version_id = $1`, before); n != 0 {
 		t.Errorf("%d rows of links are left of a purged version", n)
@@ -105,8 +105,8 @@ func TestABrokenRowOfLinksIsAnError(t *testing.T) {
 	}
 	data := one[[]byte](t, f, f.a, `SELECT links FROM passage_links`)
 	for cut := range data {
-		run(t, f, f.a, `DELETE FROM passage_links`)
-		run(t, f, f.a, `INSERT INTO passage_links VALUES ($1, $2, 1, 0, $3)`, f.a.Tenant, doc.version, data[:cut])
+		execAs(t, f, f.a, `DELETE FROM passage_links`)
+		execAs(t, f, f.a, `INSERT INTO passage_links VALUES ($1, $2, 1, 0, $3)`, f.a.Tenant, doc.version, data[:cut])
 		if found, err := f.SearchStore.Links(t.Context(), f.a, f.collection, 1, []lexical.Ref{ref}, 5); err == nil && !reflect.DeepEqual(found, whole) {
 			t.Errorf("a row cut at %d gives %v", cut, found)
 		}

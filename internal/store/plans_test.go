@@ -54,7 +54,7 @@ func TestPlansAreKeptByTenant(t *testing.T) {
 			t.Errorf("a plan %q: %v", name, err)
 		}
 	}
-	run(t, f, f.a, `INSERT INTO plans (tenant_id, name, body) SELECT $1, 'p' || i, 'x' FROM generate_series(1, 199) AS i`, f.a.Tenant)
+	execAs(t, f, f.a, `INSERT INTO plans (tenant_id, name, body) SELECT $1, 'p' || i, 'x' FROM generate_series(1, 199) AS i`, f.a.Tenant)
 	if _, err := f.PutPlan(ctx, f.a, "one-more", "x"); !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("one too many: %v", err)
 	}

@@ -149,7 +149,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	if got := one[string](t, f, f.a, heldSQL, v1.Version); got != "1 1 1 1 0 0" {
 		t.Errorf("a superseded version's text was purged at once: %s", got)
 	}
-	run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE id = $1`, v1.Version)
+	execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE id = $1`, v1.Version)
 	if n := f.purgeAll(t); n != 1 {
 		t.Errorf("purged %d", n)
 	}
@@ -174,7 +174,7 @@ func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
 	if err := f.DeleteDocument(t.Context(), f.a, v1.Document); err != nil {
 		t.Fatal(err)
 	}
-	run(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE document_id = $1`, v1.Document)
+	execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '11 minutes' WHERE document_id = $1`, v1.Document)
 	f.purgeAll(t)
 	if got := one[string](t, f, f.a, answerSQL, said); got == record {
 		t.Error("an answer from an older version of a deleted document stays")
@@ -188,7 +188,7 @@ func TestPurgeOldReplies(t *testing.T) {
 		if _, err := f.Store.Once(t.Context(), f.a, key, "POST /x", []byte("h"), func(context.Context) *schema.Reply { return &schema.Reply{Status: 200} }); err != nil {
 			t.Fatal(err)
 		}
-		run(t, f, f.a, `UPDATE idempotency SET created_at = now() - $2::interval WHERE key = $1`, key, age)
+		execAs(t, f, f.a, `UPDATE idempotency SET created_at = now() - $2::interval WHERE key = $1`, key, age)
 	}
 	if n := f.purgeAll(t); n != 2 {
 		t.Errorf("purged %d", n)

@@ -275,7 +275,7 @@ func TestLostQuestionsAreQueuedAgainUntilTheyFail(t *testing.T) {
 		if moved, err := f.RequeueQuestion(t.Context(), in); moved || err != nil {
 			t.Fatalf("a held question was queued again: %v", err)
 		}
-		run(t, f, f.a, `UPDATE leases SET expires_at = now() - interval '1 second'`)
+		execAs(t, f, f.a, `UPDATE leases SET expires_at = now() - interval '1 second'`)
 		expired, err := f.ExpiredQuestions(t.Context(), 10)
 		if err != nil || len(expired) != 1 || expired[0] != in {
 			t.Fatalf("expired: %v, %v", expired, err)

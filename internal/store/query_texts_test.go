@@ -145,7 +145,7 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 		},
 	}
 	for live := 1; live <= 2; live++ {
-		run(t, f, f.a, `UPDATE collections SET generation = $2 WHERE id = $1`, f.collection, live)
+		execAs(t, f, f.a, `UPDATE collections SET generation = $2 WHERE id = $1`, f.collection, live)
 		if place, err := reader.Place(t.Context(), f.a, f.collection); err != nil || place.Generation != live {
 			t.Errorf("place is %+v, %v, not of generation %d", place, err, live)
 		}

@@ -41,8 +41,8 @@ func (f *fixture) forgetAll(t *testing.T, r questions.QuestionRetention) {
 // old makes a question, and what belongs to it, that many days old.
 func (f *fixture) old(t *testing.T, p schema.Principal, question uuid.UUID, days int) {
 	t.Helper()
-	run(t, f, p, `UPDATE questions SET created_at = now() - make_interval(days => $2) WHERE id = $1`, question, days)
-	run(t, f, p, `UPDATE retrievals SET created_at = now() - make_interval(days => $2) WHERE question_id = $1`, question, days)
+	execAs(t, f, p, `UPDATE questions SET created_at = now() - make_interval(days => $2) WHERE id = $1`, question, days)
+	execAs(t, f, p, `UPDATE retrievals SET created_at = now() - make_interval(days => $2) WHERE question_id = $1`, question, days)
 }
 
 const leftOfQuestionSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM questions WHERE id = $1), (SELECT count(*) FROM answers WHERE question_id = $1),
@@ -81,7 +81,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 		q.id = f.ask(t, q.of, collection, version, true)
 		byOwner(`DELETE FROM llm_calls WHERE question_id = $1`, q.id)
 		for _, sql := range more {
-			run(t, f, q.of, sql, q.of.Tenant, q.id)
+			execAs(t, f, q.of, sql, q.of.Tenant, q.id)
 		}
 		f.old(t, q.of, q.id, days)
 		all = append(all, q)
@@ -121,7 +121,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 		}
 	}
 	// What it was needed for is over.
-	run(t, f, f.a, `DELETE FROM ratings`)
+	execAs(t, f, f.a, `DELETE FROM ratings`)
 	for _, table := range []string{"leases", "llm_calls", "webhook_deliveries"} {
 		byOwner(`DELETE FROM ` + table)
 	}
@@ -175,7 +175,7 @@ func TestOldRetrievalsAreEmptied(t *testing.T) {
 	up := f.upload(t, f.a, f.collection, text("gone", "secret"))
 	f.goLive(t, f.a, up.Document, up.Version)
 	old, young, running := f.ask(t, f.a, f.collection, up.Version, false), f.ask(t, f.a, f.collection, up.Version, false), f.ask(t, f.a, f.collection, up.Version, false)
-	run(t, f, f.a, `UPDATE questions SET state = 'running' WHERE id = $1`, running)
+	execAs(t, f, f.a, `UPDATE questions SET state = 'running' WHERE id = $1`, running)
 	f.old(t, f.a, old, 8)
 	f.old(t, f.a, young, 6)
 	f.old(t, f.a, running, 8)
@@ -232,7 +232,7 @@ func TestOldCachedRepliesAreForgotten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		run(t, f, p, `UPDATE llm_cache SET created_at = now() - interval '2 hours' WHERE key = $1 OR key = $2`, first[:], third[:])
+		execAs(t, f, p, `UPDATE llm_cache SET created_at = now() - interval '2 hours' WHERE key = $1 OR key = $2`, first[:], third[:])
 	}
 	total := 0
 	for {

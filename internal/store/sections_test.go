@@ -23,18 +23,18 @@ func TestSectionsGoWithTheirVersion(t *testing.T) {
 	if its == 0 || its == before {
 		t.Fatalf("%d of %d sections are of one version", its, before)
 	}
-	run(t, f, f.b, `DELETE FROM versions WHERE id = $1`, gone)
+	execAs(t, f, f.b, `DELETE FROM versions WHERE id = $1`, gone)
 	if n := one[int](t, f, f.a, countSQL); n != before {
 		t.Fatalf("another tenant's deletion left %d of %d sections", n, before)
 	}
-	run(t, f, f.a, `DELETE FROM versions WHERE id = $1`, gone)
+	execAs(t, f, f.a, `DELETE FROM versions WHERE id = $1`, gone)
 	if n := one[int](t, f, f.a, countSQL); n != before-its {
 		t.Errorf("%d sections are left, want %d", n, before-its)
 	}
 	if n := one[int](t, f, f.a, countSQL+` WHERE version_id = $1`, gone); n != 0 {
 		t.Errorf("%d sections have outlived their version", n)
 	}
-	run(t, f, f.a, `DELETE FROM documents`)
+	execAs(t, f, f.a, `DELETE FROM documents`)
 	if n := one[int](t, f, f.a, countSQL); n != 0 {
 		t.Errorf("%d sections have outlived their document", n)
 	}

@@ -175,7 +175,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	want(0, 0, nil)
 	// Ingested by a build without an index: curation has yet to come.
 	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
-	run(t, f, f.a, `UPDATE versions SET passage_count = 2`)
+	execAs(t, f, f.a, `UPDATE versions SET passage_count = 2`)
 	fresh := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
 	if hits, err := fresh.Nearest(t.Context(), dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 9}); err != nil || len(hits) != 2 {
 		t.Errorf("%d hits, %v", len(hits), err)

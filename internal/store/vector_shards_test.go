@@ -333,7 +333,7 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 	// Half of the vectors moved, and the index was cut off: it is there and
 	// not valid.
 	id := one[uuid.UUID](t, f, f.a, `SELECT id FROM vector_shards`)
-	run(t, f, f.a, `UPDATE vectors_256 SET shard = $1 WHERE passage_id IN (SELECT passage_id FROM vectors_256 LIMIT 60)`, id)
+	execAs(t, f, f.a, `UPDATE vectors_256 SET shard = $1 WHERE passage_id IN (SELECT passage_id FROM vectors_256 LIMIT 60)`, id)
 	name := fmt.Sprintf("vectors_256_%x", id[:])
 	partition := "sluice_vectors." + name
 	execute(t, f.owner, `CREATE INDEX `+name+`_hnsw ON `+partition+` USING hnsw (embedding halfvec_ip_ops)`)
@@ -348,7 +348,7 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 		t.Errorf("the index is valid: %t, %v", valid, err)
 	}
 	// Built, but not noted.
-	run(t, f, f.a, `UPDATE vector_shards SET indexed = NULL`)
+	execAs(t, f, f.a, `UPDATE vector_shards SET indexed = NULL`)
 	for step() {
 	}
 	if n := one[int](t, f, f.a, `SELECT indexed FROM vector_shards`); n != 120 {

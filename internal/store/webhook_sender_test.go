@@ -31,7 +31,7 @@ func (f *fixture) hears(t testing.TB, p schema.Principal, url string) schema.Web
 // tell adds n deliveries of a kind to a webhook, of one question or version.
 func (f *fixture) tell(t testing.TB, p schema.Principal, w schema.Webhook, kind string, n int) {
 	t.Helper()
-	run(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
+	execAs(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
 		SELECT $1, $2, gen_random_uuid(), $3, (SELECT CASE WHEN $3 LIKE 'version.%' THEN (SELECT id FROM versions LIMIT 1)
 		    ELSE (SELECT id FROM questions LIMIT 1) END) FROM generate_series(1, $4)`, p.Tenant, w.ID, kind, n)
 }

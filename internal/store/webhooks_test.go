@@ -77,7 +77,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	do(err)
 	// A job that is lost too often ends by the system's hand.
 	_, lost := f.question(t, f.a, true)
-	run(t, f, f.a, `UPDATE questions SET attempt = 5 WHERE id = $1`, lost.Question)
+	execAs(t, f, f.a, `UPDATE questions SET attempt = 5 WHERE id = $1`, lost.Question)
 	lost.Attempt = 5
 	if moved, err := f.RequeueQuestion(t.Context(), lost); err != nil || !moved {
 		t.Fatal(moved, err)
@@ -86,7 +86,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	_, now := f.question(t, f.a, false)
 	do(questions.SaveAnswer(t.Context(), now, schema.Answer{Answer: "a"}))
 	f.question(t, f.a, false)
-	run(t, f, f.a, `UPDATE questions SET created_at = now() - interval '1 day' WHERE state = 'queued'`)
+	execAs(t, f, f.a, `UPDATE questions SET created_at = now() - interval '1 day' WHERE state = 'queued'`)
 	if n, err := f.FailAbandoned(t.Context(), 0, time.Hour); err != nil || n != 1 {
 		t.Fatal(n, err)
 	}
@@ -153,7 +153,7 @@ func (f *fixture) failByWorker(t *testing.T, p schema.Principal, version uuid.UU
 // due adds deliveries of a kind to a webhook.
 func (f *fixture) due(t testing.TB, p schema.Principal, w schema.Webhook, kind string, n int) {
 	t.Helper()
-	run(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
+	execAs(t, f, p, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
 		SELECT $1, $2, gen_random_uuid(), $3, gen_random_uuid() FROM generate_series(1, $4)`, p.Tenant, w.ID, kind, n)
 }
 
@@ -335,7 +335,7 @@ func TestOldDeliveriesAreForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
 	w := f.hook(t, f.a, nil, schema.WebhookQuestionFailed)
 	for _, row := range []string{`'delivered', now() - interval '31 days'`, `'delivered', now()`, `'waiting', NULL`} {
-		run(t, f, f.a, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id, state, finished_at) VALUES ($1, $2, $3, 'question.failed', $3, `+row+`)`, f.a.Tenant, w.ID, schema.NewID())
+		execAs(t, f, f.a, `INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id, state, finished_at) VALUES ($1, $2, $3, 'question.failed', $3, `+row+`)`, f.a.Tenant, w.ID, schema.NewID())
 	}
 	if n, err := f.ForgetDeliveries(t.Context(), time.Now().Add(-30*24*time.Hour), 10); err != nil || n != 1 || len(f.deliveries(t, f.a, w.ID)) != 2 {
 		t.Errorf("forgot %d, %v", n, err)

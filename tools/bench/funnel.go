@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	planrun "github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -203,7 +204,7 @@ stages:
 }
 
 // engine runs the funnels as a query worker does.
-func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, settings []funnelSetting) (*retrieval.Engine, error) {
+func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, settings []funnelSetting) (*planrun.Engine, error) {
 	folder := filepath.Join(b.dir, "plans")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("write the plans: %w", err)
@@ -218,14 +219,14 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 		return nil, err
 	}
 	index := lexical.NewIndex(b.store, indexCache)
-	return retrieval.NewEngine(plans, retrieval.Sources{
+	return planrun.NewEngine(plans, retrieval.Sources{
 		Model: models, Readers: models, Lexical: index, Vectors: dense.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
 	})
 }
 
 // funnelSides searches in either way.
 type funnelSides struct {
-	engine *retrieval.Engine
+	engine *planrun.Engine
 	space  space
 	corpus *funnelCorpus
 	models *modelclient.Client

@@ -3,6 +3,8 @@
 package queryworker
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +63,7 @@ const stopShare = 1.0 / 3
 type worker struct {
 	settings Settings
 	deps     Deps
-	engine   *retrieval.Engine
+	engine   *run.Engine
 	models   *modelclient.Client
 	index    *lexical.Index
 	// answerer makes what answers questions in a slot; nil: in none.
@@ -116,7 +118,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	kept := stores.Of(deps.Store)
 	index := lexical.NewIndex(kept, settings.LexicalCache<<20)
 	models := modelclient.New(deps.NATS, modelclient.Options{})
-	engine, err := retrieval.NewEngine(catalogue, sources(settings, deps, index, models))
+	engine, err := run.NewEngine(catalogue, sources(settings, deps, index, models))
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +141,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 }
 
 // engineFor returns the engine for a request of a tenant, which gives way to others as its slot says; nil: it has none.
-func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *retrieval.Engine {
+func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, nil)
 		if slot != nil {

@@ -3,11 +3,12 @@ package queryworker
 // This file lets answering use the engine of plans.
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -63,7 +64,7 @@ func (r retriever) Select(ctx context.Context, q wire.SearchQuery, pool []byte, 
 }
 
 // retrieved is what answering sees of a result.
-func retrieved(found retrieval.Result) answer.Retrieval {
+func retrieved(found run.Result) answer.Retrieval {
 	out := answer.Retrieval{Trace: found.Trace, Skipped: found.Skipped}
 	named := map[string]bool{}
 	for _, i := range found.Context {

@@ -4,6 +4,8 @@ package queryworker
 // more is not kept.
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"context"
 	"log/slog"
 	"time"
@@ -11,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -24,7 +25,7 @@ const (
 )
 
 // keepSlowSearch keeps a search that took long. When the store is slow, too, so that two are being kept, it is not.
-func (w *worker) keepSlowSearch(ctx context.Context, q wire.SearchQuery, found retrieval.Result, took time.Duration, failure error) {
+func (w *worker) keepSlowSearch(ctx context.Context, q wire.SearchQuery, found run.Result, took time.Duration, failure error) {
 	if least := w.settings.SlowSearch; least <= 0 || took < least {
 		return
 	}

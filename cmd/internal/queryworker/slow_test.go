@@ -3,11 +3,12 @@
 package queryworker
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -58,7 +59,7 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 
 	w.settings.SlowSearch, w.settings.SlowQuestion = time.Hour, time.Hour
 	quick := w.worker(nil)
-	quick.keepSlowSearch(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Text: "quick"}}, retrieval.Result{}, time.Second, nil)
+	quick.keepSlowSearch(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Text: "quick"}}, run.Result{}, time.Second, nil)
 	quick.keepSlowQuestion(w.context(), in)
 	if after, err := w.questions.SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
 		t.Errorf("of what was quick is kept %+v (%v)", after, err)

@@ -8,6 +8,8 @@ package queryworker
 // and every span stored text.
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
+
 	"context"
 	"errors"
 	"math"
@@ -52,11 +54,11 @@ func reading(t *testing.T, change ...func(manifest string) string) *world {
 }
 
 // plan runs stages for the question about leave.
-func (w *world) plan(stages string) (retrieval.Result, error) {
+func (w *world) plan(stages string) (run.Result, error) {
 	w.t.Helper()
 	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	w.ok(err)
-	engine, err := retrieval.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20), modelclient.New(w.nats, modelclient.Options{})))
+	engine, err := run.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20), modelclient.New(w.nats, modelclient.Options{})))
 	w.ok(err)
 	found, err := engine.Run(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver, K: 100, Explain: true}})
 	if err != nil {

@@ -11,7 +11,7 @@
 // scores; texts are loaded at the end, for what is returned, and checked then
 // against what is live and visible. Models, index and texts are behind the small
 // interfaces that the stages need (sources.go).
-package retrieval
+package run
 
 import (
 	"context"
@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -41,16 +42,16 @@ const (
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
-	plans    *Catalogue
-	sources  Sources
-	pack     *Pack
+	plans    *retrieval.Catalogue
+	sources  retrieval.Sources
+	pack     *retrieval.Pack
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
 }
 
 // NewEngine makes an Engine of its parts.
-func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
+func NewEngine(plans *retrieval.Catalogue, sources retrieval.Sources) (*Engine, error) {
 	meter := otel.Meter(scope)
 	duration, err := meter.Float64Histogram("sluice.plan.stage.duration", metric.WithUnit("s"),
 		metric.WithDescription("time that a stage of a plan took"))
@@ -62,7 +63,7 @@ func NewEngine(plans *Catalogue, sources Sources) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: retrieval.NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -77,18 +78,18 @@ type Result struct {
 
 // With returns the engine with sources of one request's own in place of some of its. What it knows of the model pack they
 // share.
-func (e *Engine) With(change func(*Sources)) *Engine {
+func (e *Engine) With(change func(*retrieval.Sources)) *Engine {
 	of := *e
 	change(&of.sources)
 	return &of
 }
 
 // Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue does.
-func (e *Engine) Plan(q wire.SearchQuery) (Plan, error) {
+func (e *Engine) Plan(q wire.SearchQuery) (retrieval.Plan, error) {
 	if q.PlanText == "" {
 		return e.plans.Plan(q.Plan)
 	}
-	plan, err := ParsePlan([]byte(q.PlanText))
+	plan, err := retrieval.ParsePlan([]byte(q.PlanText))
 	plan.Own = true
 	return plan, err
 }
@@ -96,22 +97,22 @@ func (e *Engine) Plan(q wire.SearchQuery) (Plan, error) {
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
 // "text", "k", "documents", "filter" or a field of its own plan, without
 // running it, and returns the plan.
-func (e *Engine) Check(q wire.SearchQuery) (Plan, error) {
+func (e *Engine) Check(q wire.SearchQuery) (retrieval.Plan, error) {
 	plan, err := e.Plan(q)
 	if err != nil {
-		return Plan{}, err
+		return retrieval.Plan{}, err
 	}
 	switch {
 	case strings.TrimSpace(q.Text) == "":
-		return Plan{}, schema.Invalid("text", "is empty")
+		return retrieval.Plan{}, schema.Invalid("text", "is empty")
 	case !utf8.ValidString(q.Text):
-		return Plan{}, schema.Invalid("text", "is not valid UTF-8")
+		return retrieval.Plan{}, schema.Invalid("text", "is not valid UTF-8")
 	case utf8.RuneCountInString(q.Text) > schema.MaxQuestion:
-		return Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
-	case q.K < 0 || q.K > MaxK:
-		return Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", MaxK)
+		return retrieval.Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
+	case q.K < 0 || q.K > retrieval.MaxK:
+		return retrieval.Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", retrieval.MaxK)
 	case q.Documents < 0 || q.Documents > maxDocuments:
-		return Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
+		return retrieval.Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
 	}
 	return plan, q.Filter.Validate()
 }
@@ -133,7 +134,7 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	defer span.End()
 	result, err := e.run(ctx, plan, q)
 	for range attempts - 1 {
-		var flipped *GenerationError
+		var flipped *retrieval.GenerationError
 		if !errors.As(err, &flipped) {
 			break
 		}
@@ -149,15 +150,15 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 }
 
 // run runs a plan once, on one generation of the collection.
-func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result, error) {
-	t, err := NewTask(ctx, e.sources, e.pack, q)
+func (e *Engine) run(ctx context.Context, plan retrieval.Plan, q wire.SearchQuery) (Result, error) {
+	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
-	var found Candidates
-	var ranking *Candidates // set by the first stage that selects
+	var found retrieval.Candidates
+	var ranking *retrieval.Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]Step, 0, len(plan.Sequence())+1), t.CutOtherwise(plan.Segmentation())...)
+	steps := append(make([]retrieval.Step, 0, len(plan.Sequence())+1), t.CutOtherwise(plan.Segmentation())...)
 	for i, s := range plan.Sequence() {
 		if s.Kind.Selects && ranking == nil {
 			all := found
@@ -175,7 +176,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 	if ranking == nil {
 		all := found
 		ranking = &all
-		found = found.First(DefaultK)
+		found = found.First(retrieval.DefaultK)
 	}
 	out, err := t.Result(ctx, *ranking, found, steps)
 	out.Plan = plan.Name
@@ -183,7 +184,7 @@ func (e *Engine) run(ctx context.Context, plan Plan, q wire.SearchQuery) (Result
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *Task, in Candidates, steps *[]Step) (Candidates, error) {
+func (e *Engine) next(ctx context.Context, plan retrieval.Plan, i int, s retrieval.Stage, t *retrieval.Task, in retrieval.Candidates, steps *[]retrieval.Step) (retrieval.Candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
@@ -193,7 +194,7 @@ func (e *Engine) next(ctx context.Context, plan Plan, i int, s Stage, t *Task, i
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
+		return retrieval.Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
 	}
 	out := step.Found()
 	labels := metric.WithAttributes(attribute.String("plan", plan.Label()), attribute.String("stage", s.Kind.Name))
@@ -216,20 +217,20 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if plan.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", plan.Name)
 	}
-	t, err := NewTask(ctx, e.sources, e.pack, q)
+	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
 	ranking, err := t.Restore(from)
 	if err != nil {
-		var rebuilt *GenerationError
+		var rebuilt *retrieval.GenerationError
 		if errors.As(err, &rebuilt) {
 			return Result{}, err
 		}
 		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
 	}
 	found := ranking
-	var steps []Step
+	var steps []retrieval.Step
 	for i := plan.Feedback().Stage; i < len(plan.Sequence()); i++ {
 		s := plan.Sequence()[i]
 		if i == plan.Feedback().Stage {
