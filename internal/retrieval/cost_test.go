@@ -1,11 +1,12 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -20,7 +21,7 @@ func TestOwnPlansAreAffordable(t *testing.T) {
 		"stages[1].reduce": "  - dense\n  - reduce: {depth: 100, windows: 500}\n",
 		"stages[1].fuse":   "  - dense: {unit: section}\n  - fuse: {depth: 500, pieces: 64}\n",
 	} {
-		p, err := retrieval.ParsePlan([]byte("name: x\nstages:\n" + stages))
+		p, err := plan.Parse([]byte("name: x\nstages:\n" + stages))
 		if err != nil {
 			t.Fatalf("%s: %v", field, err)
 		}
@@ -29,7 +30,7 @@ func TestOwnPlansAreAffordable(t *testing.T) {
 			t.Errorf("%s is said to be %v", field, err)
 		}
 	}
-	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,8 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 
 	"errors"
@@ -107,7 +109,7 @@ func TestSelectionOfJoinedPassages(t *testing.T) {
 }
 
 func TestPlansAreDescribedWithTheirFeedback(t *testing.T) {
-	p, err := retrieval.ParsePlan([]byte("name: p\nstages:\n" + judgedStages))
+	p, err := plan.Parse([]byte("name: p\nstages:\n" + judgedStages))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,3 +181,16 @@ func (p *Parameters) Close() error {
 	}
 	return p.Err
 }
+
+// ReadNamed reads "name: {parameters}", or a name alone.
+func ReadNamed(field, what, example string, node *yaml.Node) (name string, p *Parameters, err error) {
+	if node.Kind == yaml.ScalarNode { // "- dense": all parameters at their defaults
+		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{node, {Kind: yaml.MappingNode}}}
+	}
+	if node.Kind != yaml.MappingNode || len(node.Content) != 2 {
+		return "", nil, schema.Invalid(field, "write one %s per item, for example %q", what, example)
+	}
+	name = node.Content[0].Value
+	p, err = ReadParameters(field+"."+name, node.Content[1])
+	return name, p, err
+}

@@ -1,11 +1,12 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"errors"
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -20,13 +21,13 @@ func TestParsePlanNamesTheLine(t *testing.T) {
 		{"a field too many", "name: p\nstages:\n- dense\ncolour: red", "colour", "line 4: "},
 		{"given twice", "name: p\nstages: [dense]\nname: q", "name", "line 3: "},
 	} {
-		_, err := retrieval.ParsePlan([]byte(c.yaml))
+		_, err := plan.Parse([]byte(c.yaml))
 		var field *schema.FieldError
 		if !errors.As(err, &field) || field.Field != c.field || !strings.HasPrefix(field.Problem, c.line) {
 			t.Errorf("%s: got %v, want %s, %s", c.name, err, c.field, c.line)
 		}
 	}
-	if _, err := retrieval.ParsePlan([]byte("name: p\nstages: [")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := plan.Parse([]byte("name: p\nstages: [")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("broken YAML: %v", err)
 	}
 }

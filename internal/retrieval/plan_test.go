@@ -1,6 +1,8 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"errors"
 	"slices"
 	"strings"
@@ -8,7 +10,6 @@ import (
 	"testing/fstest"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -115,7 +116,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"answer's field", "name: p\nanswer: {style: explain}\nstages: [dense]", "answer.style", "no such field"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
-		_, err := retrieval.ParsePlan([]byte(c.yaml))
+		_, err := plan.Parse([]byte(c.yaml))
 		var field *schema.FieldError
 		if !errors.As(err, &field) || field.Field != c.field || !strings.Contains(field.Problem, c.says) {
 			t.Errorf("%s: got %v, want field %q and %q", c.name, err, c.field, c.says)
@@ -125,7 +126,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 
 func TestParsePlan(t *testing.T) {
 	for _, text := range []string{"name: p\nstages: [dense]", "name: p\nstages:\n- dense:", "name: p\ndescription: d\nstages:\n- dense: {k: 100}\n- dense: {}"} {
-		p, err := retrieval.ParsePlan([]byte(text))
+		p, err := plan.Parse([]byte(text))
 		if err != nil || p.Name != "p" || p.Stages()[0].Stage != "dense" {
 			t.Errorf("%q: got %+v, %v", text, p, err)
 		}
@@ -159,7 +160,7 @@ func TestGradientTakesAnyScoreOfTheStagesBefore(t *testing.T) {
 }
 
 func TestTheShippedPlansLoad(t *testing.T) {
-	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestTheShippedPlansLoad(t *testing.T) {
 }
 
 func TestPlansNameTheSegmentationThatTheyAreMeantFor(t *testing.T) {
-	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +223,7 @@ func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
 		"a missing default":            {"a.yaml": good},
 		"a broken plan":                {"d.yaml": {Data: []byte("name: d")}},
 	} {
-		if _, err := retrieval.LoadCatalogue(folder, "d"); !errors.Is(err, schema.ErrInvalid) {
+		if _, err := plan.LoadCatalogue(folder, "d"); !errors.Is(err, schema.ErrInvalid) {
 			t.Errorf("%s: got %v, want ErrInvalid", name, err)
 		}
 	}
@@ -230,7 +231,7 @@ func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
 
 // TestPlansOfOnesOwnAreAdded: they stand beside those that ship, and take no name of theirs.
 func TestPlansOfOnesOwnAreAdded(t *testing.T) {
-	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func FuzzParsePlan(f *testing.F) {
 	f.Add("name: p\nstages:\n- hybrid: {unit: section, of: [{lexical: {unit: document, weight: 2}}, dense]}\n- zoom: {to: passage, per: 2}\n- gradient: {g: 0.1}\n- limit")
 	f.Add("name: &a p\nstages: *a")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := retrieval.ParsePlan([]byte(text))
+		p, err := plan.Parse([]byte(text))
 		var field *schema.FieldError
 		if err != nil && (!errors.As(err, &field) || field.Field == "") {
 			t.Errorf("got %v, want a FieldError", err)

@@ -1,12 +1,13 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -50,19 +51,19 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 }
 
 func TestAStageNamesWhoReads(t *testing.T) {
-	plan := func(stages string) error {
-		_, err := retrieval.ParsePlan([]byte("name: p\nstages:\n" + stages))
+	check := func(stages string) error {
+		_, err := plan.Parse([]byte("name: p\nstages:\n" + stages))
 		return err
 	}
 	var field *schema.FieldError
-	if err := plan("- lexical\n- score: {model: bert}"); !errors.As(err, &field) || field.Field != "stages[1].score.model" || !strings.Contains(field.Problem, "pair, reranker") {
+	if err := check("- lexical\n- score: {model: bert}"); !errors.As(err, &field) || field.Field != "stages[1].score.model" || !strings.Contains(field.Problem, "pair, reranker") {
 		t.Errorf("got %v", err)
 	}
 	// A stage that reads the pair model's scores does not take the reranker's for them.
-	if err := plan("- lexical\n- score: {model: reranker}\n- skip-retrieval"); !errors.As(err, &field) || !strings.Contains(field.Problem, "reranker.has_answer") {
+	if err := check("- lexical\n- score: {model: reranker}\n- skip-retrieval"); !errors.As(err, &field) || !strings.Contains(field.Problem, "reranker.has_answer") {
 		t.Errorf("got %v", err)
 	}
-	p, err := retrieval.ParsePlan([]byte("name: p\nstages:\n- lexical\n- score\n- score: {model: reranker}"))
+	p, err := plan.Parse([]byte("name: p\nstages:\n- lexical\n- score\n- score: {model: reranker}"))
 	if err != nil || p.Stages()[1].Parameters["model"] != "pair" || p.Stages()[2].Parameters["model"] != "reranker" ||
 		p.Stages()[1].Parameters["depth"] != 50 || p.Stages()[2].Parameters["depth"] != 10 {
 		t.Errorf("described as %+v, %v", p.Stages(), err)

@@ -5,6 +5,8 @@ package retrieval_test
 // with plans in package queryworker's tests.
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 
 	"bytes"
@@ -379,7 +381,7 @@ func query() wire.SearchQuery {
 // engine runs plan p, which has these stages.
 func (c *scriptedCorpus) engine(t *testing.T, stages string) *run.Engine {
 	t.Helper()
-	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
+	catalogue, err := plan.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,13 @@
 package retrieval_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -60,7 +61,7 @@ func TestSpellLeavesTheQuestionToModels(t *testing.T) {
 }
 
 func TestSpellComesBeforeSearch(t *testing.T) {
-	_, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n- lexical\n- spell\n")}}, "p")
+	_, err := plan.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n- lexical\n- spell\n")}}, "p")
 	var wrong *schema.FieldError
 	if !errors.As(err, &wrong) || wrong.Field != "stages[1].spell" {
 		t.Errorf("gave %v", err)

@@ -1,6 +1,8 @@
 package store_test
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 
 	"fmt"
@@ -100,7 +102,7 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.write(t, f.a, f.collection, &written{name: "open", body: "heron"},
 		&written{name: "secret", body: "garrison|garrison/heron", labels: []string{"legal"}})
-	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n- spell\n- lexical\n- proximity\n")}}, "p")
+	catalogue, err := plan.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n- spell\n- lexical\n- proximity\n")}}, "p")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	planrun "github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -214,7 +215,7 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 			return nil, fmt.Errorf("write the plans: %w", err)
 		}
 	}
-	plans, err := retrieval.LoadCatalogue(os.DirFS(folder), settings[0].plan())
+	plans, err := plan.LoadCatalogue(os.DirFS(folder), settings[0].plan())
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@
 package run
 
 import (
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +44,7 @@ const (
 
 // Engine runs plans. It is safe for concurrent use.
 type Engine struct {
-	plans    *retrieval.Catalogue
+	plans    *plan.Catalogue
 	sources  retrieval.Sources
 	pack     *retrieval.Pack
 	tracer   trace.Tracer
@@ -51,7 +53,7 @@ type Engine struct {
 }
 
 // NewEngine makes an Engine of its parts.
-func NewEngine(plans *retrieval.Catalogue, sources retrieval.Sources) (*Engine, error) {
+func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error) {
 	meter := otel.Meter(scope)
 	duration, err := meter.Float64Histogram("sluice.plan.stage.duration", metric.WithUnit("s"),
 		metric.WithDescription("time that a stage of a plan took"))
@@ -85,36 +87,36 @@ func (e *Engine) With(change func(*retrieval.Sources)) *Engine {
 }
 
 // Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue does.
-func (e *Engine) Plan(q wire.SearchQuery) (retrieval.Plan, error) {
+func (e *Engine) Plan(q wire.SearchQuery) (plan.Plan, error) {
 	if q.PlanText == "" {
 		return e.plans.Plan(q.Plan)
 	}
-	plan, err := retrieval.ParsePlan([]byte(q.PlanText))
-	plan.Own = true
-	return plan, err
+	p, err := plan.Parse([]byte(q.PlanText))
+	p.Own = true
+	return p, err
 }
 
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
-// "text", "k", "documents", "filter" or a field of its own plan, without
+// "text", "k", "documents", "filter" or a field of its own p, without
 // running it, and returns the plan.
-func (e *Engine) Check(q wire.SearchQuery) (retrieval.Plan, error) {
-	plan, err := e.Plan(q)
+func (e *Engine) Check(q wire.SearchQuery) (plan.Plan, error) {
+	p, err := e.Plan(q)
 	if err != nil {
-		return retrieval.Plan{}, err
+		return plan.Plan{}, err
 	}
 	switch {
 	case strings.TrimSpace(q.Text) == "":
-		return retrieval.Plan{}, schema.Invalid("text", "is empty")
+		return plan.Plan{}, schema.Invalid("text", "is empty")
 	case !utf8.ValidString(q.Text):
-		return retrieval.Plan{}, schema.Invalid("text", "is not valid UTF-8")
+		return plan.Plan{}, schema.Invalid("text", "is not valid UTF-8")
 	case utf8.RuneCountInString(q.Text) > schema.MaxQuestion:
-		return retrieval.Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
+		return plan.Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
 	case q.K < 0 || q.K > retrieval.MaxK:
-		return retrieval.Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", retrieval.MaxK)
+		return plan.Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", retrieval.MaxK)
 	case q.Documents < 0 || q.Documents > maxDocuments:
-		return retrieval.Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
+		return plan.Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
 	}
-	return plan, q.Filter.Validate()
+	return p, q.Filter.Validate()
 }
 
 // Run runs the query's plan. It sees what the query's principal may see: in its
@@ -125,32 +127,32 @@ func (e *Engine) Check(q wire.SearchQuery) (retrieval.Plan, error) {
 // The query's K says how many candidates are returned, and bounds the context;
 // it does not change how deep stages look.
 func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
-	plan, err := e.Check(q)
+	p, err := e.Check(q)
 	if err != nil {
 		return Result{}, err
 	}
-	ctx, span := e.tracer.Start(ctx, "plan "+plan.Label(), trace.WithAttributes(
+	ctx, span := e.tracer.Start(ctx, "plan "+p.Label(), trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
-	result, err := e.run(ctx, plan, q)
+	result, err := e.run(ctx, p, q)
 	for range attempts - 1 {
 		var flipped *retrieval.GenerationError
 		if !errors.As(err, &flipped) {
 			break
 		}
 		span.AddEvent("began again", trace.WithAttributes(attribute.Int("sluice.generation", flipped.Live)))
-		result, err = e.run(ctx, plan, q)
+		result, err = e.run(ctx, p, q)
 	}
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
+		return Result{}, fmt.Errorf("plan %s: %w", p.Name, err)
 	}
 	return result, nil
 }
 
 // run runs a plan once, on one generation of the collection.
-func (e *Engine) run(ctx context.Context, plan retrieval.Plan, q wire.SearchQuery) (Result, error) {
+func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Result, error) {
 	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
@@ -158,18 +160,18 @@ func (e *Engine) run(ctx context.Context, plan retrieval.Plan, q wire.SearchQuer
 	var found retrieval.Candidates
 	var ranking *retrieval.Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]retrieval.Step, 0, len(plan.Sequence())+1), t.CutOtherwise(plan.Segmentation())...)
-	for i, s := range plan.Sequence() {
+	steps := append(make([]retrieval.Step, 0, len(p.Sequence())+1), t.CutOtherwise(p.Segmentation())...)
+	for i, s := range p.Sequence() {
 		if s.Kind.Selects && ranking == nil {
 			all := found
 			ranking = &all
 		}
-		if plan.Feedback() != nil && plan.Feedback().Stage == i {
+		if p.Feedback() != nil && p.Feedback().Stage == i {
 			if pool, err = t.Reserve(found); err != nil {
 				return Result{}, err
 			}
 		}
-		if found, err = e.next(ctx, plan, i, s, t, found, &steps); err != nil {
+		if found, err = e.next(ctx, p, i, s, t, found, &steps); err != nil {
 			return Result{}, err
 		}
 	}
@@ -179,12 +181,12 @@ func (e *Engine) run(ctx context.Context, plan retrieval.Plan, q wire.SearchQuer
 		found = found.First(retrieval.DefaultK)
 	}
 	out, err := t.Result(ctx, *ranking, found, steps)
-	out.Plan = plan.Name
+	out.Plan = p.Name
 	return Result{SearchResult: out, Pool: pool, Skipped: t.Skipped}, err
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, plan retrieval.Plan, i int, s retrieval.Stage, t *retrieval.Task, in retrieval.Candidates, steps *[]retrieval.Step) (retrieval.Candidates, error) {
+func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s retrieval.Stage, t *retrieval.Task, in retrieval.Candidates, steps *[]retrieval.Step) (retrieval.Candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
@@ -197,7 +199,7 @@ func (e *Engine) next(ctx context.Context, plan retrieval.Plan, i int, s retriev
 		return retrieval.Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
 	}
 	out := step.Found()
-	labels := metric.WithAttributes(attribute.String("plan", plan.Label()), attribute.String("stage", s.Kind.Name))
+	labels := metric.WithAttributes(attribute.String("plan", p.Label()), attribute.String("stage", s.Kind.Name))
 	e.duration.Record(ctx, step.Took.Seconds(), labels)
 	e.out.Record(ctx, int64(out.Len()), labels)
 	span.SetAttributes(attribute.Int("sluice.in", in.Len()), attribute.Int("sluice.out", out.Len()))
@@ -210,12 +212,12 @@ func (e *Engine) next(ctx context.Context, plan retrieval.Plan, i int, s retriev
 // The result's trace has these alone. A *GenerationError says that the
 // collection was rebuilt meanwhile, so that the pool's places are no more.
 func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, minK int) (Result, error) {
-	plan, err := e.Check(q)
+	p, err := e.Check(q)
 	if err != nil {
 		return Result{}, err
 	}
-	if plan.Feedback() == nil {
-		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", plan.Name)
+	if p.Feedback() == nil {
+		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
 	}
 	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
@@ -227,20 +229,20 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 		if errors.As(err, &rebuilt) {
 			return Result{}, err
 		}
-		return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
+		return Result{}, fmt.Errorf("plan %s: %w", p.Name, err)
 	}
 	found := ranking
 	var steps []retrieval.Step
-	for i := plan.Feedback().Stage; i < len(plan.Sequence()); i++ {
-		s := plan.Sequence()[i]
-		if i == plan.Feedback().Stage {
+	for i := p.Feedback().Stage; i < len(p.Sequence()); i++ {
+		s := p.Sequence()[i]
+		if i == p.Feedback().Stage {
 			s = s.WithMinK(max(1, minK))
 		}
-		if found, err = e.next(ctx, plan, i, s, t, found, &steps); err != nil {
-			return Result{}, fmt.Errorf("plan %s: %w", plan.Name, err)
+		if found, err = e.next(ctx, p, i, s, t, found, &steps); err != nil {
+			return Result{}, fmt.Errorf("plan %s: %w", p.Name, err)
 		}
 	}
 	out, err := t.Result(ctx, ranking, found, steps)
-	out.Plan = plan.Name
+	out.Plan = p.Name
 	return Result{SearchResult: out}, err
 }

@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file is what a plan says of how answers are written.
 
@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/internal/retrieval"
 )
 
 // promptExplain has an answer explained (FIT-RAG, section 4.5).
@@ -18,7 +20,7 @@ func (p Plan) Prompt() string { return p.prompt }
 // SkipsRetrieval reports whether the plan may answer from what the language model
 // knows.
 func (p Plan) SkipsRetrieval() bool {
-	return slices.ContainsFunc(p.stages, func(s Stage) bool { return s.Kind.Skips })
+	return slices.ContainsFunc(p.stages, func(s retrieval.Stage) bool { return s.Kind.Skips })
 }
 
 // readAnswer reads a plan's section "answer":
@@ -26,7 +28,7 @@ func (p Plan) SkipsRetrieval() bool {
 //	answer: {prompt: explain}
 //
 // explain has the passages read, the question understood, and the answer explained.
-func readAnswer(top *Parameters) (prompt string) {
+func readAnswer(top *retrieval.Parameters) (prompt string) {
 	const name = "answer"
 	node := top.Take(name)
 	if node == nil {
@@ -36,7 +38,7 @@ func readAnswer(top *Parameters) (prompt string) {
 		top.Fail(name, "needs fields with values, for example {prompt: %s}", promptExplain)
 		return ""
 	}
-	p, err := ReadParameters(name, node)
+	p, err := retrieval.ReadParameters(name, node)
 	if err == nil {
 		if prompt = p.Choice("prompt", "usual", promptExplain); prompt == "usual" {
 			prompt = ""

@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file keeps the plans that can be asked for by name.
 
@@ -44,7 +44,7 @@ func (c *Catalogue) Add(folder fs.FS) error {
 		if err != nil {
 			return fmt.Errorf("read plan %s: %w", file, err)
 		}
-		p, err := ParsePlan(text)
+		p, err := Parse(text)
 		if err != nil {
 			return fmt.Errorf("plan %s: %w", file, err)
 		}

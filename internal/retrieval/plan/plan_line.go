@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file finds where in a plan's text a field stands, for whoever writes one.
 

@@ -1,10 +1,11 @@
-package retrieval
+package plan
 
 // This file is what a plan says of judging answers (SAGE, section VI).
 
 import (
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -27,7 +28,7 @@ func (p Plan) Feedback() *Feedback { return p.feedback }
 // is good enough from least on. Otherwise min_k of the stage that of names becomes one
 // more or one less, as the judgement says, and selection and generation run again, in
 // at most so many rounds.
-func readFeedback(top *Parameters) *Feedback {
+func readFeedback(top *retrieval.Parameters) *Feedback {
 	const name = "feedback"
 	node := top.Take(name)
 	if node == nil {
@@ -37,7 +38,7 @@ func readFeedback(top *Parameters) *Feedback {
 		top.Fail(name, "needs fields with values, for example {least: 9, rounds: 3, of: gradient}")
 		return nil
 	}
-	p, err := ReadParameters(name, node)
+	p, err := retrieval.ReadParameters(name, node)
 	if err != nil {
 		top.Err = err
 		return nil
@@ -52,7 +53,7 @@ func readFeedback(top *Parameters) *Feedback {
 }
 
 // adjusts finds the stage whose min_k the feedback changes.
-func (f *Feedback) adjusts(stages []Stage) error {
+func (f *Feedback) adjusts(stages []retrieval.Stage) error {
 	for i, s := range stages {
 		if s.MinK > 0 {
 			f.Stage, f.MinK = i, s.MinK

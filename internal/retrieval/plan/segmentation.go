@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file is the segmentation that a plan is meant for: how the collection's
 // text is to be cut into passages. On another one the plan runs, too, and says so.
@@ -6,6 +6,7 @@ package retrieval
 import (
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -26,7 +27,7 @@ func (c *Catalogue) Segmentation(plan string) (schema.Segmentation, error) {
 //	segmentation: {by: similarity, threshold: calibrated, max_characters: 500}
 //
 // The settings are those of a collection's segmentation.
-func readSegmentation(top *Parameters) schema.Segmentation {
+func readSegmentation(top *retrieval.Parameters) schema.Segmentation {
 	const name = "segmentation"
 	node := top.Take(name)
 	if node == nil {
@@ -36,13 +37,13 @@ func readSegmentation(top *Parameters) schema.Segmentation {
 		top.Fail(name, "needs fields with values, for example {by: %s}", schema.BySentences)
 		return schema.Segmentation{}
 	}
-	p, err := ReadParameters(name, node)
+	p, err := retrieval.ReadParameters(name, node)
 	if err != nil {
 		top.Err = err
 		return schema.Segmentation{}
 	}
 	s := schema.Segmentation{By: p.Text("by", true)}
-	if t := p.Threshold("threshold", name, Threshold{}, 0, 1); t.Calibrated != "" {
+	if t := p.Threshold("threshold", name, retrieval.Threshold{}, 0, 1); t.Calibrated != "" {
 		s.Calibrated = true
 	} else {
 		s.Threshold = t.Value

@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file bounds what a plan costs that comes with its query, or that a tenant keeps:
 // each stage is bounded by itself, and here is what all of them cost together.
@@ -6,6 +6,7 @@ package retrieval
 import (
 	"fmt"
 
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -19,7 +20,7 @@ const (
 // Affordable reports, as a FieldError that names the stage, that the plan costs more
 // than one that isn't the server's may.
 func (p Plan) Affordable() error {
-	sum := Cost{}
+	sum := retrieval.Cost{}
 	if f := p.feedback; f != nil { // each round is an answer and its judgement
 		sum.Calls = 2 * f.Rounds
 	}

@@ -1,4 +1,4 @@
-package retrieval
+package plan
 
 // This file reads plans. A plan is data: an ordered list of stages with typed,
 // validated parameters. What is wrong with one is told by the field's name.
@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,7 +21,7 @@ type Plan struct {
 	segmentation schema.Segmentation // that it is meant for; zero: any
 	feedback     *Feedback           // nil: answers are not judged
 	prompt       string              // of the answer; "": the usual one
-	stages       []Stage
+	stages       []retrieval.Stage
 	described    []schema.PlanStage
 	text         string
 	Own          bool // it came with its query
@@ -38,7 +39,7 @@ func (p Plan) Label() string {
 }
 
 // Sequence are the plan's stages in order.
-func (p Plan) Sequence() []Stage { return p.stages }
+func (p Plan) Sequence() []retrieval.Stage { return p.stages }
 
 // Stages describes the plan's stages in order, with all their parameters.
 func (p Plan) Stages() []schema.PlanStage { return p.described }
@@ -60,7 +61,7 @@ func (p Plan) Describe() schema.Plan {
 
 const maxStages = 32
 
-// ParsePlan reads a plan:
+// Parse reads a plan:
 //
 //	name: naive
 //	description: what it is for
@@ -73,7 +74,7 @@ const maxStages = 32
 //
 // Description, segmentation, feedback and answer may be left out. Every error is a
 // schema.FieldError that names the field ("stages[0].dense.k") and says the line.
-func ParsePlan(text []byte) (Plan, error) {
+func Parse(text []byte) (Plan, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
 		return Plan{}, schema.Invalid("plan", "is not YAML: %v", err)
@@ -90,7 +91,7 @@ func ParsePlan(text []byte) (Plan, error) {
 }
 
 func readPlan(document *yaml.Node) (Plan, error) {
-	top, err := ReadParameters("", document)
+	top, err := retrieval.ReadParameters("", document)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -125,7 +126,7 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		case s.Reads != "" && !scores[s.Reads]:
 			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.Reads, names(scores))
 		case selected && !s.Kind.MayFollowSelection():
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", FollowSelection())
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", retrieval.FollowSelection())
 		case joined && s.Kind.Finds:
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
 		}
@@ -144,27 +145,14 @@ func readPlan(document *yaml.Node) (Plan, error) {
 	return p, nil
 }
 
-// ReadNamed reads "name: {parameters}", or a name alone.
-func ReadNamed(field, what, example string, node *yaml.Node) (name string, p *Parameters, err error) {
-	if node.Kind == yaml.ScalarNode { // "- dense": all parameters at their defaults
-		node = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{node, {Kind: yaml.MappingNode}}}
-	}
-	if node.Kind != yaml.MappingNode || len(node.Content) != 2 {
-		return "", nil, schema.Invalid(field, "write one %s per item, for example %q", what, example)
-	}
-	name = node.Content[0].Value
-	p, err = ReadParameters(field+"."+name, node.Content[1])
-	return name, p, err
-}
-
-func readStage(field string, node *yaml.Node) (Stage, schema.PlanStage, error) {
-	name, params, err := ReadNamed(field, "stage", "- dense: {k: 10}", node)
+func readStage(field string, node *yaml.Node) (retrieval.Stage, schema.PlanStage, error) {
+	name, params, err := retrieval.ReadNamed(field, "stage", "- dense: {k: 10}", node)
 	if err != nil {
-		return Stage{}, schema.PlanStage{}, err
+		return retrieval.Stage{}, schema.PlanStage{}, err
 	}
-	kind := Find(name)
+	kind := retrieval.Find(name)
 	if kind == nil {
-		return Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, Names())
+		return retrieval.Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, retrieval.Names())
 	}
 	s := kind.Make(params)
 	return s, schema.PlanStage{Stage: name, Parameters: params.Given}, params.Close()
