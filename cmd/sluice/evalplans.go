@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -49,7 +49,7 @@ func (c *evalCommand) planFiles() (out ownPlans, err error) {
 			if err != nil {
 				return out, fmt.Errorf("read a plan: %w", err)
 			}
-			plan, err := retrieval.ParsePlan(text)
+			plan, err := plan.Parse(text)
 			if err != nil {
 				return out, fmt.Errorf("plan %s: %w", file, err)
 			}

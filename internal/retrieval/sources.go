@@ -1,8 +1,9 @@
+// Package retrieval finds the passages that may answer a question: package plan
+// reads plans, package stage holds the stages, and package run runs them. This
+// package is what they ask of the outside: the lexical index, the vectors, the
+// texts and the model server. Every source shows an asker only what is live,
+// visible to its groups and lets through by the filter.
 package retrieval
-
-// This file is what stages ask of the outside: the lexical index, the vectors,
-// the texts and the model server. Every source shows an asker only what is
-// live, visible to its groups and lets through by the filter.
 
 import (
 	"context"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -23,7 +23,7 @@ const (
 
 // planAPI has the workers' plans, and the tenants' in the store.
 type planAPI struct {
-	catalogue *retrieval.Catalogue
+	catalogue *plan.Catalogue
 	store     *plans.PlanStore
 }
 
@@ -63,7 +63,7 @@ func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQue
 // stored it.
 func (c planAPI) describe(s plans.StoredPlan) schema.Plan {
 	out := schema.Plan{Name: s.Name, Stages: []schema.PlanStage{}}
-	if plan, err := retrieval.ParsePlan([]byte(s.Text)); err != nil {
+	if plan, err := plan.Parse([]byte(s.Text)); err != nil {
 		out.Problem = err.Error()
 	} else if out = plan.Describe(); c.reserved(s.Name) {
 		out.Problem = "the server has a plan of this name by now, which is the one that runs; store this one under another name"
@@ -92,8 +92,8 @@ func (c planAPI) Plan(ctx context.Context, p schema.Principal, name string) (sch
 }
 
 // own reads a plan that is a tenant's own, which may cost less than the server's.
-func own(text string) (retrieval.Plan, error) {
-	p, err := retrieval.ParsePlan([]byte(text))
+func own(text string) (plan.Plan, error) {
+	p, err := plan.Parse([]byte(text))
 	if err != nil {
 		return p, err
 	}

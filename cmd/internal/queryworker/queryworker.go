@@ -3,8 +3,6 @@
 package queryworker
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
-
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +22,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
@@ -81,8 +81,8 @@ type worker struct {
 // Plans returns the plans that a query worker runs, for whoever wants to check
 // a question before it is sent: those that ship, and those of a folder, if one is
 // named.
-func Plans(folder string) (*retrieval.Catalogue, error) {
-	c, err := retrieval.LoadCatalogue(plans.FS, plans.Default)
+func Plans(folder string) (*plan.Catalogue, error) {
+	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil || folder == "" {
 		return c, err
 	}

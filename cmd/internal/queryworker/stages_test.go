@@ -8,8 +8,6 @@ package queryworker
 // and every span stored text.
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
-
 	"context"
 	"errors"
 	"math"
@@ -26,7 +24,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -56,7 +55,7 @@ func reading(t *testing.T, change ...func(manifest string) string) *world {
 // plan runs stages for the question about leave.
 func (w *world) plan(stages string) (run.Result, error) {
 	w.t.Helper()
-	catalogue, err := retrieval.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
+	catalogue, err := plan.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	w.ok(err)
 	engine, err := run.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, lexical.NewIndex(w.store, 1<<20), modelclient.New(w.nats, modelclient.Options{})))
 	w.ok(err)

@@ -6,7 +6,7 @@ package plan
 import (
 	"fmt"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,7 +20,7 @@ const (
 // Affordable reports, as a FieldError that names the stage, that the plan costs more
 // than one that isn't the server's may.
 func (p Plan) Affordable() error {
-	sum := retrieval.Cost{}
+	sum := stage.Cost{}
 	if f := p.feedback; f != nil { // each round is an answer and its judgement
 		sum.Calls = 2 * f.Rounds
 	}

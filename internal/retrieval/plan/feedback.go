@@ -5,7 +5,7 @@ package plan
 import (
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -28,7 +28,7 @@ func (p Plan) Feedback() *Feedback { return p.feedback }
 // is good enough from least on. Otherwise min_k of the stage that of names becomes one
 // more or one less, as the judgement says, and selection and generation run again, in
 // at most so many rounds.
-func readFeedback(top *retrieval.Parameters) *Feedback {
+func readFeedback(top *stage.Parameters) *Feedback {
 	const name = "feedback"
 	node := top.Take(name)
 	if node == nil {
@@ -38,7 +38,7 @@ func readFeedback(top *retrieval.Parameters) *Feedback {
 		top.Fail(name, "needs fields with values, for example {least: 9, rounds: 3, of: gradient}")
 		return nil
 	}
-	p, err := retrieval.ReadParameters(name, node)
+	p, err := stage.ReadParameters(name, node)
 	if err != nil {
 		top.Err = err
 		return nil
@@ -53,7 +53,7 @@ func readFeedback(top *retrieval.Parameters) *Feedback {
 }
 
 // adjusts finds the stage whose min_k the feedback changes.
-func (f *Feedback) adjusts(stages []retrieval.Stage) error {
+func (f *Feedback) adjusts(stages []stage.Stage) error {
 	for i, s := range stages {
 		if s.MinK > 0 {
 			f.Stage, f.MinK = i, s.MinK

@@ -1,7 +1,6 @@
-package plan
-
-// This file reads plans. A plan is data: an ordered list of stages with typed,
+// Package plan reads plans. A plan is data: an ordered list of stages with typed,
 // validated parameters. What is wrong with one is told by the field's name.
+package plan
 
 import (
 	"errors"
@@ -10,7 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -21,7 +20,7 @@ type Plan struct {
 	segmentation schema.Segmentation // that it is meant for; zero: any
 	feedback     *Feedback           // nil: answers are not judged
 	prompt       string              // of the answer; "": the usual one
-	stages       []retrieval.Stage
+	stages       []stage.Stage
 	described    []schema.PlanStage
 	text         string
 	Own          bool // it came with its query
@@ -39,7 +38,7 @@ func (p Plan) Label() string {
 }
 
 // Sequence are the plan's stages in order.
-func (p Plan) Sequence() []retrieval.Stage { return p.stages }
+func (p Plan) Sequence() []stage.Stage { return p.stages }
 
 // Stages describes the plan's stages in order, with all their parameters.
 func (p Plan) Stages() []schema.PlanStage { return p.described }
@@ -91,7 +90,7 @@ func Parse(text []byte) (Plan, error) {
 }
 
 func readPlan(document *yaml.Node) (Plan, error) {
-	top, err := retrieval.ReadParameters("", document)
+	top, err := stage.ReadParameters("", document)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -126,7 +125,7 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		case s.Reads != "" && !scores[s.Reads]:
 			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.Reads, names(scores))
 		case selected && !s.Kind.MayFollowSelection():
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", retrieval.FollowSelection())
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", stage.FollowSelection())
 		case joined && s.Kind.Finds:
 			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
 		}
@@ -145,14 +144,14 @@ func readPlan(document *yaml.Node) (Plan, error) {
 	return p, nil
 }
 
-func readStage(field string, node *yaml.Node) (retrieval.Stage, schema.PlanStage, error) {
-	name, params, err := retrieval.ReadNamed(field, "stage", "- dense: {k: 10}", node)
+func readStage(field string, node *yaml.Node) (stage.Stage, schema.PlanStage, error) {
+	name, params, err := stage.ReadNamed(field, "stage", "- dense: {k: 10}", node)
 	if err != nil {
-		return retrieval.Stage{}, schema.PlanStage{}, err
+		return stage.Stage{}, schema.PlanStage{}, err
 	}
-	kind := retrieval.Find(name)
+	kind := stage.Find(name)
 	if kind == nil {
-		return retrieval.Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, retrieval.Names())
+		return stage.Stage{}, schema.PlanStage{}, schema.Invalid(field, "there is no stage %q; stages are: %s", name, stage.Names())
 	}
 	s := kind.Make(params)
 	return s, schema.PlanStage{Stage: name, Parameters: params.Given}, params.Close()

@@ -6,7 +6,7 @@ package plan
 import (
 	"go.yaml.in/yaml/v3"
 
-	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -27,7 +27,7 @@ func (c *Catalogue) Segmentation(plan string) (schema.Segmentation, error) {
 //	segmentation: {by: similarity, threshold: calibrated, max_characters: 500}
 //
 // The settings are those of a collection's segmentation.
-func readSegmentation(top *retrieval.Parameters) schema.Segmentation {
+func readSegmentation(top *stage.Parameters) schema.Segmentation {
 	const name = "segmentation"
 	node := top.Take(name)
 	if node == nil {
@@ -37,13 +37,13 @@ func readSegmentation(top *retrieval.Parameters) schema.Segmentation {
 		top.Fail(name, "needs fields with values, for example {by: %s}", schema.BySentences)
 		return schema.Segmentation{}
 	}
-	p, err := retrieval.ReadParameters(name, node)
+	p, err := stage.ReadParameters(name, node)
 	if err != nil {
 		top.Err = err
 		return schema.Segmentation{}
 	}
 	s := schema.Segmentation{By: p.Text("by", true)}
-	if t := p.Threshold("threshold", name, retrieval.Threshold{}, 0, 1); t.Calibrated != "" {
+	if t := p.Threshold("threshold", name, stage.Threshold{}, 0, 1); t.Calibrated != "" {
 		s.Calibrated = true
 	} else {
 		s.Threshold = t.Value

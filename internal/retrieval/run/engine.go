@@ -1,21 +1,13 @@
-// Package retrieval finds the passages that may answer a question. It reads
-// plans (plan.go) and runs them (this file): every stage takes candidates and
-// gives candidates, and reports what went in, what came out, why, and how long
-// it took. That report is the explanation of a search.
+// Package run runs plans: every stage takes candidates and gives candidates, and
+// reports what went in, what came out, why, and how long it took. That report is
+// the explanation of a search.
 //
 // A plan has two results. The ranking is what the stages up to the first that
 // selects (gradient, limit, order) find; the context is what the selecting ones
 // choose of it, to make an answer from.
-//
-// A stage has a file of its own. Candidates are light (item.go): places and
-// scores; texts are loaded at the end, for what is returned, and checked then
-// against what is live and visible. Models, index and texts are behind the small
-// interfaces that the stages need (sources.go).
 package run
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/plan"
-
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +21,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -46,7 +40,7 @@ const (
 type Engine struct {
 	plans    *plan.Catalogue
 	sources  retrieval.Sources
-	pack     *retrieval.Pack
+	pack     *stage.Pack
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
@@ -65,7 +59,7 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: retrieval.NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -111,8 +105,8 @@ func (e *Engine) Check(q wire.SearchQuery) (plan.Plan, error) {
 		return plan.Plan{}, schema.Invalid("text", "is not valid UTF-8")
 	case utf8.RuneCountInString(q.Text) > schema.MaxQuestion:
 		return plan.Plan{}, schema.Invalid("text", "has over %d characters", schema.MaxQuestion)
-	case q.K < 0 || q.K > retrieval.MaxK:
-		return plan.Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", retrieval.MaxK)
+	case q.K < 0 || q.K > stage.MaxK:
+		return plan.Plan{}, schema.Invalid("k", "needs a whole number from 1 to %d", stage.MaxK)
 	case q.Documents < 0 || q.Documents > maxDocuments:
 		return plan.Plan{}, schema.Invalid("documents", "needs a whole number from 1 to %d", maxDocuments)
 	}
@@ -153,14 +147,14 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 
 // run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Result, error) {
-	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
+	t, err := stage.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
-	var found retrieval.Candidates
-	var ranking *retrieval.Candidates // set by the first stage that selects
+	var found stage.Candidates
+	var ranking *stage.Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]retrieval.Step, 0, len(p.Sequence())+1), t.CutOtherwise(p.Segmentation())...)
+	steps := append(make([]stage.Step, 0, len(p.Sequence())+1), t.CutOtherwise(p.Segmentation())...)
 	for i, s := range p.Sequence() {
 		if s.Kind.Selects && ranking == nil {
 			all := found
@@ -178,7 +172,7 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Resu
 	if ranking == nil {
 		all := found
 		ranking = &all
-		found = found.First(retrieval.DefaultK)
+		found = found.First(stage.DefaultK)
 	}
 	out, err := t.Result(ctx, *ranking, found, steps)
 	out.Plan = p.Name
@@ -186,7 +180,7 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Resu
 }
 
 // next runs a stage on what the one before gave.
-func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s retrieval.Stage, t *retrieval.Task, in retrieval.Candidates, steps *[]retrieval.Step) (retrieval.Candidates, error) {
+func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s stage.Stage, t *stage.Task, in stage.Candidates, steps *[]stage.Step) (stage.Candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
 	}
@@ -196,7 +190,7 @@ func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s retrieval.Stage
 	if err != nil {
 		span.RecordError(err)
 		span.SetStatus(codes.Error, err.Error())
-		return retrieval.Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
+		return stage.Candidates{}, fmt.Errorf("stage %s: %w", s.Kind.Name, err)
 	}
 	out := step.Found()
 	labels := metric.WithAttributes(attribute.String("plan", p.Label()), attribute.String("stage", s.Kind.Name))
@@ -219,7 +213,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if p.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
 	}
-	t, err := retrieval.NewTask(ctx, e.sources, e.pack, q)
+	t, err := stage.NewTask(ctx, e.sources, e.pack, q)
 	if err != nil {
 		return Result{}, err
 	}
@@ -232,7 +226,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 		return Result{}, fmt.Errorf("plan %s: %w", p.Name, err)
 	}
 	found := ranking
-	var steps []retrieval.Step
+	var steps []stage.Step
 	for i := p.Feedback().Stage; i < len(p.Sequence()); i++ {
 		s := p.Sequence()[i]
 		if i == p.Feedback().Stage {

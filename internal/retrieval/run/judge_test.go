@@ -1,0 +1,148 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// scriptedJudges implements retrieval.Judges: they judge as a test wrote down.
+type scriptedJudges struct {
+	judge   func(task wire.LLMTask, p wire.LLMPassage) float64
+	rewrite func(question string) string
+	fail    map[wire.LLMTask]error
+	fewer   bool // one judgement less than passages
+
+	mu    sync.Mutex
+	asked []wire.LLMRequest
+}
+
+func (j *scriptedJudges) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked = append(j.asked, r)
+	if err := j.fail[r.Task]; err != nil {
+		return wire.LLMReply{}, err
+	}
+	reply := wire.LLMReply{Usage: schema.Usage{Model: "scripted"}}
+	if r.Task == wire.TaskRewrite {
+		if reply.Text = r.Question; j.rewrite != nil {
+			reply.Text = j.rewrite(r.Question)
+		}
+		return reply, nil
+	}
+	for _, p := range r.Passages {
+		reply.Scores = append(reply.Scores, j.judge(r.Task, p))
+	}
+	if j.fewer {
+		reply.Scores = reply.Scores[1:]
+	}
+	return reply, nil
+}
+
+// judgedAs are judges for whom passage p has scores[p], whatever is asked.
+func judgedAs(scores ...float32) *scriptedJudges {
+	of := numbered(scores...)
+	return &scriptedJudges{judge: func(_ wire.LLMTask, p wire.LLMPassage) float64 { return float64(of(p.Text)) }}
+}
+
+func TestJudgeCombinesThreeJudgements(t *testing.T) {
+	c := ranked([]float64{5, 4, 3, 2})
+	table := map[wire.LLMTask]func(string) float32{
+		wire.TaskRelevance: numbered(0.2, 0.9, 0.5), wire.TaskReflect: numbered(0.3, 0.6, 0.5), wire.TaskCritic: numbered(0.1, 0.9, 0.8),
+	}
+	j := &scriptedJudges{judge: func(task wire.LLMTask, p wire.LLMPassage) float64 { return float64(table[task](p.Text)) }}
+	c.judges = j
+	question := uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001")
+	got := c.run(t, "- dense\n- judge: {depth: 3, batch: 2, parallel: 1}", func(q *wire.SearchQuery) { q.Question = question })
+	want(t, "by the mean of three, the rest behind", places(got), []string{"a/0/1", "a/0/2", "a/0/0", "a/0/3"})
+	want(t, "the means", []float64{scoresOf(got.Candidates[0], "judge")[0], scoresOf(got.Candidates[1], "judge")[0], scoresOf(got.Candidates[2], "judge")[0]},
+		[]float64{0.8, 0.6, 0.2})
+	type ask struct {
+		task     wire.LLMTask
+		item     int
+		passages int
+		judged   int
+	}
+	var asked []ask
+	for _, r := range j.asked {
+		asked = append(asked, ask{r.Task, r.Step.Item, len(r.Passages), len(r.Passages[0].Judged)})
+		if r.Step.Question != question || r.Step.Step != "stage 1 "+string(r.Task) || r.Question != "words of the question" {
+			t.Errorf("asked as %+v about %q", r.Step, r.Question)
+		}
+	}
+	want(t, "each judgement comes with those before", asked, []ask{
+		{wire.TaskRelevance, 0, 2, 0}, {wire.TaskReflect, 0, 2, 1}, {wire.TaskCritic, 0, 2, 2},
+		{wire.TaskRelevance, 1, 1, 0}, {wire.TaskReflect, 1, 1, 1}, {wire.TaskCritic, 1, 1, 2},
+	})
+	if r := got.Trace[1]; !strings.Contains(r.Why, "critique of 3 candidates by scripted; judge 0.800 to 0.200") {
+		t.Errorf("the report says %s", r.Why)
+	}
+}
+
+func TestJudgeFilters(t *testing.T) {
+	c := ranked([]float64{5, 4, 3, 2})
+	c.judges = judgedAs(0, 1, 1, 0)
+	got := c.run(t, "- dense\n- judge: {by: filter, least: 1, depth: 3, parallel: 1}")
+	want(t, "those with 1, in their order", places(got), []string{"a/0/1", "a/0/2"})
+	if dropped := got.Trace[1].Dropped; len(dropped) != 2 || !strings.Contains(dropped[0].Why+dropped[1].Why, "below rank 3") {
+		t.Errorf("dropped %+v", dropped)
+	}
+}
+
+func TestFailedJudgementsChangeNothing(t *testing.T) {
+	broken := &schema.RemoteError{Code: schema.CodeOverloaded, Message: "no budget is left"}
+	for name, j := range map[string]*scriptedJudges{
+		"none there":         nil,
+		"the first fails":    {fail: map[wire.LLMTask]error{wire.TaskRelevance: broken}},
+		"the last fails":     {judge: judgedAs(0, 1, 1, 0).judge, fail: map[wire.LLMTask]error{wire.TaskCritic: broken}},
+		"one is left out":    {judge: judgedAs(0, 1, 1, 0).judge, fewer: true},
+		"a rewriting failed": {judge: judgedAs(0.9, 0.8, 0.7, 0.6).judge, fail: map[wire.LLMTask]error{wire.TaskRewrite: broken}},
+	} {
+		c := ranked([]float64{5, 4, 3, 2})
+		if j != nil {
+			c.judges = j
+		}
+		got := c.run(t, "- rewrite\n- dense\n- judge: {least: 0.5}")
+		want(t, name, places(got), []string{"a/0/0", "a/0/1", "a/0/2", "a/0/3"})
+		if why := got.Trace[0].Why + got.Trace[2].Why; !strings.Contains(why, "there is no language model") && !strings.Contains(why, "budget") &&
+			!strings.Contains(why, "judgements of") {
+			t.Errorf("%s: the report says %s", name, why)
+		}
+	}
+}
+
+func TestCancelledJudgementsEndTheRun(t *testing.T) {
+	c := ranked([]float64{5, 4})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	c.judges = &scriptedJudges{judge: func(wire.LLMTask, wire.LLMPassage) float64 {
+		cancel(errors.New("enough"))
+		return 1
+	}, fewer: true}
+	if _, err := c.engine(t, "- dense\n- judge").Run(ctx, query()); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled run gives %v", err)
+	}
+}
+
+func TestRewrittenQuestionIsSearched(t *testing.T) {
+	c := read(1, 2)
+	c.judges = &scriptedJudges{rewrite: func(q string) string { return "winged " + q }}
+	got := c.run(t, "- rewrite\n- lexical\n- score")
+	want(t, "what the models read with", c.readers.questions, []string{"winged words of the question"})
+	want(t, "what the index was asked for", c.queries[0].Terms, []string{"wing", "word", "question"})
+	if !strings.Contains(got.Trace[0].Why, `"winged words of the question" by scripted`) {
+		t.Errorf("the report says %s", got.Trace[0].Why)
+	}
+	same := read(1, 2)
+	same.judges = &scriptedJudges{rewrite: func(q string) string { return q }}
+	if got := same.run(t, "- rewrite\n- lexical"); !strings.Contains(got.Trace[0].Why, "stays as it is") {
+		t.Errorf("the report says %s", got.Trace[0].Why)
+	}
+}

@@ -1,0 +1,123 @@
+package run_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// reranked is a document of passages, found in their order, a pair model and a
+// reranker, which scores by the second list.
+func reranked(pair, reranker []float32) *scriptedCorpus {
+	c := read(pair...)
+	f := numbered(reranker...)
+	c.readers.rerank = func(text string) wire.PairScore {
+		return wire.PairScore{Relevance: f(text), HasAnswer: f(text) / 2, LLMPrefer: -f(text)}
+	}
+	return c
+}
+
+// TestTheRerankerReadsTheBestOfThePairModel: both in one plan, each with scores of
+// its own.
+func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
+	c := reranked([]float32{1, 4, 3, 2}, []float32{9, -2, 6, 9})
+	got := c.run(t, "- lexical\n- score: {depth: 4}\n- score: {model: reranker, depth: 2}")
+	want(t, "read by the pair model", c.readers.scored, [][]string{{"Text a 0 0.", "Text a 0 1.", "Text a 0 2.", "Text a 0 3."}})
+	want(t, "read by the reranker", c.readers.reranked, [][]string{{"Text a 0 1.", "Text a 0 2."}})
+	want(t, "ranking", places(got), []string{"a/0/2", "a/0/1", "a/0/3", "a/0/0"})
+	names := []string{"relevance", "has_answer", "llm_prefer", "score", "reranker.relevance", "reranker.has_answer", "reranker.llm_prefer", "reranker"}
+	want(t, "scores of the best", scoresOf(got.Candidates[0], names...), []float64{3, 3, 3, 3, 6, 3, -6, 6})
+	want(t, "its own score", got.Candidates[0].Score, 6)
+	for i, says := range []string{"4 candidates in 4 texts by scripted/1, graph pair; score 4.000 to 1.000", "2 candidates in 2 texts by scripted/1, graph reranker; reranker 6.000 to -2.000"} {
+		if r := got.Trace[i+1]; r.Stage != "score" || !strings.Contains(r.Why, says) {
+			t.Errorf("stage %d says %+v", i+1, r)
+		}
+	}
+	kept := got.Trace[2].Kept[0].Scores
+	want(t, "in the trace", []float64{kept["score"], kept["relevance"], kept["reranker"], kept["reranker.has_answer"]}, []float64{3, 3, 6, 3})
+	if _, ok := got.Candidates[2].Scores["reranker.relevance"]; ok {
+		t.Errorf("what the reranker did not read has %v", got.Candidates[2].Scores)
+	}
+	want(t, "asked about the pack", c.readers.infos, 1)
+
+	got = c.run(t, "- lexical\n- score: {model: reranker, by: has_answer}\n- gradient: {min_k: 1, g: 1, score: reranker.relevance}")
+	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
+}
+
+func TestAStageNamesWhoReads(t *testing.T) {
+	check := func(stages string) error {
+		_, err := plan.Parse([]byte("name: p\nstages:\n" + stages))
+		return err
+	}
+	var field *schema.FieldError
+	if err := check("- lexical\n- score: {model: bert}"); !errors.As(err, &field) || field.Field != "stages[1].score.model" || !strings.Contains(field.Problem, "pair, reranker") {
+		t.Errorf("got %v", err)
+	}
+	// A stage that reads the pair model's scores does not take the reranker's for them.
+	if err := check("- lexical\n- score: {model: reranker}\n- skip-retrieval"); !errors.As(err, &field) || !strings.Contains(field.Problem, "reranker.has_answer") {
+		t.Errorf("got %v", err)
+	}
+	p, err := plan.Parse([]byte("name: p\nstages:\n- lexical\n- score\n- score: {model: reranker}"))
+	if err != nil || p.Stages()[1].Parameters["model"] != "pair" || p.Stages()[2].Parameters["model"] != "reranker" ||
+		p.Stages()[1].Parameters["depth"] != 50 || p.Stages()[2].Parameters["depth"] != 10 {
+		t.Errorf("described as %+v, %v", p.Stages(), err)
+	}
+}
+
+func TestAPackWithoutAReranker(t *testing.T) {
+	c := reranked([]float32{1, 2, 3}, nil)
+	c.readers.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpScore}
+	var field *schema.FieldError
+	if _, err := c.try(t, "- lexical\n- score\n- score: {model: reranker}"); !errors.As(err, &field) || field.Field != "plan" ||
+		!strings.Contains(field.Problem, "the model pack scripted 1 has no graph for rerank") || !strings.Contains(field.Problem, "optional: true") {
+		t.Errorf("got %v", err)
+	}
+	got := c.run(t, "- lexical\n- score\n- score: {model: reranker, optional: true}\n- threshold: {score: reranker, at: 2}")
+	want(t, "skipped", places(got), []string{"a/0/2", "a/0/1", "a/0/0"})
+	want(t, "then by what there is", got.Context, []int{0, 1})
+	if why := got.Trace[2].Why; !strings.HasPrefix(why, "skipped: the model pack scripted 1 has no graph for rerank") {
+		t.Errorf("it says %q", why)
+	}
+	want(t, "asked of nobody", len(c.readers.reranked), 0)
+
+	c.readers.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpRerank} // nor a pair model
+	if _, err := c.try(t, "- lexical\n- score"); !errors.As(err, &field) || !strings.Contains(field.Problem, "no graph for score") {
+		t.Errorf("got %v", err)
+	}
+	want(t, "the reranker alone", places(c.run(t, "- lexical\n- score: {optional: true}\n- score: {model: reranker}")), []string{"a/0/0", "a/0/1", "a/0/2"})
+}
+
+func TestTheRerankersThresholdsAreItsOwn(t *testing.T) {
+	c := reranked([]float32{1, 1, 1}, []float32{-2, 4, 1})
+	c.readers.info.Calibrated = map[string]float64{"has_answer": 100, "has_answer_reranker": 0.5}
+	want(t, "calibrated", places(c.run(t, "- lexical\n- score: {model: reranker, by: has_answer, least: calibrated}")), []string{"a/0/1", "a/0/2"})
+	var field *schema.FieldError
+	if _, err := c.try(t, "- lexical\n- score: {model: reranker, least: calibrated}"); !errors.As(err, &field) || !strings.Contains(field.Problem, `"relevance_reranker"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPiecesFitTheModelThatReads: one that reads less gets shorter pieces.
+func TestPiecesFitTheModelThatReads(t *testing.T) {
+	for limit, most := range map[int]int{0: 280, 384: 280, 512: 280, 192: 140, 96: 70} {
+		c := read(1)
+		c.documents[0].sections = [][]string{{"Text a 0 0. " + strings.Repeat("Words that say nothing at all. ", 60)}} // 420 tokens
+		c.readers.info.Limits = map[wire.ModelOp]int{wire.OpScore: 384, wire.OpRerank: limit}
+		c.run(t, "- lexical\n- score: {model: reranker, pieces: 64}")
+		longest := 0
+		for _, text := range c.readers.reranked[0] {
+			longest = max(longest, len(strings.Fields(strings.ReplaceAll(text, ".", " ."))))
+		}
+		if longest > most || longest < most-10 {
+			t.Errorf("a reranker of %d tokens gets pieces of up to %d, want %d", limit, longest, most)
+		}
+		if all := slices.Concat(c.readers.reranked...); strings.Count(strings.Join(all, " "), "nothing") != 60 {
+			t.Errorf("a reranker of %d tokens gets a part of the text: %q", limit, all)
+		}
+	}
+}

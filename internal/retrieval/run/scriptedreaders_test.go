@@ -1,0 +1,124 @@
+package run_test
+
+// A model server, and links, that say what a test wrote down. The real ones are
+// put together with plans in package queryworker's tests.
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// scriptedReaders implements retrieval.Readers.
+type scriptedReaders struct {
+	info   wire.ModelInfo
+	score  func(text string) wire.PairScore
+	rerank func(text string) wire.PairScore // nil: as score
+	fuse   func(text string) float32
+	enough func(pairs [][2]float32) float32
+	fail   error
+	// described has Info succeed though the rest fails.
+	described bool
+	fewer     bool // one score less than texts
+
+	infos     int
+	scored    [][]string // texts of each request
+	reranked  [][]string
+	fused     [][]string
+	questions []string
+	tokens    int
+	question  bool
+	contexts  [][][2]float32
+}
+
+// everyOp are readers that score a text as f does, whatever is asked.
+func everyOp(f func(text string) float32) *scriptedReaders {
+	return &scriptedReaders{
+		info: wire.ModelInfo{Pack: "scripted", Version: "1", Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore, wire.OpRerank, wire.OpFuse, wire.OpDetect}},
+		score: func(text string) wire.PairScore {
+			return wire.PairScore{Relevance: f(text), HasAnswer: f(text), LLMPrefer: f(text)}
+		},
+		fuse:   f,
+		enough: func(pairs [][2]float32) float32 { return float32(len(pairs)) / 10 },
+	}
+}
+
+func (r *scriptedReaders) Info(context.Context) (wire.ModelInfo, error) {
+	r.infos++
+	if r.described {
+		return r.info, nil
+	}
+	return r.info, r.fail
+}
+
+func (r *scriptedReaders) Score(_ context.Context, _ wire.Lane, question string, texts []string, _ bool) ([]wire.PairScore, string, error) {
+	r.scored, r.questions = append(r.scored, texts), append(r.questions, question)
+	out := make([]wire.PairScore, len(texts))
+	for i, text := range texts {
+		out[i] = r.score(text)
+	}
+	if r.fewer {
+		out = out[1:]
+	}
+	return out, "scripted/1", r.fail
+}
+
+func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, _ bool) ([]wire.PairScore, string, error) {
+	r.reranked, r.questions = append(r.reranked, texts), append(r.questions, question)
+	f := r.rerank
+	if f == nil {
+		f = r.score
+	}
+	out := make([]wire.PairScore, len(texts))
+	for i, text := range texts {
+		out[i] = f(text)
+	}
+	if r.fewer {
+		out = out[1:]
+	}
+	return out, "scripted/1", r.fail
+}
+
+func (r *scriptedReaders) Fuse(_ context.Context, _ wire.Lane, question string, texts []string, tokens int, withQuestion bool) ([]float32, string, error) {
+	r.fused, r.questions = append(r.fused, texts), append(r.questions, question)
+	r.tokens, r.question = tokens, withQuestion
+	out := make([]float32, len(texts))
+	for i, text := range texts {
+		out[i] = r.fuse(text)
+	}
+	if r.fewer {
+		out = out[1:]
+	}
+	return out, "scripted/1", r.fail
+}
+
+func (r *scriptedReaders) Detect(_ context.Context, _ wire.Lane, contexts [][][2]float32) ([]float32, float64, string, error) {
+	r.contexts = contexts
+	out := make([]float32, len(contexts))
+	for i, pairs := range contexts {
+		out[i] = r.enough(pairs)
+	}
+	return out, 0.3, "scripted/1", r.fail
+}
+
+// scriptedLinks are links by passage, strongest first.
+type scriptedLinks map[lexical.Ref][]retrieval.Link
+
+// Links implements retrieval.Links.
+func (c *scriptedCorpus) Links(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
+	if err := c.asked(generation); err != nil {
+		return nil, err
+	}
+	out := map[lexical.Ref][]retrieval.Link{}
+	for _, r := range passages {
+		if some := c.links[r]; len(some) > 0 && c.there(p, r.Version) {
+			out[r] = some[:min(k, len(some))]
+		}
+	}
+	return out, nil
+}

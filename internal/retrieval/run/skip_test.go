@@ -1,0 +1,126 @@
+package run_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// scriptedHistory says of earlier questions what a test wrote down.
+type scriptedHistory struct {
+	known []bool // of the nearest, nearest first
+	fail  error
+	asked []int
+}
+
+func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space string, vector []float32, k int) ([]bool, error) {
+	if space != "scripted" || !slices.Equal(vector, []float32{1}) {
+		return nil, errors.New("asked of another question")
+	}
+	h.asked = append(h.asked, k)
+	return h.known[:min(k, len(h.known))], h.fail
+}
+
+// knowing is a language model that answers from what it knows, or cannot.
+type knowing struct {
+	answer string
+	fail   error
+	asked  []wire.LLMRequest
+}
+
+func (j *knowing) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	j.asked = append(j.asked, r)
+	return wire.LLMReply{Text: j.answer, Usage: schema.Usage{Model: "scripted"}}, j.fail
+}
+
+func times(n int, ok bool) []bool { return slices.Repeat([]bool{ok}, n) }
+
+const skipping = "- dense\n- score: {by: prefer_sum}\n- skip-retrieval: {delta: 4.5, k: 3}\n- limit: {k: 2}"
+
+func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
+	refusal := &schema.RemoteError{Code: schema.CodeInvalid, Message: "the provider extractive knows nothing by itself"}
+	common := []float32{5, 4.6, 1, 0}
+	for _, x := range []struct {
+		name    string
+		scores  []float32 // has_answer of the candidates
+		history *scriptedHistory
+		model   *knowing
+		stage   string
+		search  bool
+		skipped bool
+		asked   int // for an answer
+		says    string
+	}{
+		{"both are above", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, true, 1,
+			"S_ltod 0.500: 2 of 4 candidates above 4.500; S_nn 1.000: 3 of the 3 nearest questions right without retrieval, 3 are known; answered without what was found by scripted"},
+		{"delta is no limit that counts itself", []float32{4.5, 4.5, 1, 0}, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, false, 0,
+			"S_ltod 0.000: 0 of 4 candidates above 4.500; not above 0.04"},
+		{"too few candidates", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_l: 0.5", 1), false, false, 0,
+			"not above 0.5"},
+		{"too few neighbours", common, &scriptedHistory{known: []bool{true, false, true}}, &knowing{answer: "Five."}, skipping, false, false, 0,
+			"S_nn 0.667: 2 of the 3 nearest questions right without retrieval, 3 are known; not above 0.67"},
+		{"the paper's other s_n", common, &scriptedHistory{known: []bool{true, false, true}}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_n: 0.55", 1), false, true, 1,
+			"S_nn 0.667"},
+		{"one question, however right", common, &scriptedHistory{known: times(1, true)}, &knowing{answer: "Five."}, skipping, false, false, 0, "1 are known; not above"},
+		{"no history", common, nil, &knowing{answer: "Five."}, skipping, false, false, 0, "0 are known; not above"},
+		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be looked at"},
+		{"a provider that knows nothing", common, &scriptedHistory{known: times(3, true)}, &knowing{fail: refusal}, skipping, false, false, 1,
+			"but there is no answer without what was found: the provider extractive knows nothing by itself"},
+		{"a model that does not know", common, &scriptedHistory{known: times(3, true)}, &knowing{}, skipping, false, false, 1, "the model does not know one"},
+		{"no model", common, &scriptedHistory{known: times(3, true)}, nil, skipping, false, false, 0, "there is no language model here"},
+		{"a search", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, true, false, 0, "an answer would be made without what was found"},
+	} {
+		c := ranked([]float64{9, 8, 7, 6})
+		c.readers = everyOp(func(string) float32 { return 0 })
+		of := numbered(x.scores...)
+		c.readers.score = func(text string) wire.PairScore { return wire.PairScore{HasAnswer: of(text)} }
+		if x.history != nil {
+			c.history = x.history
+		}
+		if x.model != nil {
+			c.judges = x.model
+		}
+		question := uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001")
+		got := c.run(t, x.stage, func(q *wire.SearchQuery) {
+			if !x.search {
+				q.Question = question
+			}
+		})
+		why := got.Trace[2].Why
+		kept := 2
+		if x.skipped {
+			kept = 0
+		}
+		if got.Skipped != x.skipped || len(got.Context) != kept || len(got.Candidates) != 4 || !strings.Contains(why, x.says) {
+			t.Errorf("%s: skipped %t, %d in the context of %d (%s)", x.name, got.Skipped, len(got.Context), len(got.Candidates), why)
+		}
+		if x.model == nil {
+			continue
+		}
+		if len(x.model.asked) != x.asked {
+			t.Errorf("%s: asked %d times", x.name, len(x.model.asked))
+		}
+		for _, r := range x.model.asked {
+			if r.Task != wire.TaskBackground || r.Step != (wire.Step{Question: question, Round: 1, Step: "background"}) || r.Question != "words of the question" || r.Passages != nil {
+				t.Errorf("%s: asked %+v", x.name, r)
+			}
+		}
+	}
+}
+
+func TestSkippingNeedsWhatScoreReads(t *testing.T) {
+	c := ranked([]float64{9, 8})
+	if got := c.run(t, "- dense\n- limit\n"); got.Skipped {
+		t.Error("a plan without the stage skips")
+	}
+	if _, err := c.try(t, "- dense\n- score\n- skip-retrieval"); err == nil {
+		t.Error("calibrated was resolved without a model pack")
+	}
+}

@@ -1,0 +1,124 @@
+package stage
+
+// This file combines the scores of a hybrid's components.
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// combine gives every candidate its components' scores and their sum.
+func (h hybrid) combine(t *Task, p *pool) []item {
+	items := make([]item, 0, len(p.items))
+	for _, c := range p.items {
+		items = append(items, c)
+	}
+	slices.SortFunc(items, func(a, b item) int { return compareKeys(a.key, b.key) })
+	total := make([]float64, len(items))
+	for i, c := range h.of {
+		// Of smaller units the best one counts.
+		scores := p.scores[i]
+		if larger(h.unit, c.size()) {
+			scores = map[key]hit{}
+			for k, x := range p.scores[i] {
+				up := t.up(k.ref, h.unit)
+				if have, ok := scores[up]; !ok || x.score > have.score {
+					scores[up] = x
+				}
+			}
+		}
+		units, values := make([]key, len(items)), make([]float64, len(items))
+		for j, it := range items {
+			units[j] = it.key
+			if larger(c.size(), h.unit) {
+				units[j] = t.up(it.ref, c.size())
+			}
+			values[j] = scores[units[j]].score
+			items[j] = it.scored(c.scorer(), values[j])
+		}
+		var shares []float64
+		if h.method == reciprocal {
+			shares = reciprocalRanks(units, values, h.rankConstant)
+		} else {
+			shares = normalised(values, h.normalise)
+		}
+		for j := range items {
+			total[j] += c.share() * shares[j]
+		}
+	}
+	for j := range items {
+		items[j] = items[j].scored("hybrid", total[j])
+	}
+	return items
+}
+
+// reciprocalRanks are 1 / (constant + rank) of the units' scores, where
+// candidates that share a unit share its rank, and so do equal scores. A score
+// of nothing has no rank.
+func reciprocalRanks(units []key, values []float64, constant int) []float64 {
+	best := map[key]float64{}
+	for i, u := range units {
+		best[u] = values[i]
+	}
+	ordered := make([]float64, 0, len(best))
+	for _, v := range best {
+		ordered = append(ordered, v)
+	}
+	slices.SortFunc(ordered, func(a, b float64) int { return cmp.Compare(b, a) })
+	rankOf := map[float64]int{}
+	for i, v := range ordered {
+		if _, ok := rankOf[v]; !ok {
+			rankOf[v] = i + 1
+		}
+	}
+	out := make([]float64, len(values))
+	for i, v := range values {
+		if v > 0 {
+			out[i] = 1 / float64(constant+rankOf[v])
+		}
+	}
+	return out
+}
+
+// normalised brings scores to a common scale: by the highest (max), from 0 to 1
+// (minmax), to mean 0 and deviation 1 (standard), or as they are (none).
+func normalised(values []float64, how string) []float64 {
+	out := slices.Clone(values)
+	switch {
+	case len(values) == 0 || how == "none":
+		return out
+	case how == "standard":
+		return standardised(out)
+	}
+	low, high := slices.Min(values), slices.Max(values)
+	if how == "max" {
+		low = 0
+	}
+	for i := range out {
+		if high > low {
+			out[i] = (out[i] - low) / (high - low)
+		} else {
+			out[i] = 0
+		}
+	}
+	return out
+}
+
+// standardised brings values to mean 0 and deviation 1; equal ones to 0.
+func standardised(values []float64) []float64 {
+	mean, variance := 0.0, 0.0
+	for _, x := range values {
+		mean += x / float64(len(values))
+	}
+	for _, x := range values {
+		variance += (x - mean) * (x - mean) / float64(len(values))
+	}
+	for i, x := range values {
+		values[i] = 0
+		if variance > 0 {
+			values[i] = (x - mean) / math.Sqrt(variance)
+		}
+	}
+	return values
+}

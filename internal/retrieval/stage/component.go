@@ -1,0 +1,221 @@
+package stage
+
+// This file is a scorer of units: BM25 or the inner product of vectors. A stage
+// has one (lexical, dense) or several (hybrid).
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/dense"
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// everything is a k that no restricted search reaches.
+const everything = 1 << 20
+
+// component finds and scores units of one size.
+type component interface {
+	// scorer names its scores, "lexical.passage".
+	scorer() string
+	size() schema.Unit
+	share() float64 // its weight in a hybrid
+	// prepare makes the forms of the question that the others need.
+	prepare(ctx context.Context, t *Task) error
+	// search finds the k best units, in some places or, when they are nil,
+	// anywhere.
+	search(ctx context.Context, t *Task, k int, within *area) (found, error)
+	// score scores units exactly. What is not in the result scored nothing.
+	score(ctx context.Context, t *Task, units []key) (found, error)
+}
+
+// area is some places as both sources take them.
+type area struct {
+	clusters map[uuid.UUID]bool
+	refs     []lexical.Ref // the sections of the clusters among them
+}
+
+// area is where candidates are.
+func (t *Task) area(ctx context.Context, places []key) (*area, error) {
+	refs, err := t.refsOf(ctx, places)
+	if err != nil {
+		return nil, err
+	}
+	a := &area{refs: refs}
+	if len(places) > 0 && places[0].cluster != uuid.Nil {
+		a.clusters = map[uuid.UUID]bool{}
+		for _, k := range places {
+			a.clusters[k.cluster] = true
+		}
+	}
+	return a, nil
+}
+
+// found is what a component found, best first.
+type found struct {
+	hits       []hit
+	statistics map[string]float64 // for admins
+	note       string
+}
+
+// bm25 scores units by the lexical index.
+type bm25 struct {
+	unit     schema.Unit
+	settings lexical.Settings
+	weight   float64
+}
+
+func (c bm25) scorer() string    { return "lexical." + string(c.unit) }
+func (c bm25) size() schema.Unit { return c.unit }
+func (c bm25) share() float64    { return c.weight }
+
+func (c bm25) prepare(ctx context.Context, t *Task) error {
+	if err := t.analyse(); err != nil {
+		return err
+	}
+	return t.narrow(ctx)
+}
+
+func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
+	q := lexical.TermQuery{Unit: c.unit, Terms: t.terms, K: k, Settings: c.settings,
+		Groups: t.query.Principal.Groups, Versions: t.versions, Within: c.within(within)}
+	var note string
+	if t.place.Unindexed > 0 && within == nil {
+		note = fmt.Sprintf("%d documents wait to be indexed", t.place.Unindexed)
+	}
+	if len(t.terms) == 0 {
+		return found{note: "the question has no word to search for"}, nil
+	}
+	r, err := t.searchIndex(ctx, q)
+	if err != nil {
+		return found{}, err
+	}
+	out := found{hits: make([]hit, len(r.Hits)), note: note, statistics: c.statistics(r)}
+	for i, h := range r.Hits {
+		out.hits[i] = hit{key: key{ref: h.Ref, cluster: h.Cluster}, score: h.Score}
+	}
+	return out, nil
+}
+
+// within is the area in the index's terms: passages stand for their sections.
+func (c bm25) within(a *area) *lexical.Within {
+	if a == nil {
+		return nil
+	}
+	if a.clusters != nil {
+		return &lexical.Within{Clusters: a.clusters}
+	}
+	out := &lexical.Within{Sections: make(map[lexical.Ref]bool, len(a.refs))}
+	for _, r := range a.refs {
+		if r.Passage >= 0 {
+			r = at(r, schema.UnitSection)
+		}
+		out.Sections[r] = true
+	}
+	return out
+}
+
+func (c bm25) statistics(r lexical.Result) map[string]float64 {
+	at := c.scorer() + "."
+	out := map[string]float64{at + "units": float64(r.Statistics.Units), at + "average_terms": r.Statistics.Average,
+		at + "scored": float64(r.Scored), at + "pruned_blocks": float64(r.Pruned)}
+	for term, df := range r.Statistics.DF {
+		out[at+"df."+term] = float64(df)
+	}
+	return out
+}
+
+func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
+	a, err := t.area(ctx, units)
+	if err != nil {
+		return found{}, err
+	}
+	return c.search(ctx, t, everything, a)
+}
+
+// inner scores units by the inner product of the question's vector and those of
+// passages; a larger unit by its best passage (MaxP).
+type inner struct {
+	unit   schema.Unit
+	weight float64
+}
+
+func (c inner) scorer() string    { return "dense." + string(c.unit) }
+func (c inner) size() schema.Unit { return c.unit }
+func (c inner) share() float64    { return c.weight }
+
+func (c inner) prepare(ctx context.Context, t *Task) error {
+	if err := t.narrow(ctx); err != nil {
+		return err
+	}
+	return t.encode(ctx)
+}
+
+func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
+	if t.vector == nil {
+		return found{note: "the model knows no word of the question"}, nil
+	}
+	if within != nil && len(within.refs) == 0 {
+		return found{}, nil
+	}
+	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
+		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
+	if within != nil {
+		q.Within = within.refs
+	}
+	if c.unit != schema.UnitPassage && k < everything {
+		q.K = min(4*k, everything)
+	}
+	for {
+		nearest, err := t.Vectors.Nearest(ctx, q)
+		if err != nil {
+			return found{}, err
+		}
+		hits, err := c.best(ctx, t, nearest)
+		if err != nil {
+			return found{}, err
+		}
+		// The best passages decide which units are best: when they are of too
+		// few units, more are needed.
+		if len(hits) >= k || len(nearest) < q.K || q.K >= everything {
+			return found{hits: hits[:min(k, len(hits))]}, nil
+		}
+		q.K = min(4*q.K, everything)
+	}
+}
+
+// best are the units of passages, each with its best one.
+func (c inner) best(ctx context.Context, t *Task, nearest []dense.Hit) ([]hit, error) {
+	if c.unit == schema.UnitCluster {
+		refs := make([]lexical.Ref, len(nearest))
+		for i, n := range nearest {
+			refs[i] = n.Ref
+		}
+		if err := t.locate(ctx, refs); err != nil {
+			return nil, err
+		}
+	}
+	best := make(map[key]hit, len(nearest))
+	for _, n := range nearest {
+		k := t.up(n.Ref, c.unit)
+		if have, ok := best[k]; !ok || have.score < n.Similarity {
+			best[k] = hit{key: k, score: n.Similarity, best: &n.Ref}
+		}
+	}
+	out := slices.Collect(maps.Values(best))
+	sortHits(out)
+	return out, nil
+}
+
+func (c inner) score(ctx context.Context, t *Task, units []key) (found, error) {
+	a, err := t.area(ctx, units)
+	if err != nil {
+		return found{}, err
+	}
+	return c.search(ctx, t, everything, a)
+}

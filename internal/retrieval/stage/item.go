@@ -1,0 +1,128 @@
+package stage
+
+// This file is the candidate as stages see it: where it lies and what it
+// scored, without text. Texts are loaded for what is returned, or when a stage
+// needs them.
+
+import (
+	"bytes"
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// key names a candidate: a cluster, or a place of text.
+type key struct {
+	ref     lexical.Ref
+	cluster uuid.UUID
+	with    lexical.Ref // the passage that relate joined to it; its version is nil without one
+}
+
+// sizes orders the units.
+var sizes = map[schema.Unit]int{schema.UnitPassage: 1, schema.UnitSection: 2, schema.UnitDocument: 3, schema.UnitCluster: 3}
+
+// larger reports whether a unit of a may hold units of b. Documents and
+// clusters do not hold each other.
+func larger(a, b schema.Unit) bool { return sizes[a] > sizes[b] }
+
+// at is the section or the document that a smaller place lies in.
+func at(r lexical.Ref, unit schema.Unit) lexical.Ref {
+	switch unit {
+	case schema.UnitSection:
+		return lexical.Ref{Version: r.Version, Section: r.Section, Passage: -1}
+	case schema.UnitDocument:
+		return lexical.Ref{Version: r.Version, Section: -1, Passage: -1}
+	}
+	return r
+}
+
+func compareKeys(a, b key) int {
+	return cmp.Or(bytes.Compare(a.ref.Version[:], b.ref.Version[:]), cmp.Compare(a.ref.Section, b.ref.Section),
+		cmp.Compare(a.ref.Passage, b.ref.Passage), bytes.Compare(a.cluster[:], b.cluster[:]),
+		cmp.Compare(a.with.Section, b.with.Section), cmp.Compare(a.with.Passage, b.with.Passage))
+}
+
+// hit is a unit that a source found or scored.
+type hit struct {
+	key   key
+	score float64
+	best  *lexical.Ref // the passage that the score of a larger unit is of
+}
+
+// item is a candidate between stages.
+type item struct {
+	key
+	from   uuid.UUID // the cluster that it came from
+	best   *lexical.Ref
+	shows  []extent // nil: its own place, or that of its best passage
+	score  float64
+	scores map[string]float64
+	origin string
+}
+
+// scored is the item with one more score, which becomes its own.
+func (i item) scored(name string, score float64) item {
+	i.scores = maps.Clone(i.scores)
+	if i.scores == nil {
+		i.scores = map[string]float64{}
+	}
+	i.scores[name], i.score = score, score
+	return i
+}
+
+// inherits takes over what a larger unit brought along.
+func (i item) inherits(parent item) item {
+	scores := maps.Clone(parent.scores)
+	if scores == nil {
+		scores = map[string]float64{}
+	}
+	maps.Copy(scores, i.scores)
+	i.scores = scores
+	i.from = cmp.Or(i.from, parent.from, parent.cluster)
+	return i
+}
+
+// rank sorts by falling score; equal ones by place, so that the order never
+// hangs on chance.
+func rank(items []item) {
+	slices.SortStableFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(b.score, a.score), compareKeys(a.key, b.key)) })
+}
+
+func keys(items []item) []key {
+	out := make([]key, len(items))
+	for i, c := range items {
+		out[i] = c.key
+	}
+	return out
+}
+
+// cut splits a ranking at k.
+func cut(items []item, k int) (kept, rest []item) {
+	if k <= 0 || len(items) <= k {
+		return items, nil
+	}
+	return items[:k:k], items[k:]
+}
+
+// judged is a candidate that a stage dropped, and why.
+type judged struct {
+	item
+	why string
+}
+
+func drop(items []item, why string) []judged {
+	out := make([]judged, len(items))
+	for i, c := range items {
+		out[i] = judged{c, why}
+	}
+	return out
+}
+
+func sortHits(hits []hit) {
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Or(cmp.Compare(b.score, a.score), compareKeys(a.key, b.key)) })
+}

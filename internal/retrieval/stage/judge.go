@@ -1,0 +1,152 @@
+package stage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What judge can ask of a language model.
+const (
+	byCritique = "critique" // relevance, reflection and critic, of equal weight (ChunkRAG)
+	byFilter   = "filter"   // 1 or 0 (SAKI-RAG)
+)
+
+type judge struct {
+	by              string
+	depth           int
+	batch, parallel int
+	least           float64
+}
+
+var judgeKind = Kind{
+	Name:       "judge",
+	Parameters: "`by` (critique, or relevance, filter), `depth` (20), `batch` (5), `parallel` (4), `least` (0)",
+	Does:       "a language model judges the first `depth`: three times (ChunkRAG), once, or by 1 and 0 (SAKI-RAG). When it fails nothing changes",
+	read:       readJudge,
+}
+
+// readJudge reads the stage "judge":
+//
+//	judge: {by: critique, depth: 20, batch: 5, parallel: 4, least: 0}
+//
+// A language model judges the first depth candidates, batch of them in a request
+// and parallel requests at a time. critique is ChunkRAG's (Algorithm 1, lines 12 to
+// 17): how relevant each is, from 0 to 1, that judgement looked at again, and a critic
+// of both; the score is their mean. relevance asks for the first alone, filter for 1
+// or 0 (SAKI-RAG, Algorithm 1). Candidates are ranked by it, equal ones in the order
+// that they had; those that score less than least go, and the rest, which was
+// not judged, with them; with least 0 it follows.
+//
+// When judging fails nothing changes, and the report says why.
+func readJudge(p *Parameters) Stage {
+	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Whole("depth", 20, 1, 100),
+		batch: p.Whole("batch", 5, 1, 20), parallel: p.Whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
+	return Stage{Fit: fitReading, Scores: []string{"judge"}, Cost: Cost{Calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
+}
+
+// tasks are asked for one after the other, each with the judgements before it.
+func (s judge) tasks() []wire.LLMTask {
+	switch s.by {
+	case byFilter:
+		return []wire.LLMTask{wire.TaskFilter}
+	case byRelevance:
+		return []wire.LLMTask{wire.TaskRelevance}
+	}
+	return []wire.LLMTask{wire.TaskRelevance, wire.TaskReflect, wire.TaskCritic}
+}
+
+func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to judge"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	head, tail := cut(in.items, s.depth)
+	shown, err := t.views(ctx, head, in.unit)
+	if err != nil {
+		return outcome{}, err
+	}
+	var items []item
+	var passages []wire.LLMPassage
+	var versions [][]uuid.UUID // of each
+	for i, v := range shown {
+		if v.gone() {
+			out.dropped = append(out.dropped, judged{head[i], gone})
+			continue
+		}
+		items = append(items, head[i])
+		passages = append(passages, wire.LLMPassage{Title: v[0].found.Title, Headings: v[0].found.Section.HeadingPath, Text: v.text()})
+		var of []uuid.UUID
+		for _, p := range v {
+			of = append(of, p.ref.Version)
+		}
+		versions = append(versions, of)
+	}
+	models, err := s.ask(ctx, t, passages, versions)
+	if ctx.Err() != nil {
+		return outcome{}, fmt.Errorf("judge %d candidates: %w", len(passages), ctx.Err())
+	}
+	if err != nil {
+		out.dropped, out.why = nil, "not judged: "+err.Error()
+		return out, nil
+	}
+	out.items = nil
+	for i, c := range items {
+		sum := 0.0
+		for _, x := range passages[i].Judged {
+			sum += x
+		}
+		c = c.scored("judge", sum/float64(len(passages[i].Judged)))
+		if c.score < s.least {
+			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("judged %.3f, less than %g", c.score, s.least)})
+			continue
+		}
+		out.items = append(out.items, c)
+	}
+	slices.SortStableFunc(out.items, func(a, b item) int { return cmp.Compare(b.score, a.score) })
+	out.why = join(fmt.Sprintf("%s of %d candidates%s", s.by, len(items), by(models)), spread(out.items, "judge"))
+	if s.least == 0 {
+		out.items = append(out.items, behind(out.items, head, tail, "judge")...)
+	} else {
+		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not judged: below rank %d", s.depth))...)
+	}
+	return out, nil
+}
+
+// ask adds to every passage what the tasks say of it, and names the model.
+// versions are those that the text of each passage is of.
+func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, err error) {
+	var mu sync.Mutex
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(s.parallel)
+	for item := range (len(passages) + s.batch - 1) / s.batch {
+		batch := passages[item*s.batch : min((item+1)*s.batch, len(passages))]
+		of := slices.Concat(versions[item*s.batch : item*s.batch+len(batch)]...)
+		all.Go(func() error {
+			for _, task := range s.tasks() {
+				reply, err := t.complete(ctx, wire.LLMRequest{Task: task, Passages: slices.Clone(batch), Versions: of}, item)
+				if err != nil {
+					return err
+				}
+				if len(reply.Scores) != len(batch) {
+					return fmt.Errorf("%d judgements of %d candidates", len(reply.Scores), len(batch))
+				}
+				for i, x := range reply.Scores {
+					batch[i].Judged = append(slices.Clip(batch[i].Judged), x)
+				}
+				mu.Lock()
+				model = reply.Usage.Model
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	return model, all.Wait()
+}

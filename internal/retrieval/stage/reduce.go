@@ -1,0 +1,136 @@
+package stage
+
+// The stage "reduce": of each candidate the few sentences that serve the answer
+// best, and of these as many as are enough.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type reduce struct {
+	depth, most       int
+	sentences, stride int
+	windows           int
+	enough            Threshold
+	optional          bool
+}
+
+var reduceKind = Kind{
+	Name:       "reduce",
+	Parameters: "`depth` (10), `sentences` (3), `stride` (1), `windows` (64), `most` (10), `enough` (calibrated, or a number), `optional` (false)",
+	Does:       "selects: of each candidate its best window, as many as are enough (FIT-RAG, Algorithm 3), see below",
+	Selects:    true,
+	read:       readReduce,
+}
+
+// readReduce reads the stage "reduce":
+//
+//	reduce: {depth: 10, sentences: 3, stride: 1, windows: 64, most: 10, enough: calibrated, optional: false}
+//
+// FIT-RAG's token reducer (Algorithm 3). Each of the first depth candidates is
+// cut into windows of so many sentences, each beginning stride sentences after
+// the one before, at most so many; the one with the highest has_answer +
+// llm_prefer stands for it. These are sorted by that sum, and taken one by one,
+// at most most (the detector sees no more than 10), until the detector says that
+// those so far are enough to answer with. (The paper's algorithm returns the
+// last one alone; its text means all.)
+//
+// It selects: the ranking stays, and of the candidates in the context the text
+// is that of their window. enough is the detector's probability: calibrated,
+// what the pack was calibrated to, or a number.
+func readReduce(p *Parameters) Stage {
+	s := reduce{depth: p.Whole("depth", 10, 1, 100), sentences: p.Whole("sentences", 3, 1, 50), stride: p.Whole("stride", 1, 1, 50),
+		windows: p.Whole("windows", 64, 1, 500), most: p.Whole("most", wire.DetectPairs, 1, wire.DetectPairs),
+		enough: p.Threshold("enough", "detect", Threshold{Calibrated: "detect"}, 0, 1), optional: p.flag("optional")}
+	if s.stride > s.sentences {
+		p.Fail("stride", "is %d, more than the %d sentences of a window: sentences would be left out", s.stride, s.sentences)
+	}
+	return Stage{Fit: fitReading, Scores: []string{byHasAnswer, byLLMPrefer, byPreferSum}, Cost: Cost{Reads: s.depth * s.windows}, run: s.run}
+}
+
+func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	skip, err := t.needs(ctx, s.optional, wire.OpScore, wire.OpDetect)
+	if skip != "" || err != nil {
+		out.why = skip
+		return out, err
+	}
+	head, tail := cut(in.items, s.depth)
+	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride)}, score{by: byPreferSum}.of)
+	if noWord(err) {
+		out.why = noWordWhy
+		return out, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	out.items = nil
+	var order []int
+	for i, c := range head {
+		if _, ok := read.best[i]; !ok {
+			out.dropped = append(out.dropped, judged{c, gone})
+			continue
+		}
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(read.best[b].value, read.best[a].value) })
+	for _, i := range order {
+		best := read.best[i]
+		c := best.score.onto(head[i], wire.GraphPair).scored(byPreferSum, best.value)
+		c.shows = []extent{best.at}
+		out.items = append(out.items, c)
+	}
+	least, n, p, err := s.detect(ctx, t, out.items)
+	if err != nil {
+		return outcome{}, err
+	}
+	over, dropped := out.items[n:], "the windows before it are enough"
+	out.items = out.items[:n:n]
+	out.dropped = append(out.dropped, drop(over, dropped)...)
+	out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("below rank %d", s.depth))...)
+	found := fmt.Sprintf("%d windows are enough: %.3f, from %.3f on", n, p, least)
+	if p < least {
+		found = fmt.Sprintf("all %d windows are not surely enough: %.3f, below %.3f", n, p, least)
+	}
+	out.why = join(fmt.Sprintf("windows of %d sentences of %s", s.sentences, read), found)
+	return out, nil
+}
+
+// detect asks which of the prefixes is enough, the first one or else all, and
+// how likely it is that it is.
+func (s reduce) detect(ctx context.Context, t *Task, items []item) (least float64, n int, p float64, err error) {
+	n = min(len(items), s.most)
+	if n == 0 {
+		return 0, 0, 0, nil
+	}
+	contexts := make([][][2]float32, n)
+	var so [][2]float32
+	for i, c := range items[:n] {
+		so = append(so, [2]float32{float32(c.scores[byHasAnswer]), float32(c.scores[byLLMPrefer])})
+		contexts[i] = slices.Clone(so)
+	}
+	enough, calibrated, _, err := t.Readers.Detect(ctx, wire.LaneInteractive, contexts)
+	if err != nil {
+		return 0, 0, 0, fmt.Errorf("detect which of %d windows are enough: %w", n, err)
+	}
+	if err := finite("detect", n, single(enough)); err != nil {
+		return 0, 0, 0, err
+	}
+	if least = s.enough.Value; s.enough.Calibrated != "" {
+		least = calibrated
+	}
+	for i, x := range enough {
+		if p = float64(x); p >= least {
+			return least, i + 1, p, nil
+		}
+	}
+	return least, n, p, nil
+}

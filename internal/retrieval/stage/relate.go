@@ -1,0 +1,94 @@
+package stage
+
+// The stage "relate": passages with what they are linked to in their document.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type relate struct {
+	depth, k int
+	least    float64
+}
+
+var relateKind = Kind{
+	Name:       "relate",
+	Parameters: "`depth` (10), `k` (3), `least` (0)",
+	Does:       "SAKI: each of the first `depth` passages with each of the `k` that it is linked to most strongly, see below",
+	Finds:      true,
+	Joins:      true,
+	read:       readRelate,
+}
+
+// readRelate reads the stage "relate":
+//
+//	relate: {depth: 10, k: 3, least: 0}
+//
+// SAKI's dual-axis retriever (Algorithm 1): each of the first depth passages
+// becomes a candidate with each of its k most strongly linked passages, c + r:
+// one text of two spans, with c's scores and the link's weight as "link". Links
+// weaker than least do not count. A passage without a link stays alone; two that
+// are linked both ways are joined once. The rest follows as it is.
+func readRelate(p *Parameters) Stage {
+	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
+	return Stage{Fit: s.fit, Scores: []string{"link"}, run: s.run}
+}
+
+func (relate) fit(in schema.Unit) (schema.Unit, error) {
+	if in != schema.UnitPassage {
+		return "", schema.Invalid("", "joins passages: the stages before give %s", orNothing(in))
+	}
+	return in, nil
+}
+
+func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to join"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	if t.Links == nil {
+		return outcome{}, schema.Invalid("plan", "needs the links between passages, which are not stored here")
+	}
+	head, tail := cut(in.items, s.depth)
+	refs := make([]lexical.Ref, len(head))
+	for i, c := range head {
+		refs[i] = c.ref
+	}
+	links, err := t.Links.Links(ctx, t.query.Principal, t.query.Collection, t.place.Generation, refs, s.k)
+	if err != nil {
+		return outcome{}, fmt.Errorf("find what %d passages are linked to: %w", len(refs), err)
+	}
+	out.items = nil
+	joined, alone := map[[2]lexical.Ref]bool{}, 0
+	for _, c := range head {
+		some := links[c.ref]
+		n := 0
+		for _, l := range some[:min(s.k, len(some))] {
+			switch {
+			case l.Weight < s.least || l.To == c.ref || l.To.Version != c.ref.Version:
+				continue
+			case joined[[2]lexical.Ref{l.To, c.ref}]:
+				n++ // it stands in the other's candidate
+				continue
+			}
+			joined[[2]lexical.Ref{c.ref, l.To}] = true
+			own := c.score
+			pair := c.scored("link", l.Weight)
+			pair.score, pair.with = own, l.To
+			pair.shows = []extent{{ref: c.ref}, {ref: l.To}}
+			out.items = append(out.items, pair)
+			n++
+		}
+		if n == 0 {
+			alone++
+			out.items = append(out.items, c)
+		}
+	}
+	out.why = fmt.Sprintf("%d passages became %d candidates, %d of them stay alone", len(head), len(out.items), alone)
+	out.items = append(out.items, tail...)
+	return out, nil
+}

@@ -1,0 +1,82 @@
+package stage
+
+// This file keeps what came to a stage that selects, so that it can select anew.
+// Nothing is searched again.
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// reserve is what came to the stage that selects, to be selected from again.
+type reserve struct {
+	Generation int         `json:"generation"`
+	Text       string      `json:"text"` // the question as it was worded then
+	Unit       schema.Unit `json:"unit"`
+	Items      []pooled    `json:"items"`
+}
+
+// pooled is an item as it is stored.
+type pooled struct {
+	Ref     lexical.Ref        `json:"ref,omitzero"`
+	Cluster uuid.UUID          `json:"cluster,omitzero"`
+	With    lexical.Ref        `json:"with,omitzero"`
+	From    uuid.UUID          `json:"from,omitzero"`
+	Best    *lexical.Ref       `json:"best,omitempty"`
+	Shows   []pooledPlace      `json:"shows,omitempty"`
+	Score   float64            `json:"score"`
+	Scores  map[string]float64 `json:"scores,omitempty"`
+	Origin  string             `json:"origin,omitempty"`
+}
+
+type pooledPlace struct {
+	Ref   lexical.Ref `json:"ref"`
+	Start int         `json:"start,omitempty"`
+	End   int         `json:"end,omitempty"`
+}
+
+// Reserve writes down what came to the stage.
+func (t *Task) Reserve(in Candidates) ([]byte, error) {
+	p := reserve{Generation: t.place.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
+	for i, c := range in.items {
+		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores, Origin: c.origin}
+		for _, s := range c.shows {
+			p.Items[i].Shows = append(p.Items[i].Shows, pooledPlace{Ref: s.ref, Start: s.start, End: s.end})
+		}
+	}
+	out, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("write down what is selected from: %w", err)
+	}
+	return out, nil
+}
+
+func (p reserve) candidates() Candidates {
+	out := Candidates{unit: p.Unit, items: make([]item, len(p.Items))}
+	for i, c := range p.Items {
+		out.items[i] = item{key: key{ref: c.Ref, cluster: c.Cluster, with: c.With}, from: c.From, best: c.Best, score: c.Score, scores: c.Scores, origin: c.Origin}
+		for _, s := range c.Shows {
+			out.items[i].shows = append(out.items[i].shows, extent{ref: s.Ref, start: s.Start, end: s.End})
+		}
+	}
+	return out
+}
+
+// Restore reads what came to the stage, of the same generation, and takes the question as it was worded then.
+func (t *Task) Restore(from []byte) (Candidates, error) {
+	var p reserve
+	if err := json.Unmarshal(from, &p); err != nil {
+		return Candidates{}, fmt.Errorf("read what is selected from: %w", err)
+	}
+	if t.place.Generation != p.Generation {
+		return Candidates{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.place.Generation}
+	}
+	t.query.Text = p.Text
+	return p.candidates(), nil
+}

@@ -1,0 +1,63 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type rewrite struct{}
+
+var rewriteKind = Kind{
+	Name: "rewrite",
+	Does: "first: a language model words the question anew, for the stages that follow (ChunkRAG)",
+	read: readRewrite,
+}
+
+// readRewrite reads the stage "rewrite":
+//
+//	rewrite
+//
+// A language model words the question anew, for the stages that follow; the answer
+// is still to the question as it was asked (ChunkRAG, section 3.2 and prompt A.1).
+// It comes first. When no model does it, the question stays as it is, and the report
+// says why.
+func readRewrite(*Parameters) Stage {
+	return Stage{Fit: rewrite{}.fit, Cost: Cost{Calls: 1}, run: rewrite{}.run}
+}
+
+func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
+	if in != "" {
+		return "", schema.Invalid("", "must be first: what comes before it has searched already")
+	}
+	return "", nil
+}
+
+func (rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	reply, err := t.complete(ctx, wire.LLMRequest{Task: wire.TaskRewrite}, 0)
+	switch {
+	case ctx.Err() != nil:
+		return outcome{}, fmt.Errorf("word the question anew: %w", ctx.Err())
+	case err != nil:
+		return outcome{unit: in.unit, why: "the question stays as it is: " + err.Error()}, nil
+	case reply.Text == t.query.Text:
+		return outcome{unit: in.unit, why: "the question stays as it is" + by(reply.Usage.Model)}, nil
+	}
+	t.query.Text = reply.Text
+	t.analysed, t.index, t.statistics = false, nil, nil // of the question as it was asked, after spell
+	return outcome{unit: in.unit, why: fmt.Sprintf("%q%s", reply.Text, by(reply.Usage.Model))}, nil
+}
+
+// complete asks a language model for a task of this stage. The reply is kept under
+// the question, the stage and the item, where there is a question.
+func (t *Task) complete(ctx context.Context, r wire.LLMRequest, item int) (wire.LLMReply, error) {
+	if t.Judges == nil {
+		return wire.LLMReply{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
+	}
+	r.Envelope, r.Tenant, r.Question = wire.Header(), t.query.Principal.Tenant, t.query.Text
+	r.Step = wire.Step{Question: t.query.Question, Round: 1, Step: fmt.Sprintf("stage %d %s", t.stage, r.Task), Item: item}
+	r.Deadline, _ = ctx.Deadline()
+	return t.Judges.Complete(ctx, r)
+}

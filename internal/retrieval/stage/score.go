@@ -1,0 +1,323 @@
+package stage
+
+// The stage "score": a model reads the question and each of the best candidates
+// together. It comes after the stages that find them.
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What score ranks by; each but prefer_sum is a head of the model that reads, and
+// its logit a score of the candidates.
+const (
+	byRelevance = "relevance"
+	byHasAnswer = "has_answer"
+	byLLMPrefer = "llm_prefer"
+	byPreferSum = "prefer_sum" // FIT-RAG's bi-criteria reranker: has_answer + llm_prefer
+)
+
+// rerankDepth is how many candidates the reranker reads when a plan does not say.
+const rerankDepth = 10
+
+type score struct {
+	model       string // the graph that reads
+	by          string
+	depth, keep int
+	weight      float64
+	normalise   string
+	least       *Threshold
+	pieces      int
+	optional    bool
+}
+
+var scoreKind = Kind{
+	Name:       "score",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `optional` (false)",
+	Does:       "a model reads the first `depth` with the question, see below",
+	read:       readScore,
+}
+
+// readScore reads the stage "score":
+//
+//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
+//
+// A model reads the first depth candidates with the question: the pair model, or
+// the reranker, which is better and about ten times as long about each, so it comes
+// after the pair model and reads the best few. A plan may have a stage of each; the
+// reranker's scores have names of their own, and its depth is usually 10. A candidate
+// longer than the model reads is read in pieces, at most so many, and counts as
+// its best one (MaxP); a document or a cluster is read by its best sections and
+// shows its best piece from then on.
+//
+// With weight 1 they are ranked by the model's logit: the relevance, has_answer,
+// llm_prefer, or the sum of the last two (FIT-RAG's bi-criteria reranker). With
+// less, the score is (1-weight) times the one before plus weight times the
+// model's: max takes the one before as a share of the best one's, and the logit as
+// it is, so that a model that is sure counts for more; minmax brings both to 0..1
+// over what was read, standard to mean 0 and deviation 1, none neither. The rest
+// follows in its order, unread. keep drops what is
+// below that rank, least what the model scores below it, and what it did not
+// read: a number, or calibrated.
+//
+// An optional stage is skipped when the model pack has no such model.
+func readScore(p *Parameters) Stage {
+	model, depth := p.Choice("model", wire.GraphPair, wire.GraphReranker), 50
+	if model == wire.GraphReranker {
+		depth = rerankDepth
+	}
+	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 1, 500),
+		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
+		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+	if p.values["least"] != nil {
+		calibrated := s.by
+		if s.model == wire.GraphReranker {
+			calibrated += wire.RerankerSuffix
+		}
+		least := p.Threshold("least", calibrated, Threshold{}, -1e6, 1e6)
+		s.least = &least
+	}
+	reads := s.depth * s.pieces
+	if s.model == wire.GraphReranker {
+		reads *= 10
+	}
+	return Stage{Fit: fitReading, Scores: s.scores(), Cost: Cost{Reads: reads}, run: s.run}
+}
+
+func (s score) scores() []string {
+	return []string{labelOf(s.model, byRelevance), labelOf(s.model, byHasAnswer), labelOf(s.model, byLLMPrefer), s.label()}
+}
+
+// label is the name of what the stage ranks by in the end.
+func (s score) label() string {
+	if s.model == wire.GraphReranker {
+		return s.model
+	}
+	return "score"
+}
+
+// labelOf is the name of a graph's logit among the scores of candidates.
+func labelOf(graph, head string) string {
+	if graph == wire.GraphReranker {
+		return graph + "." + head
+	}
+	return head
+}
+
+// fitReading says that a stage reads candidates, whatever their unit.
+func fitReading(in schema.Unit) (schema.Unit, error) {
+	if in == "" {
+		return "", schema.Invalid("", "reads what other stages find: a plan begins with lexical, dense or hybrid")
+	}
+	return in, nil
+}
+
+// of is what the stage ranks by of a model's scores.
+func (s score) of(x wire.PairScore) float64 {
+	switch s.by {
+	case byHasAnswer:
+		return float64(x.HasAnswer)
+	case byLLMPrefer:
+		return float64(x.LLMPrefer)
+	case byPreferSum:
+		return float64(x.HasAnswer) + float64(x.LLMPrefer)
+	}
+	return float64(x.Relevance)
+}
+
+func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items, why: "nothing to read"}
+	if len(in.items) == 0 {
+		return out, nil
+	}
+	op, err := wire.ScoreOp(s.model)
+	if err != nil {
+		return outcome{}, err
+	}
+	skip, err := t.needs(ctx, s.optional, op)
+	if skip != "" || err != nil {
+		out.why = skip
+		return out, err
+	}
+	room, err := t.pack.limit(ctx, op)
+	if err != nil {
+		return outcome{}, err
+	}
+	head, tail := cut(in.items, s.depth)
+	read, err := t.scored(ctx, s.model, head, in.unit, pieces{most: s.pieces, cut: packed(room), joined: true}, s.of)
+	if noWord(err) {
+		out.why = noWordWhy
+		return out, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	out.items = nil
+	var items []item
+	var before, values []float64
+	for i, c := range head {
+		best, ok := read.best[i]
+		if !ok {
+			out.dropped = append(out.dropped, judged{c, gone})
+			continue
+		}
+		before, values = append(before, c.score), append(values, best.value)
+		c = best.score.onto(c, s.model)
+		if in.unit == schema.UnitDocument || in.unit == schema.UnitCluster {
+			c.shows = []extent{best.at}
+		}
+		items = append(items, c)
+	}
+	final := values
+	if s.weight < 1 {
+		final = make([]float64, len(values))
+		model := values
+		if s.normalise != "max" { // a logit has no end that the best one's could be
+			model = normalised(values, s.normalise)
+		}
+		before = normalised(before, s.normalise)
+		for i := range final {
+			final[i] = (1-s.weight)*before[i] + s.weight*model[i]
+		}
+	}
+	least, err := s.limit(ctx, t)
+	if err != nil {
+		return outcome{}, err
+	}
+	for i, c := range items {
+		c = c.scored(s.label(), final[i])
+		if values[i] < least {
+			out.dropped = append(out.dropped, judged{c, fmt.Sprintf("%s %.3f is below %.3f", s.by, values[i], least)})
+			continue
+		}
+		out.items = append(out.items, c)
+	}
+	rank(out.items)
+	out.why = join(fmt.Sprintf("%s of %s", s.by, read), spread(out.items, s.label()))
+	if s.least == nil {
+		out.items = append(out.items, behind(out.items, head, tail, s.label())...)
+	} else {
+		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not read: below rank %d", s.depth))...)
+	}
+	kept, rest := cut(out.items, s.keep)
+	out.items = kept
+	out.dropped = append(out.dropped, drop(rest, fmt.Sprintf("below rank %d", s.keep))...)
+	return out, nil
+}
+
+// limit is the score below which candidates are dropped.
+func (s score) limit(ctx context.Context, t *Task) (float64, error) {
+	if s.least == nil {
+		return math.Inf(-1), nil
+	}
+	return t.resolve(ctx, "least", *s.least)
+}
+
+// behind gives what was not read scores below those of what was, in the order
+// that it has.
+func behind(read, head, tail []item, name string) []item {
+	if len(tail) == 0 {
+		return nil
+	}
+	top, scale := head[len(head)-1].score, 0.0
+	for _, c := range head {
+		scale = math.Max(scale, math.Abs(c.score))
+	}
+	least := 0.0
+	if len(read) > 0 {
+		least = read[len(read)-1].score
+	}
+	out := make([]item, len(tail))
+	for i, c := range tail {
+		gap := 0.0
+		if scale > 0 {
+			gap = math.Max(0, top-c.score) / scale
+		}
+		out[i] = c.scored(name, least-gap)
+	}
+	return out
+}
+
+// pairRead is what a model that scores says of candidates.
+type pairRead struct {
+	graph string
+	best  map[int]pairBest // by candidate; none for one without text
+	model string
+	texts int
+	long  int // candidates that were read in several pieces
+}
+
+// pairBest is a candidate's best piece.
+type pairBest struct {
+	score pairScore
+	value float64 // by which it is the best
+	at    extent
+}
+
+func (r pairRead) String() string {
+	out := fmt.Sprintf("%d candidates in %d texts", len(r.best), r.texts)
+	if r.long > 0 {
+		out += fmt.Sprintf(", %d of them in pieces", r.long)
+	}
+	if r.model == "" {
+		return out
+	}
+	return out + by(r.model) + ", graph " + r.graph
+}
+
+// pairScore are the model's logits.
+type pairScore wire.PairScore
+
+// onto gives a candidate a graph's logits as scores.
+func (x pairScore) onto(c item, graph string) item {
+	own := c.score
+	c = c.scored(labelOf(graph, byRelevance), float64(x.Relevance)).scored(labelOf(graph, byHasAnswer), float64(x.HasAnswer)).
+		scored(labelOf(graph, byLLMPrefer), float64(x.LLMPrefer))
+	c.score = own
+	return c
+}
+
+// scored has a graph read candidates, in one request, and finds the best
+// piece of each by value; of equal ones the first.
+func (t *Task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
+	inputs, err := t.inputs(ctx, items, unit, how)
+	if err != nil {
+		return pairRead{}, err
+	}
+	read := pairRead{graph: graph, best: map[int]pairBest{}, texts: len(inputs)}
+	if len(inputs) == 0 {
+		return read, nil
+	}
+	ask := t.Readers.Score
+	if graph == wire.GraphReranker {
+		ask = t.Readers.Rerank
+	}
+	scores, model, err := ask(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), false)
+	if err != nil {
+		return pairRead{}, fmt.Errorf("score %d texts: %w", len(inputs), err)
+	}
+	all := make([][]float32, len(scores))
+	for i, x := range scores {
+		all[i] = []float32{x.Relevance, x.HasAnswer, x.LLMPrefer}
+	}
+	if err := finite("score", len(inputs), all); err != nil {
+		return pairRead{}, err
+	}
+	read.model = model
+	several := map[int]bool{}
+	for i, in := range inputs {
+		have, ok := read.best[in.of]
+		if x := value(scores[i]); !ok || x > have.value {
+			read.best[in.of] = pairBest{score: pairScore(scores[i]), value: x, at: in.at}
+		}
+		if ok {
+			several[in.of] = true
+		}
+	}
+	read.long = len(several)
+	return read, nil
+}

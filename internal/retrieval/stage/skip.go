@@ -1,0 +1,147 @@
+package stage
+
+// The stage "skip-retrieval": whether the language model knows enough by itself.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+type skipRetrieval struct {
+	sl, sn float64
+	delta  Threshold
+	k      int
+}
+
+var skipRetrievalKind = Kind{
+	Name:       "skip-retrieval",
+	Parameters: "`s_l` (0.04), `s_n` (0.67), `delta` (calibrated, or a logit), `k` (10)",
+	Does:       "selects: nothing, where the language model is known to know enough (FIT-RAG, eq. 14); all otherwise. After `score`",
+	Selects:    true,
+	Skips:      true,
+	read:       readSkipRetrieval,
+}
+
+// readSkipRetrieval reads the stage "skip-retrieval":
+//
+//	skip-retrieval: {s_l: 0.04, s_n: 0.67, delta: calibrated, k: 10}
+//
+// FIT-RAG's self-knowledge recogniser (section 4.3, eq. 12 to 14): the question is
+// answered without what was found when both S_ltod, the share of the candidates whose
+// has_answer is above delta, is above s_l, and S_nn, the share of the k nearest
+// answered questions of the tenant that were right without retrieval, is above s_n.
+// Questions that are not known to have been right count as wrong, also where the
+// tenant has asked fewer than k. delta is a logit of the paper's model (4.5);
+// calibrated is the pack's equivalent.
+//
+// It comes after score, whose has_answer it reads, and selects: the ranking of a
+// search stays. The answer is asked for at once, so that a language model that has
+// none, or a provider that knows nothing by itself, is found out while there is still
+// something to answer from.
+func readSkipRetrieval(p *Parameters) Stage {
+	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
+		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000)}
+	return Stage{Fit: fitSelection, Reads: byHasAnswer, run: s.run}
+}
+
+func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, items: in.items}
+	delta, err := t.resolve(ctx, "delta", s.delta)
+	if err != nil {
+		return outcome{}, err
+	}
+	common, read := 0, 0
+	for _, c := range in.items {
+		if x, ok := c.scores[byHasAnswer]; ok {
+			read++
+			if x > delta {
+				common++
+			}
+		}
+	}
+	ltod := share(common, read)
+	out.why = fmt.Sprintf("S_ltod %.3f: %d of %d candidates above %.3f", ltod, common, read, delta)
+	if ltod <= s.sl {
+		out.why += fmt.Sprintf("; not above %g, so what was found is needed", s.sl)
+		return out, nil
+	}
+	right, known, err := s.neighbours(ctx, t)
+	if ctx.Err() != nil {
+		return outcome{}, fmt.Errorf("look at earlier questions: %w", ctx.Err())
+	}
+	if err != nil {
+		out.why += "; earlier questions cannot be looked at: " + schema.ToRemote(err).Message
+		return out, nil
+	}
+	nn := share(right, s.k)
+	out.why += fmt.Sprintf("; S_nn %.3f: %d of the %d nearest questions right without retrieval, %d are known", nn, right, s.k, known)
+	switch {
+	case nn <= s.sn:
+		out.why += fmt.Sprintf("; not above %g, so what was found is needed", s.sn)
+		return out, nil
+	case t.query.Question == uuid.Nil:
+		out.why += "; an answer would be made without what was found"
+		return out, nil
+	}
+	model, err := t.knows(ctx)
+	if ctx.Err() != nil {
+		return outcome{}, fmt.Errorf("ask for an answer without retrieval: %w", ctx.Err())
+	}
+	if err != nil {
+		out.why += "; but there is no answer without what was found: " + schema.ToRemote(err).Message
+		return out, nil
+	}
+	t.Skipped = true
+	out.items, out.dropped = nil, drop(in.items, "the question is answered without it")
+	out.why += "; answered without what was found" + by(model)
+	return out, nil
+}
+
+func share(n, of int) float64 {
+	if of == 0 {
+		return 0
+	}
+	return float64(n) / float64(of)
+}
+
+// neighbours counts, of the nearest answered questions, those that were right
+// without retrieval, and all that are known.
+func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known int, err error) {
+	if t.History == nil {
+		return 0, 0, nil
+	}
+	if err := t.encode(ctx); err != nil {
+		return 0, 0, err
+	}
+	if t.vector == nil {
+		return 0, 0, nil
+	}
+	all, err := t.History.Known(ctx, t.query.Principal, t.space, t.vector, s.k)
+	for _, ok := range all {
+		if ok {
+			right++
+		}
+	}
+	return right, len(all), err
+}
+
+// knows asks for the answer without retrieval, under the step from which package
+// answer takes it.
+func (t *Task) knows(ctx context.Context) (model string, err error) {
+	if t.Judges == nil {
+		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
+	}
+	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: t.query.Principal.Tenant, Task: wire.TaskBackground, Question: t.asked,
+		Step: wire.Step{Question: t.query.Question, Round: 1, Step: string(wire.TaskBackground)}}
+	r.Deadline, _ = ctx.Deadline()
+	reply, err := t.Judges.Complete(ctx, r)
+	if err == nil && reply.Text == "" {
+		err = &schema.RemoteError{Code: schema.CodeNotFound, Message: "the model does not know one"}
+	}
+	return reply.Usage.Model, err
+}

@@ -1,0 +1,211 @@
+package stage
+
+// The stage "spell": words of the question that no document has, and one slip
+// away from a word that documents do have.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type spell struct{ least int }
+
+// maxMeant is how far the sections with a possible term are counted.
+const maxMeant = 10_000
+
+// maxMisspelt bounds the words that are looked at: each is some hundred
+// possible terms to look up.
+const maxMisspelt = 3
+
+var spellKind = Kind{
+	Name:       "spell",
+	Parameters: "`least` (5)",
+	Does:       "first: takes words that no document which the asker may see has for those that they may be slips of, see below",
+	read:       readSpell,
+}
+
+// readSpell reads the stage "spell":
+//
+//	spell: {least: 5}
+//
+// It comes before what searches. A term of the question that is in no section that
+// the asker may see, has least letters or more and nothing else, is taken for the
+// term that most of these sections have, of those that differ by one slip: a letter left
+// out, put in, another one, or two that have changed places (Damerau 1964). The
+// first letter is right, or changed places. Lexical stages and proximity use the
+// terms; the models read the question as it was asked.
+func readSpell(p *Parameters) Stage {
+	s := spell{least: p.Whole("least", 5, 3, 64)}
+	return Stage{Fit: s.fit, run: s.run}
+}
+
+func (spell) fit(in schema.Unit) (schema.Unit, error) {
+	if in != "" {
+		return "", schema.Invalid("", "must come before what searches")
+	}
+	return "", nil
+}
+
+func (s spell) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	out := outcome{unit: in.unit, why: "every word is known, short, or a number"}
+	if err := t.analyse(); err != nil {
+		return outcome{}, err
+	}
+	if len(t.terms) == 0 {
+		out.why = "the question has no word to search for"
+		return out, nil
+	}
+	r, err := t.searchIndex(ctx, t.statisticsOf(t.terms))
+	if err != nil {
+		return outcome{}, fmt.Errorf("look the question's terms up: %w", err)
+	}
+	t.statistics = &r.Statistics
+	seen, err := t.index.Counts(t.statisticsOf(t.terms), 1)
+	if err != nil {
+		return outcome{}, fmt.Errorf("look the question's terms up: %w", err)
+	}
+	var unknown []string
+	for _, term := range t.terms {
+		if seen[term] == 0 && s.looksAt(term) && !slices.Contains(unknown, term) && len(unknown) < maxMisspelt {
+			unknown = append(unknown, term)
+		}
+	}
+	if len(unknown) == 0 {
+		return out, nil
+	}
+	meant, err := t.meant(ctx, unknown)
+	if err != nil {
+		return outcome{}, err
+	}
+	out.why = fmt.Sprintf("%d words are in no document; %d are taken for others", len(unknown), len(meant))
+	if len(meant) == 0 {
+		return out, nil
+	}
+	out.statistics = map[string]float64{}
+	for i, term := range t.terms {
+		if m, ok := meant[term]; ok {
+			t.terms[i] = m.term
+			out.statistics[term+" as "+m.term] = float64(m.df)
+		}
+	}
+	t.index, t.statistics = nil, nil // they were opened for the other terms
+	return out, nil
+}
+
+// statisticsOf asks how many sections hold terms.
+func (t *Task) statisticsOf(terms []string) lexical.TermQuery {
+	return lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults,
+		Groups: t.query.Principal.Groups, Versions: t.versions}
+}
+
+// looksAt reports whether a term may be a misspelt word: numbers and names of
+// settings are not.
+func (s spell) looksAt(term string) bool {
+	if utf8.RuneCountInString(term) < s.least {
+		return false
+	}
+	for _, c := range term {
+		if alphabetOf(c) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// meaning is a term of the collection, and how many sections hold it.
+type meaning struct {
+	term string
+	df   int
+}
+
+// meant finds the most frequent term near to each of terms.
+func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, error) {
+	slips := map[string][]string{}
+	var all []string
+	for _, term := range terms {
+		slips[term] = slipsOf(term)
+		all = append(all, slips[term]...)
+	}
+	q := t.statisticsOf(all)
+	index, err := t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, q)
+	if err != nil {
+		return nil, fmt.Errorf("look up what may be meant: %w", err)
+	}
+	counts, err := index.Counts(q, maxMeant)
+	if err != nil {
+		return nil, fmt.Errorf("look up what may be meant: %w", err)
+	}
+	out := map[string]meaning{}
+	for _, term := range terms {
+		for _, slip := range slips[term] {
+			if df := counts[slip]; df > out[term].df {
+				out[term] = meaning{slip, df}
+			}
+		}
+		if out[term].df == 0 {
+			delete(out, term)
+		}
+	}
+	return out, nil
+}
+
+// alphabets are those in which a letter can be put in the place of another.
+var alphabets = []struct {
+	table   *unicode.RangeTable
+	letters []rune
+}{
+	{unicode.Latin, []rune("abcdefghijklmnopqrstuvwxyz")},
+	{unicode.Cyrillic, []rune("абвгдежзийклмнопрстуфхцчшщъыьэюя")},
+	{unicode.Greek, []rune("αβγδεζηθικλμνξοπρσςτυφχψω")},
+}
+
+// alphabetOf are the letters of a letter's script; nil for another character.
+func alphabetOf(c rune) []rune {
+	for _, a := range alphabets {
+		if unicode.Is(a.table, c) && unicode.IsLetter(c) {
+			return a.letters
+		}
+	}
+	return nil
+}
+
+// slipsOf are the words that one slip makes term of, each once, in an order that
+// is always the same.
+func slipsOf(term string) []string {
+	word := []rune(term)
+	letters := alphabetOf(word[0])
+	seen := map[string]bool{term: true}
+	var out []string
+	add := func(parts ...[]rune) {
+		var slip []rune
+		for _, p := range parts {
+			slip = append(slip, p...)
+		}
+		if s := string(slip); !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	for i := range word {
+		if i+1 < len(word) {
+			add(word[:i], []rune{word[i+1], word[i]}, word[i+2:])
+		}
+		if i > 0 {
+			add(word[:i], word[i+1:])
+			for _, c := range letters {
+				add(word[:i], []rune{c}, word[i+1:])
+				add(word[:i], []rune{c}, word[i:])
+			}
+		}
+	}
+	for _, c := range letters {
+		add(word, []rune{c})
+	}
+	return out
+}

@@ -1,0 +1,325 @@
+package stage
+
+// This file is one run of a plan: the question in the forms that stages need
+// (terms, vector, versions that the filter leaves), each made once, and what
+// the run has learnt of clusters and texts.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+var errBounds = errors.New("the passage lies outside its section's text")
+
+const (
+	// MaxK is the most candidates that a query may ask for.
+	MaxK = 100
+	// DefaultK is how many candidates are returned, and make the context, when
+	// neither the query nor the plan says.
+	DefaultK = 10
+)
+
+// Task is one run of a plan. Its methods are for one goroutine, but for search
+// and score of components after prepare.
+type Task struct {
+	retrieval.Sources
+	pack    *Pack
+	query   wire.SearchQuery // its text is the question as it was worded anew, after rewrite
+	asked   string           // the question as it was asked
+	stage   int              // that runs, from 0
+	Skipped bool             // it is answered without what was found
+	place   retrieval.Place
+
+	analyzer   *lexical.Analyzer // of the collection's language; made with terms
+	terms      []string          // of the question; made by prepare
+	analysed   bool
+	index      lexical.Searcher    // opened by the first search
+	clusters   bool                // index was opened with clusters
+	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
+	versions   map[uuid.UUID]bool  // that the filter leaves; nil: all
+	narrowed   bool
+	vector     []float32 // nil: the model knows no word of it
+	space      string
+	encoded    bool
+
+	clusterOf map[lexical.Ref]uuid.UUID // of sections
+	members   map[uuid.UUID][]lexical.Ref
+	texts     map[lexical.Ref]retrieval.Text
+	gone      map[lexical.Ref]bool // it had no text when it was asked for
+}
+
+func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, q wire.SearchQuery) (*Task, error) {
+	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
+	if err != nil {
+		return nil, err
+	}
+	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+		texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
+}
+
+// prepare makes the forms of the question that components need.
+func (t *Task) prepare(ctx context.Context, components ...component) error {
+	for _, c := range components {
+		if err := c.prepare(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Task) analyse() error {
+	if t.analysed {
+		return nil
+	}
+	var err error
+	if t.analyzer, err = lexical.NewAnalyzer(t.place.Language); err != nil {
+		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
+	}
+	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
+	return nil
+}
+
+// searchIndex searches the index as it was when the run first did: the stages
+// of one run see one state, and ask the store once.
+func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
+	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
+	if t.index == nil || clusters && !t.clusters {
+		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
+		if clusters {
+			open.Unit = schema.UnitCluster
+		}
+		var err error
+		if t.index, err = t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, open); err != nil {
+			return lexical.Result{}, err
+		}
+		if live := t.index.Generation(); live != t.place.Generation {
+			return lexical.Result{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: t.place.Generation, Live: live}
+		}
+		t.clusters = clusters
+	}
+	return t.index.Search(q)
+}
+
+// narrow resolves the filter to versions.
+func (t *Task) narrow(ctx context.Context) error {
+	if t.narrowed || len(t.query.Filter) == 0 {
+		return nil
+	}
+	ids, err := t.Texts.Matching(ctx, t.query.Principal, t.query.Collection, t.query.Filter)
+	if err != nil {
+		return err
+	}
+	t.versions, t.narrowed = make(map[uuid.UUID]bool, len(ids)), true
+	for _, id := range ids {
+		t.versions[id] = true
+	}
+	return nil
+}
+
+func (t *Task) encode(ctx context.Context) error {
+	if t.encoded {
+		return nil
+	}
+	vectors, space, err := t.Model.Encode(ctx, wire.LaneInteractive, []string{t.query.Text})
+	if err != nil {
+		return fmt.Errorf("encode the question: %w", err)
+	}
+	if vectors.Len() != 1 {
+		return fmt.Errorf("encode the question: the model server gave %d vectors for 1 text", vectors.Len())
+	}
+	if v := vectors.Row(0); !isZero(v) {
+		t.vector = v
+	}
+	t.space, t.encoded = space, true
+	return nil
+}
+
+func isZero(v []float32) bool {
+	for _, x := range v {
+		if x != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// allowed reports whether the filter leaves a version.
+func (t *Task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions[version] }
+
+// refsOf are the places of candidates: their own, or the sections of clusters.
+func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
+	var clusters []uuid.UUID
+	for _, k := range places {
+		if k.cluster != uuid.Nil {
+			clusters = append(clusters, k.cluster)
+		}
+	}
+	if err := t.expand(ctx, clusters); err != nil {
+		return nil, err
+	}
+	out := make([]lexical.Ref, 0, len(places))
+	for _, k := range places {
+		if k.cluster == uuid.Nil {
+			out = append(out, k.ref)
+			continue
+		}
+		out = append(out, t.members[k.cluster]...)
+	}
+	return out, nil
+}
+
+// expand learns the sections of clusters. A section that no cluster holds yet
+// is a cluster of its own, which the index alone knows: it shares a term with
+// the question, or it would not have been found.
+func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
+	var unknown []uuid.UUID
+	for _, c := range clusters {
+		if _, ok := t.members[c]; !ok {
+			unknown = append(unknown, c)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := t.Texts.Members(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
+	if err != nil {
+		return err
+	}
+	alone := map[uuid.UUID]bool{}
+	for _, c := range unknown {
+		t.members[c] = nil
+		for _, r := range found[c] {
+			if t.allowed(r.Version) {
+				t.members[c] = append(t.members[c], r)
+				t.clusterOf[r] = c
+			}
+		}
+		if len(found[c]) == 0 {
+			alone[c] = true
+		}
+	}
+	if len(alone) == 0 {
+		return nil
+	}
+	if err := t.narrow(ctx); err != nil {
+		return err
+	}
+	if err := t.analyse(); err != nil {
+		return err
+	}
+	result, err := t.searchIndex(ctx, lexical.TermQuery{Unit: schema.UnitSection, Terms: t.terms,
+		K: everything, Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions, Within: &lexical.Within{Clusters: alone}})
+	if err != nil {
+		return fmt.Errorf("find the sections of clusters: %w", err)
+	}
+	for _, h := range result.Hits {
+		if c := lexical.SingletonCluster(h.Ref.Version, h.Ref.Section); alone[c] {
+			t.members[c] = append(t.members[c], h.Ref)
+			t.clusterOf[h.Ref] = c
+		}
+	}
+	return nil
+}
+
+// locate learns the clusters of the sections that places lie in.
+func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
+	var unknown []lexical.Ref
+	seen := map[lexical.Ref]bool{}
+	for _, r := range places {
+		r = at(r, schema.UnitSection)
+		if _, ok := t.clusterOf[r]; !ok && !seen[r] {
+			seen[r] = true
+			unknown = append(unknown, r)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	found, err := t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
+	if err != nil {
+		return err
+	}
+	for _, r := range unknown {
+		c, ok := found[r]
+		if !ok {
+			c = lexical.SingletonCluster(r.Version, r.Section)
+			t.members[c] = []lexical.Ref{r}
+		}
+		t.clusterOf[r] = c
+	}
+	return nil
+}
+
+// up is the unit that a passage, section or document lies in. Clusters of its
+// section must have been located.
+func (t *Task) up(r lexical.Ref, unit schema.Unit) key {
+	if unit == schema.UnitCluster {
+		return key{cluster: t.clusterOf[at(r, schema.UnitSection)]}
+	}
+	return key{ref: at(r, unit)}
+}
+
+// parents puts candidates by the places that they hold, to be found from a
+// smaller unit.
+func (t *Task) parents(items []item) map[key]item {
+	out := make(map[key]item, len(items))
+	for _, c := range items {
+		out[c.key] = c
+	}
+	return out
+}
+
+// load fetches the texts of places that are not loaded yet.
+func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
+	var missing []lexical.Ref
+	seen := map[lexical.Ref]bool{}
+	for _, r := range refs {
+		if _, ok := t.texts[r]; !ok && !t.gone[r] && !seen[r] {
+			seen[r] = true
+			missing = append(missing, r)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	found, err := t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, t.place.Generation, missing)
+	if err != nil {
+		return err
+	}
+	for _, r := range missing {
+		text, ok := found[r]
+		if p := text.Passage; ok && (p.Start < 0 || p.End > len(text.Section.Text) || p.Start >= p.End) {
+			return fmt.Errorf("passage %s [%d, %d): %w", p.ID, p.Start, p.End, errBounds)
+		}
+		if ok {
+			t.texts[r] = text
+		} else {
+			t.gone[r] = true
+		}
+	}
+	return nil
+}
+
+// CutOtherwise says that the collection is not cut as a plan is meant for. A
+// collection whose segmentation is not known is taken as it is.
+func (t *Task) CutOtherwise(wants schema.Segmentation) []Step {
+	has := t.place.Segmentation
+	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
+		return nil
+	}
+	if complete, err := has.Complete(); err == nil {
+		has = complete
+	}
+	if has == wants {
+		return nil
+	}
+	return []Step{{name: "segmentation", outcome: outcome{why: fmt.Sprintf("the collection is cut by %s; the plan is meant for %s", has, wants)}}}
+}

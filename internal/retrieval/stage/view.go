@@ -1,0 +1,166 @@
+package stage
+
+// This file is what a candidate shows: one place of text, or several. What a
+// candidate is and what it shows differ for a document, which shows its best
+// passage; for a candidate that was reduced to a window; and for two passages
+// that were joined.
+
+import (
+	"context"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// extent is bytes [start, end) of the section that a ref lies in; with end 0 the
+// whole of the ref: a passage, or a section.
+type extent struct {
+	ref        lexical.Ref
+	start, end int
+}
+
+// piece is a place with its section.
+type piece struct {
+	extent
+	found retrieval.Text
+}
+
+func (p piece) text() string { return p.found.Section.Text[p.start:p.end] }
+
+// tokens counts the piece's tokens; those of passages and sections are stored.
+func (p piece) tokens() int {
+	switch f := p.found; {
+	case p.start == f.Passage.Start && p.end == f.Passage.End:
+		return f.Passage.Tokens
+	case p.start == 0 && p.end == len(f.Section.Text):
+		return f.Section.Tokens
+	}
+	return text.CountTokens(p.text())
+}
+
+// view is what a candidate shows; without pieces it is gone.
+type view []piece
+
+func (v view) gone() bool { return len(v) == 0 }
+
+// text is the text of all pieces, with a line break between two that would run
+// into each other.
+func (v view) text() string {
+	var b strings.Builder
+	for i, p := range v {
+		part := p.text()
+		if i > 0 {
+			last, _ := utf8.DecodeLastRuneInString(v[i-1].text())
+			first, _ := utf8.DecodeRuneInString(part)
+			if !unicode.IsSpace(last) && !unicode.IsSpace(first) {
+				b.WriteByte('\n')
+			}
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
+
+func (v view) tokens() int {
+	n := 0
+	for _, p := range v {
+		n += p.tokens()
+	}
+	return n
+}
+
+// same reports whether two candidates show the same.
+func (v view) same(w view) bool {
+	if len(v) != len(w) || v.gone() {
+		return false
+	}
+	for i, p := range v {
+		if p.found.Section.ID != w[i].found.Section.ID || p.start != w[i].start || p.end != w[i].end {
+			return false
+		}
+	}
+	return true
+}
+
+// whole is the passage that a view shows and nothing else.
+func (v view) whole() (lexical.Ref, bool) {
+	if len(v) != 1 || v[0].ref.Passage < 0 || v[0].start != v[0].found.Passage.Start || v[0].end != v[0].found.Passage.End {
+		return lexical.Ref{}, false
+	}
+	return v[0].ref, true
+}
+
+// views are what candidates show, loaded.
+func (t *Task) views(ctx context.Context, items []item, unit schema.Unit) ([]view, error) {
+	places, err := t.places(ctx, items, unit)
+	if err != nil {
+		return nil, err
+	}
+	return t.look(ctx, places, unit)
+}
+
+// look loads places, some for each candidate of a unit.
+func (t *Task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
+	var refs []lexical.Ref
+	for _, some := range places {
+		for _, p := range some {
+			refs = append(refs, p.ref)
+		}
+	}
+	if err := t.load(ctx, refs); err != nil {
+		return nil, err
+	}
+	out := make([]view, len(places))
+	for i, some := range places {
+		for j, p := range some {
+			found, ok := t.texts[p.ref]
+			if !ok {
+				if j == 0 {
+					break // what it began as is gone
+				}
+				continue
+			}
+			switch {
+			case p.end > 0:
+			case p.ref.Passage < 0 && unit != schema.UnitDocument && unit != schema.UnitCluster:
+				p.end = len(found.Section.Text)
+			default: // also of a document: the ref of a section stands for its first passage
+				p.start, p.end = found.Passage.Start, found.Passage.End
+			}
+			if p.start < 0 || p.start > p.end || p.end > len(found.Section.Text) {
+				return nil, errBounds
+			}
+			out[i] = append(out[i], piece{p, found})
+		}
+	}
+	return out, nil
+}
+
+// places are those that candidates show: what a stage set; else their own; of a
+// document or a cluster its best passage.
+func (t *Task) places(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
+	out := make([][]extent, len(items))
+	var open []item
+	var at []int
+	for i, c := range items {
+		if c.shows != nil {
+			out[i] = c.shows
+			continue
+		}
+		open, at = append(open, c), append(at, i)
+	}
+	shown, err := t.shown(ctx, open, unit)
+	if err != nil {
+		return nil, err
+	}
+	for j, i := range at {
+		items[i].best = open[j].best
+		out[i] = []extent{{ref: shown[j]}}
+	}
+	return out, nil
+}
