@@ -58,5 +58,12 @@ func DecodeSHA256(field, text string) ([]byte, error) {
 	return sum, nil
 }
 
-// LanguageTag is what a language tag looks like (BCP 47, in part).
-var LanguageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`)
+var languageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`) // BCP 47, in part
+
+// CheckLanguage checks that text looks like a language tag.
+func CheckLanguage(field, text string) error {
+	if len(text) > MaxLanguage || !languageTag.MatchString(text) {
+		return Invalid(field, "%q is not a language tag such as en or pt-BR", text)
+	}
+	return nil
+}

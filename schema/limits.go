@@ -14,6 +14,8 @@ const (
 	MinChoices, MaxChoices = 2, 26
 	// MaxChoice bounds one of the choices, in bytes.
 	MaxChoice = 500
+	// MaxDescription and MaxLanguage bound what is said of a collection, in bytes.
+	MaxDescription, MaxLanguage = 2000, 35
 	// MaxExternalID bounds a document's external id, in bytes: a unique index holds it.
 	MaxExternalID = 1024
 	// MaxFileName and MaxMediaType bound hints that come with a document, in bytes.

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,6 +87,26 @@ type NewCollection struct {
 	// Segmentation says how sections become passages; the zero value is the
 	// segmenter with its usual settings.
 	Segmentation Segmentation
+}
+
+var collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
+
+// Complete checks a collection that is to be made, and fills in what was left out.
+func (c NewCollection) Complete() (_ NewCollection, err error) {
+	if !collectionName.MatchString(c.Name) {
+		return c, Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
+	}
+	if err := CheckLength("description", c.Description, 0, MaxDescription); err != nil {
+		return c, err
+	}
+	if c.Language == "" {
+		c.Language = "en"
+	}
+	if err := CheckLanguage("language", c.Language); err != nil {
+		return c, err
+	}
+	c.Segmentation, err = c.Segmentation.Complete()
+	return c, err
 }
 
 // CollectionChange changes a collection; nil stays.

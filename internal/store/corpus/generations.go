@@ -49,8 +49,10 @@ WHERE tenant_id = $1 AND collection_id = $2 AND state = 'building' RETURNING num
 // schema.ErrConflict.
 func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error) {
 	var out schema.Rebuild
-	if n.Language != "" && (len(n.Language) > 35 || !schema.LanguageTag.MatchString(n.Language)) {
-		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", n.Language)
+	if n.Language != "" {
+		if err := schema.CheckLanguage("language", n.Language); err != nil {
+			return out, err
+		}
 	}
 	if n.Segmentation != (schema.Segmentation{}) {
 		var err error

@@ -6,7 +6,6 @@ package documents
 import (
 	"context"
 	"fmt"
-	"regexp"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -65,33 +64,17 @@ UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id FOR UPDATE`
 )
 
-var (
-	collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
-)
-
 // CreateCollection makes a collection; a name that is taken is
 // schema.ErrConflict.
 func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error) {
 	var out schema.Collection
-	if !collectionName.MatchString(c.Name) {
-		return out, schema.Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
-	}
-	if err := schema.CheckLength("description", c.Description, 0, maxDescription); err != nil {
-		return out, err
-	}
-	if c.Language == "" {
-		c.Language = "en"
-	}
-	if len(c.Language) > 35 || !schema.LanguageTag.MatchString(c.Language) {
-		return out, schema.Invalid("language", "%q is not a language tag such as en or pt-BR", c.Language)
-	}
-	segmentation, err := c.Segmentation.Complete()
+	c, err := c.Complete()
 	if err != nil {
 		return out, err
 	}
 	id := schema.NewID()
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, segmentation).Scan(&id)
+		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, c.Segmentation).Scan(&id)
 		if store.IsNoRows(err) {
 			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
 		}
@@ -109,8 +92,6 @@ func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal
 	}
 	return out, nil
 }
-
-const maxDescription = 2000
 
 // ResolveCollection returns the id of the collection that ref (id or name)
 // names.
@@ -184,7 +165,7 @@ func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q s
 func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
 	var out schema.Collection
 	if c.Description != nil {
-		if err := schema.CheckLength("description", *c.Description, 0, maxDescription); err != nil {
+		if err := schema.CheckLength("description", *c.Description, 0, schema.MaxDescription); err != nil {
 			return out, err
 		}
 	}
