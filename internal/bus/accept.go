@@ -1,6 +1,6 @@
 package bus
 
-// How a request gets into the queue, and how it leaves it other than by its turn: its caller gives up, its deadline is
+// How a request gets into the queue, and how it leaves it without a slot: its caller gives up, its deadline is
 // over, or it has waited as long as it may.
 
 import (
@@ -33,7 +33,7 @@ type arrival struct {
 	// ctx ends when the request is given up or its deadline is over; release is called when it has ended.
 	ctx     context.Context
 	release func()
-	// begin is called when its turn has come: from then on only ctx ends it.
+	// begin is called when it has a slot: from then on only ctx ends it.
 	begin func()
 }
 

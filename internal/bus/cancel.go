@@ -131,7 +131,7 @@ func (h *openRequests) cancel(msg *nats.Msg) {
 	}
 }
 
-// gaveUp is the reply to a request whose turn never came.
+// gaveUp is the reply to a request that never had a slot.
 func gaveUp(subject string, why error) *schema.RemoteError {
 	if errors.Is(why, context.DeadlineExceeded) {
 		return &schema.RemoteError{Code: schema.CodeDeadline, Message: subject + ": " + why.Error()}

@@ -1,6 +1,6 @@
 package bus_test
 
-// This file tests how a request leaves a service's queue when its turn does not come, over a real NATS server.
+// This file tests how a request leaves a service's queue without a slot, over a real NATS server.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// busy is a service with one place, which a request of tenant holds until proceed is closed.
+// busy is a service with one slot, which a request of tenant holds until proceed is closed.
 type busy struct {
 	*testing.T
 	began   chan string
@@ -96,12 +96,12 @@ func TestWaitingCountsTowardsAServicesTimeout(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaitedTooLongIsRefused: as its tenant's excess where its tenant holds the place, else as everybody's.
+// TestARequestThatWaitedTooLongIsRefused: as its tenant's excess where its tenant holds the slot, else as everybody's.
 func TestARequestThatWaitedTooLongIsRefused(t *testing.T) {
 	loud := schema.NewID()
 	b := occupy(t, bus.ServeOptions{Wait: 20 * time.Millisecond}, loud)
 	if err := b.send(t.Context(), searchOf(loud, "loud")); !errors.Is(err, schema.ErrTenantOverloaded) {
-		t.Errorf("the tenant that holds the place got %v", err)
+		t.Errorf("the tenant that holds the slot got %v", err)
 	}
 	err := b.send(t.Context(), searchOf(schema.NewID(), "quiet"))
 	if !errors.Is(err, schema.ErrOverloaded) || errors.Is(err, schema.ErrTenantOverloaded) {

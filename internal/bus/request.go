@@ -172,7 +172,7 @@ func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, er
 	return msg, nil
 }
 
-// tenantOf reads whose turn a request takes. What does not say it, such as a request of an older build, shares one
+// tenantOf reads whose queue a request waits in. What does not say it, such as a request of an older build, shares one
 // queue with the likes of it.
 func tenantOf(msg *nats.Msg) uuid.UUID {
 	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
@@ -182,7 +182,7 @@ func tenantOf(msg *nats.Msg) uuid.UUID {
 	return id
 }
 
-// checkTenant reports a request that took the turn of another tenant than its own.
+// checkTenant reports a request that waited in the queue of another tenant than its own.
 func checkTenant(msg *nats.Msg, request any) error {
 	of, ok := request.(wire.OfTenant)
 	said := msg.Header.Get(wire.HeaderTenant)

@@ -256,7 +256,7 @@ func (s *Service) answer(ctx context.Context, slot Slot, msg *nats.Msg) {
 	s.reply(msg, reply)
 }
 
-// over is why a request whose turn has come is not run: it was given up, or its time is over, which its context may learn
+// over is why a request that has a slot is not run: it was given up, or its time is over, which its context may learn
 // a moment later.
 func over(ctx context.Context) error {
 	if ctx.Err() != nil {

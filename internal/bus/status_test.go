@@ -47,7 +47,7 @@ func TestServicesTellHowTheyAre(t *testing.T) {
 	go func() { done <- ask("hold") }()
 	// One runs, one waits, and the third is refused: then the second has come.
 	refused := func() bool {
-		//house:clock a request that waits for its turn has no answer to wait for: it is asked again
+		//house:clock a request that waits for a slot has no answer to wait for: it is asked again
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		reply, err := request(ctx, nc, wire.EncodeRequest{Envelope: wire.Header(), Texts: []string{"now"}})

@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searches runs a service of two places whose every search tells that it began, and waits.
+// searches runs a service of two slots whose every search tells that it began, and waits.
 func searches(t *testing.T, nc *nats.Conn, began chan<- string, proceed <-chan struct{}) {
 	t.Helper()
 	serveSearches(t, nc, bus.ServeOptions{Concurrency: 2, Share: 1}, began, proceed)
@@ -92,8 +92,8 @@ func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
 	senders.Wait()
 }
 
-// TestAForeignTurnIsRefused: the header decides on the turn, so it must be true.
-func TestAForeignTurnIsRefused(t *testing.T) {
+// TestAForeignQueueIsRefused: the header decides on the queue, so it must be true.
+func TestAForeignQueueIsRefused(t *testing.T) {
 	nc := connect(t)
 	proceed := make(chan struct{})
 	close(proceed)

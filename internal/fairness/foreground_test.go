@@ -69,7 +69,7 @@ func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
 	b.End(loud, now)
 	begins(t, b, now, loud)
 	if b.Idle(now) {
-		t.Error("more might run beside somebody who waits and what runs")
+		t.Error("more might run while somebody waits and something runs")
 	}
 	b.End(loud, now)
 	if !b.Idle(now) {

@@ -111,7 +111,7 @@ func (q *Queue[T]) First(may func(T) bool) (item T, found bool) {
 	return t.waiting[at], true
 }
 
-// first returns the tenant that is next of those for which may gives an item, and that item's place; nil: there is none.
+// first returns the tenant that is next of those for which may gives an item, and that item's index; nil: there is none.
 func (q *Queue[T]) first(may func(*tenant[T]) int) (next *tenant[T], at int) {
 	for _, t := range q.ring {
 		if next != nil && cmp.Or(cmp.Compare(t.used, next.used), t.running-next.running) >= 0 {

@@ -72,7 +72,7 @@ func (w *work) step() (gap time.Duration) {
 	return gap
 }
 
-// TestWhateverIsAskedSlotsAreBounded in all, and of each tenant beside others to two shares, and so is what waits.
+// TestWhateverIsAskedSlotsAreBounded in all, and of each tenant while others ask to two shares, and so is what waits.
 func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -84,7 +84,7 @@ func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 			}
 			for _, x := range w.queue.tenants {
 				if x.running > min(2*w.share, w.alone) {
-					t.Fatalf("seed %d: %d of a tenant with a share of %d run beside others", seed, x.running, w.share)
+					t.Fatalf("seed %d: %d of a tenant with a share of %d run while others ask", seed, x.running, w.share)
 				}
 				if n := len(x.waiting) + x.running; n > w.alone+w.bound {
 					t.Fatalf("seed %d: %d of a tenant run and wait", seed, n)

@@ -1,6 +1,6 @@
 package fairness
 
-// Beside others a tenant earns its share of the slots' time, and may save a little: while it has some left it runs twice
+// While others ask a tenant earns its share of the slots' time, and may save a little: while it has some left it runs twice
 // its share, so that whoever asks seldom does not wait for requests of its own. One that has used up what it earned runs
 // its share, less what those run who have some left: they go first. All who have used up theirs run two shares together,
 // one each as long as they are two. After Patience a tenant's oldest request runs all the same.
@@ -22,7 +22,7 @@ const savingsTime = 4 * time.Second
 // Scheduler hands a bounded number of slots to items of many tenants. Workers, as many as there are slots, call Next.
 type Scheduler[T comparable] struct {
 	slots int // items that run at once
-	share int // of one tenant, beside others
+	share int // of one tenant, while others ask
 	alone int // of a tenant that shares with none; what is left lets a newcomer begin at once
 	bound int // items of one tenant that wait
 	now   func() time.Time
@@ -188,8 +188,8 @@ func (s *Scheduler[T]) next() *tenant[T] {
 	return next
 }
 
-// limit is how many items of a tenant may run now, beside so many of tenants that have time left and of those that have
-// none, its own among them.
+// limit is how many items of a tenant may run now, where so many of tenants run that have time left and of those
+// that have none, its own among them.
 func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int {
 	switch {
 	case len(s.queue.tenants) == 1 || s.share == s.slots:

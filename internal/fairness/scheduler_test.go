@@ -60,8 +60,8 @@ func (s *served) fetch(want string) (done func()) {
 	return slot.End
 }
 
-// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and beside
-// others the flood holds its share alone.
+// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and while
+// it asks, the flood holds its share alone.
 func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	s := newServed(t, 8, 2)
 	if taken := s.give(loud, "loud", 1000); taken != 6+8 {
@@ -81,13 +81,13 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	}
 	end := s.fetch("quiet")
 	if !s.idle() {
-		t.Fatal("more of the flood began beside a newcomer")
+		t.Fatal("more of the flood began before a newcomer")
 	}
 	end()
 	for i, done := range running {
 		done()
 		if over := i >= 4; s.idle() == over {
-			t.Fatalf("%d of the flood run beside another tenant: idle %v", 5-i, s.idle())
+			t.Fatalf("%d of the flood run while another tenant asks: idle %v", 5-i, s.idle())
 		}
 	}
 }
@@ -150,17 +150,17 @@ func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
 	if s.give(loud, "fourth", 1) != 0 {
 		t.Fatal("a full queue took more")
 	}
-	withdrawn := func(item string) (beside []int) {
-		s.Withdraw(loud, item, func(running int) { beside = append(beside, running) })
-		return beside
+	withdrawn := func(item string) (running []int) {
+		s.Withdraw(loud, item, func(n int) { running = append(running, n) })
+		return running
 	}
-	if beside := withdrawn("second"); !slices.Equal(beside, []int{1}) {
-		t.Fatalf("withdrawn beside %d that run", beside)
+	if running := withdrawn("second"); !slices.Equal(running, []int{1}) {
+		t.Fatalf("withdrawn while %d run", running)
 	}
 	if s.give(loud, "fourth", 1) != 1 {
 		t.Error("a withdrawn request still counts")
 	}
-	if beside := withdrawn("first"); beside != nil {
+	if running := withdrawn("first"); running != nil {
 		t.Error("what runs was withdrawn")
 	}
 	done()
@@ -172,7 +172,7 @@ func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
 	s.Wait()
 }
 
-// TestTenantsTakeTurns: one slot, and queues of different lengths.
+// TestTenantsAlternate: one slot, and queues of different lengths.
 func TestTenantsAlternate(t *testing.T) {
 	s := newServed(t, 1, 1)
 	s.bound = 5
@@ -229,7 +229,7 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	running[2]()
 	running[3]()
 	if !s.idle() {
-		t.Fatal("a tenant without savings began beside one that goes first")
+		t.Fatal("a tenant without savings began before one that goes first")
 	}
 	s.at = s.at.Add(Patience - 1)
 	if !s.idle() {
@@ -239,9 +239,9 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s.fetch("loud")
 }
 
-// TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther: a tenant that asks for a little more than its share does not wait for
+// TestThoseWhoHaveUsedUpTheirTimeRunTogether: a tenant that asks for a little more than its share does not wait for
 // one that asks for all there is.
-func TestThoseWhoHaveUsedUpTheirTimeRunBesideEachOther(t *testing.T) {
+func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
 		s.give(tenant, name, 3)
@@ -342,7 +342,7 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s.fetch("loud")
 	s.fetch("loud")
 	if !s.idle() {
-		t.Fatal("a third one runs, beside a tenant that was just here")
+		t.Fatal("a third one runs, though another tenant was just here")
 	}
 	s.at = s.at.Add(remembered)
 	s.fetch("loud")

@@ -72,7 +72,7 @@ type worker struct {
 	questions *questions.QuestionStore
 	// searching is told of every search and question that somebody waits for.
 	searching *searching
-	keeping   chan struct{} // a place for each slow query that is being kept
+	keeping   chan struct{} // a slot for each slow query that is being kept
 	holder    string        // of leases
 	every     time.Duration // how often the reconciler looks
 	grace     time.Duration // for workers to end what nobody waits for any more
@@ -176,8 +176,8 @@ func (w *worker) service() lifecycle.Service {
 	if searches <= 0 {
 		searches = max(4, 2*runtime.GOMAXPROCS(0))
 	}
-	serve := func(subject string, places, share int, timeout time.Duration) bus.ServeOptions {
-		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: places, Share: share, StopShare: stopShare,
+	serve := func(subject string, slots, share int, timeout time.Duration) bus.ServeOptions {
+		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: slots, Share: share, StopShare: stopShare,
 			Queue: w.settings.QueryQueue, Wait: w.settings.QueryWait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
 	return lifecycle.NewGroup("query worker", grace,

@@ -189,7 +189,7 @@ func (p *Pool) left(r *request) {
 }
 
 // leaves reports whether a lane runs as much as it may while it leaves a worker to those before it. Bulk doesn't count
-// what yields: it would never run beside much of that.
+// what yields: it would never run while there is much of that.
 func (p *Pool) leaves(lane int, now time.Time) bool {
 	running := p.running[lane]
 	switch lanes[lane] {

@@ -120,7 +120,7 @@ func TestTwoBacklogsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestCreditIsBounded: who was away for long takes turns again when the credit is used up.
+// TestCreditIsBounded: who was away for long alternates again when the credit is used up.
 func TestCreditIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
