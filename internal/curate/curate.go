@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/activity"
 
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -157,7 +157,7 @@ func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do 
 	ctx, span := tracer.Start(ctx, "curate "+step, trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.collection", in.Collection.String())))
 	defer span.End()
-	defer beat(ctx)()
+	defer heartbeat.Start(ctx, heartbeat.Every)()
 	begin := time.Now()
 	for {
 		var did int
@@ -182,31 +182,6 @@ func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do 
 		slog.DebugContext(ctx, "curated", "step", step, "tenant", in.Tenant, "collection", in.Collection, "did", out.Did, "more", out.More)
 	}
 	return out, nil
-}
-
-// beat shows Temporal that an activity lives, until the function that it returns
-// is called.
-func beat(ctx context.Context) (stop func()) {
-	done := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(2 * time.Second)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	})
-	return func() {
-		close(done)
-		wg.Wait()
-	}
 }
 
 // instruments are curation's metrics.

@@ -1,6 +1,7 @@
 package durable_test
 
 import (
+	"fmt"
 	"testing"
 
 	"go.temporal.io/sdk/client"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -47,10 +49,17 @@ func TestTaskQueuesTellWhatWaitsAndWhoWorks(t *testing.T) {
 		t.Fatal(err)
 	}
 	// It is counted some time after it is queued.
-	q := look()
-	for q.Backlog != 1 && t.Context().Err() == nil {
-		q = look()
+	var q schema.TaskQueue
+	backlog := func(want int64) {
+		t.Helper()
+		waittest.Until(t, func() string {
+			if q = look(); q.Backlog != want {
+				return fmt.Sprintf("the backlog is %d, want %d", q.Backlog, want)
+			}
+			return ""
+		})
 	}
+	backlog(1)
 	if len(q.Workers) != 0 {
 		t.Errorf("nobody works, and it tells of %+v", q.Workers)
 	}
@@ -63,10 +72,7 @@ func TestTaskQueuesTellWhatWaitsAndWhoWorks(t *testing.T) {
 	if err := run.Get(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	q = look()
-	for q.Backlog != 0 && t.Context().Err() == nil {
-		q = look()
-	}
+	backlog(0)
 	if len(q.Workers) == 0 || q.Workers[0].Name != "a worker" || q.Workers[0].Seen.IsZero() {
 		t.Errorf("with a worker the queue is %+v", q)
 	}

@@ -27,6 +27,7 @@ const (
 	pure       kind = "pure"       // computes; no input, no output
 	workflow   kind = "workflow"   // deterministic Temporal workflows
 	foundation kind = "foundation" // contracts of running, which everything that runs keeps
+	activity   kind = "activity"   // what activities of Temporal have in common
 	capability kind = "capability" // what the system can do; declares the interfaces it needs
 	adapter    kind = "adapter"    // Postgres, NATS, Temporal, ONNX Runtime
 	edge       kind = "edge"       // HTTP, settings, keys, telemetry
@@ -56,6 +57,8 @@ var house = map[string]kind{
 	"internal/lifecycle/...": foundation,
 	"internal/tcp":           foundation,
 	"internal/waittest":      foundation,
+
+	"internal/durable/heartbeat": activity,
 
 	"internal/answer/...":    capability,
 	"internal/curate/...":    capability,
@@ -107,11 +110,12 @@ var rules = map[kind]struct {
 	// Anything else of the SDK, and the clock, is not deterministic; workflowcheck looks at the standard library.
 	workflow:   {ours: []kind{language}, libraries: []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/temporal"}, system: inputOutput},
 	foundation: {ours: []kind{foundation}, refused: servers},
-	capability: {ours: []kind{language, pure, foundation}, refused: []string{"github.com/jackc/pgx", runtimeLibrary}, system: []string{"database/sql"}},
-	adapter:    {ours: []kind{language, data, pure, foundation, capability}},
+	activity:   {libraries: []string{"go.temporal.io/sdk/activity"}, system: inputOutput},
+	capability: {ours: []kind{language, pure, foundation, activity}, refused: []string{"github.com/jackc/pgx", runtimeLibrary}, system: []string{"database/sql"}},
+	adapter:    {ours: []kind{language, data, pure, foundation, activity, capability}},
 	edge:       {ours: []kind{language, foundation}, refused: servers},
-	program:    {ours: []kind{language, data, pure, workflow, foundation, capability, adapter, edge, program}},
-	suite:      {ours: []kind{language, data, pure, workflow, foundation, capability, adapter, edge}},
+	program:    {ours: []kind{language, data, pure, workflow, foundation, activity, capability, adapter, edge, program}},
+	suite:      {ours: []kind{language, data, pure, workflow, foundation, activity, capability, adapter, edge}},
 }
 
 const runtimeLibrary = "github.com/yalue/onnxruntime_go"

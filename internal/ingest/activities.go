@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -103,9 +104,6 @@ func NewActivities(s Store, p Parser, m Models, c Curation, o Options) (*Activit
 	return &Activities{store: s, parser: p, models: m, curation: c, options: o}, nil
 }
 
-// beat is how often a running stage shows that it lives.
-const beat = 2 * time.Second
-
 // body is a stage's work on the versions that are still this batch's.
 type body func(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error)
 
@@ -120,7 +118,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 	defer timed(ctx, stage, "all")()
 	log := slog.With("stage", stage, "tenant", in.Tenant, "collection", in.Collection, "versions", len(in.Items))
 
-	faults := faultsOf(ctx)
+	faults := heartbeat.Faults(ctx)
 	out, err = a.stage(ctx, in, faults, do)
 	switch {
 	case err == nil:
@@ -154,15 +152,6 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 		out = append(out, wire.Outcome{Version: item.Version, Reason: &reason})
 	}
 	return out, nil
-}
-
-// faultsOf is how often this stage of the batch failed before for a reason that
-// is not the surroundings': heartbeats carry the count to the next try.
-func faultsOf(ctx context.Context) (n int) {
-	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &n) != nil {
-		return 0
-	}
-	return n
 }
 
 func (a *Activities) stage(ctx context.Context, in wire.IngestBatch, faults int, do body) ([]wire.Outcome, error) {
@@ -200,11 +189,13 @@ func (a *Activities) take(ctx context.Context, in wire.IngestBatch) (current wir
 
 // keep shows Temporal that the stage lives and extends the leases until stop.
 func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) (context.Context, func()) {
-	whole := ctx
+	every := a.options.Lease / 4
+	// Not with the context below: a heartbeat under way may end, for cutting it would look like a fault.
+	quiet := heartbeat.Start(ctx, min(heartbeat.Every, every), faults)
 	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(min(beat, a.options.Lease/4))
+	var extending sync.WaitGroup
+	extending.Go(func() {
+		tick := time.NewTicker(min(heartbeat.Every, every))
 		defer tick.Stop()
 		extended := time.Now()
 		for {
@@ -213,8 +204,7 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) 
 				return
 			case <-tick.C:
 			}
-			activity.RecordHeartbeat(whole, faults) // one under way may end: cutting it would look like a fault
-			if time.Since(extended) < a.options.Lease/4 {
+			if time.Since(extended) < every {
 				continue
 			}
 			if _, err := a.store.ExtendLeases(ctx, in.Tenant, in.Items, a.options.lease()); err != nil {
@@ -228,7 +218,8 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) 
 	})
 	return ctx, func() {
 		cancel()
-		wg.Wait()
+		extending.Wait()
+		quiet()
 	}
 }
 

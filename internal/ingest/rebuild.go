@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +19,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -86,7 +86,9 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 		attribute.Int("sluice.generation", in.Generation)))
 	defer span.End()
 	begin := time.Now()
-	err := beating(ctx, do)
+	stop := heartbeat.Start(ctx, heartbeat.Every)
+	err := do(ctx)
+	stop()
 	meters.rebuild.Record(ctx, time.Since(begin).Seconds(), metric.WithAttributes(attribute.String("step", name)))
 	log := slog.With("step", name, "tenant", in.Tenant, "collection", in.Collection, "generation", in.Generation)
 	var refused *batch.RefusedError
@@ -103,29 +105,6 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 	span.SetStatus(codes.Error, err.Error())
 	log.WarnContext(ctx, "a step of a rebuild failed; trying again", "try", activity.GetInfo(ctx).Attempt, "error", err)
 	return fmt.Errorf("rebuild %s: %w", name, err)
-}
-
-// beating runs do and shows Temporal meanwhile that it lives.
-func beating(ctx context.Context, do func(context.Context) error) error {
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		tick := time.NewTicker(beat)
-		defer tick.Stop()
-		for {
-			select {
-			case <-stop:
-				return
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				activity.RecordHeartbeat(ctx)
-			}
-		}
-	})
-	defer wg.Wait()
-	defer close(stop)
-	return do(ctx)
 }
 
 // List finds a page of what is lacking and divides it into parts.

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/internal/curate"
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -40,14 +41,14 @@ const (
 // curator makes the Temporal worker of curations and rebuilds. Stop cuts their
 // steps short; another worker goes on with them.
 func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searches *fairness.Foreground) lifecycle.Service {
-	return temporalWorker("curation", c, wire.TaskQueueCurate, worker.Options{
+	return durable.Worker("curation", c, wire.TaskQueueCurate, worker.Options{
 		MaxConcurrentActivityExecutionSize:     curateAtOnce,
 		MaxConcurrentActivityTaskPollers:       1,
 		MaxConcurrentWorkflowTaskPollers:       2,
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * curateAtOnce,
 		WorkerStopTimeout:                      time.Second,
 		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
-	}, func(w worker.Worker) {
+	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
 		w.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})
 		for name, step := range map[string]any{

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -19,6 +18,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -29,7 +29,7 @@ import (
 // stages makes the Temporal worker. Stop lets the stages in hand finish; when
 // its time is over they are cancelled, and another worker goes on with them.
 func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground, o ingest.Options) lifecycle.Service {
-	return temporalWorker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
+	return durable.Worker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
 		// Stages of the batches this worker took in, and as many of others'.
 		MaxConcurrentActivityExecutionSize:     2 * o.Batches,
 		MaxConcurrentActivityTaskPollers:       2,
@@ -37,7 +37,7 @@ func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground
 		MaxConcurrentWorkflowTaskExecutionSize: 2 * o.Batches,
 		WorkerStopTimeout:                      Grace,
 		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
-	}, func(w worker.Worker) {
+	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
 		for name, stage := range map[string]any{
 			wire.ActivityParse: a.Parse, wire.ActivitySegment: a.Segment, wire.ActivityEncode: a.Encode,
@@ -45,48 +45,6 @@ func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground
 		} {
 			w.RegisterActivityWithOptions(stage, activity.RegisterOptions{Name: name})
 		}
-	})
-}
-
-// temporalWorker makes a service of a Temporal worker. register tells it what it
-// runs. When the time of Stop is over what runs is cancelled.
-func temporalWorker(name string, c client.Client, queue string, o worker.Options, register func(worker.Worker)) lifecycle.Service {
-	return lifecycle.NewFunc(name, func(context.Context) (lifecycle.Run, error) {
-		done := make(chan struct{})
-		var once sync.Once
-		var failure error
-		end := func(err error) {
-			once.Do(func() {
-				failure = err
-				close(done)
-			})
-		}
-		o.OnFatalError = end
-		w := worker.New(c, queue, o)
-		register(w)
-		if err := w.Start(); err != nil {
-			return lifecycle.Run{}, fmt.Errorf("poll task queue %s: %w", queue, err)
-		}
-		return lifecycle.Run{
-			Done: done,
-			Err:  func() error { return failure },
-			Stop: func(ctx context.Context) error {
-				stopped := make(chan struct{})
-				go func() {
-					w.Stop()
-					close(stopped)
-				}()
-				var err error
-				select {
-				case <-stopped:
-				case <-ctx.Done():
-					err = fmt.Errorf("cut short: %w", ctx.Err())
-					<-stopped // within WorkerStopTimeout
-				}
-				end(nil)
-				return err
-			},
-		}, nil
 	})
 }
 

@@ -6,9 +6,7 @@ package queryworker
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/activity"
@@ -18,70 +16,22 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// beat is how often a running activity says that it lives, and hears that it
-// was cancelled.
-const beat = 2 * time.Second
-
 // temporalWorker runs workflow and activities.
 func (w *worker) temporalWorker() lifecycle.Service {
-	return lifecycle.NewFunc("question workflows", func(ctx context.Context) (lifecycle.Run, error) {
-		work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-		var mu sync.Mutex
-		var failure error
-		over := make(chan struct{})
-		closeOnce := sync.OnceFunc(func() { close(over) })
-		tw := temporalworker.New(w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
-			MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
-			BackgroundActivityContext:          work,
-			WorkerStopTimeout:                  grace,
-			MaxHeartbeatThrottleInterval:       beat,
-			DisableRegistrationAliasing:        true,
-			OnFatalError: func(err error) {
-				mu.Lock()
-				failure = fmt.Errorf("temporal worker: %w", err)
-				mu.Unlock()
-				closeOnce()
-			},
-		})
-		w.register(tw)
-		if err := tw.Start(); err != nil {
-			cancel()
-			return lifecycle.Run{}, fmt.Errorf("start the temporal worker: %w", err)
-		}
-		return lifecycle.Run{
-			Done: over,
-			Err: func() error {
-				mu.Lock()
-				defer mu.Unlock()
-				return failure
-			},
-			Stop: func(ctx context.Context) error {
-				defer closeOnce()
-				defer cancel()
-				inTime, giveUp := lifecycle.Share(ctx, stopShare)
-				defer giveUp()
-				stopped := make(chan struct{})
-				go func() { tw.Stop(); close(stopped) }()
-				select {
-				case <-stopped:
-					return nil
-				case <-inTime.Done():
-					cancel()
-				}
-				<-stopped
-				if ctx.Err() != nil {
-					return fmt.Errorf("cut short: %w", context.Cause(ctx))
-				}
-				return nil
-			},
-		}, nil
-	})
+	return durable.Worker("question workflows", w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
+		MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
+		WorkerStopTimeout:                  grace,
+		MaxHeartbeatThrottleInterval:       heartbeat.Every,
+		DisableRegistrationAliasing:        true,
+	}, stopShare, func(r temporalworker.Worker) { w.register(r) })
 }
 
 func (w *worker) register(r temporalworker.Registry) {
@@ -144,23 +94,8 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 	// What it asked for is given up with a question that was cancelled, and goes on
 	// when the step is to be repeated. Temporal does not tell the two apart.
 	ctx = bus.Cancels(ctx, func(error) bool { return w.cancelled(ctx, in) })
-	faults := faultsOf(ctx)
-	var beating sync.WaitGroup
-	defer beating.Wait()
-	done := make(chan struct{})
-	defer close(done)
-	beating.Go(func() {
-		ticker := time.NewTicker(beat)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-ticker.C:
-				activity.RecordHeartbeat(ctx, faults)
-			}
-		}
-	})
+	faults := heartbeat.Faults(ctx)
+	defer heartbeat.Start(ctx, heartbeat.Every, faults)()
 	err := run(ctx, in)
 	if err == nil {
 		return nil
@@ -188,15 +123,6 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 // maxFaults is how often a step may fail for another reason than that a part of
 // the system is away.
 const maxFaults = 10
-
-// faultsOf is how often this step of the question did before: heartbeats carry
-// the count to the next try.
-func faultsOf(ctx context.Context) (n int) {
-	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &n) != nil {
-		return 0
-	}
-	return n
-}
 
 // waits reports whether err says that a part of the system is away, which is
 // waited for, or that this try was cut short. Of what the gateway says about a

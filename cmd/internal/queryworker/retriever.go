@@ -3,12 +3,11 @@ package queryworker
 // This file lets answering use the engine of plans.
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
-
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )

@@ -4,8 +4,6 @@ package queryworker
 // more is not kept.
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
-
 	"context"
 	"log/slog"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema/wire"
 )

@@ -3,12 +3,11 @@
 package queryworker
 
 import (
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
-
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
