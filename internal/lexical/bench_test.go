@@ -147,7 +147,7 @@ func BenchmarkSearch(b *testing.B) {
 				b.ResetTimer()
 				scored, pruned := 0, 0
 				for i := 0; b.Loop(); i++ {
-					found, err := Search(view, TermQuery{Unit: unit, Terms: c.queries[i%1000], K: 100})
+					found, err := view.Search(TermQuery{Unit: unit, Terms: c.queries[i%1000], K: 100})
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -173,7 +173,7 @@ func BenchmarkWithin(b *testing.B) {
 	defer processorTime(b)()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := Search(view, TermQuery{Unit: schema.UnitPassage, Terms: c.queries[i%1000], K: 100, Within: within}); err != nil {
+		if _, err := view.Search(TermQuery{Unit: schema.UnitPassage, Terms: c.queries[i%1000], K: 100, Within: within}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -194,7 +194,7 @@ func BenchmarkFirstSearch(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				view.Statistics = nil
-				if _, err := Search(&view, TermQuery{Unit: unit, Terms: c.queries[i%1000], K: 100}); err != nil {
+				if _, err := view.Search(TermQuery{Unit: unit, Terms: c.queries[i%1000], K: 100}); err != nil {
 					b.Fatal(err)
 				}
 			}

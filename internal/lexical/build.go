@@ -31,9 +31,10 @@ type BuiltPage struct {
 
 // Build makes a segment of documents. Terms must not be empty, longer than 1
 // KiB, or begin with a NUL byte, which is where labels are. Entries must differ.
-func Build(id uuid.UUID, docs []VersionText) (Built, error) { return build(id, docs, defaultLayout) }
+func Build(id uuid.UUID, docs []VersionText) (Built, error) { return defaultLayout.Build(id, docs) }
 
-func build(id uuid.UUID, docs []VersionText, cut layout) (Built, error) {
+// Build makes a segment of documents that is cut as the layout says.
+func (cut layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
 	b := newBuilder(docs)
 	defer b.close()
 	for i := range docs {

@@ -74,7 +74,7 @@ func newClusterTable(v *View, l *life) *clusterTable {
 	numbers := map[uuid.UUID]uint32{}
 	for i, s := range v.Segments {
 		d := s.Directory
-		own := d.clustersIn(v.Clusters)
+		own := s.clustersIn(v.Clusters)
 		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
 		of := make([]uint32, d.units(zoomSection))
 		for e := range d.versions {
@@ -122,12 +122,15 @@ type segmentClusters struct {
 	ids      []uuid.UUID
 }
 
-// clustersIn returns the clusters of the segment's sections in a snapshot. The
-// directory remembers those asked for last.
-func (d *Directory) clustersIn(snapshot *Clusters) *segmentClusters {
-	if known := d.clusters.Load(); known != nil && known.snapshot == snapshot {
-		return known
+// clustersIn returns the clusters of the segment's sections in a snapshot. Those
+// asked for last are remembered, where the segment is one of an index.
+func (s *SegmentView) clustersIn(snapshot *Clusters) *segmentClusters {
+	if s.clusters != nil {
+		if known := s.clusters.Load(); known != nil && known.snapshot == snapshot {
+			return known
+		}
 	}
+	d := s.Directory
 	c := &segmentClusters{snapshot: snapshot, of: make([]uint32, d.units(zoomSection))}
 	numbers := map[uuid.UUID]uint32{}
 	for e, version := range d.versions {
@@ -144,7 +147,9 @@ func (d *Directory) clustersIn(snapshot *Clusters) *segmentClusters {
 			c.of[section] = number
 		}
 	}
-	d.clusters.Store(c)
+	if s.clusters != nil {
+		s.clusters.Store(c)
+	}
 	return c
 }
 

@@ -6,8 +6,8 @@ package lexical
 import "fmt"
 
 // Counts tells in how many sections the entries that are visible to q's groups have
-// each of q's terms, most at most. The view must hold the pages of q.Needs().
-func Counts(v *View, q TermQuery, most int) (map[string]int, error) {
+// each of q's terms, most at most. The view must hold the pages of Needs(q).
+func (v *View) Counts(q TermQuery, most int) (map[string]int, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}

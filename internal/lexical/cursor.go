@@ -48,13 +48,13 @@ func (c *cursor) release() {
 	cursors.Put(c)
 }
 
-// open sets the cursor to the beginning of a term's postings in a segment, and
-// says whether there are any.
-func (c *cursor) open(s *SegmentView, segment int, t *queryTerm) (bool, error) {
+// open sets the cursor to the beginning of a term's postings in a segment of a
+// number, and says whether there are any.
+func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	if t.lists.lists == nil {
 		return false, nil
 	}
-	l := &t.lists.lists[segment]
+	l := &t.lists.lists[number]
 	if l.large {
 		if err := c.found.find(s, t.term, termKey(t.term)); err != nil {
 			return false, err

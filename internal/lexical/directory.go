@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"math"
 	"sort"
-	"sync/atomic"
 
 	"github.com/google/uuid"
 )
@@ -48,7 +47,6 @@ type Directory struct {
 	lengths                 [zooms][]uint32
 	byID, byVersion         uuidTable
 	counts                  segmentCounts
-	clusters                atomic.Pointer[segmentClusters]
 }
 
 // Entry is a version's place in a segment.
@@ -184,8 +182,7 @@ func decodeDirectory(stream []byte, entries int) (*Directory, bool) {
 
 // Bytes is about what the directory takes in memory.
 func (d *Directory) Bytes() int {
-	words := 5 * len(d.firstSlot) // of clusters, when they are asked for
-	words += len(d.titles) + len(d.firstSection) + len(d.firstSlot) + len(d.slotSection) + len(d.slotEntry) + len(d.byID) + len(d.byVersion)
+	words := len(d.titles) + len(d.firstSection) + len(d.firstSlot) + len(d.slotSection) + len(d.slotEntry) + len(d.byID) + len(d.byVersion)
 	for _, l := range d.lengths {
 		words += len(l)
 	}
@@ -255,6 +252,11 @@ func (d *Directory) entryOf(z zoom, unit uint32) uint32 {
 		unit = d.firstSlot[unit]
 	}
 	return d.slotEntry[unit]
+}
+
+// EachEntryOf calls found with each entry of a version.
+func (d *Directory) EachEntryOf(version uuid.UUID, found func(entry int)) {
+	d.byVersion.each(d.versions, version, found)
 }
 
 // PassagesOf is the range [first, end) of an entry's section's passages.

@@ -27,7 +27,7 @@ func fuzzDocuments() (docs []VersionText) {
 }
 
 func fuzzSegment(f *testing.F) (Built, SegmentView) {
-	built, err := build(uuid.UUID{1}, fuzzDocuments(), smallLayout)
+	built, err := smallLayout.Build(uuid.UUID{1}, fuzzDocuments())
 	if err != nil {
 		f.Fatal(err)
 	}

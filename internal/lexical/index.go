@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 )
@@ -109,7 +110,7 @@ type opened struct {
 func (o opened) Search(q TermQuery) (Result, error) { return o.index.search(o.sight, q) }
 
 func (o opened) Counts(q TermQuery, most int) (map[string]int, error) {
-	counts, err := Counts(o.sight.view, q, most)
+	counts, err := o.sight.view.Counts(q, most)
 	if err != nil {
 		return nil, fmt.Errorf("count terms of collection %s: %w", o.sight.key.of, err)
 	}
@@ -138,7 +139,7 @@ func (x *Index) see(ctx context.Context, tenant, collection uuid.UUID, q TermQue
 }
 
 func (x *Index) search(s sight, q TermQuery) (Result, error) {
-	result, err := Search(s.view, q)
+	result, err := s.view.Search(q)
 	if err != nil {
 		return Result{}, fmt.Errorf("search collection %s: %w", s.key.of, err)
 	}
@@ -162,6 +163,13 @@ type openSegment struct {
 	// places are where the cache last had the segment's pages. The cache's lock
 	// is theirs.
 	places []*cached
+	// clusters are those of the sections in the snapshot asked for last.
+	clusters atomic.Pointer[segmentClusters]
+}
+
+// bytes is about what the segment takes in memory, with its clusters.
+func (s *openSegment) bytes() int {
+	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.units(zoomSection)+1) + 8*len(s.places)
 }
 
 // page returns a page if the cache c has it. The caller holds c.mu.

@@ -60,11 +60,11 @@ func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 }
 
 func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q TermQuery) (sight, error) {
-	needs := slices.Compact(slices.Sorted(slices.Values(q.Needs())))
+	needs := slices.Compact(slices.Sorted(slices.Values(Needs(q))))
 	h := &snapshot{}
 	waited := map[partKey]bool{}
 	for statements := 0; ; {
-		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: q.clustered()}
+		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: clustered(q)}
 		since := x.loaded()
 		missing := x.gather(h, &l)
 		if statements >= patience {
@@ -237,7 +237,7 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 		if _, found := h.find(id); !found {
 			h.hold(open, l.Terms)
 		}
-		put(id, partSegment, open, s.Bytes()+directory.Bytes()+8*len(open.places))
+		put(id, partSegment, open, open.bytes())
 	}
 	for at, data := range r.Pages {
 		if directories[at] {
@@ -338,7 +338,7 @@ func (h *snapshot) view() *View {
 			return nil
 		}
 		s := &h.segments[at]
-		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, s.pages})
+		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, s.pages, &s.clusters})
 	}
 	return v
 }

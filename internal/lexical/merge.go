@@ -20,14 +20,19 @@ type MergeInput struct {
 // find what searches of the inputs find. It holds the output and one page of
 // each input in memory.
 func Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
-	built, err := merge(id, inputs, dead, defaultLayout)
+	return defaultLayout.Merge(id, inputs, dead)
+}
+
+// Merge makes one segment of several that is cut as the layout says.
+func (cut layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+	built, err := cut.merge(id, inputs, dead)
 	if err != nil {
 		return Built{}, fmt.Errorf("merging %d segments into %s: %w", len(inputs), id, err)
 	}
 	return built, nil
 }
 
-func merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool, cut layout) (Built, error) {
+func (cut layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	var directory Directory
 	sources := make([]source, len(inputs))
 	for i, in := range inputs {

@@ -34,7 +34,7 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 		s.dead = dead
 		s.merge(numbersTo(len(s.segments)))
 		got := s.segments[0]
-		want, err := build(got.ID, living, s.cut)
+		want, err := s.cut.Build(got.ID, living)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 			if n := len(v.Segments[0].PagesOf([]string{"common"})); n < 2 {
 				t.Fatalf("the term lies in %d pages", n)
 			}
-			got, err := Search(v, q)
+			got, err := v.Search(q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,11 +135,11 @@ func TestPagesOfAnotherSegmentAreAnError(t *testing.T) {
 	q := TermQuery{Unit: schema.UnitPassage, Terms: []string{"common"}, K: 1}
 	v := s.view(q)
 	v.Segments[0].Pages, v.Segments[1].Pages = v.Segments[1].Pages, v.Segments[0].Pages
-	if _, err := Search(v, q); err == nil {
+	if _, err := v.Search(q); err == nil {
 		t.Error("pages of another segment were searched")
 	}
 	v = s.view(TermQuery{})
-	if _, err := Search(v, q); err == nil {
+	if _, err := v.Search(q); err == nil {
 		t.Error("a view without the term's pages was searched")
 	}
 	failed := errors.New("no such page")

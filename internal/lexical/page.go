@@ -279,9 +279,14 @@ func (p *Page) decodeList(begin, length int, l *list) bool {
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		b.data = uint32(r.pos)
-		r.bytes(packedBytes(int(b.postings)-1, int(b.deltaWidth)) + packedBytes(int(b.postings), int(b.width)))
+		r.bytes(b.size())
 	}
 	return !r.failed && r.pos == len(r.data)
+}
+
+// size is how many bytes the block's data take.
+func (b *block) size() int {
+	return packedBytes(int(b.postings)-1, int(b.deltaWidth)) + packedBytes(int(b.postings), int(b.width))
 }
 
 // postings is a block unpacked.

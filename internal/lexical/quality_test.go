@@ -140,7 +140,7 @@ func quality(t *testing.T, data dataset) (hit, ndcg float64) {
 			continue
 		}
 		asked++
-		found, err := Search(view, TermQuery{Unit: schema.UnitDocument, Terms: analyzer.Terms(q.Text), K: 10})
+		found, err := view.Search(TermQuery{Unit: schema.UnitDocument, Terms: analyzer.Terms(q.Text), K: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

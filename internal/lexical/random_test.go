@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/uuid"
@@ -88,7 +89,7 @@ func (s *shelf) id(draw uint8) uuid.UUID {
 
 func (s *shelf) add(docs ...VersionText) {
 	s.t.Helper()
-	built, err := build(s.id(0), docs, s.cut)
+	built, err := s.cut.Build(s.id(0), docs)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -117,7 +118,7 @@ func open(t testing.TB, b Built) SegmentView {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SegmentView{Segment: s, Directory: d}
+	return SegmentView{Segment: s, Directory: d, clusters: new(atomic.Pointer[segmentClusters])}
 }
 
 // openAll opens a segment with all its pages.
@@ -141,7 +142,7 @@ func (s *shelf) merge(numbers []int) {
 		v := openAll(s.t, s.segments[n])
 		inputs = append(inputs, MergeInput{Segment: v.Segment, Directory: v.Directory, Page: func(n int) (*Page, error) { return v.page(n), nil }})
 	}
-	built, err := merge(s.id(0), inputs, s.dead, s.cut)
+	built, err := s.cut.Merge(s.id(0), inputs, s.dead)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func (s *shelf) view(q TermQuery) *View {
 	v := &View{Dead: maps.Clone(s.dead), Clusters: s.clusters}
 	for _, b := range s.segments {
 		sv := open(s.t, b)
-		for _, n := range sv.PagesOf(q.Needs()) {
+		for _, n := range sv.PagesOf(Needs(q)) {
 			p, err := DecodePage(b.Pages[n].Data)
 			if err != nil {
 				s.t.Fatal(err)
@@ -300,7 +301,7 @@ func TestSearchesFindWhatTheFormulasSay(t *testing.T) {
 				if rapid.Bool().Draw(rt, "cached") {
 					v.Statistics = shared
 				}
-				got, err := Search(v, q)
+				got, err := v.Search(q)
 				if err != nil {
 					rt.Fatalf("%+v: %v", q, err)
 				}

@@ -44,7 +44,7 @@ func (before *collectionState) now(r Loaded) *collectionState {
 }
 
 // clustered says whether the query needs to know the clusters of sections.
-func (q *TermQuery) clustered() bool {
+func clustered(q TermQuery) bool {
 	return q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 }
 
@@ -110,7 +110,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q T
 		return s, false
 	}
 	v := &View{Dead: dead.entries}
-	if q.clustered() {
+	if clustered(q) {
 		k, _ := of(partClusters).(*clustersPart)
 		if k == nil || k.mark != state.epoch || k.stale() {
 			return s, false
@@ -147,7 +147,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q T
 		if lacking {
 			return s, false
 		}
-		v.Segments[i] = SegmentView{open.Segment, open.directory, pages[first:len(pages):len(pages)]}
+		v.Segments[i] = SegmentView{open.Segment, open.directory, pages[first:len(pages):len(pages)], &open.clusters}
 	}
 	return s, true
 }

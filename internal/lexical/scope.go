@@ -84,7 +84,7 @@ func (s *scope) narrow(d *Directory, within *Within) {
 	}
 	for ref, is := range within.Sections {
 		if is {
-			d.byVersion.each(d.versions, ref.Version, add(ref))
+			d.EachEntryOf(ref.Version, add(ref))
 		}
 	}
 }

@@ -53,7 +53,8 @@ func weightOf(s Settings, units, df, times int) float64 {
 	return idf * (s.K1 + 1) * float64(times)
 }
 
-func (q TermQuery) settings() (Settings, error) {
+// settingsOf are the settings of a query, and whether they can be.
+func settingsOf(q TermQuery) (Settings, error) {
 	s := q.Settings
 	if s == (Settings{}) {
 		return Defaults, nil

@@ -53,12 +53,12 @@ func (s *search) release() {
 }
 
 // Search finds the K best units, exactly. The view must hold the pages of
-// q.Needs().
-func Search(v *View, q TermQuery) (Result, error) {
+// Needs(q).
+func (v *View) Search(q TermQuery) (Result, error) {
 	if err := v.check(); err != nil {
 		return Result{}, err
 	}
-	settings, err := q.settings()
+	settings, err := settingsOf(q)
 	if err != nil {
 		return Result{}, err
 	}

@@ -72,7 +72,7 @@ func newLife(v *View) *life {
 	for i, s := range v.Segments {
 		d := s.Directory
 		n := s.segmentCounts
-		l.dead[i] = d.deadEntries(v.Dead)
+		l.dead[i] = deadEntriesOf(d, v.Dead)
 		if len(l.dead[i]) > 0 {
 			l.living[i] = fullBits(d.Len())
 		}
@@ -128,8 +128,8 @@ func (c *StatisticsCache) keepVisible(groups string, sets []Bits) {
 	c.bytes += size
 }
 
-// deadEntries lists the entries that are in dead, rising.
-func (d *Directory) deadEntries(dead map[uuid.UUID]bool) []int {
+// deadEntriesOf lists a directory's entries that are in dead, rising.
+func deadEntriesOf(d *Directory, dead map[uuid.UUID]bool) []int {
 	var entries []int
 	if len(dead) > d.Len() {
 		for e, id := range d.ids {

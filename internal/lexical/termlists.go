@@ -184,8 +184,7 @@ func (t *termLists) add(segment int, parts []*list) {
 				b.width = 32
 				t.packed = append(t.packed, byte(l.one-1), byte((l.one-1)>>8), byte((l.one-1)>>16), byte((l.one-1)>>24))
 			} else {
-				n := packedBytes(int(b.postings)-1, int(b.deltaWidth)) + packedBytes(int(b.postings), int(b.width))
-				t.packed = append(t.packed, l.data[b.data:int(b.data)+n]...)
+				t.packed = append(t.packed, l.data[b.data:int(b.data)+b.size()]...)
 			}
 			b.data = data
 			for z := range b.frontiers {

@@ -1,6 +1,10 @@
 package lexical
 
-import "github.com/google/uuid"
+import (
+	"sync/atomic"
+
+	"github.com/google/uuid"
+)
 
 // View is all that one query sees of a collection: the living generation's
 // segments, the dead entries, and the pages that TermQuery.Needs asks for. A View
@@ -26,7 +30,9 @@ type View struct {
 type SegmentView struct {
 	*Segment
 	Directory *Directory
-	Pages     []NumberedPage // rising; those of PagesOf(TermQuery.Needs())
+	Pages     []NumberedPage // rising; those of PagesOf(Needs(query))
+
+	clusters *atomic.Pointer[segmentClusters] // what is remembered; nil: nothing
 }
 
 // NumberedPage is a page of terms and its number in its segment.
@@ -54,7 +60,7 @@ func (s *SegmentView) page(number int) *Page {
 
 // Needs lists the terms whose pages a search reads: the query's and those of
 // the asker's groups.
-func (q TermQuery) Needs() []string {
+func Needs(q TermQuery) []string {
 	terms := make([]string, 0, len(q.Terms)+len(q.Groups)+1)
 	terms = append(terms, q.Terms...)
 	return append(terms, NeedsOfGroups(q.Groups)...)

@@ -104,7 +104,7 @@ func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions ma
 	out := make([]Bits, len(sets))
 	for i, set := range sets {
 		if versions != nil {
-			set = v.Segments[i].Directory.among(set, versions)
+			set = among(v.Segments[i].Directory, set, versions)
 		}
 		if set == nil {
 			set = fullBits(v.Segments[i].Directory.Len())
@@ -184,9 +184,9 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	return set, nil
 }
 
-// among returns the members of set, nil being all entries, that are of some
-// versions.
-func (d *Directory) among(set Bits, versions map[uuid.UUID]bool) Bits {
+// among returns the members of set, nil being all entries of a directory, that
+// are of some versions.
+func among(d *Directory, set Bits, versions map[uuid.UUID]bool) Bits {
 	kept := make(Bits, (d.Len()+63)/64)
 	keep := func(e int) {
 		if set == nil || set.Has(e) {
@@ -203,7 +203,7 @@ func (d *Directory) among(set Bits, versions map[uuid.UUID]bool) Bits {
 	}
 	for version, is := range versions {
 		if is {
-			d.byVersion.each(d.versions, version, keep)
+			d.EachEntryOf(version, keep)
 		}
 	}
 	return kept

@@ -118,7 +118,7 @@ func TestManyMaySearchAView(t *testing.T) {
 				q := q
 				q.Unit = unit
 				for range 3 {
-					got, err := Search(v, q)
+					got, err := v.Search(q)
 					if err != nil {
 						t.Error(err)
 						return

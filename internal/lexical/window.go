@@ -49,11 +49,11 @@ func (w *window) release() {
 }
 
 // search offers the units of a segment, in which the terms of live are.
-func (w *window) search(segment int) {
+func (w *window) search(number int) {
 	s := w.s
-	d := s.view.Segments[segment].Directory
-	w.segment, w.directory, w.lengths, w.unitOf = segment, d, d.lengths[s.zoom], d.unitOf(s.zoom)
-	w.ranges, w.mixed = s.scopes[segment].ranges(d, s.zoom, w.ranges[:0])
+	d := s.view.Segments[number].Directory
+	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.lengths[s.zoom], d.unitOf(s.zoom)
+	w.ranges, w.mixed = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
 	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
 	for _, r := range w.ranges {
 		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {

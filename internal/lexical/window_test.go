@@ -63,7 +63,7 @@ func (s *shelf) check(t *testing.T, q TermQuery, k ...int) (pruned int) {
 			for _, q.K = range k {
 				v := s.view(q)
 				v.Statistics = known
-				got, err := Search(v, q)
+				got, err := v.Search(q)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -218,7 +218,7 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	if known, lacking := v.Statistics.known(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
 		t.Fatalf("%d terms are known before the first search, and not %q", len(known), lacking)
 	}
-	if _, err := Search(v, q); err != nil {
+	if _, err := v.Search(q); err != nil {
 		t.Fatal(err)
 	}
 	known, lacking := v.Statistics.known(q.Terms)
@@ -228,7 +228,7 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	less := s.view(TermQuery{Terms: lacking})
 	less.lists, less.Statistics = known, v.Statistics
 	clear(less.Statistics.terms) // as when others were remembered meanwhile
-	got, err := Search(less, q)
+	got, err := less.Search(q)
 	if err != nil {
 		t.Fatal(err)
 	}

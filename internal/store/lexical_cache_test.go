@@ -126,7 +126,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, err := lexical.Search(view, q)
+	before, err := view.Search(q)
 	if err != nil || len(before.Hits) != len(list) {
 		t.Fatalf("%d hits, %v", len(before.Hits), err)
 	}
@@ -134,7 +134,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 		t.Fatal(err)
 	}
-	after, err := lexical.Search(view, q)
+	after, err := view.Search(q)
 	if err != nil || fmt.Sprint(before.Hits) != fmt.Sprint(after.Hits) {
 		t.Errorf("%v, before %v, %v", after.Hits, before.Hits, err)
 	}

@@ -144,7 +144,7 @@ func (f *findings) pure(ctx context.Context, index *lexical.Index, s space, aske
 	for i := range n {
 		var r lexical.Result
 		took, err := timed(func() (err error) {
-			r, err = lexical.Search(views[i], queries[i])
+			r, err = views[i].Search(queries[i])
 			return err
 		})
 		if err != nil {
