@@ -21,6 +21,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
+// MaxTerm is how many bytes a term has at most.
+const MaxTerm = 1 << 10
+
 // longestWord is how many characters of a word make its term; what is longer is
 // no word of a language, and the rest of it tells little.
 const longestWord = 64

@@ -59,7 +59,7 @@ func FuzzTerms(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		terms := plain.Terms(text)
 		for _, term := range terms {
-			if term == "" || term[0] == 0 || len(term) > maxTerm || !utf8.ValidString(term) {
+			if term == "" || term[0] == 0 || len(term) > MaxTerm || !utf8.ValidString(term) {
 				t.Fatalf("%q has the term %q", text, term)
 			}
 		}

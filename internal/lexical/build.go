@@ -171,7 +171,7 @@ func (b *builder) add(doc *VersionText) error {
 func (b *builder) addTerms(terms []string) error {
 	slot := uint32(len(b.directory.slotSection) - 1)
 	for _, t := range terms {
-		if len(t) == 0 || len(t) > maxTerm || t[0] == 0 {
+		if len(t) == 0 || len(t) > MaxTerm || t[0] == 0 {
 			return fmt.Errorf("%w: %.40q", errTerm, t)
 		}
 		b.post(t, slot)

@@ -14,7 +14,7 @@ import (
 // fuzzDocuments fill pages of every kind of list.
 func fuzzDocuments() (docs []VersionText) {
 	for i := range 40 {
-		doc := VersionText{Entry: numbered(i), Version: numbered(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
+		doc := VersionText{Entry: nth(i), Version: nth(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
 		if i%3 == 0 {
 			doc.Labels = []string{"red", "green"}
 		}
@@ -26,12 +26,16 @@ func fuzzDocuments() (docs []VersionText) {
 	return docs
 }
 
-func fuzzSegment(f *testing.F) (Built, SegmentView) {
-	built, err := smallLayout.Build(uuid.UUID{1}, fuzzDocuments())
+func fuzzSegment(f *testing.F) (Built, *Segment) {
+	built, err := tinyLayout.Build(uuid.UUID{1}, fuzzDocuments())
 	if err != nil {
 		f.Fatal(err)
 	}
-	return built, openAll(f, built)
+	s, _, err := OpenStored(built.ID, built.Header, func(n int) []byte { return built.Pages[n].Data })
+	if err != nil {
+		f.Fatal(err)
+	}
+	return built, s
 }
 
 // reseal gives data the checksum that it should have, so that what reads it
@@ -84,9 +88,9 @@ func FuzzOpenSegment(f *testing.F) {
 }
 
 func FuzzDecodePage(f *testing.F) {
-	built, view := fuzzSegment(f)
+	built, s := fuzzSegment(f)
 	var written [][]byte
-	for _, p := range built.Pages[view.directoryPages:] {
+	for _, p := range built.Pages[s.directoryPages:] {
 		written = append(written, p.Data)
 		f.Add(p.Data)
 	}
@@ -129,19 +133,19 @@ func FuzzDecodePage(f *testing.F) {
 }
 
 func FuzzOpenDirectory(f *testing.F) {
-	built, view := fuzzSegment(f)
+	built, s := fuzzSegment(f)
 	first := built.Pages[0].Data
-	f.Add(first, view.entries)
+	f.Add(first, s.entries)
 	f.Add([]byte(nil), 0)
 	f.Fuzz(func(t *testing.T, data []byte, entries int) {
 		pages := [][]byte{data}
-		for _, p := range built.Pages[1:view.directoryPages] {
+		for _, p := range built.Pages[1:s.directoryPages] {
 			pages = append(pages, p.Data)
 		}
-		_, err := OpenDirectory(view.Segment, pages)
+		_, err := OpenDirectory(s, pages)
 		unlessWritten(t, data, [][]byte{first}, err)
 		pages[0] = reseal(data)
-		if _, err := OpenDirectory(view.Segment, pages); err != nil && !errors.Is(err, ErrCorrupt) {
+		if _, err := OpenDirectory(s, pages); err != nil && !errors.Is(err, ErrCorrupt) {
 			t.Fatal(err)
 		}
 		if d, ok := decodeDirectory(data, max(0, entries)); ok && d.Bytes() > 200*len(data)+1000 {

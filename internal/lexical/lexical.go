@@ -24,17 +24,6 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// VersionText is what one version adds to the index. Passages tile sections and
-// sections tile the version's text; Title counts toward the whole document
-// alone, once.
-type VersionText struct {
-	Entry    uuid.UUID // names these postings; a tombstone names it too
-	Version  uuid.UUID
-	Title    []string     // analysed terms
-	Labels   []string     // none: open to everyone in the tenant
-	Sections [][][]string // analysed terms by section and passage
-}
-
 // Ref names a unit of text: a passage (both ordinals), a section (Passage is
 // -1) or a document (both are -1). It is also the order of ties: by version id,
 // then section, then passage.

@@ -290,28 +290,6 @@ func (s *heldSegment) set(number int, page *Page) {
 	}
 }
 
-// OpenStored reads a segment's header and directory. page returns the bytes of
-// a page, nil when it is not there.
-func OpenStored(id uuid.UUID, header []byte, page func(number int) []byte) (*Segment, *Directory, error) {
-	s, err := OpenSegment(id, header)
-	if err != nil {
-		return nil, nil, fmt.Errorf("header of segment %s: %w", id, err)
-	}
-	var pages [][]byte
-	for _, n := range s.DirectoryPages() {
-		data := page(n)
-		if data == nil {
-			return nil, nil, fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
-		}
-		pages = append(pages, data)
-	}
-	directory, err := OpenDirectory(s, pages)
-	if err != nil {
-		return nil, nil, fmt.Errorf("directory of segment %s, pages %v: %w", id, s.DirectoryPages(), err)
-	}
-	return s, directory, nil
-}
-
 // stale says that it takes less to read all anew.
 func (c *clustersPart) stale() bool { return c.changed > c.read+staleClusters }
 

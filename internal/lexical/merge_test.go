@@ -112,20 +112,6 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 	check()
 }
 
-func TestBuildRefusesWhatItCannotKeep(t *testing.T) {
-	t.Parallel()
-	for name, docs := range map[string][]VersionText{
-		"an empty term":     {{Sections: [][][]string{{{""}}}}},
-		"a label as a term": {{Title: []string{OpenTerm}}},
-		"a long term":       {{Title: []string{string(make([]byte, maxTerm+1))}}},
-		"an entry twice":    {{Entry: uuid.UUID{1}}, {Entry: uuid.UUID{1}}},
-	} {
-		if _, err := Build(uuid.UUID{1}, docs); err == nil {
-			t.Errorf("%s was kept", name)
-		}
-	}
-}
-
 func TestPagesOfAnotherSegmentAreAnError(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t, smallLayout)

@@ -27,8 +27,7 @@ const (
 
 	blockSize    = 128
 	restartEvery = 8
-	maxTerm      = 1 << 10 // bytes of a term
-	maxFrontier  = 6       // bounds in a frontier
+	maxFrontier  = 6 // bounds in a frontier
 )
 
 // Flags of a list.
@@ -121,9 +120,9 @@ func (p *Page) Bytes() int { return p.bytes }
 // takes the last lists bytes read.
 func (r *reader) listed(before int) (shared int, rest []byte, lists int) {
 	shared = r.number(uint64(before))
-	rest = r.bytes(r.number(maxTerm))
+	rest = r.bytes(r.number(MaxTerm))
 	lists = r.count(1)
-	if lists == 0 || shared+len(rest) > maxTerm {
+	if lists == 0 || shared+len(rest) > MaxTerm {
 		r.fail()
 	}
 	r.bytes(lists)
@@ -206,7 +205,7 @@ type pageReader struct {
 	page   *Page
 	r      reader
 	n      int
-	term   [maxTerm]byte
+	term   [MaxTerm]byte
 	length int
 }
 

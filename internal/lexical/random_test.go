@@ -106,15 +106,7 @@ func (s *shelf) bury(i int) VersionText {
 
 func open(t testing.TB, b Built) SegmentView {
 	t.Helper()
-	s, err := OpenSegment(b.ID, b.Header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var pages [][]byte
-	for _, n := range s.DirectoryPages() {
-		pages = append(pages, b.Pages[n].Data)
-	}
-	d, err := OpenDirectory(s, pages)
+	s, d, err := OpenStored(b.ID, b.Header, func(n int) []byte { return b.Pages[n].Data })
 	if err != nil {
 		t.Fatal(err)
 	}

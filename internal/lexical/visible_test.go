@@ -63,44 +63,6 @@ func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 	}
 }
 
-func TestTheDirectoryNamesEveryPassage(t *testing.T) {
-	t.Parallel()
-	s := newShelf(t, smallLayout)
-	docs := []VersionText{
-		{Entry: numbered(1), Version: numbered(11), Title: []string{"t"}, Sections: [][][]string{{{"a"}}, {}, {{"b", "b"}, {}}}},
-		{Entry: numbered(2), Version: numbered(12)},
-		{Entry: numbered(3), Version: numbered(13), Sections: [][][]string{{{"a", "b", "c"}}}},
-	}
-	s.add(docs...)
-	d := s.view(TermQuery{}).Segments[0].Directory
-	passage := 0
-	for e, doc := range docs {
-		total := len(doc.Title)
-		for i, section := range doc.Sections {
-			if first, end := d.PassagesOf(e, i); first != passage || end != passage+len(section) {
-				t.Errorf("section %d of entry %d has passages %d to %d", i, e, first, end)
-			}
-			length := 0
-			for j, terms := range section {
-				have := int(d.lengths[zoomPassage][passage+e+1]) // behind as many titles
-				if ref := d.RefOf(passage); ref != (Ref{doc.Version, i, j}) || d.EntryOf(passage) != e || have != len(terms) {
-					t.Errorf("passage %d is %+v of entry %d, %d terms", passage, ref, d.EntryOf(passage), have)
-				}
-				length += len(terms)
-				passage++
-			}
-			if have := int(d.lengths[zoomSection][int(d.firstSection[e])+1+i]); have != length {
-				t.Errorf("section %d of entry %d has %d terms, want %d", i, e, have, length)
-			}
-			total += length
-		}
-		if got := d.Entry(e); got.ID != doc.Entry || got.Version != doc.Version || got.Sections != len(doc.Sections) ||
-			got.FirstPassage+got.Passages != passage || got.DocumentTerms != total || got.TitleTerms != len(doc.Title) {
-			t.Errorf("entry %d is %+v", e, got)
-		}
-	}
-}
-
 func TestManyMaySearchAView(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t, smallLayout)
