@@ -135,7 +135,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	}
 	passages := 0
 	for _, s := range view.Segments {
-		passages += s.Passages()
+		passages += s.Passages
 	}
 	if passages > v.most(len(q.Vector)) {
 		known.large = v.Now()

@@ -77,7 +77,7 @@ func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.Vi
 		out, wanted, counts = make([]*Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
 		for i, m := range missing {
 			d := view.Segments[m].Directory
-			s := NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages())
+			s := NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages)
 			out[i] = s
 			for e := range d.Len() {
 				at := d.Entry(e)

@@ -7,7 +7,7 @@ import "math/bits"
 // runs are units with a term's frequencies in them, from postings that follow
 // each other.
 type runs struct {
-	units, frequencies [blockSize + 1]uint32
+	units, frequencies [BlockSize + 1]uint32
 	n                  int
 }
 
@@ -41,9 +41,9 @@ func (r *runs) keepLast() {
 func (w *window) addAll(c *cursor) {
 	r := &w.runs
 	r.n = 0
-	for c.at < len(c.blocks) && c.blocks[c.at].first < w.stop && c.unpack() {
+	for c.at < len(c.blocks) && c.blocks[c.at].First < w.stop && c.unpack() {
 		from, to := c.within(w.slot, w.stop)
-		slots, frequencies := c.buffer.slots[from:to], c.buffer.frequencies[from:to]
+		slots, frequencies := c.buffer.Slots[from:to], c.buffer.Frequencies[from:to]
 		if w.unitOf == nil {
 			w.add(c.weight, slots, frequencies)
 		} else if r.add(w.unitOf, slots, frequencies); r.n > 1 {
@@ -61,7 +61,7 @@ func (w *window) addAll(c *cursor) {
 // pass passes the current block's postings before to, and says whether those
 // are all.
 func (c *cursor) pass(to int) (all bool) {
-	if c.pos = to; to < c.buffer.n {
+	if c.pos = to; to < c.buffer.N {
 		return false
 	}
 	c.nextBlock()
@@ -84,16 +84,16 @@ func (w *window) addFound(c *cursor) {
 	r := &w.runs
 	r.n = 0
 	for at := w.nextFound(0); at < w.end-w.base; {
-		first, end := w.directory.slotRange(w.s.zoom, w.base+at)
+		first, end := w.directory.Slots(w.s.zoom, w.base+at)
 		if !c.seekBlock(first) {
 			return
 		}
 		b := &c.blocks[c.at]
-		if b.first >= w.stop {
+		if b.First >= w.stop {
 			return
 		}
-		if b.first >= end {
-			at = w.nextFound(w.unit(b.first) - w.base)
+		if b.First >= end {
+			at = w.nextFound(w.unit(b.First) - w.base)
 			continue
 		}
 		if !c.unpackSlots() {
@@ -104,12 +104,12 @@ func (w *window) addFound(c *cursor) {
 			w.addPostings(c, from, to)
 		} else {
 			c.unpack()
-			r.add(w.unitOf, c.buffer.slots[from:to], c.buffer.frequencies[from:to])
+			r.add(w.unitOf, c.buffer.Slots[from:to], c.buffer.Frequencies[from:to])
 		}
 		all := c.pass(to)
-		last := w.unit(b.last) - w.base
+		last := w.unit(b.Last) - w.base
 		if w.unitOf != nil {
-			if all && c.at < len(c.blocks) && w.unit(c.blocks[c.at].first)-w.base == last && w.has(last) {
+			if all && c.at < len(c.blocks) && w.unit(c.blocks[c.at].First)-w.base == last && w.has(last) {
 				// The last run goes on.
 				w.addRuns(c.weight, r.units[:r.n-1], r.frequencies[:r.n-1])
 				r.keepLast()
@@ -130,7 +130,7 @@ func (w *window) addFound(c *cursor) {
 // units, to the units found.
 func (w *window) addPostings(c *cursor, from, to int) {
 	scorer, weight, base, lengths := w.s.scorer, c.weight, w.base, w.lengths[w.base:w.end]
-	for i, unit := range c.buffer.slots[from:to] {
+	for i, unit := range c.buffer.Slots[from:to] {
 		at := unit - base
 		if w.found[at%windowUnits/64]>>(at%64)&1 != 0 {
 			w.scores[at%windowUnits] += scorer.score(weight, c.frequency(from+i), lengths[at])

@@ -239,7 +239,7 @@ func BenchmarkMerge(b *testing.B) {
 	for b.Loop() {
 		var inputs []MergeInput
 		for _, s := range view.Segments[:8] {
-			inputs = append(inputs, MergeInput{Segment: s.Segment, Directory: s.Directory, Page: func(n int) (*Page, error) { return s.page(n), nil }})
+			inputs = append(inputs, MergeInput{Header: s.Header, Directory: s.Directory, Page: func(n int) (*Page, error) { return s.page(n), nil }})
 		}
 		if _, err := Merge(uuid.UUID{1}, inputs, nil); err != nil {
 			b.Fatal(err)

@@ -5,7 +5,7 @@ package lexical
 
 // setMaxima finds what the term adds at most to a unit of each block, and to
 // one of any.
-func (c *cursor) setMaxima(s bm25, z zoom) (highest score) {
+func (c *cursor) setMaxima(s bm25, z Zoom) (highest score) {
 	c.maxima = c.maxima[:0]
 	part := &c.parts[0]
 	next := 1
@@ -15,7 +15,7 @@ func (c *cursor) setMaxima(s bm25, z zoom) (highest score) {
 			next++
 		}
 		b := &c.blocks[i]
-		most := s.most(c.weight, part.bounds[b.frontiers[z]:b.frontiers[z+1]])
+		most := s.most(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
 		c.maxima = append(c.maxima, most)
 		highest = max(highest, most)
 	}
@@ -23,7 +23,7 @@ func (c *cursor) setMaxima(s bm25, z zoom) (highest score) {
 }
 
 // most is what no unit with one of some bounds exceeds; without any, what none does.
-func (s bm25) most(weight float64, bounds []bound) score {
+func (s bm25) most(weight float64, bounds []Bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)
 	}
@@ -38,7 +38,7 @@ func (s bm25) most(weight float64, bounds []bound) score {
 // between slot, where the current block ends or behind it, and stop.
 func (c *cursor) setHighest(stop uint32) {
 	c.highest = 0
-	for i := c.at; i < len(c.blocks) && c.blocks[i].first < stop; i++ {
+	for i := c.at; i < len(c.blocks) && c.blocks[i].First < stop; i++ {
 		c.highest = max(c.highest, c.maxima[i])
 	}
 }

@@ -31,10 +31,10 @@ type BuiltPage struct {
 
 // Build makes a segment of documents. Terms must not be empty, longer than 1
 // KiB, or begin with a NUL byte, which is where labels are. Entries must differ.
-func Build(id uuid.UUID, docs []VersionText) (Built, error) { return defaultLayout.Build(id, docs) }
+func Build(id uuid.UUID, docs []VersionText) (Built, error) { return DefaultLayout.Build(id, docs) }
 
 // Build makes a segment of documents that is cut as the layout says.
-func (cut layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
+func (cut Layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
 	b := newBuilder(docs)
 	defer b.close()
 	for i := range docs {
@@ -43,8 +43,8 @@ func (cut layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
 		}
 	}
 	b.directory.finish()
-	if place, twice := b.directory.byID.twice(b.directory.ids); twice {
-		return Built{}, fmt.Errorf("building segment %s: entry %s is there twice", id, b.directory.ids[place])
+	if place, twice := b.directory.byID.twice(b.directory.IDs); twice {
+		return Built{}, fmt.Errorf("building segment %s: entry %s is there twice", id, b.directory.IDs[place])
 	}
 	w := pageWriter{layout: cut, directory: &b.directory}
 	b.write(&w)
@@ -138,7 +138,7 @@ func (b *builder) close() {
 
 func (b *builder) add(doc *VersionText) error {
 	b.directory.addEntry(doc.Entry, doc.Version, len(doc.Title))
-	open := len(b.directory.slotSection) - 1
+	open := len(b.directory.SlotSection) - 1
 	if err := b.addTerms(doc.Title); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (b *builder) add(doc *VersionText) error {
 			}
 		}
 	}
-	if total > maxSlots || len(b.directory.slotSection) > maxSlots {
+	if total > maxSlots || len(b.directory.SlotSection) > maxSlots {
 		return errors.New("more than a segment can hold")
 	}
 	return nil
@@ -169,7 +169,7 @@ func (b *builder) add(doc *VersionText) error {
 
 // addTerms adds the terms of the last slot.
 func (b *builder) addTerms(terms []string) error {
-	slot := uint32(len(b.directory.slotSection) - 1)
+	slot := uint32(len(b.directory.SlotSection) - 1)
 	for _, t := range terms {
 		if len(t) == 0 || len(t) > MaxTerm || t[0] == 0 {
 			return fmt.Errorf("%w: %.40q", errTerm, t)
@@ -261,7 +261,7 @@ func (b *builder) sort() {
 	to := slices.Grow(b.spare[:0], len(b.terms))[:len(b.terms)]
 	var counts [8][256]uint32
 	for i := range b.terms {
-		key := termKey(b.terms[i].text)
+		key := TermKey(b.terms[i].text)
 		from[i] = sortedTerm{key, uint32(i)}
 		for n := range counts {
 			counts[n][byte(key>>(8*n))]++
@@ -305,12 +305,12 @@ func (w *pageWriter) finish(id uuid.UUID) Built {
 	stream := w.directory.encode()
 	var directory []BuiltPage
 	for number := 0; len(stream) > 0; number++ {
-		n := min(len(stream), w.layout.target)
+		n := min(len(stream), w.layout.Target)
 		page := binary.AppendUvarint([]byte{kindDirectory}, uint64(number))
 		directory = append(directory, BuiltPage{Data: seal(append(page, stream[:n]...))})
 		stream = stream[n:]
 	}
-	built := Built{ID: id, Header: encodeHeader(c, len(directory), w.pages), Documents: c.entries, Passages: c.passages}
+	built := Built{ID: id, Header: encodeHeader(c, len(directory), w.pages), Documents: c.Entries, Passages: c.Passages}
 	built.Pages = append(directory, w.pages...)
 	built.Bytes = int64(len(built.Header))
 	for _, p := range built.Pages {

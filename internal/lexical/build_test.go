@@ -77,7 +77,7 @@ func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, d, err := OpenStored(built.ID, built.Header, func(n int) []byte { return built.Pages[n].Data })
+	_, d, err := Open(built.ID, built.Header, func(n int) []byte { return built.Pages[n].Data })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,14 +90,14 @@ func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 			}
 			length := 0
 			for j, terms := range section {
-				have := int(d.lengths[zoomPassage][passage+e+1]) // behind as many titles
+				have := int(d.Lengths[ZoomPassage][passage+e+1]) // behind as many titles
 				if ref := d.RefOf(passage); ref != (Ref{doc.Version, i, j}) || d.EntryOf(passage) != e || have != len(terms) {
 					t.Errorf("passage %d is %+v of entry %d, %d terms", passage, ref, d.EntryOf(passage), have)
 				}
 				length += len(terms)
 				passage++
 			}
-			if have := int(d.lengths[zoomSection][int(d.firstSection[e])+1+i]); have != length {
+			if have := int(d.Lengths[ZoomSection][int(d.FirstSection[e])+1+i]); have != length {
 				t.Errorf("section %d of entry %d has %d terms, want %d", i, e, have, length)
 			}
 			total += length
@@ -110,6 +110,6 @@ func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 }
 
 // tinyLayout makes even little text take several blocks and pages.
-var tinyLayout = layout{block: 4, target: 256, limit: 384, room: 64}
+var tinyLayout = Layout{Block: 4, Target: 256, Limit: 384, Room: 64}
 
 func nth(n int) uuid.UUID { return uuid.UUID{14: byte(n >> 8), 15: byte(n)} }

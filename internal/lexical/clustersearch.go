@@ -109,10 +109,10 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 		} else if !found {
 			continue
 		}
-		section, of := view.Directory.slotSection, table.of[segment]
+		section, of := view.Directory.SlotSection, table.of[segment]
 		for c.at < len(c.blocks) && c.unpack() {
 			p := &c.buffer
-			for j, slot := range p.slots[:p.n] {
+			for j, slot := range p.Slots[:p.N] {
 				number := of[section[slot]]
 				if number == noCluster {
 					continue
@@ -122,7 +122,7 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 					list = append(list, clusterPosting{number: number})
 				}
 				if counted == nil || counted[segment].Has(int(section[slot])) {
-					frequencies[number] += p.frequencies[j]
+					frequencies[number] += p.Frequencies[j]
 				}
 			}
 			c.nextBlock()
@@ -154,7 +154,7 @@ func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
 	lengths = make([]uint64, len(t.ids))
 	for i := range s.scopes {
 		d := s.view.Segments[i].Directory
-		sections[i] = make(Bits, (d.units(zoomSection)+63)/64)
+		sections[i] = make(Bits, (d.Units(ZoomSection)+63)/64)
 		ranges := s.scopes[i].sections
 		if !s.scopes[i].within {
 			ranges = s.scopes[i].visibleSections(d)
@@ -163,7 +163,7 @@ func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
 			for section := r.first; section < r.end; section++ {
 				if number := t.of[i][section]; number != noCluster {
 					sections[i].add(int(section))
-					lengths[number] += uint64(d.lengths[zoomSection][section])
+					lengths[number] += uint64(d.Lengths[ZoomSection][section])
 				}
 			}
 		}
@@ -174,13 +174,13 @@ func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
 // visibleSections lists the sections of visible entries.
 func (s *scope) visibleSections(d *Directory) []span {
 	if s.entries == nil {
-		return []span{{0, uint32(d.units(zoomSection))}}
+		return []span{{0, uint32(d.Units(ZoomSection))}}
 	}
 	var ranges []span
 	n := d.Len()
 	for e := s.entries.next(0, n); e < n; {
 		end := s.entries.nextAbsent(e, n)
-		ranges = append(ranges, span{d.firstSection[e], d.firstSection[end]})
+		ranges = append(ranges, span{d.FirstSection[e], d.FirstSection[end]})
 		e = s.entries.next(end, n)
 	}
 	return ranges

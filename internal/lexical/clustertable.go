@@ -76,10 +76,10 @@ func newClusterTable(v *View, l *life) *clusterTable {
 		d := s.Directory
 		own := s.clustersIn(v.Clusters)
 		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
-		of := make([]uint32, d.units(zoomSection))
-		for e := range d.versions {
+		of := make([]uint32, d.Units(ZoomSection))
+		for e := range d.Versions {
 			lives := l.living[i] == nil || l.living[i].Has(e)
-			for section := d.firstSection[e]; section < d.firstSection[e+1]; section++ {
+			for section := d.FirstSection[e]; section < d.FirstSection[e+1]; section++ {
 				local := own.of[section]
 				if !lives || local == noCluster {
 					of[section] = noCluster
@@ -91,7 +91,7 @@ func newClusterTable(v *View, l *life) *clusterTable {
 					whole[local] = number
 				}
 				of[section] = number
-				length := uint64(d.lengths[zoomSection][section])
+				length := uint64(d.Lengths[ZoomSection][section])
 				t.lengths[number] += length
 				t.total += length
 			}
@@ -131,12 +131,12 @@ func (s *SegmentView) clustersIn(snapshot *Clusters) *segmentClusters {
 		}
 	}
 	d := s.Directory
-	c := &segmentClusters{snapshot: snapshot, of: make([]uint32, d.units(zoomSection))}
+	c := &segmentClusters{snapshot: snapshot, of: make([]uint32, d.Units(ZoomSection))}
 	numbers := map[uuid.UUID]uint32{}
-	for e, version := range d.versions {
-		first := d.firstSection[e]
+	for e, version := range d.Versions {
+		first := d.FirstSection[e]
 		c.of[first] = noCluster
-		for section := first + 1; section < d.firstSection[e+1]; section++ {
+		for section := first + 1; section < d.FirstSection[e+1]; section++ {
 			id := snapshot.Of(version, int(section-first)-1)
 			number, ok := numbers[id]
 			if !ok {

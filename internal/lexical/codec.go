@@ -110,11 +110,11 @@ func pack(out []byte, values []uint32, width int) []byte {
 	return out
 }
 
-// packSlack is how many bytes unpack may read behind the packed ones.
-const packSlack = 8
+// Slack is how many bytes unpack may read behind the packed ones.
+const Slack = 8
 
 // unpack fills out with values of a width of up to 32 bits, and with more added
-// to each. data has packSlack bytes more than the values take.
+// to each. data has Slack bytes more than the values take.
 func unpack(out []uint32, data []byte, width int, more uint32) {
 	mask := uint64(1)<<width - 1
 	if width <= 8 {

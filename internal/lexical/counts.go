@@ -37,7 +37,7 @@ func (v *View) Counts(q TermQuery, most int) (map[string]int, error) {
 	out := make(map[string]int, len(terms))
 	for i := range terms {
 		t := &terms[i]
-		n := min(t.lists.df[zoomSection], most)
+		n := min(t.lists.df[ZoomSection], most)
 		if !all && n > 0 {
 			if n, err = v.countVisible(t, visible, most); err != nil {
 				return nil, err
@@ -64,13 +64,13 @@ func (v *View) countVisible(t *queryTerm, visible []Bits, most int) (int, error)
 		}
 		section := exhausted
 		for slot := c.seek(0); slot != exhausted && n < most; {
-			entry := s.Directory.slotEntry[slot]
-			first, end := s.Directory.slotRange(zoomDocument, entry)
+			entry := s.Directory.SlotEntry[slot]
+			first, end := s.Directory.Slots(ZoomDocument, entry)
 			if visible[i] != nil && !visible[i].Has(int(entry)) {
 				slot = c.seek(end)
 				continue
 			}
-			if in := s.Directory.slotSection[slot]; slot != first && in != section { // the first is the title
+			if in := s.Directory.SlotSection[slot]; slot != first && in != section { // the first is the title
 				section = in
 				n++
 			}

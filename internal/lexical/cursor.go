@@ -11,7 +11,7 @@ import (
 const exhausted = ^uint32(0)
 
 type cursor struct {
-	blocks []block
+	blocks []Block
 	parts  []part // what blocks point into
 
 	at       int  // current block
@@ -21,20 +21,20 @@ type cursor struct {
 	counted  bool // and its frequencies
 	corrupt  bool
 	visited  int // blocks unpacked
-	buffer   postings
+	buffer   Postings
 
 	weight  float64
 	maxima  []score // what the term adds at most to a unit of a block
 	highest score   // the same for the units of a window
 
 	found    finder
-	gathered []block
+	gathered []Block
 }
 
 // part is a run of blocks of the same data.
 type part struct {
 	data   []byte // with slack
-	bounds []bound
+	bounds []Bound
 	end    int // of its blocks
 }
 
@@ -56,7 +56,7 @@ func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	}
 	l := &t.lists.lists[number]
 	if l.large {
-		if err := c.found.find(s, t.term, termKey(t.term)); err != nil {
+		if err := c.found.find(s, t.term, TermKey(t.term)); err != nil {
 			return false, err
 		}
 		c.read(c.found.parts)
@@ -73,22 +73,22 @@ func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 
 // read sets the cursor to the beginning of a list in parts. Of one that is a
 // single posting it reads the slot alone.
-func (c *cursor) read(lists []*list) {
+func (c *cursor) read(lists []*List) {
 	c.parts = c.parts[:0]
 	c.blocks = nil
 	if len(lists) == 1 {
-		c.blocks = lists[0].blocks
+		c.blocks = lists[0].Blocks
 	} else {
 		c.gathered = c.gathered[:0]
 		for _, l := range lists {
-			c.gathered = append(c.gathered, l.blocks...)
+			c.gathered = append(c.gathered, l.Blocks...)
 		}
 		c.blocks = c.gathered
 	}
 	end := 0
 	for _, l := range lists {
-		end += len(l.blocks)
-		c.parts = append(c.parts, part{l.data, l.bounds, end})
+		end += len(l.Blocks)
+		c.parts = append(c.parts, part{l.Data, l.Bounds, end})
 	}
 	c.start()
 }
@@ -109,17 +109,17 @@ func (c *cursor) seekBlock(slot uint32) bool {
 	if c.at == len(c.blocks) {
 		return false
 	}
-	if c.blocks[c.at].last >= slot {
+	if c.blocks[c.at].Last >= slot {
 		return true
 	}
 	// Double the step, then search between.
 	low, step := c.at, 1
-	for low+step < len(c.blocks) && c.blocks[low+step].last < slot {
+	for low+step < len(c.blocks) && c.blocks[low+step].Last < slot {
 		low += step
 		step *= 2
 	}
 	rest := c.blocks[low+1 : min(low+step+1, len(c.blocks))]
-	c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].last >= slot })
+	c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].Last >= slot })
 	c.unpacked, c.pos = false, 0
 	return c.at < len(c.blocks)
 }
@@ -132,7 +132,7 @@ func (c *cursor) unpackSlots() bool {
 	for c.at >= c.parts[c.part].end {
 		c.part++
 	}
-	if !readSlots(c.parts[c.part].data, &c.blocks[c.at], &c.buffer) {
+	if !ReadSlots(c.parts[c.part].data, &c.blocks[c.at], &c.buffer) {
 		c.corrupt = true
 		c.at = len(c.blocks)
 		return false
@@ -148,7 +148,7 @@ func (c *cursor) unpack() bool {
 		return false
 	}
 	if !c.counted {
-		readFrequencies(c.parts[c.part].data, &c.blocks[c.at], &c.buffer)
+		ReadFrequencies(c.parts[c.part].data, &c.blocks[c.at], &c.buffer)
 		c.counted = true
 	}
 	return true
@@ -158,20 +158,20 @@ func (c *cursor) unpack() bool {
 // unpacked.
 func (c *cursor) frequency(i int) uint32 {
 	if c.counted {
-		return c.buffer.frequencies[i]
+		return c.buffer.Frequencies[i]
 	}
-	return readFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
+	return ReadFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
 }
 
 // within passes the current block's postings before slot, and returns the range
 // of those before stop. The slots are unpacked.
 func (c *cursor) within(slot, stop uint32) (from, to int) {
-	slots := c.buffer.slots[:c.buffer.n]
+	slots := c.buffer.Slots[:c.buffer.N]
 	if slots[c.pos] < slot {
 		c.pos += firstAtLeast(slots[c.pos:], slot)
 	}
 	to = len(slots)
-	if c.blocks[c.at].last >= stop {
+	if c.blocks[c.at].Last >= stop {
 		to = c.pos + firstAtLeast(slots[c.pos:], stop)
 	}
 	return c.pos, to
@@ -198,14 +198,14 @@ func (c *cursor) seek(slot uint32) uint32 {
 	if !c.seekBlock(slot) {
 		return exhausted
 	}
-	if b := &c.blocks[c.at]; !c.unpacked && b.first >= slot {
-		return b.first
+	if b := &c.blocks[c.at]; !c.unpacked && b.First >= slot {
+		return b.First
 	}
 	if !c.unpackSlots() {
 		return exhausted
 	}
 	c.within(slot, exhausted)
-	return c.buffer.slots[c.pos]
+	return c.buffer.Slots[c.pos]
 }
 
 // sum adds up the frequencies in the slots from first to before end, and goes
@@ -213,13 +213,13 @@ func (c *cursor) seek(slot uint32) uint32 {
 func (c *cursor) sum(first, end uint32) (frequency uint32) {
 	for c.seek(first) < end && c.unpack() {
 		from, to := c.within(first, end)
-		for _, f := range c.buffer.frequencies[from:to] {
+		for _, f := range c.buffer.Frequencies[from:to] {
 			frequency += f
 		}
-		if c.pos = to; to < c.buffer.n {
+		if c.pos = to; to < c.buffer.N {
 			break
 		}
-		first = c.blocks[c.at].last + 1
+		first = c.blocks[c.at].Last + 1
 		c.nextBlock()
 	}
 	return frequency

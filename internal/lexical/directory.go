@@ -20,33 +20,34 @@ import (
 // maxSlots bounds what a segment holds, so that ordinals fit 31 bits.
 const maxSlots = math.MaxInt32
 
-// titleTerms is the length of a title's slot and section, where a length ranks
+// TitleLength is the length of a title's slot and section, where a length ranks
 // text: a title is no passage and no section.
-const titleTerms = math.MaxUint32
+const TitleLength = math.MaxUint32
 
-// zoom is a unit that nests: passage, section or document.
-type zoom int
+// Zoom is a unit that nests: passage, section or document.
+type Zoom int
 
 const (
-	zoomPassage zoom = iota
-	zoomSection
-	zoomDocument
-	zooms
+	ZoomPassage Zoom = iota
+	ZoomSection
+	ZoomDocument
+	Zooms
 )
 
 // Directory says what a segment's ordinals mean: its entries, their sections
 // and their passages, with lengths in analysed terms. Ordinals are of the
-// segment and count from 0.
+// segment and count from 0; those of the fields count titles. A directory that
+// was opened does not change.
 type Directory struct {
-	ids, versions []uuid.UUID
-	titles        []uint32 // by entry
-	// firstSection is each entry's first section, its title's, and one more;
-	// firstSlot each section's first slot, and one more.
-	firstSection, firstSlot []uint32
-	slotSection, slotEntry  []uint32
-	lengths                 [zooms][]uint32
+	IDs, Versions []uuid.UUID
+	Titles        []uint32 // by entry
+	// FirstSection is each entry's first section, its title's, and one more;
+	// FirstSlot each section's first slot, and one more.
+	FirstSection, FirstSlot []uint32
+	SlotSection, SlotEntry  []uint32
+	Lengths                 [Zooms][]uint32
 	byID, byVersion         uuidTable
-	counts                  segmentCounts
+	counts                  Counts
 }
 
 // Entry is a version's place in a segment.
@@ -59,63 +60,63 @@ type Entry struct {
 
 // addEntry and addSection grow a directory; both are followed by finish.
 func (d *Directory) addEntry(id, version uuid.UUID, title int) {
-	d.ids = append(d.ids, id)
-	d.versions = append(d.versions, version)
-	d.titles = append(d.titles, uint32(title))
-	d.firstSection = append(d.firstSection, uint32(len(d.firstSlot)))
-	d.counts.entries++
-	d.counts.titles += uint64(title)
+	d.IDs = append(d.IDs, id)
+	d.Versions = append(d.Versions, version)
+	d.Titles = append(d.Titles, uint32(title))
+	d.FirstSection = append(d.FirstSection, uint32(len(d.FirstSlot)))
+	d.counts.Entries++
+	d.counts.Titles += uint64(title)
 	d.openSection()
-	d.addSlot(titleTerms)
-	d.lengths[zoomSection][len(d.firstSlot)-1] = titleTerms
-	d.lengths[zoomDocument] = append(d.lengths[zoomDocument], uint32(title))
+	d.addSlot(TitleLength)
+	d.Lengths[ZoomSection][len(d.FirstSlot)-1] = TitleLength
+	d.Lengths[ZoomDocument] = append(d.Lengths[ZoomDocument], uint32(title))
 }
 
 func (d *Directory) openSection() {
-	d.firstSlot = append(d.firstSlot, uint32(len(d.slotSection)))
-	d.lengths[zoomSection] = append(d.lengths[zoomSection], 0)
+	d.FirstSlot = append(d.FirstSlot, uint32(len(d.SlotSection)))
+	d.Lengths[ZoomSection] = append(d.Lengths[ZoomSection], 0)
 }
 
 func (d *Directory) addSlot(length uint32) {
-	d.slotSection = append(d.slotSection, uint32(len(d.firstSlot)-1))
-	d.slotEntry = append(d.slotEntry, uint32(len(d.ids)-1))
-	d.lengths[zoomPassage] = append(d.lengths[zoomPassage], length)
+	d.SlotSection = append(d.SlotSection, uint32(len(d.FirstSlot)-1))
+	d.SlotEntry = append(d.SlotEntry, uint32(len(d.IDs)-1))
+	d.Lengths[ZoomPassage] = append(d.Lengths[ZoomPassage], length)
 }
 
 func (d *Directory) addSection() {
 	d.openSection()
-	d.counts.sections++
+	d.counts.Sections++
 }
 
 func (d *Directory) addPassage(length int) {
 	d.addSlot(uint32(length))
-	d.lengths[zoomSection][len(d.firstSlot)-1] += uint32(length)
-	d.lengths[zoomDocument][len(d.ids)-1] += uint32(length)
-	d.counts.passages++
-	d.counts.body += uint64(length)
+	d.Lengths[ZoomSection][len(d.FirstSlot)-1] += uint32(length)
+	d.Lengths[ZoomDocument][len(d.IDs)-1] += uint32(length)
+	d.counts.Passages++
+	d.counts.Body += uint64(length)
 }
 
 // finish closes the last ranges and makes the directory searchable by id.
 func (d *Directory) finish() {
-	d.firstSection = append(d.firstSection, uint32(len(d.firstSlot)))
-	d.firstSlot = append(d.firstSlot, uint32(len(d.slotSection)))
-	d.byID = newUUIDTable(d.ids)
-	d.byVersion = newUUIDTable(d.versions)
+	d.FirstSection = append(d.FirstSection, uint32(len(d.FirstSlot)))
+	d.FirstSlot = append(d.FirstSlot, uint32(len(d.SlotSection)))
+	d.byID = newUUIDTable(d.IDs)
+	d.byVersion = newUUIDTable(d.Versions)
 }
 
 // encode writes the directory as one stream, to be cut into pages.
 func (d *Directory) encode() []byte {
 	var out []byte
-	for e := range d.ids {
-		out = append(out, d.ids[e][:]...)
-		out = append(out, d.versions[e][:]...)
-		out = binary.AppendUvarint(out, uint64(d.titles[e]))
-		first, end := d.firstSection[e]+1, d.firstSection[e+1]
+	for e := range d.IDs {
+		out = append(out, d.IDs[e][:]...)
+		out = append(out, d.Versions[e][:]...)
+		out = binary.AppendUvarint(out, uint64(d.Titles[e]))
+		first, end := d.FirstSection[e]+1, d.FirstSection[e+1]
 		out = binary.AppendUvarint(out, uint64(end-first))
 		for s := first; s < end; s++ {
-			out = binary.AppendUvarint(out, uint64(d.firstSlot[s+1]-d.firstSlot[s]))
-			for slot := d.firstSlot[s]; slot < d.firstSlot[s+1]; slot++ {
-				out = binary.AppendUvarint(out, uint64(d.lengths[zoomPassage][slot]))
+			out = binary.AppendUvarint(out, uint64(d.FirstSlot[s+1]-d.FirstSlot[s]))
+			for slot := d.FirstSlot[s]; slot < d.FirstSlot[s+1]; slot++ {
+				out = binary.AppendUvarint(out, uint64(d.Lengths[ZoomPassage][slot]))
 			}
 		}
 	}
@@ -124,7 +125,7 @@ func (d *Directory) encode() []byte {
 
 // OpenDirectory reads a segment's directory from the bytes of its directory
 // pages, in the order of DirectoryPages.
-func OpenDirectory(s *Segment, pages [][]byte) (*Directory, error) {
+func OpenDirectory(s *Header, pages [][]byte) (*Directory, error) {
 	if len(pages) != s.directoryPages {
 		return nil, fmt.Errorf("segment %s: a directory of %d pages opened with %d", s.ID, s.directoryPages, len(pages))
 	}
@@ -141,8 +142,8 @@ func OpenDirectory(s *Segment, pages [][]byte) (*Directory, error) {
 		}
 		stream = append(stream, data[r.pos:]...)
 	}
-	d, ok := decodeDirectory(stream, s.entries)
-	if !ok || d.counts != s.segmentCounts {
+	d, ok := decodeDirectory(stream, s.Entries)
+	if !ok || d.counts != s.Counts {
 		return nil, fmt.Errorf("segment %s: %w: a directory that is not the header's", s.ID, ErrCorrupt)
 	}
 	return d, nil
@@ -153,7 +154,7 @@ func decodeDirectory(stream []byte, entries int) (*Directory, bool) {
 	if entries > len(stream)/34 {
 		return nil, false
 	}
-	d := &Directory{ids: make([]uuid.UUID, 0, entries), versions: make([]uuid.UUID, 0, entries)}
+	d := &Directory{IDs: make([]uuid.UUID, 0, entries), Versions: make([]uuid.UUID, 0, entries)}
 	for range entries {
 		var id, version uuid.UUID
 		copy(id[:], r.bytes(16))
@@ -182,121 +183,121 @@ func decodeDirectory(stream []byte, entries int) (*Directory, bool) {
 
 // Bytes is about what the directory takes in memory.
 func (d *Directory) Bytes() int {
-	words := len(d.titles) + len(d.firstSection) + len(d.firstSlot) + len(d.slotSection) + len(d.slotEntry) + len(d.byID) + len(d.byVersion)
-	for _, l := range d.lengths {
+	words := len(d.Titles) + len(d.FirstSection) + len(d.FirstSlot) + len(d.SlotSection) + len(d.SlotEntry) + len(d.byID) + len(d.byVersion)
+	for _, l := range d.Lengths {
 		words += len(l)
 	}
-	return 4*words + 32*len(d.ids)
+	return 4*words + 32*len(d.IDs)
 }
 
 // Len is the number of entries.
-func (d *Directory) Len() int { return len(d.ids) }
+func (d *Directory) Len() int { return len(d.IDs) }
 
 // Entry returns the entry with an ordinal.
 func (d *Directory) Entry(entry int) Entry {
-	first, end := d.firstSection[entry], d.firstSection[entry+1]
-	slot := d.firstSlot[first]
+	first, end := d.FirstSection[entry], d.FirstSection[entry+1]
+	slot := d.FirstSlot[first]
 	return Entry{
-		ID: d.ids[entry], Version: d.versions[entry],
+		ID: d.IDs[entry], Version: d.Versions[entry],
 		FirstSection: int(first) - entry, FirstPassage: int(slot) - entry,
-		Sections: int(end-first) - 1, Passages: int(d.firstSlot[end]-slot) - 1,
-		TitleTerms: int(d.titles[entry]), DocumentTerms: int(d.lengths[zoomDocument][entry]),
+		Sections: int(end-first) - 1, Passages: int(d.FirstSlot[end]-slot) - 1,
+		TitleTerms: int(d.Titles[entry]), DocumentTerms: int(d.Lengths[ZoomDocument][entry]),
 	}
 }
 
 // EntryByID finds an entry.
 func (d *Directory) EntryByID(id uuid.UUID) (entry int, ok bool) {
-	d.byID.each(d.ids, id, func(e int) { entry, ok = e, true })
+	d.byID.each(d.IDs, id, func(e int) { entry, ok = e, true })
 	return entry, ok
 }
 
 // EntriesOf finds the entries of a version: one, or more where it was relabelled.
 func (d *Directory) EntriesOf(version uuid.UUID) []int {
-	return d.byVersion.places(d.versions, version)
+	return d.byVersion.places(d.Versions, version)
 }
 
 // EntryOf returns the ordinal of the entry that a passage lies in.
 func (d *Directory) EntryOf(passage int) int {
 	// The slot of a passage is its ordinal and one for each title up to its own.
-	return sort.Search(len(d.ids), func(e int) bool { return int(d.firstSlot[d.firstSection[e+1]])-(e+1) > passage })
+	return sort.Search(len(d.IDs), func(e int) bool { return int(d.FirstSlot[d.FirstSection[e+1]])-(e+1) > passage })
 }
 
 // RefOf names a passage.
 func (d *Directory) RefOf(passage int) Ref {
-	return d.ref(zoomPassage, uint32(passage+d.EntryOf(passage)+1))
+	return d.Ref(ZoomPassage, uint32(passage+d.EntryOf(passage)+1))
 }
 
-// ref names a unit.
-func (d *Directory) ref(z zoom, unit uint32) Ref {
+// Ref names a unit.
+func (d *Directory) Ref(z Zoom, unit uint32) Ref {
 	switch z {
-	case zoomDocument:
-		return Ref{Version: d.versions[unit], Section: -1, Passage: -1}
-	case zoomSection:
-		e := d.sectionEntry(unit)
-		return Ref{Version: d.versions[e], Section: int(unit-d.firstSection[e]) - 1, Passage: -1}
+	case ZoomDocument:
+		return Ref{Version: d.Versions[unit], Section: -1, Passage: -1}
+	case ZoomSection:
+		e := d.EntryOfSection(unit)
+		return Ref{Version: d.Versions[e], Section: int(unit-d.FirstSection[e]) - 1, Passage: -1}
 	}
-	s, e := d.slotSection[unit], d.slotEntry[unit]
-	return Ref{Version: d.versions[e], Section: int(s-d.firstSection[e]) - 1, Passage: int(unit - d.firstSlot[s])}
+	s, e := d.SlotSection[unit], d.SlotEntry[unit]
+	return Ref{Version: d.Versions[e], Section: int(s-d.FirstSection[e]) - 1, Passage: int(unit - d.FirstSlot[s])}
 }
 
-func (d *Directory) sectionEntry(section uint32) uint32 {
-	return uint32(sort.Search(len(d.ids), func(e int) bool { return d.firstSection[e+1] > section }))
+func (d *Directory) EntryOfSection(section uint32) uint32 {
+	return uint32(sort.Search(len(d.IDs), func(e int) bool { return d.FirstSection[e+1] > section }))
 }
 
-// entryOf is the entry of a unit that has slots.
-func (d *Directory) entryOf(z zoom, unit uint32) uint32 {
+// EntryOfUnit is the entry of a unit that has slots.
+func (d *Directory) EntryOfUnit(z Zoom, unit uint32) uint32 {
 	switch z {
-	case zoomDocument:
+	case ZoomDocument:
 		return unit
-	case zoomSection:
-		unit = d.firstSlot[unit]
+	case ZoomSection:
+		unit = d.FirstSlot[unit]
 	}
-	return d.slotEntry[unit]
+	return d.SlotEntry[unit]
 }
 
 // EachEntryOf calls found with each entry of a version.
 func (d *Directory) EachEntryOf(version uuid.UUID, found func(entry int)) {
-	d.byVersion.each(d.versions, version, found)
+	d.byVersion.each(d.Versions, version, found)
 }
 
 // PassagesOf is the range [first, end) of an entry's section's passages.
 func (d *Directory) PassagesOf(entry, section int) (first, end int) {
-	s := int(d.firstSection[entry]) + 1 + section
-	return int(d.firstSlot[s]) - entry - 1, int(d.firstSlot[s+1]) - entry - 1
+	s := int(d.FirstSection[entry]) + 1 + section
+	return int(d.FirstSlot[s]) - entry - 1, int(d.FirstSlot[s+1]) - entry - 1
 }
 
-// units is the number of units of a zoom, titles' slots and sections too.
-func (d *Directory) units(z zoom) int { return len(d.lengths[z]) }
+// Units is the number of units of a zoom, titles' slots and sections too.
+func (d *Directory) Units(z Zoom) int { return len(d.Lengths[z]) }
 
-// unitOf maps slots to units; nil: a slot is the unit.
-func (d *Directory) unitOf(z zoom) []uint32 {
+// UnitOf maps slots to units; nil: a slot is the unit.
+func (d *Directory) UnitOf(z Zoom) []uint32 {
 	switch z {
-	case zoomSection:
-		return d.slotSection
-	case zoomDocument:
-		return d.slotEntry
+	case ZoomSection:
+		return d.SlotSection
+	case ZoomDocument:
+		return d.SlotEntry
 	}
 	return nil
 }
 
-// slotRange is the range of a unit's slots.
-func (d *Directory) slotRange(z zoom, unit uint32) (first, end uint32) {
+// Slots is the range of a unit's slots.
+func (d *Directory) Slots(z Zoom, unit uint32) (first, end uint32) {
 	switch z {
-	case zoomSection:
-		return d.firstSlot[unit], d.firstSlot[unit+1]
-	case zoomDocument:
-		return d.firstSlot[d.firstSection[unit]], d.firstSlot[d.firstSection[unit+1]]
+	case ZoomSection:
+		return d.FirstSlot[unit], d.FirstSlot[unit+1]
+	case ZoomDocument:
+		return d.FirstSlot[d.FirstSection[unit]], d.FirstSlot[d.FirstSection[unit+1]]
 	}
 	return unit, unit + 1
 }
 
-// firstUnit is the unit that a zoom's range of entry begins with; it may be asked of one entry more than there are.
-func (d *Directory) firstUnit(z zoom, entry uint32) uint32 {
+// FirstUnit is the unit that a zoom's range of entry begins with; it may be asked of one entry more than there are.
+func (d *Directory) FirstUnit(z Zoom, entry uint32) uint32 {
 	switch z {
-	case zoomSection:
-		return d.firstSection[entry]
-	case zoomPassage:
-		return d.firstSlot[d.firstSection[entry]]
+	case ZoomSection:
+		return d.FirstSection[entry]
+	case ZoomPassage:
+		return d.FirstSlot[d.FirstSection[entry]]
 	}
 	return entry
 }

@@ -26,12 +26,12 @@ func fuzzDocuments() (docs []VersionText) {
 	return docs
 }
 
-func fuzzSegment(f *testing.F) (Built, *Segment) {
+func fuzzSegment(f *testing.F) (Built, *Header) {
 	built, err := tinyLayout.Build(uuid.UUID{1}, fuzzDocuments())
 	if err != nil {
 		f.Fatal(err)
 	}
-	s, _, err := OpenStored(built.ID, built.Header, func(n int) []byte { return built.Pages[n].Data })
+	s, _, err := Open(built.ID, built.Header, func(n int) []byte { return built.Pages[n].Data })
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -73,9 +73,9 @@ func FuzzOpenSegment(f *testing.F) {
 	f.Add(built.Header[:len(built.Header)/2])
 	f.Add([]byte(nil))
 	f.Fuzz(func(t *testing.T, header []byte) {
-		_, err := OpenSegment(uuid.UUID{1}, header)
+		_, err := OpenHeader(uuid.UUID{1}, header)
 		unlessWritten(t, header, [][]byte{built.Header}, err)
-		s, err := OpenSegment(uuid.UUID{1}, reseal(header))
+		s, err := OpenHeader(uuid.UUID{1}, reseal(header))
 		if err != nil {
 			return
 		}
@@ -105,26 +105,26 @@ func FuzzDecodePage(f *testing.F) {
 		if page.Bytes() > 100*len(data)+1000 {
 			t.Fatalf("%d bytes became %d", len(data), page.Bytes())
 		}
-		var short list
-		var block postings
+		var short List
+		var block Postings
 		for _, term := range []string{"common", "rare1", "zzz", OpenTerm, "\xff"} {
-			page.find(term, termKey(term), &short)
+			page.Find(term, TermKey(term), &short)
 		}
-		var l list
+		var l List
 		for at := page.reader(); !at.atEnd(); {
 			term, ok := at.next(&l)
 			if !ok {
 				t.Fatal("a page that was decoded does not parse")
 			}
-			page.find(string(term), termKey(term), &short)
-			for i := range l.blocks {
-				b := &l.blocks[i]
-				if !l.read(b, &block) {
+			page.Find(string(term), TermKey(term), &short)
+			for i := range l.Blocks {
+				b := &l.Blocks[i]
+				if !l.Read(b, &block) {
 					continue
 				}
-				for j, slot := range block.slots[:block.n] {
-					if slot < b.first || slot > b.last || j > 0 && slot <= block.slots[j-1] {
-						t.Fatalf("slot %d of a block from %d to %d", slot, b.first, b.last)
+				for j, slot := range block.Slots[:block.N] {
+					if slot < b.First || slot > b.Last || j > 0 && slot <= block.Slots[j-1] {
+						t.Fatalf("slot %d of a block from %d to %d", slot, b.First, b.Last)
 					}
 				}
 			}
@@ -135,7 +135,7 @@ func FuzzDecodePage(f *testing.F) {
 func FuzzOpenDirectory(f *testing.F) {
 	built, s := fuzzSegment(f)
 	first := built.Pages[0].Data
-	f.Add(first, s.entries)
+	f.Add(first, s.Entries)
 	f.Add([]byte(nil), 0)
 	f.Fuzz(func(t *testing.T, data []byte, entries int) {
 		pages := [][]byte{data}

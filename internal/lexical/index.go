@@ -158,7 +158,7 @@ type sight struct {
 
 // openSegment is a segment whose header and directory are read.
 type openSegment struct {
-	*Segment
+	*Header
 	directory *Directory
 	// places are where the cache last had the segment's pages. The cache's lock
 	// is theirs.
@@ -169,7 +169,7 @@ type openSegment struct {
 
 // bytes is about what the segment takes in memory, with its clusters.
 func (s *openSegment) bytes() int {
-	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.units(zoomSection)+1) + 8*len(s.places)
+	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.Units(ZoomSection)+1) + 8*len(s.places)
 }
 
 // page returns a page if the cache c has it. The caller holds c.mu.

@@ -54,7 +54,7 @@ func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 	}
 	// Two pages of the needs of a term are rare: most terms have one.
 	pages := make([]NumberedPage, 0, len(needs)+1)
-	s.eachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
+	s.EachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
 	h.segments = slices.Insert(h.segments, at, heldSegment{s, pages})
 	return &h.segments[at]
 }
@@ -225,7 +225,7 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 	}
 	directories := map[PageKey]bool{}
 	for id, header := range r.Headers {
-		s, directory, err := OpenStored(id, header, func(n int) []byte {
+		s, directory, err := Open(id, header, func(n int) []byte {
 			at := PageKey{id, n}
 			directories[at] = true
 			return r.Pages[at]
@@ -233,7 +233,7 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 		if err != nil {
 			return err
 		}
-		open := &openSegment{Segment: s, directory: directory, places: make([]*cached, s.PageCount())}
+		open := &openSegment{Header: s, directory: directory, places: make([]*cached, s.PageCount())}
 		if _, found := h.find(id); !found {
 			h.hold(open, l.Terms)
 		}
@@ -316,7 +316,7 @@ func (h *snapshot) view() *View {
 			return nil
 		}
 		s := &h.segments[at]
-		v.Segments = append(v.Segments, SegmentView{s.Segment, s.directory, s.pages, &s.clusters})
+		v.Segments = append(v.Segments, SegmentView{s.Header, s.directory, s.pages, &s.clusters})
 	}
 	return v
 }

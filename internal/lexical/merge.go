@@ -11,7 +11,7 @@ import (
 // MergeInput is a segment to merge. Page loads a page of terms; a merge asks
 // for each once, in their order.
 type MergeInput struct {
-	Segment   *Segment
+	Header    *Header
 	Directory *Directory
 	Page      func(number int) (*Page, error)
 }
@@ -20,11 +20,11 @@ type MergeInput struct {
 // find what searches of the inputs find. It holds the output and one page of
 // each input in memory.
 func Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
-	return defaultLayout.Merge(id, inputs, dead)
+	return DefaultLayout.Merge(id, inputs, dead)
 }
 
 // Merge makes one segment of several that is cut as the layout says.
-func (cut layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+func (cut Layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	built, err := cut.merge(id, inputs, dead)
 	if err != nil {
 		return Built{}, fmt.Errorf("merging %d segments into %s: %w", len(inputs), id, err)
@@ -32,18 +32,18 @@ func (cut layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bo
 	return built, nil
 }
 
-func (cut layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+func (cut Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	var directory Directory
 	sources := make([]source, len(inputs))
 	for i, in := range inputs {
-		sources[i] = source{in: in, number: in.Segment.directoryPages, moves: directory.adopt(in.Directory, dead)}
-		if len(directory.slotSection) > maxSlots {
+		sources[i] = source{in: in, number: in.Header.directoryPages, moves: directory.adopt(in.Directory, dead)}
+		if len(directory.SlotSection) > maxSlots {
 			return Built{}, fmt.Errorf("they hold more than a segment can")
 		}
 	}
 	directory.finish()
-	if place, twice := directory.byID.twice(directory.ids); twice {
-		return Built{}, fmt.Errorf("entry %s is there twice", directory.ids[place])
+	if place, twice := directory.byID.twice(directory.IDs); twice {
+		return Built{}, fmt.Errorf("entry %s is there twice", directory.IDs[place])
 	}
 	for i := range sources {
 		if err := sources[i].next(); err != nil {
@@ -87,18 +87,18 @@ const gone = math.MinInt64
 // slots of each of its entries move.
 func (d *Directory) adopt(from *Directory, dead map[uuid.UUID]bool) (moves []int64) {
 	moves = make([]int64, from.Len())
-	for e, id := range from.ids {
+	for e, id := range from.IDs {
 		if dead[id] {
 			moves[e] = gone
 			continue
 		}
-		first, end := from.firstSection[e], from.firstSection[e+1]
-		moves[e] = int64(len(d.slotSection)) - int64(from.firstSlot[first])
-		d.addEntry(id, from.versions[e], int(from.titles[e]))
+		first, end := from.FirstSection[e], from.FirstSection[e+1]
+		moves[e] = int64(len(d.SlotSection)) - int64(from.FirstSlot[first])
+		d.addEntry(id, from.Versions[e], int(from.Titles[e]))
 		for s := first + 1; s < end; s++ {
 			d.addSection()
-			for slot := from.firstSlot[s]; slot < from.firstSlot[s+1]; slot++ {
-				d.addPassage(int(from.lengths[zoomPassage][slot]))
+			for slot := from.FirstSlot[s]; slot < from.FirstSlot[s+1]; slot++ {
+				d.addPassage(int(from.Lengths[ZoomPassage][slot]))
 			}
 		}
 	}
@@ -113,28 +113,28 @@ type source struct {
 	page   *Page
 	at     pageReader
 	term   []byte
-	list   list
-	block  postings
+	list   List
+	block  Postings
 	done   bool
 }
 
 // next goes to the next list.
 func (s *source) next() error {
 	for s.page == nil || s.at.atEnd() {
-		if s.number == s.in.Segment.PageCount() {
+		if s.number == s.in.Header.PageCount() {
 			s.done, s.page = true, nil
 			return nil
 		}
 		page, err := s.in.Page(s.number)
 		if err != nil {
-			return fmt.Errorf("reading page %d of segment %s: %w", s.number, s.in.Segment.ID, err)
+			return fmt.Errorf("reading page %d of segment %s: %w", s.number, s.in.Header.ID, err)
 		}
 		s.page, s.at = page, page.reader()
 		s.number++
 	}
 	term, ok := s.at.next(&s.list)
-	if !ok || int(s.list.blocks[len(s.list.blocks)-1].last) >= s.in.Segment.slots() {
-		return fmt.Errorf("page %d of segment %s: %w: a list that is not the segment's", s.number-1, s.in.Segment.ID, ErrCorrupt)
+	if !ok || int(s.list.Blocks[len(s.list.Blocks)-1].Last) >= s.in.Header.Slots() {
+		return fmt.Errorf("page %d of segment %s: %w: a list that is not the segment's", s.number-1, s.in.Header.ID, ErrCorrupt)
 	}
 	s.term = append(s.term[:0], term...)
 	return nil
@@ -142,15 +142,15 @@ func (s *source) next() error {
 
 // move adds the current list's living postings to another list.
 func (s *source) move(to *growing) error {
-	entries := s.in.Directory.slotEntry
-	for i := range s.list.blocks {
-		if !s.list.read(&s.list.blocks[i], &s.block) {
-			return fmt.Errorf("page %d of segment %s: %w: a block of postings", s.number-1, s.in.Segment.ID, ErrCorrupt)
+	entries := s.in.Directory.SlotEntry
+	for i := range s.list.Blocks {
+		if !s.list.Read(&s.list.Blocks[i], &s.block) {
+			return fmt.Errorf("page %d of segment %s: %w: a block of postings", s.number-1, s.in.Header.ID, ErrCorrupt)
 		}
-		for j, slot := range s.block.slots[:s.block.n] {
+		for j, slot := range s.block.Slots[:s.block.N] {
 			if move := s.moves[entries[slot]]; move != gone {
 				to.slots = append(to.slots, uint32(int64(slot)+move))
-				to.frequencies = append(to.frequencies, s.block.frequencies[j])
+				to.frequencies = append(to.frequencies, s.block.Frequencies[j])
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newShelf(t, rapid.SampledFrom([]layout{smallLayout, defaultLayout}).Draw(rt, "layout"))
+		s := newShelf(t, rapid.SampledFrom([]Layout{smallLayout, DefaultLayout}).Draw(rt, "layout"))
 		dead := map[uuid.UUID]bool{}
 		var living []VersionText
 		for range rapid.IntRange(1, 4).Draw(rt, "segments") {
@@ -73,7 +73,7 @@ func manyPages() (docs []VersionText) {
 
 func TestAListGoesOnInTheNextPages(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, defaultLayout)
+	s := newShelf(t, DefaultLayout)
 	docs := manyPages()
 	s.add(docs[:500]...)
 	s.add(docs[500:]...)
@@ -129,7 +129,7 @@ func TestPagesOfAnotherSegmentAreAnError(t *testing.T) {
 		t.Error("a view without the term's pages was searched")
 	}
 	failed := errors.New("no such page")
-	in := MergeInput{Segment: v.Segments[0].Segment, Directory: v.Segments[0].Directory, Page: func(int) (*Page, error) { return nil, failed }}
+	in := MergeInput{Header: v.Segments[0].Header, Directory: v.Segments[0].Directory, Page: func(int) (*Page, error) { return nil, failed }}
 	if _, err := Merge(uuid.UUID{1}, []MergeInput{in}, nil); !errors.Is(err, failed) {
 		t.Errorf("merging without pages: %v", err)
 	}

@@ -19,11 +19,11 @@ func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 func (s *search) ordered(a, b foundUnit) int {
 	if a.segment == b.segment {
 		d := s.view.Segments[a.segment].Directory
-		x, y := d.entryOf(s.zoom, a.unit), d.entryOf(s.zoom, b.unit)
+		x, y := d.EntryOfUnit(s.zoom, a.unit), d.EntryOfUnit(s.zoom, b.unit)
 		if x == y {
 			return cmp.Compare(a.unit, b.unit)
 		}
-		if c := compareIDs(d.versions[x], d.versions[y]); c != 0 {
+		if c := compareIDs(d.Versions[x], d.Versions[y]); c != 0 {
 			return c
 		}
 	}

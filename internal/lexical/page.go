@@ -25,7 +25,7 @@ const (
 	kindTerms     = 1
 	kindDirectory = 2
 
-	blockSize    = 128
+	BlockSize    = 128
 	restartEvery = 8
 	maxFrontier  = 6 // bounds in a frontier
 )
@@ -37,31 +37,31 @@ const (
 	flagTitle                 // with flagOne: of a title
 )
 
-// bound is a frequency and a length of units that a block touches: of the whole
+// Bound is a frequency and a length of units that a block touches: of the whole
 // unit, even where that goes on in other blocks.
-type bound struct{ frequency, length uint32 }
+type Bound struct{ Frequency, Length uint32 }
 
-// block is a run of postings.
-type block struct {
-	first, last       uint32 // slots
-	data              uint32 // where the packed bytes are in the page
-	postings          uint16
-	deltaWidth, width uint8
+// Block is a run of postings.
+type Block struct {
+	First, Last       uint32 // slots
+	Data              uint32 // where the packed bytes are in the page
+	Postings          uint16
+	deltaWidth, Width uint8
 	// frontiers are, by zoom, ranges of the list's bounds: each unit of the
 	// block has a bound with no smaller a frequency and no greater a length. An
 	// empty range bounds nothing.
-	frontiers [zooms + 1]uint32
+	Frontiers [Zooms + 1]uint32
 }
 
-// list is the part of a term's postings that one page holds.
-type list struct {
-	data      []byte // of the page, with slack
-	continued bool
-	one       uint32 // frequency of the only posting; 0: see blocks
-	postings  uint32 // of the whole term, where it begins, like units
-	units     [zooms]uint32
-	blocks    []block
-	bounds    []bound
+// List is the part of a term's postings that one page holds.
+type List struct {
+	Data      []byte // of the page, with slack
+	Continued bool
+	One       uint32 // frequency of the only posting; 0: see blocks
+	Postings  uint32 // of the whole term, where it begins, like units
+	Units     [Zooms]uint32
+	Blocks    []Block
+	Bounds    []Bound
 }
 
 // Page is a decoded page of terms. It keeps the bytes that it was decoded from.
@@ -70,7 +70,7 @@ type Page struct {
 	end      int           // of the terms
 	restarts []int32       // where groups of terms begin
 	keys     []uint64      // of the terms that they begin with
-	long     map[int]*list // continued lists and ones of several blocks, by where they begin
+	long     map[int]*List // continued lists and ones of several blocks, by where they begin
 	bytes    int
 }
 
@@ -80,12 +80,12 @@ func DecodePage(data []byte) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Page{data: body, end: len(body) - packSlack}
+	p := &Page{data: body, end: len(body) - Slack}
 	if p.end < 1 || body[0] != kindTerms {
 		return nil, fmt.Errorf("%w: not a page of terms", ErrCorrupt)
 	}
 	r := reader{data: body[:p.end], pos: 1}
-	var l list
+	var l List
 	for n, length := 0, 0; r.pos < p.end; n++ {
 		if n%restartEvery == 0 {
 			p.restarts = append(p.restarts, int32(r.pos))
@@ -94,19 +94,19 @@ func DecodePage(data []byte) (*Page, error) {
 		shared, rest, lists := r.listed(length)
 		length = shared + len(rest)
 		if n%restartEvery == 0 {
-			p.keys = append(p.keys, termKey(rest))
+			p.keys = append(p.keys, TermKey(rest))
 		}
 		if r.failed || !p.decodeList(r.pos-lists, lists, &l) {
 			return nil, fmt.Errorf("%w: a page of terms that does not parse", ErrCorrupt)
 		}
-		if len(l.blocks) > 1 || l.continued {
+		if len(l.Blocks) > 1 || l.Continued {
 			if p.long == nil {
-				p.long = map[int]*list{}
+				p.long = map[int]*List{}
 			}
 			kept := l
-			kept.blocks, kept.bounds = slices.Clone(l.blocks), slices.Clone(l.bounds)
+			kept.Blocks, kept.Bounds = slices.Clone(l.Blocks), slices.Clone(l.Bounds)
 			p.long[r.pos-lists] = &kept
-			p.bytes += 160 + 36*len(l.blocks) + 8*len(l.bounds)
+			p.bytes += 160 + 36*len(l.Blocks) + 8*len(l.Bounds)
 		}
 	}
 	p.bytes += len(data) + 12*len(p.restarts) + 128
@@ -129,18 +129,18 @@ func (r *reader) listed(before int) (shared int, rest []byte, lists int) {
 	return shared, rest, lists
 }
 
-// termKey is the beginning of a term as a number: keys are in the order of
+// TermKey is the beginning of a term as a number: keys are in the order of
 // their terms, or equal.
-func termKey[T string | []byte](term T) (key uint64) {
+func TermKey[T string | []byte](term T) (key uint64) {
 	for i := range min(len(term), 8) {
 		key |= uint64(term[i]) << (56 - 8*i)
 	}
 	return key
 }
 
-// find returns the list of a term with a key; nil: the page has none. A list that the page
+// Find returns the list of a term with a key; nil: the page has none. A list that the page
 // does not keep decoded is read into short.
-func (p *Page) find(term string, key uint64, short *list) *list {
+func (p *Page) Find(term string, key uint64, short *List) *List {
 	group := p.group(term, key)
 	if group < 0 {
 		return nil
@@ -216,7 +216,7 @@ func (p *Page) reader() pageReader {
 func (pr *pageReader) atEnd() bool { return pr.r.pos >= len(pr.r.data) }
 
 // next reads a term and its list, which the next call overwrites.
-func (pr *pageReader) next(l *list) (term []byte, ok bool) {
+func (pr *pageReader) next(l *List) (term []byte, ok bool) {
 	if pr.n%restartEvery == 0 {
 		pr.length = 0
 	}
@@ -231,93 +231,93 @@ func (pr *pageReader) next(l *list) (term []byte, ok bool) {
 
 // decodeList reads the list in length bytes of the page, and says whether it is
 // well formed. It uses the room of the slices that l has.
-func (p *Page) decodeList(begin, length int, l *list) bool {
+func (p *Page) decodeList(begin, length int, l *List) bool {
 	r := reader{data: p.data[:begin+length], pos: begin}
 	flags := r.uvarint()
-	*l = list{data: p.data, continued: flags&flagContinued != 0, blocks: l.blocks[:0], bounds: l.bounds[:0]}
+	*l = List{Data: p.data, Continued: flags&flagContinued != 0, Blocks: l.Blocks[:0], Bounds: l.Bounds[:0]}
 	if flags&flagOne != 0 {
 		slot := uint32(r.number(maxSlots))
-		l.one = uint32(r.number(math.MaxUint32-1)) + 1
-		l.postings, l.units = 1, [zooms]uint32{1, 1, 1}
+		l.One = uint32(r.number(math.MaxUint32-1)) + 1
+		l.Postings, l.Units = 1, [Zooms]uint32{1, 1, 1}
 		if flags&flagTitle != 0 {
-			l.units = [zooms]uint32{0, 0, 1}
+			l.Units = [Zooms]uint32{0, 0, 1}
 		}
-		l.blocks = append(l.blocks, block{first: slot, last: slot, postings: 1})
+		l.Blocks = append(l.Blocks, Block{First: slot, Last: slot, Postings: 1})
 		return !r.failed && r.pos == len(r.data)
 	}
-	if !l.continued {
-		l.postings = uint32(r.number(maxSlots))
-		for z := range l.units {
-			l.units[z] = uint32(r.number(maxSlots))
+	if !l.Continued {
+		l.Postings = uint32(r.number(maxSlots))
+		for z := range l.Units {
+			l.Units[z] = uint32(r.number(maxSlots))
 		}
 	}
 	n := r.count(6)
 	next := uint64(0)
 	for range n {
 		first := next + r.uvarint()
-		b := block{first: uint32(first), postings: uint16(r.number(blockSize-1)) + 1}
+		b := Block{First: uint32(first), Postings: uint16(r.number(BlockSize-1)) + 1}
 		span := r.uvarint()
-		if first > maxSlots || span > maxSlots || first+span > maxSlots || span+1 < uint64(b.postings) {
+		if first > maxSlots || span > maxSlots || first+span > maxSlots || span+1 < uint64(b.Postings) {
 			return false
 		}
-		b.last = uint32(first + span)
-		b.deltaWidth, b.width = uint8(r.number(32)), uint8(r.number(32))
-		for z := range zooms {
-			b.frontiers[z] = uint32(len(l.bounds))
+		b.Last = uint32(first + span)
+		b.deltaWidth, b.Width = uint8(r.number(32)), uint8(r.number(32))
+		for z := range Zooms {
+			b.Frontiers[z] = uint32(len(l.Bounds))
 			for range r.number(maxFrontier) {
-				l.bounds = append(l.bounds, bound{uint32(r.number(math.MaxUint32)), uint32(r.number(math.MaxUint32))})
+				l.Bounds = append(l.Bounds, Bound{uint32(r.number(math.MaxUint32)), uint32(r.number(math.MaxUint32))})
 			}
 		}
-		b.frontiers[zooms] = uint32(len(l.bounds))
-		next = uint64(b.last) + 1
-		l.blocks = append(l.blocks, b)
+		b.Frontiers[Zooms] = uint32(len(l.Bounds))
+		next = uint64(b.Last) + 1
+		l.Blocks = append(l.Blocks, b)
 	}
 	if r.failed || n == 0 {
 		return false
 	}
-	for i := range l.blocks {
-		b := &l.blocks[i]
-		b.data = uint32(r.pos)
-		r.bytes(b.size())
+	for i := range l.Blocks {
+		b := &l.Blocks[i]
+		b.Data = uint32(r.pos)
+		r.bytes(b.Size())
 	}
 	return !r.failed && r.pos == len(r.data)
 }
 
-// size is how many bytes the block's data take.
-func (b *block) size() int {
-	return packedBytes(int(b.postings)-1, int(b.deltaWidth)) + packedBytes(int(b.postings), int(b.width))
+// Size is how many bytes the block's data take.
+func (b *Block) Size() int {
+	return packedBytes(int(b.Postings)-1, int(b.deltaWidth)) + packedBytes(int(b.Postings), int(b.Width))
 }
 
-// postings is a block unpacked.
-type postings struct {
-	slots, frequencies [blockSize]uint32
-	n                  int
+// Postings is a block unpacked.
+type Postings struct {
+	Slots, Frequencies [BlockSize]uint32
+	N                  int
 }
 
-// read unpacks a block of the list, and says whether it is well formed.
-func (l *list) read(b *block, out *postings) bool {
-	if l.one != 0 {
-		out.n, out.slots[0], out.frequencies[0] = 1, b.first, l.one
+// Read unpacks a block of the list, and says whether it is well formed.
+func (l *List) Read(b *Block, out *Postings) bool {
+	if l.One != 0 {
+		out.N, out.Slots[0], out.Frequencies[0] = 1, b.First, l.One
 		return true
 	}
-	readFrequencies(l.data, b, out)
-	return readSlots(l.data, b, out)
+	ReadFrequencies(l.Data, b, out)
+	return ReadSlots(l.Data, b, out)
 }
 
-// readSlots unpacks the slots of a block in data, and says whether they are
+// ReadSlots unpacks the slots of a block in data, and says whether they are
 // well formed.
-func readSlots(data []byte, b *block, out *postings) bool {
-	out.n = int(b.postings)
-	return unpackSlots(out.slots[:out.n], data[b.data:], int(b.deltaWidth), b.first) == uint64(b.last)
+func ReadSlots(data []byte, b *Block, out *Postings) bool {
+	out.N = int(b.Postings)
+	return unpackSlots(out.Slots[:out.N], data[b.Data:], int(b.deltaWidth), b.First) == uint64(b.Last)
 }
 
-// readFrequencies unpacks the frequencies.
-func readFrequencies(data []byte, b *block, out *postings) {
-	n := int(b.postings)
-	unpack(out.frequencies[:n], data[int(b.data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.width), 1)
+// ReadFrequencies unpacks the frequencies.
+func ReadFrequencies(data []byte, b *Block, out *Postings) {
+	n := int(b.Postings)
+	unpack(out.Frequencies[:n], data[int(b.Data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.Width), 1)
 }
 
-// readFrequency unpacks the frequency of the block's i-th posting alone.
-func readFrequency(data []byte, b *block, i int) uint32 {
-	return unpackOne(data[int(b.data)+packedBytes(int(b.postings)-1, int(b.deltaWidth)):], int(b.width), i) + 1
+// ReadFrequency unpacks the frequency of the block's i-th posting alone.
+func ReadFrequency(data []byte, b *Block, i int) uint32 {
+	return unpackOne(data[int(b.Data)+packedBytes(int(b.Postings)-1, int(b.deltaWidth)):], int(b.Width), i) + 1
 }

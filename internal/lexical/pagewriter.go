@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// layout says how lists are cut.
-type layout struct {
-	block  int // postings in a block, at most blockSize
-	target int // a page is closed when it is this many bytes long
-	limit  int // a list is cut rather than make a page longer
-	room   int // a list is cut only where a page has this much room
+// Layout says how lists are cut.
+type Layout struct {
+	Block  int // postings in a block, at most BlockSize
+	Target int // a page is closed when it is this many bytes long
+	Limit  int // a list is cut rather than make a page longer
+	Room   int // a list is cut only where a page has this much room
 }
 
-var defaultLayout = layout{block: blockSize, target: 16 << 10, limit: 24 << 10, room: 4 << 10}
+var DefaultLayout = Layout{Block: BlockSize, Target: 16 << 10, Limit: 24 << 10, Room: 4 << 10}
 
 // pageWriter makes pages of lists. Its directory is complete.
 type pageWriter struct {
-	layout    layout
+	layout    Layout
 	directory *Directory
 	pages     []BuiltPage
 
@@ -30,18 +30,18 @@ type pageWriter struct {
 	terms       int
 
 	// Of the list that is being written.
-	blocks  []block
-	bounds  []bound
+	blocks  []Block
+	bounds  []Bound
 	packed  []byte
 	packEnd []int                 // where each block ends in packed
 	list    []byte                // what one page gets of it
-	totals  [zooms][]uint32       // frequency in the whole unit, by posting
-	deltas  [blockSize]uint32     // scratch
-	byCount [frontierCounts]bound // scratch
+	totals  [Zooms][]uint32       // frequency in the whole unit, by posting
+	deltas  [BlockSize]uint32     // scratch
+	byCount [frontierCounts]Bound // scratch
 }
 
 // blockRoom is what a block takes at most, in bytes.
-const blockRoom = 2*4*blockSize + 20 + 10*maxFrontier*int(zooms)
+const blockRoom = 2*4*BlockSize + 20 + 10*maxFrontier*int(Zooms)
 
 // frontierCounts is how many frequencies a frontier tells apart, the bits of a
 // word; greater ones count as one.
@@ -58,9 +58,9 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 	w.encodeBlocks(slots, frequencies, term[0] == 0)
 	flags := uint64(0)
 	for at := 0; at < len(w.blocks); {
-		room := w.layout.limit - len(w.page)
+		room := w.layout.Limit - len(w.page)
 		n, size := w.fit(at, room-len(term)-64)
-		if at+n < len(w.blocks) && room < w.layout.room && w.terms > 0 || n == 0 && w.terms > 0 {
+		if at+n < len(w.blocks) && room < w.layout.Room && w.terms > 0 || n == 0 && w.terms > 0 {
 			w.flush()
 			continue
 		}
@@ -86,7 +86,7 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 func (w *pageWriter) addOne(term string, slot, frequency uint32) {
 	flags := uint64(flagOne)
 	d := w.directory
-	if d.firstSlot[d.firstSection[d.slotEntry[slot]]] == slot {
+	if d.FirstSlot[d.FirstSection[d.SlotEntry[slot]]] == slot {
 		flags |= flagTitle
 	}
 	var buffer [24]byte
@@ -110,7 +110,7 @@ func (w *pageWriter) put(term string, list []byte) {
 	w.page = append(w.page, list...)
 	w.last = term
 	w.terms++
-	if len(w.page) >= w.layout.target {
+	if len(w.page) >= w.layout.Target {
 		w.flush()
 	}
 }
@@ -121,16 +121,16 @@ func (w *pageWriter) flush() {
 		return
 	}
 	// Terms may be pieces of a text that would be kept with them.
-	page := append(w.page, make([]byte, packSlack)...)
+	page := append(w.page, make([]byte, Slack)...)
 	w.pages = append(w.pages, BuiltPage{First: strings.Clone(w.first), Last: strings.Clone(w.last), Data: seal(slices.Clip(page))})
-	w.page, w.terms, w.last = make([]byte, 0, w.layout.target+w.layout.target/4), 0, ""
+	w.page, w.terms, w.last = make([]byte, 0, w.layout.Target+w.layout.Target/4), 0, ""
 }
 
 // total sums up the frequencies of units and counts the units.
-func (w *pageWriter) total(slots, frequencies []uint32) (units [zooms]uint32) {
+func (w *pageWriter) total(slots, frequencies []uint32) (units [Zooms]uint32) {
 	d := w.directory
-	for z := range zooms {
-		unitOf := d.unitOf(z)
+	for z := range Zooms {
+		unitOf := d.UnitOf(z)
 		totals := slices.Grow(w.totals[z][:0], len(slots))[:len(slots)]
 		w.totals[z] = totals
 		for i := 0; i < len(slots); {
@@ -145,7 +145,7 @@ func (w *pageWriter) total(slots, frequencies []uint32) (units [zooms]uint32) {
 			for ; i < end; i++ {
 				totals[i] = sum
 			}
-			if d.lengths[z][unit] != titleTerms {
+			if d.Lengths[z][unit] != TitleLength {
 				units[z]++
 			}
 		}
@@ -156,10 +156,10 @@ func (w *pageWriter) total(slots, frequencies []uint32) (units [zooms]uint32) {
 // encodeBlocks cuts the list and packs its blocks.
 func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 	w.blocks, w.bounds, w.packed, w.packEnd = w.blocks[:0], w.bounds[:0], w.packed[:0], w.packEnd[:0]
-	for at := 0; at < len(slots); at += w.layout.block {
-		end := min(at+w.layout.block, len(slots))
+	for at := 0; at < len(slots); at += w.layout.Block {
+		end := min(at+w.layout.Block, len(slots))
 		n := end - at
-		b := block{first: slots[at], last: slots[end-1], postings: uint16(n)}
+		b := Block{First: slots[at], Last: slots[end-1], Postings: uint16(n)}
 		for i := range n - 1 {
 			w.deltas[i] = slots[at+i+1] - slots[at+i] - 1
 		}
@@ -168,16 +168,16 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 		for i := range n {
 			w.deltas[i] = frequencies[at+i] - 1
 		}
-		b.width = uint8(packWidth(w.deltas[:n]))
-		w.packed = pack(w.packed, w.deltas[:n], int(b.width))
+		b.Width = uint8(packWidth(w.deltas[:n]))
+		w.packed = pack(w.packed, w.deltas[:n], int(b.Width))
 		w.packEnd = append(w.packEnd, len(w.packed))
-		for z := range zooms {
-			b.frontiers[z] = uint32(len(w.bounds))
+		for z := range Zooms {
+			b.Frontiers[z] = uint32(len(w.bounds))
 			if !boundless {
 				w.frontier(z, slots[at:end], w.totals[z][at:end])
 			}
 		}
-		b.frontiers[zooms] = uint32(len(w.bounds))
+		b.Frontiers[Zooms] = uint32(len(w.bounds))
 		w.blocks = append(w.blocks, b)
 	}
 }
@@ -186,9 +186,9 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 // no other pair exceeds. Whatever k1, b and the average length are, a score
 // rises with the frequency and falls with the length, so one of them scores
 // highest.
-func (w *pageWriter) frontier(z zoom, slots, totals []uint32) {
+func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 	d := w.directory
-	unitOf, lengths := d.unitOf(z), d.lengths[z]
+	unitOf, lengths := d.UnitOf(z), d.Lengths[z]
 	limit := maxFrontier
 	if len(slots) < 16 {
 		limit = 2
@@ -201,27 +201,27 @@ func (w *pageWriter) frontier(z zoom, slots, totals []uint32) {
 			unit = unitOf[slot]
 		}
 		length := lengths[unit]
-		if length == titleTerms {
+		if length == TitleLength {
 			continue
 		}
 		n := min(totals[i], frontierCounts) - 1
 		p := &pairs[n]
 		if used&(1<<n) == 0 {
 			used |= 1 << n
-			*p = bound{frequency: totals[i], length: length}
+			*p = Bound{Frequency: totals[i], Length: length}
 			continue
 		}
-		p.length, p.frequency = min(p.length, length), max(p.frequency, totals[i])
+		p.Length, p.Frequency = min(p.Length, length), max(p.Frequency, totals[i])
 	}
 	begin := len(w.bounds)
 	for used != 0 {
 		n := bits.Len32(used) - 1
 		used &^= 1 << n
 		switch p := pairs[n]; {
-		case len(w.bounds) > begin && p.length >= w.bounds[len(w.bounds)-1].length:
+		case len(w.bounds) > begin && p.Length >= w.bounds[len(w.bounds)-1].Length:
 		case len(w.bounds)-begin == limit:
 			// The last two become one that bounds both.
-			w.bounds[len(w.bounds)-1].length = p.length
+			w.bounds[len(w.bounds)-1].Length = p.Length
 		default:
 			w.bounds = append(w.bounds, p)
 		}
@@ -237,7 +237,7 @@ func (w *pageWriter) fit(at, room int) (n, size int) {
 			begin = w.packEnd[i-1]
 		}
 		b := &w.blocks[i]
-		need := w.packEnd[i] - begin + 20 + 10*int(b.frontiers[zooms]-b.frontiers[0])
+		need := w.packEnd[i] - begin + 20 + 10*int(b.Frontiers[Zooms]-b.Frontiers[0])
 		if size+need > room {
 			break
 		}
@@ -252,19 +252,19 @@ func (w *pageWriter) appendBlocks(out []byte, at, n int) []byte {
 	out = binary.AppendUvarint(out, uint64(n))
 	next := uint32(0)
 	for _, b := range w.blocks[at : at+n] {
-		out = binary.AppendUvarint(out, uint64(b.first-next))
-		out = binary.AppendUvarint(out, uint64(b.postings-1))
-		out = binary.AppendUvarint(out, uint64(b.last-b.first))
-		out = append(out, b.deltaWidth, b.width)
-		for z := range zooms {
-			bounds := w.bounds[b.frontiers[z]:b.frontiers[z+1]]
+		out = binary.AppendUvarint(out, uint64(b.First-next))
+		out = binary.AppendUvarint(out, uint64(b.Postings-1))
+		out = binary.AppendUvarint(out, uint64(b.Last-b.First))
+		out = append(out, b.deltaWidth, b.Width)
+		for z := range Zooms {
+			bounds := w.bounds[b.Frontiers[z]:b.Frontiers[z+1]]
 			out = binary.AppendUvarint(out, uint64(len(bounds)))
 			for _, p := range bounds {
-				out = binary.AppendUvarint(out, uint64(p.frequency))
-				out = binary.AppendUvarint(out, uint64(p.length))
+				out = binary.AppendUvarint(out, uint64(p.Frequency))
+				out = binary.AppendUvarint(out, uint64(p.Length))
 			}
 		}
-		next = b.last + 1
+		next = b.Last + 1
 	}
 	begin := 0
 	if at > 0 {

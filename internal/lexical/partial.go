@@ -11,15 +11,15 @@ func (s *search) partial(segment int, live []*cursor) {
 	frequencies := make([]uint32, len(live))
 	done := uint32(0) // sections
 	for i := 0; i < len(scope.sections); {
-		entry := d.sectionEntry(max(scope.sections[i].first, done))
+		entry := d.EntryOfSection(max(scope.sections[i].first, done))
 		clear(frequencies)
 		length := uint32(0)
-		end := d.firstSection[entry+1]
+		end := d.FirstSection[entry+1]
 		for i < len(scope.sections) && scope.sections[i].first < end {
 			part := span{max(scope.sections[i].first, done), min(scope.sections[i].end, end)}
 			length += scope.length(d, part)
 			for t, c := range live {
-				frequencies[t] += c.sum(d.firstSlot[part.first], d.firstSlot[part.end])
+				frequencies[t] += c.sum(d.FirstSlot[part.first], d.FirstSlot[part.end])
 			}
 			done = part.end
 			if scope.sections[i].end > end {
@@ -47,10 +47,10 @@ func (s *search) partial(segment int, live []*cursor) {
 func (s *scope) length(d *Directory, sections span) uint32 {
 	total := uint32(0)
 	for section := sections.first; section < sections.end; section++ {
-		if length := d.lengths[zoomSection][section]; length != titleTerms {
+		if length := d.Lengths[ZoomSection][section]; length != TitleLength {
 			total += length
 		} else {
-			total += d.titles[d.slotEntry[d.firstSlot[section]]]
+			total += d.Titles[d.SlotEntry[d.FirstSlot[section]]]
 		}
 	}
 	return total
@@ -58,7 +58,7 @@ func (s *scope) length(d *Directory, sections span) uint32 {
 
 // lengthOf is the length of what counts of an entry.
 func (s *scope) lengthOf(d *Directory, entry uint32) uint32 {
-	first, end := d.firstSection[entry], d.firstSection[entry+1]
+	first, end := d.FirstSection[entry], d.FirstSection[entry+1]
 	total := uint32(0)
 	for _, r := range s.sections {
 		if r.first < end && r.end > first {

@@ -61,7 +61,7 @@ func differs(want []Hit, st Statistics, k int, got Result) string {
 // shelf is a collection in segments, with the oracle's copy of what lives.
 type shelf struct {
 	t        testing.TB
-	cut      layout
+	cut      Layout
 	segments []Built
 	dead     map[uuid.UUID]bool
 	oracle   oracle
@@ -70,9 +70,9 @@ type shelf struct {
 }
 
 // smallLayout makes even little text take several blocks and pages.
-var smallLayout = layout{block: 4, target: 256, limit: 384, room: 64}
+var smallLayout = Layout{Block: 4, Target: 256, Limit: 384, Room: 64}
 
-func newShelf(t testing.TB, cut layout) *shelf {
+func newShelf(t testing.TB, cut Layout) *shelf {
 	return &shelf{t: t, cut: cut, dead: map[uuid.UUID]bool{}, oracle: oracle{clusters: map[Ref]uuid.UUID{}}}
 }
 
@@ -106,11 +106,11 @@ func (s *shelf) bury(i int) VersionText {
 
 func open(t testing.TB, b Built) SegmentView {
 	t.Helper()
-	s, d, err := OpenStored(b.ID, b.Header, func(n int) []byte { return b.Pages[n].Data })
+	s, d, err := Open(b.ID, b.Header, func(n int) []byte { return b.Pages[n].Data })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return SegmentView{Segment: s, Directory: d, clusters: new(atomic.Pointer[segmentClusters])}
+	return SegmentView{Header: s, Directory: d, clusters: new(atomic.Pointer[segmentClusters])}
 }
 
 // openAll opens a segment with all its pages.
@@ -132,7 +132,7 @@ func (s *shelf) merge(numbers []int) {
 	var inputs []MergeInput
 	for _, n := range numbers {
 		v := openAll(s.t, s.segments[n])
-		inputs = append(inputs, MergeInput{Segment: v.Segment, Directory: v.Directory, Page: func(n int) (*Page, error) { return v.page(n), nil }})
+		inputs = append(inputs, MergeInput{Header: v.Header, Directory: v.Directory, Page: func(n int) (*Page, error) { return v.page(n), nil }})
 	}
 	built, err := s.cut.Merge(s.id(0), inputs, s.dead)
 	if err != nil {

@@ -139,7 +139,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q T
 			return s, false
 		}
 		first, lacking := len(pages), false
-		open.eachPage(needs, func(n int) {
+		open.EachPage(needs, func(n int) {
 			p, _ := c.at(&open.places[n], partKey{tenant, id, n}).(*Page)
 			lacking = lacking || p == nil
 			pages = append(pages, NumberedPage{n, p})
@@ -147,7 +147,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q T
 		if lacking {
 			return s, false
 		}
-		v.Segments[i] = SegmentView{open.Segment, open.directory, pages[first:len(pages):len(pages)], &open.clusters}
+		v.Segments[i] = SegmentView{open.Header, open.directory, pages[first:len(pages):len(pages)], &open.clusters}
 	}
 	return s, true
 }

@@ -72,7 +72,7 @@ func (s *scope) narrow(d *Directory, within *Within) {
 			if !s.sees(e) {
 				return
 			}
-			first, end := d.firstSection[e], d.firstSection[e+1]
+			first, end := d.FirstSection[e], d.FirstSection[e+1]
 			switch {
 			case ref.Section < 0:
 				s.sections = append(s.sections, span{first, end})
@@ -91,11 +91,11 @@ func (s *scope) narrow(d *Directory, within *Within) {
 
 // narrowToClusters adds the sections of clusters.
 func (s *scope) narrowToClusters(d *Directory, t *clusterTable, segment int, clusters map[uuid.UUID]bool) {
-	for e := range d.ids {
+	for e := range d.IDs {
 		if !s.sees(e) {
 			continue
 		}
-		for section := d.firstSection[e] + 1; section < d.firstSection[e+1]; section++ {
+		for section := d.FirstSection[e] + 1; section < d.FirstSection[e+1]; section++ {
 			if number := t.of[segment][section]; number != noCluster && clusters[t.ids[number]] {
 				s.sections = append(s.sections, span{section, section + 1})
 			}
@@ -119,26 +119,26 @@ func joined(ranges []span, gap uint32) []span {
 
 // ranges adds the ranges of units to search to ranges, and says whether units in
 // them may be invisible.
-func (s *scope) ranges(d *Directory, z zoom, ranges []span) (_ []span, mixed bool) {
+func (s *scope) ranges(d *Directory, z Zoom, ranges []span) (_ []span, mixed bool) {
 	if s.within {
 		for _, r := range s.sections {
 			switch z {
-			case zoomDocument:
-				r = span{d.sectionEntry(r.first), d.sectionEntry(r.end-1) + 1}
-			case zoomPassage:
-				r = span{d.firstSlot[r.first], d.firstSlot[r.end]}
+			case ZoomDocument:
+				r = span{d.EntryOfSection(r.first), d.EntryOfSection(r.end-1) + 1}
+			case ZoomPassage:
+				r = span{d.FirstSlot[r.first], d.FirstSlot[r.end]}
 			}
 			ranges = append(ranges, r)
 		}
 		return ranges, false
 	}
 	if s.entries == nil {
-		return append(ranges, span{0, uint32(d.units(z))}), false
+		return append(ranges, span{0, uint32(d.Units(z))}), false
 	}
 	n := d.Len()
 	for e := s.entries.next(0, n); e < n; {
 		end := s.entries.nextAbsent(e, n)
-		r := span{d.firstUnit(z, uint32(e)), d.firstUnit(z, uint32(end))}
+		r := span{d.FirstUnit(z, uint32(e)), d.FirstUnit(z, uint32(end))}
 		if k := len(ranges); k > 0 && r.first-ranges[k-1].end <= maxGap {
 			ranges[k-1].end = r.end
 			mixed = true

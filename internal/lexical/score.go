@@ -40,8 +40,8 @@ func (s bm25) score(weight float64, frequency, length uint32) score {
 }
 
 // above is what no unit with a bound exceeds.
-func (s bm25) above(weight float64, b bound) score {
-	return s.score(weight*(1+1e-9), b.frequency, b.length) + 1
+func (s bm25) above(weight float64, b Bound) score {
+	return s.score(weight*(1+1e-9), b.Frequency, b.Length) + 1
 }
 
 // limit is what no unit exceeds.

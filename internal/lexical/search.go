@@ -22,7 +22,7 @@ type search struct {
 	query   *TermQuery
 	cache   *StatisticsCache
 	life    *life
-	zoom    zoom
+	zoom    Zoom
 	terms   []queryTerm
 	cursors []*cursor // by term
 	scopes  []scope   // by segment
@@ -71,11 +71,11 @@ func (v *View) Search(q TermQuery) (Result, error) {
 	s.life = s.cache.lifeOf(v)
 	switch q.Unit {
 	case schema.UnitPassage:
-		s.zoom = zoomPassage
+		s.zoom = ZoomPassage
 	case schema.UnitSection:
-		s.zoom = zoomSection
+		s.zoom = ZoomSection
 	case schema.UnitDocument:
-		s.zoom = zoomDocument
+		s.zoom = ZoomDocument
 	case schema.UnitCluster:
 	default:
 		return Result{}, fmt.Errorf("a search for units of %q", q.Unit)
@@ -88,7 +88,7 @@ func (v *View) Search(q TermQuery) (Result, error) {
 	if q.Unit == schema.UnitCluster {
 		err = s.clusters(settings)
 	} else {
-		err = s.nested(settings, partial && s.zoom == zoomDocument)
+		err = s.nested(settings, partial && s.zoom == ZoomDocument)
 	}
 	return s.result, err
 }
@@ -194,13 +194,13 @@ func (s *search) segment(segment int, partial bool) error {
 }
 
 func (s *search) ref(p foundUnit) Ref {
-	return s.view.Segments[p.segment].Directory.ref(s.zoom, p.unit)
+	return s.view.Segments[p.segment].Directory.Ref(s.zoom, p.unit)
 }
 
 func (s *search) tokens(p foundUnit) int {
 	d := s.view.Segments[p.segment].Directory
-	if scope := &s.scopes[p.segment]; s.zoom == zoomDocument && scope.within {
+	if scope := &s.scopes[p.segment]; s.zoom == ZoomDocument && scope.within {
 		return int(scope.lengthOf(d, p.unit))
 	}
-	return int(d.lengths[s.zoom][p.unit])
+	return int(d.Lengths[s.zoom][p.unit])
 }

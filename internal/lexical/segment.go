@@ -22,21 +22,21 @@ var ErrCorrupt = errors.New("corrupt lexical data")
 // formatMagic opens a header; its last byte is the version of the format.
 const formatMagic = "SLX\x01"
 
-// segmentCounts are what a segment holds, dead entries too. Lengths are in analysed
+// Counts are what a segment holds, dead entries too. Lengths are in analysed
 // terms.
-type segmentCounts struct {
-	entries, sections, passages int
-	body, titles                uint64 // lengths of all passages and of all titles
+type Counts struct {
+	Entries, Sections, Passages int
+	Body, Titles                uint64 // lengths of all passages and of all titles
 }
 
-// slots is the number of ordinals of postings: passages, and one for the title
+// Slots is the number of ordinals of postings: passages, and one for the title
 // of each entry.
-func (c segmentCounts) slots() int { return c.passages + c.entries }
+func (c Counts) Slots() int { return c.Passages + c.Entries }
 
-// Segment is a segment's header: what it counts and which terms its pages hold.
-type Segment struct {
+// Header is a segment's header: what it counts and which terms its pages hold.
+type Header struct {
 	ID uuid.UUID
-	segmentCounts
+	Counts
 	directoryPages int
 	pages          []pageTerms // pages of terms; their numbers follow the directory's
 	// firstKeys and lastKeys are the termKeys of pages.
@@ -61,9 +61,9 @@ func LabelTerm(label string) string {
 // OpenTerm is the term of entries without labels.
 const OpenTerm = "\x00o"
 
-func encodeHeader(c segmentCounts, directoryPages int, pages []BuiltPage) []byte {
+func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
 	out := []byte(formatMagic)
-	for _, n := range []uint64{uint64(c.entries), uint64(c.sections), uint64(c.passages), c.body, c.titles,
+	for _, n := range []uint64{uint64(c.Entries), uint64(c.Sections), uint64(c.Passages), c.Body, c.Titles,
 		uint64(directoryPages), uint64(len(pages))} {
 		out = binary.AppendUvarint(out, n)
 	}
@@ -104,8 +104,8 @@ func (r *reader) term(before string) string {
 	return before[:shared] + string(rest)
 }
 
-// OpenSegment reads a header.
-func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
+// OpenHeader reads a header.
+func OpenHeader(id uuid.UUID, header []byte) (*Header, error) {
 	data, err := unseal(header, "header")
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: %w", id, err)
@@ -114,15 +114,15 @@ func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
 		return nil, fmt.Errorf("segment %s: %w: not a header of this format", id, ErrCorrupt)
 	}
 	r := reader{data: data, pos: len(formatMagic)}
-	s := &Segment{ID: id, bytes: len(header)}
-	s.entries = r.number(maxSlots)
-	s.sections = r.number(maxSlots)
-	s.passages = r.number(maxSlots)
-	s.body = r.uvarint()
-	s.titles = r.uvarint()
+	s := &Header{ID: id, bytes: len(header)}
+	s.Entries = r.number(maxSlots)
+	s.Sections = r.number(maxSlots)
+	s.Passages = r.number(maxSlots)
+	s.Body = r.uvarint()
+	s.Titles = r.uvarint()
 	s.directoryPages = r.number(math.MaxInt32)
 	n := r.count(4)
-	if s.slots() > maxSlots || s.sections+s.entries > maxSlots {
+	if s.Slots() > maxSlots || s.Sections+s.Entries > maxSlots {
 		r.fail()
 	}
 	s.pages = make([]pageTerms, 0, n)
@@ -136,7 +136,7 @@ func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
 		}
 		last = p.last
 		s.pages = append(s.pages, p)
-		s.firstKeys, s.lastKeys = append(s.firstKeys, termKey(p.first)), append(s.lastKeys, termKey(p.last))
+		s.firstKeys, s.lastKeys = append(s.firstKeys, TermKey(p.first)), append(s.lastKeys, TermKey(p.last))
 		s.bytes += len(p.first) + len(p.last) + 48
 	}
 	if r.failed || r.pos != len(data) {
@@ -146,40 +146,34 @@ func OpenSegment(id uuid.UUID, header []byte) (*Segment, error) {
 }
 
 // Bytes is about what the header takes in memory.
-func (s *Segment) Bytes() int { return s.bytes }
-
-// Documents is the number of entries, dead ones too.
-func (s *Segment) Documents() int { return s.entries }
-
-// Passages is the number of passages, those of dead entries too.
-func (s *Segment) Passages() int { return s.passages }
+func (s *Header) Bytes() int { return s.bytes }
 
 // PagesOf lists the numbers, rising and without repetition, of the pages that
 // may hold the terms.
-func (s *Segment) PagesOf(terms []string) []int {
+func (s *Header) PagesOf(terms []string) []int {
 	sorted := terms
 	if !slices.IsSorted(terms) {
 		sorted = slices.Sorted(slices.Values(terms))
 	}
 	var numbers []int
-	s.eachPage(sorted, func(n int) { numbers = append(numbers, n) })
+	s.EachPage(sorted, func(n int) { numbers = append(numbers, n) })
 	return numbers
 }
 
-// eachPage calls fn with the numbers that PagesOf lists, for sorted terms.
-func (s *Segment) eachPage(sorted []string, fn func(number int)) {
+// EachPage calls fn with the numbers that PagesOf lists, for sorted terms.
+func (s *Header) EachPage(sorted []string, fn func(number int)) {
 	next := s.directoryPages
 	for _, t := range sorted {
-		first, end := s.pageRangeFrom(t, termKey(t), max(next-1, s.directoryPages)-s.directoryPages)
+		first, end := s.PageRangeFrom(t, TermKey(t), max(next-1, s.directoryPages)-s.directoryPages)
 		for next = max(next, first); next < end; next++ {
 			fn(next)
 		}
 	}
 }
 
-// pageRangeFrom is the range of the numbers of pages that may hold a term. key
+// PageRangeFrom is the range of the numbers of pages that may hold a term. key
 // is the term's; it is in no page of terms before the from-th.
-func (s *Segment) pageRangeFrom(term string, key uint64, from int) (first, end int) {
+func (s *Header) PageRangeFrom(term string, key uint64, from int) (first, end int) {
 	low, high := from, len(s.lastKeys)
 	for low < high {
 		middle := int(uint(low+high) >> 1)
@@ -198,7 +192,7 @@ func (s *Segment) pageRangeFrom(term string, key uint64, from int) (first, end i
 
 // DirectoryPages lists the numbers of the pages that OpenDirectory reads, in
 // its order.
-func (s *Segment) DirectoryPages() []int {
+func (s *Header) DirectoryPages() []int {
 	numbers := make([]int, s.directoryPages)
 	for i := range numbers {
 		numbers[i] = i
@@ -207,12 +201,12 @@ func (s *Segment) DirectoryPages() []int {
 }
 
 // PageCount is the number of pages, those of the directory too.
-func (s *Segment) PageCount() int { return s.directoryPages + len(s.pages) }
+func (s *Header) PageCount() int { return s.directoryPages + len(s.pages) }
 
-// OpenStored reads a segment's header and directory. page returns the bytes of
+// Open reads a segment's header and directory. page returns the bytes of
 // a page, nil when it is not there.
-func OpenStored(id uuid.UUID, header []byte, page func(number int) []byte) (*Segment, *Directory, error) {
-	s, err := OpenSegment(id, header)
+func Open(id uuid.UUID, header []byte, page func(number int) []byte) (*Header, *Directory, error) {
+	s, err := OpenHeader(id, header)
 	if err != nil {
 		return nil, nil, fmt.Errorf("header of segment %s: %w", id, err)
 	}

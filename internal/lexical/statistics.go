@@ -44,8 +44,8 @@ type life struct {
 	order   []int   // segments, the largest first
 	dead    [][]int // entries, by segment, rising
 	living  []Bits  // by segment; nil: all
-	units   [zooms]int
-	lengths [zooms]uint64
+	units   [Zooms]int
+	lengths [Zooms]uint64
 }
 
 func (v *View) cache() *StatisticsCache {
@@ -71,7 +71,7 @@ func newLife(v *View) *life {
 	l := &life{dead: make([][]int, len(v.Segments)), living: make([]Bits, len(v.Segments))}
 	for i, s := range v.Segments {
 		d := s.Directory
-		n := s.segmentCounts
+		n := s.Counts
 		l.dead[i] = deadEntriesOf(d, v.Dead)
 		if len(l.dead[i]) > 0 {
 			l.living[i] = fullBits(d.Len())
@@ -79,24 +79,24 @@ func newLife(v *View) *life {
 		for _, e := range l.dead[i] {
 			l.living[i].remove(e)
 			entry := d.Entry(e)
-			n.entries--
-			n.sections -= entry.Sections
-			n.passages -= entry.Passages
-			n.titles -= uint64(entry.TitleTerms)
-			n.body -= uint64(entry.DocumentTerms - entry.TitleTerms)
+			n.Entries--
+			n.Sections -= entry.Sections
+			n.Passages -= entry.Passages
+			n.Titles -= uint64(entry.TitleTerms)
+			n.Body -= uint64(entry.DocumentTerms - entry.TitleTerms)
 		}
-		l.units[zoomPassage] += n.passages
-		l.units[zoomSection] += n.sections
-		l.units[zoomDocument] += n.entries
-		l.lengths[zoomPassage] += n.body
-		l.lengths[zoomSection] += n.body
-		l.lengths[zoomDocument] += n.body + n.titles
+		l.units[ZoomPassage] += n.Passages
+		l.units[ZoomSection] += n.Sections
+		l.units[ZoomDocument] += n.Entries
+		l.lengths[ZoomPassage] += n.Body
+		l.lengths[ZoomSection] += n.Body
+		l.lengths[ZoomDocument] += n.Body + n.Titles
 	}
 	l.order = make([]int, len(v.Segments))
 	for i := range l.order {
 		l.order[i] = i
 	}
-	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(v.Segments[b].slots(), v.Segments[a].slots()) })
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(v.Segments[b].Slots(), v.Segments[a].Slots()) })
 	return l
 }
 
@@ -132,7 +132,7 @@ func (c *StatisticsCache) keepVisible(groups string, sets []Bits) {
 func deadEntriesOf(d *Directory, dead map[uuid.UUID]bool) []int {
 	var entries []int
 	if len(dead) > d.Len() {
-		for e, id := range d.ids {
+		for e, id := range d.IDs {
 			if dead[id] {
 				entries = append(entries, e)
 			}
@@ -153,18 +153,18 @@ func deadEntriesOf(d *Directory, dead map[uuid.UUID]bool) []int {
 
 // countUnits counts the units of an entry that have the term; the cursor goes
 // behind them.
-func (c *cursor) countUnits(d *Directory, entry int) (n [zooms]int) {
-	slot, end := d.slotRange(zoomDocument, uint32(entry))
+func (c *cursor) countUnits(d *Directory, entry int) (n [Zooms]int) {
+	slot, end := d.Slots(ZoomDocument, uint32(entry))
 	title, section := slot, exhausted
 	for slot = c.seek(slot); slot < end; slot = c.seek(slot + 1) {
-		n[zoomDocument] = 1
+		n[ZoomDocument] = 1
 		if slot == title {
 			continue // it is no passage
 		}
-		n[zoomPassage]++
-		if in := d.slotSection[slot]; in != section {
+		n[ZoomPassage]++
+		if in := d.SlotSection[slot]; in != section {
 			section = in
-			n[zoomSection]++
+			n[ZoomSection]++
 		}
 	}
 	return n

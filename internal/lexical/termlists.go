@@ -12,10 +12,10 @@ import (
 // are never changed.
 type termLists struct {
 	lists []segmentList // by segment; empty: the term is in none
-	df    [zooms]int    // of living units
+	df    [Zooms]int    // of living units
 	// What lists points into.
-	blocks []block
-	bounds []bound
+	blocks []Block
+	bounds []Bound
 	packed []byte // with slack
 }
 
@@ -122,7 +122,7 @@ func (v *View) findTerm(term string, l *life) (*termLists, error) {
 	if term == "" || term[0] == 0 {
 		return t, nil // never the term of a text
 	}
-	key := termKey(term)
+	key := TermKey(term)
 	c := cursors.Get().(*cursor)
 	defer c.release()
 	f := &c.found
@@ -138,8 +138,8 @@ func (v *View) findTerm(term string, l *life) (*termLists, error) {
 			t.lists = make([]segmentList, len(v.Segments))
 		}
 		t.add(i, f.parts)
-		for z := range zooms {
-			t.df[z] += int(f.parts[0].units[z])
+		for z := range Zooms {
+			t.df[z] += int(f.parts[0].Units[z])
 		}
 		if len(l.dead[i]) == 0 {
 			continue
@@ -154,7 +154,7 @@ func (v *View) findTerm(term string, l *life) (*termLists, error) {
 			return nil, corruptBlock(s)
 		}
 	}
-	t.packed = append(t.packed, make([]byte, packSlack)...)
+	t.packed = append(t.packed, make([]byte, Slack)...)
 	t.blocks, t.bounds, t.packed = slices.Clip(t.blocks), slices.Clip(t.bounds), slices.Clip(t.packed)
 	return t, nil
 }
@@ -164,10 +164,10 @@ func corruptBlock(s *SegmentView) error {
 }
 
 // add copies a list, unless it is large.
-func (t *termLists) add(segment int, parts []*list) {
+func (t *termLists) add(segment int, parts []*List) {
 	blocks := 0
 	for _, l := range parts {
-		blocks += len(l.blocks)
+		blocks += len(l.Blocks)
 	}
 	if blocks > maxCopied {
 		t.lists[segment].large = true
@@ -176,19 +176,19 @@ func (t *termLists) add(segment int, parts []*list) {
 	at := segmentList{firstBlock: uint32(len(t.blocks)), firstBound: uint32(len(t.bounds)), firstByte: uint32(len(t.packed))}
 	for _, l := range parts {
 		bounds := uint32(len(t.bounds)) - at.firstBound
-		t.bounds = append(t.bounds, l.bounds...)
-		for _, b := range l.blocks {
+		t.bounds = append(t.bounds, l.Bounds...)
+		for _, b := range l.Blocks {
 			data := uint32(len(t.packed)) - at.firstByte
-			if l.one != 0 {
+			if l.One != 0 {
 				// As a block of one posting, without deltas.
-				b.width = 32
-				t.packed = append(t.packed, byte(l.one-1), byte((l.one-1)>>8), byte((l.one-1)>>16), byte((l.one-1)>>24))
+				b.Width = 32
+				t.packed = append(t.packed, byte(l.One-1), byte((l.One-1)>>8), byte((l.One-1)>>16), byte((l.One-1)>>24))
 			} else {
-				t.packed = append(t.packed, l.data[b.data:int(b.data)+b.size()]...)
+				t.packed = append(t.packed, l.Data[b.Data:int(b.Data)+b.Size()]...)
 			}
-			b.data = data
-			for z := range b.frontiers {
-				b.frontiers[z] += bounds
+			b.Data = data
+			for z := range b.Frontiers {
+				b.Frontiers[z] += bounds
 			}
 			t.blocks = append(t.blocks, b)
 		}
@@ -199,31 +199,31 @@ func (t *termLists) add(segment int, parts []*list) {
 
 // finder finds a term's list in a segment.
 type finder struct {
-	parts []*list // page by page
-	short list    // what parts points to where the page keeps none decoded
+	parts []*List // page by page
+	short List    // what parts points to where the page keeps none decoded
 }
 
 // forget lets go of pages.
 func (f *finder) forget() {
 	clear(f.parts)
-	f.short.data = nil
+	f.short.Data = nil
 }
 
 // find sets parts to those of a term with a key; none: it is not there.
 func (f *finder) find(s *SegmentView, term string, key uint64) error {
 	f.parts = f.parts[:0]
-	first, end := s.pageRangeFrom(term, key, 0)
+	first, end := s.PageRangeFrom(term, key, 0)
 	for number := first; number < end; number++ {
 		page := s.page(number)
 		if page == nil {
 			return fmt.Errorf("segment %s: the view lacks page %d of term %.40q", s.ID, number, term)
 		}
-		l := page.find(term, key, &f.short)
+		l := page.Find(term, key, &f.short)
 		if l == nil {
 			continue
 		}
 		f.parts = append(f.parts, l)
-		if l.continued != (len(f.parts) > 1) || int(l.blocks[len(l.blocks)-1].last) >= s.slots() {
+		if l.Continued != (len(f.parts) > 1) || int(l.Blocks[len(l.Blocks)-1].Last) >= s.Slots() {
 			return fmt.Errorf("segment %s page %d: %w: a list that is not the segment's", s.ID, number, ErrCorrupt)
 		}
 	}

@@ -28,7 +28,7 @@ type View struct {
 
 // SegmentView is a segment as one query sees it.
 type SegmentView struct {
-	*Segment
+	*Header
 	Directory *Directory
 	Pages     []NumberedPage // rising; those of PagesOf(Needs(query))
 

@@ -77,7 +77,7 @@ func (v *View) Visible(groups []string, versions map[uuid.UUID]bool) ([]Bits, er
 // check reports segments without a directory.
 func (v *View) check() error {
 	for _, s := range v.Segments {
-		if s.Segment == nil || s.Directory == nil {
+		if s.Header == nil || s.Directory == nil {
 			return errors.New("a view's segment lacks its header or its directory")
 		}
 	}
@@ -150,36 +150,36 @@ func groupsKey(groups []string) string {
 
 // permitted returns the entries that have one of some labels; nil: all.
 func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
-	if s.entries == 0 {
+	if s.Entries == 0 {
 		return nil, nil
 	}
 	var set Bits
 	for _, label := range labels {
-		if err := c.found.find(s, label, termKey(label)); err != nil {
+		if err := c.found.find(s, label, TermKey(label)); err != nil {
 			return nil, fmt.Errorf("reading who may see: %w", err)
 		}
 		if len(c.found.parts) == 0 {
 			continue
 		}
-		if int(c.found.parts[0].postings) == s.entries {
+		if int(c.found.parts[0].Postings) == s.Entries {
 			return nil, nil
 		}
 		if set == nil {
-			set = make(Bits, (s.entries+63)/64)
+			set = make(Bits, (s.Entries+63)/64)
 		}
 		for _, l := range c.found.parts {
-			for i := range l.blocks {
-				if !l.read(&l.blocks[i], &c.buffer) {
+			for i := range l.Blocks {
+				if !l.Read(&l.Blocks[i], &c.buffer) {
 					return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, ErrCorrupt)
 				}
-				for _, slot := range c.buffer.slots[:c.buffer.n] {
-					set.add(int(s.Directory.slotEntry[slot]))
+				for _, slot := range c.buffer.Slots[:c.buffer.N] {
+					set.add(int(s.Directory.SlotEntry[slot]))
 				}
 			}
 		}
 	}
 	if set == nil {
-		set = make(Bits, (s.entries+63)/64)
+		set = make(Bits, (s.Entries+63)/64)
 	}
 	return set, nil
 }
@@ -194,7 +194,7 @@ func among(d *Directory, set Bits, versions map[uuid.UUID]bool) Bits {
 		}
 	}
 	if len(versions) > d.Len() {
-		for e, version := range d.versions {
+		for e, version := range d.Versions {
 			if versions[version] {
 				keep(e)
 			}

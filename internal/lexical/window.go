@@ -17,7 +17,7 @@ const windowUnits = 4096
 
 // windowSlots is about how many slots a window spans, by zoom. The bounds of
 // longer ones say less; shorter ones cut more blocks.
-var windowSlots = [zooms]int{4096, 8192, 16384}
+var windowSlots = [Zooms]int{4096, 8192, 16384}
 
 // window is the room of a search, and the window it is at.
 type window struct {
@@ -52,9 +52,9 @@ func (w *window) release() {
 func (w *window) search(number int) {
 	s := w.s
 	d := s.view.Segments[number].Directory
-	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.lengths[s.zoom], d.unitOf(s.zoom)
+	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.Lengths[s.zoom], d.UnitOf(s.zoom)
 	w.ranges, w.mixed = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
-	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.units(s.zoom)/max(1, d.units(zoomPassage)))))
+	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.Units(s.zoom)/max(1, d.Units(ZoomPassage)))))
 	for _, r := range w.ranges {
 		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
 			if essential := w.essential(); essential < len(w.active) {
@@ -68,11 +68,11 @@ func (w *window) search(number int) {
 // in and spans up to size units before limit, and says whether there is one.
 func (w *window) begin(limit, size uint32) bool {
 	d, z := w.directory, w.s.zoom
-	w.slot, _ = d.slotRange(z, w.base)
+	w.slot, _ = d.Slots(z, w.base)
 	first := exhausted
 	for _, c := range w.live {
 		if c.seekBlock(w.slot) {
-			first = min(first, c.blocks[c.at].first)
+			first = min(first, c.blocks[c.at].First)
 		}
 	}
 	if first == exhausted {
@@ -83,10 +83,10 @@ func (w *window) begin(limit, size uint32) bool {
 			w.end = w.base
 			return false
 		}
-		w.slot, _ = d.slotRange(z, w.base)
+		w.slot, _ = d.Slots(z, w.base)
 	}
 	w.end = min(w.base+size, limit)
-	_, w.stop = d.slotRange(z, w.end-1)
+	_, w.stop = d.Slots(z, w.end-1)
 	return true
 }
 
@@ -210,7 +210,7 @@ func (w *window) offer() {
 				continue
 			}
 			unit := w.base + uint32(i*64+at)
-			if w.lengths[unit] == titleTerms || w.mixed && !w.visible(unit) {
+			if w.lengths[unit] == TitleLength || w.mixed && !w.visible(unit) {
 				continue
 			}
 			top.offer(foundUnit{total, int32(w.segment), unit})
@@ -221,6 +221,6 @@ func (w *window) offer() {
 
 // visible says whether a unit's entry is.
 func (w *window) visible(unit uint32) bool {
-	slot, _ := w.directory.slotRange(w.s.zoom, unit)
-	return w.s.scopes[w.segment].sees(int(w.directory.slotEntry[slot]))
+	slot, _ := w.directory.Slots(w.s.zoom, unit)
+	return w.s.scopes[w.segment].sees(int(w.directory.SlotEntry[slot]))
 }

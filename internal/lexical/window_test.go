@@ -80,7 +80,7 @@ func (s *shelf) check(t *testing.T, q TermQuery, k ...int) (pruned int) {
 func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
-	s := newShelf(t, defaultLayout)
+	s := newShelf(t, DefaultLayout)
 	docs := wordy(r, s, 2000)
 	s.add(docs...)
 	// The last is more than there are.
@@ -93,7 +93,7 @@ func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
-	s := newShelf(t, defaultLayout)
+	s := newShelf(t, DefaultLayout)
 	s.add(wordy(r, s, 1500)...)
 	// What scores best is dead, so that bounds speak of what is not there; and so
 	// is every fourth, anywhere.
@@ -114,7 +114,7 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
-	s := newShelf(t, defaultLayout)
+	s := newShelf(t, DefaultLayout)
 	for i := range 40 {
 		s.add(wordy(r, s, 1+i*i/20)...) // of all sizes
 	}
@@ -129,7 +129,7 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))
-	s := newShelf(t, defaultLayout)
+	s := newShelf(t, DefaultLayout)
 	for range 3 {
 		var docs []VersionText
 		for range 1000 {
@@ -177,7 +177,7 @@ func TestThresholds(t *testing.T) {
 func TestListsThatAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14))
-	s := newShelf(t, layout{block: 4, target: 256, limit: 384, room: 64})
+	s := newShelf(t, Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 3)...)
 	s.check(t, TermQuery{}, 10)
@@ -209,7 +209,7 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 func TestKnownListsNeedNoPages(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16))
-	s := newShelf(t, layout{block: 4, target: 256, limit: 384, room: 64})
+	s := newShelf(t, Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 20)...)
 	q := TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}

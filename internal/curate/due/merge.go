@@ -37,7 +37,7 @@ type StoredSegment struct {
 	Documents, Passages int
 	Bytes               int64
 	// Header and Directory are nil until they are read.
-	Header    *lexical.Segment
+	Header    *lexical.Header
 	Directory *lexical.Directory
 }
 

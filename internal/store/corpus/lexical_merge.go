@@ -155,7 +155,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.
 	}
 	for id, g := range byID {
 		page := func(n int) []byte { return pages[id][n] }
-		if g.Header, g.Directory, err = lexical.OpenStored(id, headers[id], page); err != nil {
+		if g.Header, g.Directory, err = lexical.Open(id, headers[id], page); err != nil {
 			return err
 		}
 	}
@@ -167,7 +167,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.
 func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
 	list := make([]lexical.MergeInput, len(inputs))
 	for i, g := range inputs {
-		list[i] = lexical.MergeInput{Segment: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
+		list[i] = lexical.MergeInput{Header: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
 	}
 	return lexical.Merge(schema.NewID(), list, dead)
 }
