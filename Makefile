@@ -26,7 +26,7 @@ MODULES := tools/temporal tools/examples tools/bench tools/bench-bleve tools/dat
 RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/fairness/... ./internal/inference/batch/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
 	./internal/apiclient/... ./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
 # Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
-RACE_SOME := ./internal/store ./internal/lexical
+RACE_SOME := ./internal/store ./internal/lexical ./internal/lexical/search
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
 
 # Tests that do less under the race detector, and their packages: they run without it, too.

@@ -21,6 +21,8 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -40,7 +42,7 @@ type VectorStore interface {
 
 // Views shows what an asker sees of a collection now; *lexical.Index does.
 type Views interface {
-	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*lexical.View, error)
+	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*search.View, error)
 }
 
 // MemoryVectors searches vectors, those of small collections in memory. It is safe
@@ -181,7 +183,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 
 // scanVisible compares the vectors of a segment's visible entries, those within
 // some places when within is not nil. It reports false when some are not there.
-func scanVisible(top *Top, number int, s *Segment, d *lexical.Directory, visible lexical.Bits, within []lexical.Ref) bool {
+func scanVisible(top *Top, number int, s *Segment, d *segment.Directory, visible search.Bits, within []lexical.Ref) bool {
 	if within == nil {
 		for e := range d.Len() {
 			if !visible.Has(e) {

@@ -13,13 +13,13 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 )
 
 // segments returns the vectors of a view's segments, in its order. Those that
 // are not in memory are loaded with one statement; of several callers that want
 // the same one loads.
-func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *lexical.View) ([]*Segment, error) {
+func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *search.View) ([]*Segment, error) {
 	out := make([]*Segment, len(view.Segments))
 	var missing []int
 	var name strings.Builder
@@ -64,7 +64,7 @@ type vectorRows struct {
 // load makes segments. What others in memory have of them is copied; dead
 // entries, which nobody will see again, are left out. An entry that has not as
 // many vectors as it should is not held.
-func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *lexical.View, missing []int) ([]*Segment, error) {
+func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *search.View, missing []int) ([]*Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {
 		ids[i] = view.Segments[m].ID

@@ -44,11 +44,11 @@ var house = map[string]kind{
 	"migrations": data,
 	"plans":      data,
 
-	"internal/text":    pure,
-	"internal/lexical": pure,
-	"internal/cluster": pure,
-	"internal/dense":   pure,
-	"internal/suggest": pure,
+	"internal/text":        pure,
+	"internal/lexical/...": pure,
+	"internal/cluster":     pure,
+	"internal/dense":       pure,
+	"internal/suggest":     pure,
 
 	"workflows": workflow,
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -85,7 +86,7 @@ type Lexical interface {
 	// Open loads what searches for q's terms and groups need, and clusters when
 	// q is of clusters. The searches, unlike the other sources, get the versions
 	// that a filter leaves from their caller.
-	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (lexical.Searcher, error)
+	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
 }
 
 // Vectors are the vectors of passages.

@@ -11,13 +11,14 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // counted counts what a storage gives, and can hold its answers back.
 type counted struct {
-	lexical.Storage
+	search.Storage
 	loads, checks, headers, pages, entries, changes atomic.Int64
 	hold                                            atomic.Pointer[gate]
 }
@@ -25,7 +26,7 @@ type counted struct {
 // gate holds answers back until it is opened.
 type gate struct{ reached, opened chan struct{} }
 
-func (c *counted) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
+func (c *counted) LoadLexical(ctx context.Context, l search.Load) (search.Loaded, error) {
 	r, err := c.Storage.LoadLexical(ctx, l)
 	c.loads.Add(1)
 	c.headers.Add(int64(len(r.Headers)))
@@ -57,7 +58,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 		list = append(list, w)
 	}
 	s := &counted{Storage: f.SearchStore}
-	x := lexical.NewIndex(s, 64<<20)
+	x := search.NewIndex(s, 64<<20)
 	expect(t, x, f.a, f.collection, "heron number3 number4", list...)
 	cold, loads, checks := s.parts(), s.loads.Load(), s.checks.Load()
 	if cold < 20 {
@@ -76,7 +77,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 
 	// Sixteen at once, while the first is held back.
 	s2 := &counted{Storage: f.SearchStore}
-	x2 := lexical.NewIndex(s2, 64<<20)
+	x2 := search.NewIndex(s2, 64<<20)
 	hold := &gate{make(chan struct{}), make(chan struct{})}
 	s2.hold.Store(hold)
 	var wg sync.WaitGroup
@@ -121,7 +122,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 		list = append(list, w)
 	}
 	q := lexical.TermQuery{Unit: schema.UnitDocument, K: 100, Terms: []string{"heron"}, Settings: lexical.Defaults}
-	x := lexical.NewIndex(f.SearchStore, 1) // keeps nothing
+	x := search.NewIndex(f.SearchStore, 1) // keeps nothing
 	view, err := x.View(t.Context(), f.a.Tenant, f.collection, q)
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 	a, b, c := &written{name: "a", body: "heron one|heron two"}, &written{name: "b", body: "heron three"}, &written{name: "c", body: "egret"}
 	f.write(t, f.a, f.collection, a, b, c)
 	s := &counted{Storage: f.SearchStore}
-	x := lexical.NewIndex(s, 64<<20)
+	x := search.NewIndex(s, 64<<20)
 	clusters := func(text string) map[uuid.UUID]bool {
 		t.Helper()
 		r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, text, lexical.TermQuery{Unit: schema.UnitCluster, K: 10, Settings: lexical.Defaults})

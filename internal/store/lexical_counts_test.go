@@ -14,6 +14,7 @@ import (
 	"testing/fstest"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -21,7 +22,7 @@ import (
 )
 
 // counts are those of terms as p sees them.
-func counts(t *testing.T, x *lexical.Index, f *fixture, p schema.Principal, most int, terms ...string) map[string]int {
+func counts(t *testing.T, x *search.Index, f *fixture, p schema.Principal, most int, terms ...string) map[string]int {
 	t.Helper()
 	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, Settings: lexical.Defaults, Groups: p.Groups}
 	s, err := x.Open(t.Context(), p.Tenant, f.collection, q)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
@@ -35,7 +36,7 @@ func mergeAll(t testing.TB, f *fixture) int {
 }
 
 // answers are the hits of some questions at every unit, with what they rest on.
-func answers(t testing.TB, x *lexical.Index, f *fixture) string {
+func answers(t testing.TB, x *search.Index, f *fixture) string {
 	t.Helper()
 	var b strings.Builder
 	for _, unit := range units {
@@ -221,7 +222,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 // committed before it began and nothing that was gone by then.
 func TestLexicalUnderConcurrency(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 12})
-	x := lexical.NewIndex(f.SearchStore, 300_000) // some eviction, too
+	x := search.NewIndex(f.SearchStore, 300_000) // some eviction, too
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex
@@ -411,7 +412,7 @@ func TestLexicalBackfill(t *testing.T) {
 }
 
 // byTitle counts the documents with a title.
-func byTitle(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID) int {
+func byTitle(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID) int {
 	return len(found(t, x, p, collection, schema.UnitDocument, "birds"))
 }
 

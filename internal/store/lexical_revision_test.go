@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
@@ -182,7 +183,7 @@ func TestLexicalRevisionOfTenants(t *testing.T) {
 func TestLexicalRevisionFails(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 1})
 	s := &unanswered{Storage: f.SearchStore}
-	x := lexical.NewIndex(s, 64<<20)
+	x := search.NewIndex(s, 64<<20)
 	var list []*written
 	for i := range 3 {
 		w := &written{name: fmt.Sprint(i), body: "heron"}
@@ -227,7 +228,7 @@ func TestLexicalRevisionLeavesConnections(t *testing.T) {
 
 // unanswered is a storage whose revision is not to be had.
 type unanswered struct {
-	lexical.Storage
+	search.Storage
 	asked int
 }
 

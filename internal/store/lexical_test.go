@@ -15,6 +15,8 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -74,11 +76,11 @@ func (w *written) document() batch.Document {
 
 var units = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}
 
-func newIndex(f *fixture) *lexical.Index { return lexical.NewIndex(f.SearchStore, 64<<20) }
+func newIndex(f *fixture) *search.Index { return search.NewIndex(f.SearchStore, 64<<20) }
 
 // found names the versions whose units share a word with text; of clusters,
 // which are all of one section here, how many there are.
-func found(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
+func found(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
 	t.Helper()
 	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.TermQuery{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
 	if err != nil {
@@ -92,7 +94,7 @@ func found(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.U
 }
 
 // expect checks at every unit that a search finds the documents and no other.
-func expect(t testing.TB, x *lexical.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
+func expect(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
 	t.Helper()
 	versions := map[uuid.UUID]bool{}
 	for _, w := range want {
@@ -245,7 +247,7 @@ func TestLexicalTenantsAreApart(t *testing.T) {
 	f.write(t, f.b, f.foreign, theirs)
 	expect(t, x, f.a, f.collection, "heron", mine) // warm
 	expect(t, x, f.b, f.foreign, "heron", theirs)
-	for _, warm := range []*lexical.Index{x, newIndex(f)} {
+	for _, warm := range []*search.Index{x, newIndex(f)} {
 		for _, c := range []struct{ tenant, collection uuid.UUID }{{f.a.Tenant, f.foreign}, {f.b.Tenant, f.collection}, {schema.NewID(), f.collection}} {
 			r, err := warm.SearchText(t.Context(), c.tenant, c.collection, "heron", lexical.TermQuery{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
 			if !errors.Is(err, schema.ErrNotFound) || len(r.Hits) > 0 {
@@ -254,9 +256,9 @@ func TestLexicalTenantsAreApart(t *testing.T) {
 		}
 	}
 	// Even one who names another's segments and pages gets none of them.
-	segment := one[uuid.UUID](t, f, f.b, `SELECT id FROM lexical_segments`)
-	got, err := f.LoadLexical(t.Context(), lexical.Load{Tenant: f.a.Tenant, Collection: f.collection, Terms: []string{"heron", "secret", lexical.OpenTerm},
-		Wanted: []uuid.UUID{segment}, Known: []uuid.UUID{segment}, Eager: 1 << 40, Pages: []lexical.PageKey{{Segment: segment, Page: 0}, {Segment: segment, Page: 1}}})
+	id := one[uuid.UUID](t, f, f.b, `SELECT id FROM lexical_segments`)
+	got, err := f.LoadLexical(t.Context(), search.Load{Tenant: f.a.Tenant, Collection: f.collection, Terms: []string{"heron", "secret", segment.OpenTerm},
+		Wanted: []uuid.UUID{id}, Known: []uuid.UUID{id}, Eager: 1 << 40, Pages: []search.PageKey{{Segment: id, Page: 0}, {Segment: id, Page: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 	f := setUp(t, store.Options{})
 	w := &written{name: "a", body: "heron and egret"}
 	f.write(t, f.a, f.collection, w)
-	segment := one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_segments`)
+	id := one[uuid.UUID](t, f, f.a, `SELECT id FROM lexical_segments`)
 	for _, c := range []struct{ what, sql string }{
 		{"page", `UPDATE lexical_pages SET data = set_byte(data, length(data) / 2, get_byte(data, length(data) / 2) # 255) WHERE first_term IS NOT NULL`},
 		{"page", `UPDATE lexical_pages SET data = set_byte(data, length(data) / 2, get_byte(data, length(data) / 2) # 255) WHERE first_term IS NULL`},
@@ -285,7 +287,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 		// Nobody may change pages but who owns the server.
 		asOwner(t, f, c.sql)
 		_, err := newIndex(f).SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
-		if !errors.Is(err, lexical.ErrCorrupt) || !strings.Contains(err.Error(), segment.String()) || !strings.Contains(err.Error(), c.what) {
+		if !errors.Is(err, segment.ErrCorrupt) || !strings.Contains(err.Error(), id.String()) || !strings.Contains(err.Error(), c.what) {
 			t.Errorf("after %s: %v", c.sql, err)
 		}
 	}
@@ -323,7 +325,7 @@ func TestLexicalCacheIsBounded(t *testing.T) {
 	}
 	large := newIndex(f)
 	for _, limit := range []int64{0, 2_000, 60_000} {
-		x := lexical.NewIndex(f.SearchStore, limit)
+		x := search.NewIndex(f.SearchStore, limit)
 		for i := range 40 {
 			question := fmt.Sprintf("w%d w%d heron", r.IntN(3000), i)
 			if a, b := found(t, x, f.a, f.collection, schema.UnitSection, question), found(t, large, f.a, f.collection, schema.UnitSection, question); !maps.Equal(a, b) || len(a) != len(all) {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -19,7 +19,7 @@ func (f *fixture) reader(groups ...string) schema.Principal {
 
 // reads checks all ways to a document's text: the index, the vectors, the version's
 // sections, and, where the newest version is one that p may see, its metadata.
-func (f *fixture) reads(t *testing.T, x *lexical.Index, p schema.Principal, w *written, word string, want bool) {
+func (f *fixture) reads(t *testing.T, x *search.Index, p schema.Principal, w *written, word string, want bool) {
 	t.Helper()
 	if got := found(t, x, p, f.collection, schema.UnitPassage, word)[w.version] > 0; got != want {
 		t.Errorf("groups %v: the index finds %q: %v, want %v", p.Groups, word, got, want)

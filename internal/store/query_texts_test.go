@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -120,7 +121,7 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
 	d := &planted{vectors: [][]float32{unit(r), unit(r)}}
 	f.plant(t, f.a, f.collection, []*planted{d})
-	reader, memory := f.SearchStore, dense.NewMemoryVectors(f, lexical.NewIndex(f.SearchStore, 1<<20), 1<<20)
+	reader, memory := f.SearchStore, dense.NewMemoryVectors(f, search.NewIndex(f.SearchStore, 1<<20), 1<<20)
 	at := []lexical.Ref{{Version: d.version, Section: 0, Passage: 0}}
 	asks := map[string]func(generation int) error{
 		"texts":    func(g int) error { _, err := reader.Texts(t.Context(), f.a, f.collection, g, at); return err },

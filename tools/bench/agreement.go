@@ -8,6 +8,7 @@ import (
 	"math"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -65,7 +66,7 @@ func (f *bleveFormula) score(question []string, text string) float64 {
 }
 
 // agreement fails unless Bleve's scores are those of the formula, and notes how many of the same passages both find.
-func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *lexical.Index, passages, asked []string, f *findings) error {
+func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *search.Index, passages, asked []string, f *findings) error {
 	size, err := other.ask(ctx, bleveRequest{Op: "size"})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/store/stores"
@@ -95,7 +96,7 @@ func (askCommand) Run(ctx context.Context) error {
 	for _, unit := range searched {
 		// Each size of text begins with nothing in memory.
 		one := askUnit{Unit: string(unit)}
-		index := lexical.NewIndex(search.New(db), job.Cache)
+		index := lexicalsearch.NewIndex(search.New(db), job.Cache)
 		vectors := dense.NewMemoryVectors(search.New(db), index, job.Cache)
 		ask := func(s askSpace, i int) (float64, error) {
 			took, err := timed(func() error {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -71,7 +72,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 		tokens += k.tokens
 	}
 	f.note("corpus", "%d clusters of %d tokens on average, of %d documents", len(all), tokens/len(all), len(docs))
-	index := lexical.NewIndex(b.store, indexCache)
+	index := search.NewIndex(b.store, indexCache)
 	asked := questions(docs, c.Queries, c.Seed)
 	find := func(ctx context.Context, q string) (lexical.Result, error) {
 		return index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/schema"
@@ -48,7 +49,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 		return err
 	}
 	defer reader.Close()
-	index := lexical.NewIndex(search.New(reader), indexCache)
+	index := lexicalsearch.NewIndex(search.New(reader), indexCache)
 	for _, unit := range units { // it knows the collection
 		for _, q := range questions(docs, 20, c.Seed) {
 			if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: unit, K: 10, Settings: lexical.Defaults}); err != nil {
@@ -77,7 +78,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 }
 
 // one adds a document with a word that no other has, and asks for that until it is found.
-func (c *freshCommand) one(ctx context.Context, l *loader, index *lexical.Index, unit schema.Unit, serial int) (time.Duration, error) {
+func (c *freshCommand) one(ctx context.Context, l *loader, index *lexicalsearch.Index, unit schema.Unit, serial int) (time.Duration, error) {
 	word := "zyx" + strings.Map(func(r rune) rune { return 'a' + (r - '0') }, fmt.Sprintf("%06d", serial)) + "q"
 	d := newSynthetic(c.Seed + 1).document(serial)
 	d.pieces[0].text += word + ". "

@@ -17,7 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/evaluate"
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
@@ -219,7 +219,7 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 	if err != nil {
 		return nil, err
 	}
-	index := lexical.NewIndex(b.store, indexCache)
+	index := search.NewIndex(b.store, indexCache)
 	return planrun.NewEngine(plans, retrieval.Sources{
 		Model: models, Readers: models, Lexical: index, Vectors: dense.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/pgvector/pgvector-go"
 
 	"github.com/sluice-rag/sluice/internal/dense"
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -66,7 +66,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	exact := func(ctx context.Context, q []float32) ([]uuid.UUID, error) {
 		return nearest(ctx, b.others, `SELECT passage_id FROM others.vectors WHERE collection_id = $1 ORDER BY embedding <#> $2 LIMIT $3`, s.collection, q, c.K)
 	}
-	vectors := dense.NewMemoryVectors(b.store, lexical.NewIndex(b.store, indexCache), indexCache)
+	vectors := dense.NewMemoryVectors(b.store, search.NewIndex(b.store, indexCache), indexCache)
 	ours := func(ctx context.Context, q []float32) ([]uuid.UUID, error) { return nearestOf(ctx, vectors, s, q, c.K) }
 	recall, err := recallOf(ctx, questions[:30], exact, ours)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 )
 
 // oracle knows how often each term of the questions comes in each unit.
@@ -113,13 +114,13 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 
 // pure notes how fast searching is without asking the store, and how fast PostgreSQL answers that nothing changed: of a query
 // both run at the same time.
-func (f *findings) pure(ctx context.Context, index *lexical.Index, s space, asked []string, q lexical.TermQuery) error {
+func (f *findings) pure(ctx context.Context, index *search.Index, s space, asked []string, q lexical.TermQuery) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
 		return err
 	}
 	n := min(len(asked), 200)
-	views := make([]*lexical.View, n)
+	views := make([]*search.View, n)
 	queries := make([]lexical.TermQuery, n)
 	for i := range n {
 		queries[i] = q

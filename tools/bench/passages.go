@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -61,7 +62,7 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 		return err
 	}
 
-	index := lexical.NewIndex(b.store, indexCache)
+	index := search.NewIndex(b.store, indexCache)
 	query := lexical.TermQuery{Unit: schema.UnitPassage, K: c.K, Settings: lexical.Defaults}
 	asked := questions(docs, c.Queries, c.Seed)
 	if err := c.agreement(ctx, l, other, index, passages, asked[:min(len(asked), 30)], f); err != nil {

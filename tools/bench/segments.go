@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -68,7 +69,7 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 	if err := c.measuring("segments"); err != nil {
 		return err
 	}
-	index := lexical.NewIndex(b.store, indexCache)
+	index := search.NewIndex(b.store, indexCache)
 	asked := questions(docs, 400, c.Seed)
 	for _, unit := range units {
 		query := lexical.TermQuery{Unit: unit, K: c.K, Settings: lexical.Defaults}

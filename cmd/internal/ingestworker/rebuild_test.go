@@ -17,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -282,7 +283,7 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 // ask searches, in the index and among vectors, until stop: each answer must be
 // of one generation, and of at least so many documents.
 func (w *world) ask(stop <-chan struct{}, least int) {
-	index := lexical.NewIndex(w.store, 1<<20)
+	index := search.NewIndex(w.store, 1<<20)
 	conn := w.superuser()
 	ctx := w.context()
 	vectors, space, err := w.models.Encode(ctx, wire.LaneInteractive, []string{"a question"})

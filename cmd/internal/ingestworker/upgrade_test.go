@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -99,7 +100,7 @@ func TestStoreOfAnOlderBuildIsCuratedWithoutUploads(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM clusters`); n == 0 {
 		t.Error("no clusters")
 	}
-	index := lexical.NewIndex(w.store, 1<<20)
+	index := search.NewIndex(w.store, 1<<20)
 	for unit, want := range map[schema.Unit]int{schema.UnitPassage: 60, schema.UnitSection: 60, schema.UnitDocument: 30, schema.UnitCluster: 1} {
 		found, err := index.SearchText(w.context(), tenant, collection, "elder", lexical.TermQuery{Unit: unit, K: 500, Settings: lexical.Defaults})
 		w.ok(err)

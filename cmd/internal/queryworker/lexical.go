@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
 // lexicalMeters shows the cache of an index as long as it runs.
-func lexicalMeters(x *lexical.Index) lifecycle.Service {
+func lexicalMeters(x *search.Index) lifecycle.Service {
 	var shown metric.Registration
 	return lifecycle.NewResource("lexical index metrics", func(context.Context) (err error) {
 		if shown, err = showLexical(otel.Meter(scope), x); err != nil {
@@ -24,7 +24,7 @@ func lexicalMeters(x *lexical.Index) lifecycle.Service {
 	}, func(context.Context) error { return shown.Unregister() })
 }
 
-func showLexical(meter metric.Meter, x *lexical.Index) (metric.Registration, error) {
+func showLexical(meter metric.Meter, x *search.Index) (metric.Registration, error) {
 	hits, err := meter.Int64ObservableCounter("sluice.lexical.cache.hits", metric.WithUnit("{part}"),
 		metric.WithDescription("Parts of lexical indexes (pages, directories and what holds for a collection) that a search found in memory."))
 	if err != nil {

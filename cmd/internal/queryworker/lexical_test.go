@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 func TestLexicalCacheIsMeasured(t *testing.T) {
 	w := newWorld(t)
-	x := lexical.NewIndex(w.store, 1<<20)
+	x := search.NewIndex(w.store, 1<<20)
 	reader := sdk.NewManualReader()
 	shown, err := showLexical(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter(scope), x)
 	w.ok(err)

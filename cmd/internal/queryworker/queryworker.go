@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/dense"
-	"github.com/sluice-rag/sluice/internal/lexical"
+	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
@@ -65,7 +65,7 @@ type worker struct {
 	deps     Deps
 	engine   *run.Engine
 	models   *modelclient.Client
-	index    *lexical.Index
+	index    *lexicalsearch.Index
 	// answerer makes what answers questions in a slot; nil: in none.
 	answerer func(bus.Slot) *answer.Answerer
 	// questions are those of all tenants.
@@ -116,7 +116,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, err
 	}
 	kept := stores.Of(deps.Store)
-	index := lexical.NewIndex(kept, settings.LexicalCache<<20)
+	index := lexicalsearch.NewIndex(kept, settings.LexicalCache<<20)
 	models := modelclient.New(deps.NATS, modelclient.Options{})
 	engine, err := run.NewEngine(catalogue, sources(settings, deps, index, models))
 	if err != nil {
@@ -152,7 +152,7 @@ func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *run.Engine {
 }
 
 // sources are what plans draw on.
-func sources(settings Settings, deps Deps, index *lexical.Index, models *modelclient.Client) retrieval.Sources {
+func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *modelclient.Client) retrieval.Sources {
 	kept := search.New(deps.Store)
 	return retrieval.Sources{
 		Model:   models,

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
 const (
@@ -37,8 +37,8 @@ type StoredSegment struct {
 	Documents, Passages int
 	Bytes               int64
 	// Header and Directory are nil until they are read.
-	Header    *lexical.Header
-	Directory *lexical.Directory
+	Header    *segment.Header
+	Directory *segment.Directory
 }
 
 // MayBeDead returns the segments whose directories tell whether too much of them is dead,
@@ -52,7 +52,7 @@ func MayBeDead(live []*StoredSegment, dead int) []*StoredSegment {
 
 // deadShare is the share of a segment's passages that are of dead entries; of
 // its entries, where they have no passages.
-func deadShare(d *lexical.Directory, dead map[uuid.UUID]bool) float64 {
+func deadShare(d *segment.Directory, dead map[uuid.UUID]bool) float64 {
 	gone, all := 0, 0
 	for i := range d.Len() {
 		e := d.Entry(i)

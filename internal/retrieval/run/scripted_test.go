@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
@@ -148,7 +149,7 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 }
 
 // Open implements retrieval.Lexical.
-func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.TermQuery) (lexical.Searcher, error) {
+func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.TermQuery) (search.Searcher, error) {
 	c.call()
 	return c, nil
 }

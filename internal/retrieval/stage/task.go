@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -41,7 +42,7 @@ type Task struct {
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
 	terms      []string          // of the question; made by prepare
 	analysed   bool
-	index      lexical.Searcher    // opened by the first search
+	index      search.Searcher     // opened by the first search
 	clusters   bool                // index was opened with clusters
 	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
 	versions   map[uuid.UUID]bool  // that the filter leaves; nil: all

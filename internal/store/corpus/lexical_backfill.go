@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -220,8 +221,8 @@ func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	if err != nil {
 		return fmt.Errorf("read titles and labels: %w", err)
 	}
-	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (lexical.VersionText, error) {
-		d := lexical.VersionText{Entry: schema.NewID()}
+	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (segment.VersionText, error) {
+		d := segment.VersionText{Entry: schema.NewID()}
 		var title string
 		err := r.Scan(&d.Version, &title, &d.Labels)
 		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version]

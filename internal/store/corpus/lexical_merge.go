@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/curate/due"
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -155,7 +155,7 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.
 	}
 	for id, g := range byID {
 		page := func(n int) []byte { return pages[id][n] }
-		if g.Header, g.Directory, err = lexical.Open(id, headers[id], page); err != nil {
+		if g.Header, g.Directory, err = segment.Open(id, headers[id], page); err != nil {
 			return err
 		}
 	}
@@ -164,21 +164,21 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.
 
 // mergeSegments reads the inputs' pages in runs, each in a transaction of its
 // own, and merges them.
-func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool) (lexical.Built, error) {
-	list := make([]lexical.MergeInput, len(inputs))
+func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool) (segment.Built, error) {
+	list := make([]segment.MergeInput, len(inputs))
 	for i, g := range inputs {
-		list[i] = lexical.MergeInput{Header: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
+		list[i] = segment.MergeInput{Header: g.Header, Directory: g.Directory, Page: s.pageReader(ctx, at, g.ID)}
 	}
-	return lexical.Merge(schema.NewID(), list, dead)
+	return segment.Merge(schema.NewID(), list, dead)
 }
 
-func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment uuid.UUID) func(number int) (*lexical.Page, error) {
+func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, id uuid.UUID) func(number int) (*segment.Page, error) {
 	run := map[int][]byte{}
-	return func(number int) (*lexical.Page, error) {
+	return func(number int) (*segment.Page, error) {
 		if run[number] == nil {
 			clear(run)
 			err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
-				rows, err := tx.Query(ctx, pagesSQL, at.tenant, segment, number, number+readPages)
+				rows, err := tx.Query(ctx, pagesSQL, at.tenant, id, number, number+readPages)
 				if err != nil {
 					return err
 				}
@@ -188,17 +188,17 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment 
 				return err
 			})
 			if err != nil {
-				return nil, fmt.Errorf("read pages of segment %s: %w", segment, err)
+				return nil, fmt.Errorf("read pages of segment %s: %w", id, err)
 			}
 		}
 		data := run[number]
 		if data == nil {
-			return nil, fmt.Errorf("page %d of segment %s is missing: %w", number, segment, lexical.ErrCorrupt)
+			return nil, fmt.Errorf("page %d of segment %s is missing: %w", number, id, segment.ErrCorrupt)
 		}
 		delete(run, number) // a merge asks once
-		p, err := lexical.DecodePage(data)
+		p, err := segment.DecodePage(data)
 		if err != nil {
-			return nil, fmt.Errorf("page %d of segment %s: %w", number, segment, err)
+			return nil, fmt.Errorf("page %d of segment %s: %w", number, id, err)
 		}
 		return p, nil
 	}
@@ -207,7 +207,7 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, segment 
 // replaceSegments puts the merged segment in the place of its inputs, unless
 // one of them is live no more. Entries that died since they were read are in
 // it and stay dead; the rows of those that it dropped go.
-func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool, built lexical.Built) (bool, error) {
+func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool, built segment.Built) (bool, error) {
 	names := make([]uuid.UUID, len(inputs))
 	var dropped []uuid.UUID
 	for i, g := range inputs {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -36,7 +36,7 @@ type generationKey struct {
 }
 
 // writeSegment writes a segment of new documents with their entries.
-func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []lexical.VersionText) error {
+func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []segment.VersionText) error {
 	built, err := buildSegment(docs)
 	if err != nil {
 		return err
@@ -51,29 +51,29 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []lexic
 }
 
 // buildSegment makes a segment of new documents.
-func buildSegment(docs []lexical.VersionText) (lexical.Built, error) {
-	built, err := lexical.Build(schema.NewID(), docs)
+func buildSegment(docs []segment.VersionText) (segment.Built, error) {
+	built, err := segment.Build(schema.NewID(), docs)
 	return built, store.Wrap(err, "build a lexical segment of %d documents", len(docs))
 }
 
 // buildAside makes a segment while the caller goes on. What it returns waits for
 // that; it may be called again.
-func buildAside(docs []lexical.VersionText) func() (lexical.Built, error) {
-	var built lexical.Built
+func buildAside(docs []segment.VersionText) func() (segment.Built, error) {
+	var built segment.Built
 	var err error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		built, err = buildSegment(docs)
 	}()
-	return func() (lexical.Built, error) {
+	return func() (segment.Built, error) {
 		<-done
 		return built, err
 	}
 }
 
 // queueEntries writes the entries of new documents.
-func queueEntries(b *pgx.Batch, at generationKey, docs []lexical.VersionText) {
+func queueEntries(b *pgx.Batch, at generationKey, docs []segment.VersionText) {
 	entries, versions := make([]uuid.UUID, len(docs)), make([]uuid.UUID, len(docs))
 	for i, d := range docs {
 		entries[i], versions[i] = d.Entry, d.Version
@@ -85,7 +85,7 @@ func queueEntries(b *pgx.Batch, at generationKey, docs []lexical.VersionText) {
 var segmentStatements = []string{insertSegmentSQL, insertPagesSQL}
 
 // queueSegment writes a segment with its pages.
-func queueSegment(b *pgx.Batch, at generationKey, s lexical.Built) {
+func queueSegment(b *pgx.Batch, at generationKey, s segment.Built) {
 	b.Queue(insertSegmentSQL, at.tenant, s.ID, at.collection, at.generation, s.Header, s.Documents, s.Passages, s.Bytes)
 	var numbers []int
 	var first, last, data [][]byte
@@ -111,10 +111,10 @@ func queueSegment(b *pgx.Batch, at generationKey, s lexical.Built) {
 
 // indexed are locked versions as the index holds them, under the titles that they are about to have and the labels that
 // they have now.
-func (p *preparation) indexed(targets []*target) []lexical.VersionText {
-	docs := make([]lexical.VersionText, len(targets))
+func (p *preparation) indexed(targets []*target) []segment.VersionText {
+	docs := make([]segment.VersionText, len(targets))
 	for i, t := range targets {
-		docs[i] = lexical.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
+		docs[i] = segment.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
 	}
 	return docs
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -37,7 +38,7 @@ const (
 // is not known are found by their first and last terms; those of its directory
 // have none. Its one plan is for all arguments (askSQL): OFFSET keeps a join
 // with pages from being made any other way than page by page.
-func loadSQL(l lexical.Load) (string, []any) {
+func loadSQL(l lexicalsearch.Load) (string, []any) {
 	known, wanted, terms := l.Known, l.Wanted, make([][]byte, len(l.Terms))
 	if known == nil {
 		known = []uuid.UUID{}
@@ -127,11 +128,11 @@ func (s *SearchStore) LexicalRevision(ctx context.Context, tenant, collection uu
 }
 
 // LoadLexical implements lexical.Storage.
-func (s *SearchStore) LoadLexical(ctx context.Context, l lexical.Load) (lexical.Loaded, error) {
+func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (lexicalsearch.Loaded, error) {
 	sql, args := loadSQL(l)
-	var out lexical.Loaded
+	var out lexicalsearch.Loaded
 	err := s.db.AskTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
-		out = lexical.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexical.PageKey][]byte{}}
+		out = lexicalsearch.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexicalsearch.PageKey][]byte{}}
 		var kind int
 		var id, other pgtype.UUID
 		var a, b int64
@@ -147,11 +148,11 @@ func (s *SearchStore) LoadLexical(ctx context.Context, l lexical.Load) (lexical.
 					out.Headers[id.Bytes] = data
 				}
 			case rowPage:
-				out.Pages[lexical.PageKey{Segment: id.Bytes, Page: int(a)}] = data
+				out.Pages[lexicalsearch.PageKey{Segment: id.Bytes, Page: int(a)}] = data
 			case rowList:
-				out.Mark = lexical.ListMark{Count: a, XOR: b}
+				out.Mark = lexicalsearch.ListMark{Count: a, XOR: b}
 			case rowDead:
-				out.Dead = lexical.DeadMark{Count: a, XOR: b}
+				out.Dead = lexicalsearch.DeadMark{Count: a, XOR: b}
 			case rowEntry:
 				out.Entries = append(out.Entries, id.Bytes)
 			case rowEpoch:

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/lexical"
+	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
@@ -28,7 +28,7 @@ func TestLexicalLoadPlan(t *testing.T) {
 		`INSERT INTO lexical_entries (tenant_id, id, collection_id, generation, version_id, dead)
 		 SELECT $1, gen_random_uuid(), id, 1, gen_random_uuid(), n % 3 = 0 FROM collections, generate_series(1, 30) n`,
 	}
-	l := lexical.Load{Terms: []string{"a"}, Pages: []lexical.PageKey{{}}, Clusters: true}
+	l := lexicalsearch.Load{Terms: []string{"a"}, Pages: []lexicalsearch.PageKey{{}}, Clusters: true}
 	check := func(when string) {
 		sql, args := loadSQL(l)
 		nulls := strings.Repeat(", NULL", len(args))[2:]

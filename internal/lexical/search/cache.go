@@ -1,0 +1,156 @@
+package search
+
+// This file keeps decoded parts of what is stored in memory, for all tenants
+// together, up to a number of bytes. The parts used longest ago go first. A
+// query holds the parts that it works on itself, so nothing is taken from it.
+
+import (
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// partKey names a part. The tenant is in it: nobody can ask for another's.
+type partKey struct {
+	tenant uuid.UUID
+	of     uuid.UUID // segment or collection
+	part   int       // number of a page, or one of the following
+}
+
+// Parts that are no pages.
+const (
+	partSegment           = -1 - iota // header and directory of a segment
+	partCollection                    // what the last query saw of a collection
+	partDead                          // its dead entries
+	partClusters                      // its clusters
+	partStatistics                    // statistics of one state of it
+	partClusterStatistics             // the same, of clusters
+)
+
+// partCost is about what the cache itself takes for a part, in bytes.
+const partCost = 200
+
+// CacheStats are counts since the index was made, and the bytes that it holds.
+type CacheStats struct {
+	Hits, Misses, Evictions int64
+	Bytes, Limit            int64
+}
+
+// cache is a least recently used cache bounded in bytes.
+type cache struct {
+	mu    sync.Mutex
+	parts map[partKey]*cached
+	ring  cached // ring.next was used last, ring.prev longest ago
+	stats CacheStats
+}
+
+// cached is a place of the cache. One that was let go of holds no value.
+type cached struct {
+	prev, next *cached
+	key        partKey
+	value      any
+	bytes      int64
+}
+
+func newCache(limit int64) *cache {
+	c := &cache{parts: map[partKey]*cached{}, stats: CacheStats{Limit: limit}}
+	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	return c
+}
+
+// get returns a part, nil when it is not there. The caller holds c.mu.
+func (c *cache) get(key partKey) any {
+	return c.use(c.parts[key])
+}
+
+// use returns what a place of the cache holds, nil when that is nothing. The
+// caller holds c.mu.
+func (c *cache) use(e *cached) any {
+	if e == nil || e.value == nil {
+		c.stats.Misses++
+		return nil
+	}
+	c.stats.Hits++
+	e.unlink()
+	e.linkAfter(&c.ring)
+	return e.value
+}
+
+// peek is get for one who asks again when it is not there.
+func (c *cache) peek(key partKey) any {
+	e := c.parts[key]
+	if e == nil {
+		return nil
+	}
+	return c.use(e)
+}
+
+// at is peek for a part that was last at a place, which it updates.
+func (c *cache) at(place **cached, key partKey) any {
+	e := *place
+	if e == nil || e.value == nil {
+		if e = c.parts[key]; e == nil {
+			return nil
+		}
+		*place = e
+	}
+	return c.use(e)
+}
+
+// put keeps a part of some bytes in place of the one before, and lets go of
+// others until all fit. One that is larger than the whole cache is not kept.
+func (c *cache) put(key partKey, value any, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.replace(key, value, bytes)
+}
+
+// putGrown is put for a part that may be there with as many bytes already.
+func (c *cache) putGrown(key partKey, value any, bytes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.parts[key]; e == nil || e.value != value || e.bytes != int64(bytes)+partCost {
+		c.replace(key, value, bytes)
+	}
+}
+
+// replace is put. The caller holds c.mu.
+func (c *cache) replace(key partKey, value any, bytes int) {
+	if old := c.parts[key]; old != nil {
+		c.drop(old)
+	}
+	size := int64(bytes) + partCost
+	if size > c.stats.Limit {
+		c.stats.Evictions++
+		return
+	}
+	e := &cached{key: key, value: value, bytes: size}
+	c.parts[key] = e
+	c.stats.Bytes += size
+	e.linkAfter(&c.ring)
+	for c.stats.Bytes > c.stats.Limit {
+		c.drop(c.ring.prev)
+		c.stats.Evictions++
+	}
+}
+
+func (c *cache) drop(e *cached) {
+	e.unlink()
+	delete(c.parts, e.key)
+	e.value = nil
+	c.stats.Bytes -= e.bytes
+}
+
+func (c *cache) snapshot() CacheStats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stats
+}
+
+func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+
+func (e *cached) linkAfter(at *cached) {
+	e.prev, e.next = at, at.next
+	at.next.prev = e
+	at.next = e
+}

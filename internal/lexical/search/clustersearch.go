@@ -1,0 +1,190 @@
+package search
+
+// The search of clusters: a cluster's sections are scattered, so its
+// frequencies are summed up over all postings of a term, which also counts the
+// clusters that have it. A table remembers the sums.
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// clusterPosting is a cluster's frequency of a term: nothing of what counts
+// may have it.
+type clusterPosting struct{ number, frequency uint32 }
+
+// clusterRoom is the room of one search of clusters: zero by cluster, but for
+// what the search puts there.
+type clusterRoom struct {
+	totals      []score
+	frequencies []uint32
+	postings    []clusterPosting
+}
+
+var clusterRooms = sync.Pool{New: func() any { return new(clusterRoom) }}
+
+// clusters searches clusters.
+func (s *search) clusters(settings lexical.Settings) error {
+	table := s.cache.clusterTable(s.view, s.life)
+	units := len(table.ids)
+	st := lexical.Statistics{Units: units, DF: make(map[string]int, len(s.terms))}
+	if units > 0 {
+		st.Average = float64(table.total) / float64(units)
+	}
+	s.scorer = newScorer(settings, st.Average)
+	counted, lengths := s.counted(table)
+	room := clusterRooms.Get().(*clusterRoom)
+	defer clusterRooms.Put(room)
+	highest := score(0)
+	room.totals = slices.Grow(room.totals[:0], units)[:units]
+	clear(room.totals)
+	for i := range s.terms {
+		t := &s.terms[i]
+		list, err := s.clusterPostings(table, i, counted, room)
+		if err != nil {
+			return err
+		}
+		st.DF[t.term] = len(list)
+		t.weight = weightOf(settings, units, len(list), t.times)
+		highest += s.scorer.limit(t.weight)
+		for _, p := range list {
+			if p.frequency > 0 {
+				room.totals[p.number] += s.scorer.score(t.weight, p.frequency, uint32(lengths[p.number]))
+			}
+		}
+	}
+	s.result.Statistics = st
+	s.top.start(max(s.query.K, 0), highest)
+	s.top.ordered = func(a, b foundUnit) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
+	for number, total := range room.totals {
+		if total > 0 {
+			s.result.Scored++
+			if total >= s.top.least {
+				s.top.offer(foundUnit{score: total, unit: uint32(number)})
+			}
+		}
+	}
+	s.top.sort()
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
+	for _, p := range s.top.places {
+		s.result.Hits = append(s.result.Hits, lexical.Hit{
+			Cluster: table.ids[p.unit], Score: p.score.float(), Tokens: int(lengths[p.unit]),
+		})
+	}
+	return nil
+}
+
+// clusterPostings returns the clusters with a term, which may be in room. Those
+// of a search that counts all that lives are remembered.
+func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	t := &s.terms[term]
+	if counted == nil {
+		if list, ok := s.cache.clusterPostings(table, t.term); ok {
+			return list, nil
+		}
+	}
+	list, err := s.sumClusters(table, term, counted, room)
+	if err == nil && counted == nil {
+		s.cache.keepClusterPostings(table, t.term, slices.Clone(list))
+	}
+	return list, err
+}
+
+// sumClusters sums up a term's postings by cluster.
+func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
+	if err := s.cache.listsOf(s.view, s.life, s.terms[term:term+1]); err != nil {
+		return nil, err
+	}
+	t := &s.terms[term]
+	room.frequencies = slices.Grow(room.frequencies[:0], len(table.ids))[:len(table.ids)]
+	frequencies, list := room.frequencies, room.postings[:0]
+	clear(frequencies)
+	c := cursors.Get().(*cursor)
+	defer c.release()
+	// One more than the frequency, so that zero says that the term was not met.
+	for segment := range t.lists.lists {
+		view := &s.view.Segments[segment]
+		if found, err := c.open(view, segment, t); err != nil {
+			return nil, err
+		} else if !found {
+			continue
+		}
+		section, of := view.Directory.SlotSection, table.of[segment]
+		for c.at < len(c.blocks) && c.unpack() {
+			p := &c.buffer
+			for j, slot := range p.Slots[:p.N] {
+				number := of[section[slot]]
+				if number == noCluster {
+					continue
+				}
+				if frequencies[number] == 0 {
+					frequencies[number] = 1
+					list = append(list, clusterPosting{number: number})
+				}
+				if counted == nil || counted[segment].Has(int(section[slot])) {
+					frequencies[number] += p.Frequencies[j]
+				}
+			}
+			c.nextBlock()
+		}
+		if c.corrupt {
+			return nil, corruptBlock(view)
+		}
+	}
+	for i := range list {
+		list[i].frequency = frequencies[list[i].number] - 1
+	}
+	room.postings = list
+	return list, nil
+}
+
+// counted returns the sections that count, by segment, nil when all living ones
+// do, and the lengths of clusters in them.
+func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
+	all := true
+	for i, scope := range s.scopes {
+		if scope.within || scope.entries != nil && (s.life.living[i] == nil || &scope.entries[0] != &s.life.living[i][0]) {
+			all = false
+		}
+	}
+	if all {
+		return nil, t.lengths
+	}
+	sections = make([]Bits, len(s.scopes))
+	lengths = make([]uint64, len(t.ids))
+	for i := range s.scopes {
+		d := s.view.Segments[i].Directory
+		sections[i] = make(Bits, (d.Units(segment.ZoomSection)+63)/64)
+		ranges := s.scopes[i].sections
+		if !s.scopes[i].within {
+			ranges = s.scopes[i].visibleSections(d)
+		}
+		for _, r := range ranges {
+			for section := r.first; section < r.end; section++ {
+				if number := t.of[i][section]; number != noCluster {
+					sections[i].add(int(section))
+					lengths[number] += uint64(d.Lengths[segment.ZoomSection][section])
+				}
+			}
+		}
+	}
+	return sections, lengths
+}
+
+// visibleSections lists the sections of visible entries.
+func (s *scope) visibleSections(d *segment.Directory) []span {
+	if s.entries == nil {
+		return []span{{0, uint32(d.Units(segment.ZoomSection))}}
+	}
+	var ranges []span
+	n := d.Len()
+	for e := s.entries.next(0, n); e < n; {
+		end := s.entries.nextAbsent(e, n)
+		ranges = append(ranges, span{d.FirstSection[e], d.FirstSection[end]})
+		e = s.entries.next(end, n)
+	}
+	return ranges
+}

@@ -1,0 +1,165 @@
+package search
+
+// Which cluster the sections of a view's segments are in, by number.
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+const noCluster = ^uint32(0)
+
+// clusterTable numbers the clusters that have a living section.
+type clusterTable struct {
+	snapshot *lexical.Clusters
+	of       [][]uint32 // by segment and section; noCluster for titles and what is dead
+	ids      []uuid.UUID
+	lengths  []uint64 // of living sections
+	total    uint64
+	// postings are those of terms in all living sections. The lock of the cache
+	// that keeps the table is theirs.
+	postings      map[string][]clusterPosting
+	postingsBytes int
+}
+
+// maxClusterPostings is how many bytes a table's remembered postings take at
+// most.
+const maxClusterPostings = 16 << 20
+
+// clusterPostings returns a term's remembered postings.
+func (c *StatisticsCache) clusterPostings(t *clusterTable, term string) ([]clusterPosting, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list, ok := t.postings[term]
+	return list, ok
+}
+
+// keepClusterPostings remembers a term's postings, and begins anew where there
+// are too many.
+func (c *StatisticsCache) keepClusterPostings(t *clusterTable, term string, list []clusterPosting) {
+	size := 8*len(list) + len(term) + 64
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := t.postings[term]; ok {
+		return
+	}
+	before := t.postingsBytes
+	if t.postings == nil || t.postingsBytes+size > maxClusterPostings {
+		t.postings, t.postingsBytes = map[string][]clusterPosting{}, 0
+	}
+	t.postings[term] = list
+	t.postingsBytes += size
+	if c.clusters == t {
+		c.bytes += t.postingsBytes - before
+	}
+}
+
+// clusterTable returns the table of the view's snapshot.
+func (c *StatisticsCache) clusterTable(v *View, l *life) *clusterTable {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.clusters == nil || c.clusters.snapshot != v.Clusters {
+		if c.clusters != nil {
+			c.bytes -= c.clusters.bytes()
+		}
+		c.clusters = newClusterTable(v, l)
+		c.bytes += c.clusters.bytes()
+	}
+	return c.clusters
+}
+
+func newClusterTable(v *View, l *life) *clusterTable {
+	t := &clusterTable{snapshot: v.Clusters, of: make([][]uint32, len(v.Segments))}
+	numbers := map[uuid.UUID]uint32{}
+	for i, s := range v.Segments {
+		d := s.Directory
+		own := s.clustersIn(v.Clusters)
+		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
+		of := make([]uint32, d.Units(segment.ZoomSection))
+		for e := range d.Versions {
+			lives := l.living[i] == nil || l.living[i].Has(e)
+			for section := d.FirstSection[e]; section < d.FirstSection[e+1]; section++ {
+				local := own.of[section]
+				if !lives || local == noCluster {
+					of[section] = noCluster
+					continue
+				}
+				number := whole[local]
+				if number == noCluster {
+					number = t.number(numbers, own.ids[local])
+					whole[local] = number
+				}
+				of[section] = number
+				length := uint64(d.Lengths[segment.ZoomSection][section])
+				t.lengths[number] += length
+				t.total += length
+			}
+		}
+		t.of[i] = of
+	}
+	return t
+}
+
+// number is that of a cluster in the table, which has it from now on.
+func (t *clusterTable) number(numbers map[uuid.UUID]uint32, id uuid.UUID) uint32 {
+	number, ok := numbers[id]
+	if !ok {
+		number = uint32(len(t.ids))
+		numbers[id] = number
+		t.ids = append(t.ids, id)
+		t.lengths = append(t.lengths, 0)
+	}
+	return number
+}
+
+// segmentClusters numbers the clusters of a segment's sections, whether those
+// live or not: it changes with the clustering alone, not with the list of
+// segments.
+type segmentClusters struct {
+	snapshot *lexical.Clusters
+	of       []uint32 // by section; noCluster for titles
+	ids      []uuid.UUID
+}
+
+// clustersIn returns the clusters of the segment's sections in a snapshot. Those
+// asked for last are remembered, where the segment is one of an index.
+func (s *SegmentView) clustersIn(snapshot *lexical.Clusters) *segmentClusters {
+	if s.clusters != nil {
+		if known := s.clusters.Load(); known != nil && known.snapshot == snapshot {
+			return known
+		}
+	}
+	d := s.Directory
+	c := &segmentClusters{snapshot: snapshot, of: make([]uint32, d.Units(segment.ZoomSection))}
+	numbers := map[uuid.UUID]uint32{}
+	for e, version := range d.Versions {
+		first := d.FirstSection[e]
+		c.of[first] = noCluster
+		for section := first + 1; section < d.FirstSection[e+1]; section++ {
+			id := snapshot.Of(version, int(section-first)-1)
+			number, ok := numbers[id]
+			if !ok {
+				number = uint32(len(c.ids))
+				numbers[id] = number
+				c.ids = append(c.ids, id)
+			}
+			c.of[section] = number
+		}
+	}
+	if s.clusters != nil {
+		s.clusters.Store(c)
+	}
+	return c
+}
+
+func (t *clusterTable) bytes() int {
+	n := 24*len(t.ids) + t.postingsBytes
+	for _, of := range t.of {
+		n += 4 * len(of)
+	}
+	return n
+}

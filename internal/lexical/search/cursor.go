@@ -1,0 +1,228 @@
+package search
+
+// A cursor walks one term's postings in one segment.
+
+import (
+	"sort"
+	"sync"
+
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// exhausted is the slot of a cursor that has no more.
+const exhausted = ^uint32(0)
+
+type cursor struct {
+	blocks []segment.Block
+	parts  []part // what blocks point into
+
+	at       int  // current block
+	part     int  // its part
+	pos      int  // in buffer: the first posting that was not passed
+	unpacked bool // the current block's slots lie in buffer
+	counted  bool // and its frequencies
+	corrupt  bool
+	visited  int // blocks unpacked
+	buffer   segment.Postings
+
+	weight  float64
+	maxima  []score // what the term adds at most to a unit of a block
+	highest score   // the same for the units of a window
+
+	found    finder
+	gathered []segment.Block
+}
+
+// part is a run of blocks of the same data.
+type part struct {
+	data   []byte // with slack
+	bounds []segment.Bound
+	end    int // of its blocks
+}
+
+var cursors = sync.Pool{New: func() any { return new(cursor) }}
+
+// release gives the cursor back to the pool, without what it points to.
+func (c *cursor) release() {
+	c.blocks = nil
+	clear(c.parts)
+	c.found.forget()
+	cursors.Put(c)
+}
+
+// open sets the cursor to the beginning of a term's postings in a segment of a
+// number, and says whether there are any.
+func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
+	if t.lists.lists == nil {
+		return false, nil
+	}
+	l := &t.lists.lists[number]
+	if l.large {
+		if err := c.found.find(s, t.term, segment.TermKey(t.term)); err != nil {
+			return false, err
+		}
+		c.read(c.found.parts)
+		return len(c.found.parts) > 0, nil
+	}
+	if l.firstBlock == l.endBlock {
+		return false, nil
+	}
+	c.blocks = t.lists.blocks[l.firstBlock:l.endBlock]
+	c.parts = append(c.parts[:0], part{t.lists.packed[l.firstByte:], t.lists.bounds[l.firstBound:], len(c.blocks)})
+	c.start()
+	return true, nil
+}
+
+// read sets the cursor to the beginning of a list in parts. Of one that is a
+// single posting it reads the slot alone.
+func (c *cursor) read(lists []*segment.List) {
+	c.parts = c.parts[:0]
+	c.blocks = nil
+	if len(lists) == 1 {
+		c.blocks = lists[0].Blocks
+	} else {
+		c.gathered = c.gathered[:0]
+		for _, l := range lists {
+			c.gathered = append(c.gathered, l.Blocks...)
+		}
+		c.blocks = c.gathered
+	}
+	end := 0
+	for _, l := range lists {
+		end += len(l.Blocks)
+		c.parts = append(c.parts, part{l.Data, l.Bounds, end})
+	}
+	c.start()
+}
+
+func (c *cursor) start() {
+	c.at, c.part, c.pos, c.visited = 0, 0, 0, 0
+	c.unpacked, c.counted, c.corrupt = false, false, false
+}
+
+func (c *cursor) nextBlock() {
+	c.at++
+	c.unpacked, c.pos = false, 0
+}
+
+// seekBlock goes to the first block that ends at slot or behind it, and says
+// whether there is one.
+func (c *cursor) seekBlock(slot uint32) bool {
+	if c.at == len(c.blocks) {
+		return false
+	}
+	if c.blocks[c.at].Last >= slot {
+		return true
+	}
+	// Double the step, then search between.
+	low, step := c.at, 1
+	for low+step < len(c.blocks) && c.blocks[low+step].Last < slot {
+		low += step
+		step *= 2
+	}
+	rest := c.blocks[low+1 : min(low+step+1, len(c.blocks))]
+	c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].Last >= slot })
+	c.unpacked, c.pos = false, 0
+	return c.at < len(c.blocks)
+}
+
+// unpackSlots makes the slots of the current block's postings readable.
+func (c *cursor) unpackSlots() bool {
+	if c.unpacked {
+		return true
+	}
+	for c.at >= c.parts[c.part].end {
+		c.part++
+	}
+	if !segment.ReadSlots(c.parts[c.part].data, &c.blocks[c.at], &c.buffer) {
+		c.corrupt = true
+		c.at = len(c.blocks)
+		return false
+	}
+	c.visited++
+	c.unpacked, c.counted = true, false
+	return true
+}
+
+// unpack makes the current block's postings readable.
+func (c *cursor) unpack() bool {
+	if !c.unpackSlots() {
+		return false
+	}
+	if !c.counted {
+		segment.ReadFrequencies(c.parts[c.part].data, &c.blocks[c.at], &c.buffer)
+		c.counted = true
+	}
+	return true
+}
+
+// frequency is that of the current block's i-th posting. Its slots are
+// unpacked.
+func (c *cursor) frequency(i int) uint32 {
+	if c.counted {
+		return c.buffer.Frequencies[i]
+	}
+	return segment.ReadFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
+}
+
+// within passes the current block's postings before slot, and returns the range
+// of those before stop. The slots are unpacked.
+func (c *cursor) within(slot, stop uint32) (from, to int) {
+	slots := c.buffer.Slots[:c.buffer.N]
+	if slots[c.pos] < slot {
+		c.pos += firstAtLeast(slots[c.pos:], slot)
+	}
+	to = len(slots)
+	if c.blocks[c.at].Last >= stop {
+		to = c.pos + firstAtLeast(slots[c.pos:], stop)
+	}
+	return c.pos, to
+}
+
+// firstAtLeast is the place of the first of some rising slots that is at least
+// slot; their number when none is.
+func firstAtLeast(slots []uint32, slot uint32) int {
+	low, n := 0, len(slots)
+	for n > 0 {
+		half := n >> 1
+		if slots[low+half] < slot {
+			low += half + 1
+			n -= half + 1
+		} else {
+			n = half
+		}
+	}
+	return low
+}
+
+// seek goes to the first posting at slot or behind it, and returns its slot.
+func (c *cursor) seek(slot uint32) uint32 {
+	if !c.seekBlock(slot) {
+		return exhausted
+	}
+	if b := &c.blocks[c.at]; !c.unpacked && b.First >= slot {
+		return b.First
+	}
+	if !c.unpackSlots() {
+		return exhausted
+	}
+	c.within(slot, exhausted)
+	return c.buffer.Slots[c.pos]
+}
+
+// sum adds up the frequencies in the slots from first to before end, and goes
+// behind them.
+func (c *cursor) sum(first, end uint32) (frequency uint32) {
+	for c.seek(first) < end && c.unpack() {
+		from, to := c.within(first, end)
+		for _, f := range c.buffer.Frequencies[from:to] {
+			frequency += f
+		}
+		if c.pos = to; to < c.buffer.N {
+			break
+		}
+		first = c.blocks[c.at].Last + 1
+		c.nextBlock()
+	}
+	return frequency
+}

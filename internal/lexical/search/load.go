@@ -1,0 +1,325 @@
+package search
+
+// This file gets a query what it needs: from the cache, and the rest with one
+// statement, whose snapshot is also where the list of segments and the dead
+// entries are from. Large parts are loaded by one query; others that want the
+// same wait for it, and then ask for themselves, so that none sees a list that
+// is older than its own call.
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+const (
+	// eager is the size up to which an unknown segment is loaded by whoever
+	// meets it first: what a batch of ingestion writes, about.
+	eager = 1 << 20
+	// patience is how many statements a query makes before it loads everything
+	// at once, whoever else may be at it.
+	patience = 3
+	// staleClusters is how many assignments are read on top of the first ones
+	// before all are read anew.
+	staleClusters = 10_000
+)
+
+// snapshot are the parts that a query works on.
+type snapshot struct {
+	state    *collectionState
+	segments []heldSegment // by id
+	dead     *deadEntries
+	clusters *clustersPart
+}
+
+// heldSegment is a segment with the pages that the query needs, nil where they
+// are not here yet.
+type heldSegment struct {
+	*openSegment
+	pages []NumberedPage
+}
+
+func (h *snapshot) find(id uuid.UUID) (at int, found bool) {
+	return slices.BinarySearchFunc(h.segments, id, func(s heldSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
+}
+
+// hold adds a segment that is not held.
+func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
+	at := len(h.segments)
+	if at > 0 && compareIDs(h.segments[at-1].ID, s.ID) > 0 {
+		at, _ = h.find(s.ID)
+	}
+	// Two pages of the needs of a term are rare: most terms have one.
+	pages := make([]NumberedPage, 0, len(needs)+1)
+	s.EachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
+	h.segments = slices.Insert(h.segments, at, heldSegment{s, pages})
+	return &h.segments[at]
+}
+
+func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (sight, error) {
+	needs := slices.Compact(slices.Sorted(slices.Values(Needs(q))))
+	h := &snapshot{}
+	waited := map[partKey]bool{}
+	for statements := 0; ; {
+		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: clustered(q)}
+		since := x.loaded()
+		missing := x.gather(h, &l)
+		if statements >= patience {
+			l.Eager = math.MaxInt64
+			waited = nil
+		}
+		wait, end := x.claim(missing, since, waited)
+		if wait != nil {
+			select {
+			case <-wait:
+				continue
+			case <-ctx.Done():
+				return sight{}, ctx.Err()
+			}
+		}
+		statements++
+		r, err := x.ask(ctx, h, l, end)
+		if err != nil {
+			return sight{}, err
+		}
+		if view := h.view(); view != nil {
+			key := partKey{tenant, collection, partStatistics}
+			statistics := x.statisticsOf(key, h.state)
+			view.Statistics = statistics.cache
+			return sight{view: view, language: r.Language, generation: r.Generation, key: key, statistics: statistics}, nil
+		}
+	}
+}
+
+// ask runs one statement, while others that miss the same wait until it ends.
+func (x *Index) ask(ctx context.Context, h *snapshot, l Load, end func()) (Loaded, error) {
+	defer end()
+	r, err := x.storage.LoadLexical(ctx, l)
+	if err != nil {
+		return r, err
+	}
+	return r, x.take(h, l, r)
+}
+
+// gather takes what the cache has, and writes into l what it lacks. It returns
+// the names of what is worth waiting for.
+func (x *Index) gather(h *snapshot, l *Load) (missing []partKey) {
+	x.cache.mu.Lock()
+	defer x.cache.mu.Unlock()
+	of := func(part int) any { return x.cache.get(partKey{l.Tenant, l.Collection, part}) }
+	if h.dead, _ = of(partDead).(*deadEntries); h.dead != nil {
+		l.Dead = h.dead.mark
+	}
+	h.clusters = nil
+	if l.Clusters {
+		if h.clusters, _ = of(partClusters).(*clustersPart); h.clusters == nil {
+			missing = append(missing, partKey{l.Tenant, l.Collection, partClusters})
+		} else if h.clusters.stale() {
+			h.clusters = nil
+		} else {
+			l.Epoch = h.clusters.mark
+		}
+	}
+	if h.state, _ = of(partCollection).(*collectionState); h.state != nil {
+		l.Live = h.state.mark
+		missing = x.gatherSegments(h, l, missing)
+	} else {
+		missing = append(missing, partKey{l.Tenant, l.Collection, partCollection})
+	}
+	if h.state != nil && len(h.segments) == len(h.state.live) && len(l.Wanted) == 0 {
+		l.Known = h.state.live // all of them, and no other
+		return missing
+	}
+	for _, s := range h.segments {
+		l.Known = append(l.Known, s.ID)
+	}
+	return missing
+}
+
+// gatherSegments is gather for segments and their pages.
+func (x *Index) gatherSegments(h *snapshot, l *Load, missing []partKey) []partKey {
+	if h.segments == nil {
+		h.segments = make([]heldSegment, 0, len(h.state.live))
+	}
+	for _, id := range h.state.live {
+		var s *heldSegment
+		if at, found := h.find(id); found {
+			s = &h.segments[at]
+		} else if open, _ := x.cache.get(partKey{l.Tenant, id, partSegment}).(*openSegment); open != nil {
+			s = h.hold(open, l.Terms)
+		} else {
+			l.Wanted = append(l.Wanted, id)
+			missing = append(missing, partKey{l.Tenant, id, partSegment})
+			continue
+		}
+		for i := range s.pages {
+			p := &s.pages[i]
+			if p.Page != nil {
+				continue
+			}
+			if p.Page = s.page(x.cache, l.Tenant, p.Number); p.Page == nil {
+				l.Pages = append(l.Pages, PageKey{id, p.Number})
+				missing = append(missing, partKey{l.Tenant, id, p.Number})
+			}
+		}
+	}
+	return missing
+}
+
+// loaded counts the loads that have ended.
+func (x *Index) loaded() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.ended
+}
+
+// already is for who need not wait to look again.
+var already = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// claim makes the caller the one that loads the missing parts, until it calls
+// end. When another is at one of them, the caller is to wait and to look again;
+// so it is when a load has ended since it looked. Nobody waits for a part twice,
+// for it may have been let go again at once; waited, which remembers that, is nil
+// for one who waits for nobody.
+func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, key := range missing {
+		if waited == nil || waited[key] {
+			continue
+		}
+		if other := x.loading[key]; other != nil {
+			waited[key] = true
+			return other, nil
+		}
+		if x.ended != since {
+			return already, nil
+		}
+	}
+	done := make(chan struct{})
+	mine := missing[:0:0]
+	for _, key := range missing {
+		if x.loading[key] == nil {
+			x.loading[key] = done
+			mine = append(mine, key)
+		}
+	}
+	return nil, func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		for _, key := range mine {
+			delete(x.loading, key)
+		}
+		x.ended++
+		close(done)
+	}
+}
+
+// take reads what was loaded into h, and into the cache.
+func (x *Index) take(h *snapshot, l Load, r Loaded) error {
+	put := func(of uuid.UUID, part int, value any, bytes int) {
+		x.cache.put(partKey{l.Tenant, of, part}, value, bytes)
+	}
+	directories := map[PageKey]bool{}
+	for id, header := range r.Headers {
+		s, directory, err := segment.Open(id, header, func(n int) []byte {
+			at := PageKey{id, n}
+			directories[at] = true
+			return r.Pages[at]
+		})
+		if err != nil {
+			return err
+		}
+		open := &openSegment{Header: s, directory: directory, places: make([]*cached, s.PageCount())}
+		if _, found := h.find(id); !found {
+			h.hold(open, l.Terms)
+		}
+		put(id, partSegment, open, open.bytes())
+	}
+	for at, data := range r.Pages {
+		if directories[at] {
+			continue
+		}
+		p, err := segment.DecodePage(data)
+		if err != nil {
+			return fmt.Errorf("page %d of segment %s: %w", at.Page, at.Segment, err)
+		}
+		if i, found := h.find(at.Segment); found {
+			h.segments[i].set(at.Page, p)
+		}
+		put(at.Segment, at.Page, p, p.Bytes())
+	}
+	h.state = h.state.now(r)
+	put(l.Collection, partCollection, h.state, h.state.bytes())
+	if h.dead == nil || h.dead.mark != r.Dead {
+		h.dead = &deadEntries{mark: r.Dead, entries: make(map[uuid.UUID]bool, len(r.Entries))}
+		for _, id := range r.Entries {
+			h.dead.entries[id] = true
+		}
+		put(l.Collection, partDead, h.dead, 40*len(r.Entries))
+	}
+	if l.Clusters {
+		if c := h.clusters.after(r); c != h.clusters {
+			h.clusters = c
+			put(l.Collection, partClusters, c, c.clusters.Bytes())
+		}
+	}
+	for _, id := range h.state.live {
+		at, found := h.find(id)
+		if !found {
+			continue
+		}
+		for _, p := range h.segments[at].pages {
+			if p.Page == nil {
+				return fmt.Errorf("page %d of segment %s is missing: %w", p.Number, id, segment.ErrCorrupt)
+			}
+		}
+	}
+	return nil
+}
+
+// set puts a page where it is needed.
+func (s *heldSegment) set(number int, page *segment.Page) {
+	for i := range s.pages {
+		if s.pages[i].Number == number {
+			s.pages[i].Page = page
+		}
+	}
+}
+
+// stale says that it takes less to read all anew.
+func (c *clustersPart) stale() bool { return c.changed > c.read+staleClusters }
+
+// after returns the clusters with what was loaded on top of them.
+func (c *clustersPart) after(r Loaded) *clustersPart {
+	switch {
+	case c == nil || c.mark.Generation != r.Epoch.Generation:
+		return &clustersPart{mark: r.Epoch, clusters: lexical.NewClusters(r.Changes), read: len(r.Changes)}
+	case c.mark == r.Epoch:
+		return c
+	}
+	return &clustersPart{mark: r.Epoch, clusters: c.clusters.With(r.Changes), read: c.read, changed: c.changed + len(r.Changes)}
+}
+
+// view puts the parts together, or returns nil when a segment is lacking.
+func (h *snapshot) view() *View {
+	v := &View{Segments: make([]SegmentView, 0, len(h.state.live)), Dead: h.dead.entries}
+	if h.clusters != nil {
+		v.Clusters = h.clusters.clusters
+	}
+	for _, id := range h.state.live {
+		at, found := h.find(id)
+		if !found {
+			return nil
+		}
+		s := &h.segments[at]
+		v.Segments = append(v.Segments, SegmentView{s.Header, s.directory, s.pages, &s.clusters})
+	}
+	return v
+}

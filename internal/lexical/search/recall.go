@@ -1,0 +1,155 @@
+package search
+
+// This file answers from memory alone. A query works on the state that its
+// collection was last seen in, while the storage is asked whether that is still
+// the newest; the answer counts only when it is.
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// collectionState is what the last load saw of a collection. It stands for
+// everything: as long as the storage has the same revision, so do the marks.
+type collectionState struct {
+	revision   int64
+	language   string
+	generation int
+	live       []uuid.UUID // by id
+	mark       ListMark
+	dead       DeadMark
+	epoch      EpochMark
+	// places are where the cache last had the segments. The cache's lock is
+	// theirs.
+	places []*cached
+}
+
+func (s *collectionState) bytes() int { return 24 * len(s.live) }
+
+// now is the state that a load saw; before is the one that was known, or nil.
+func (before *collectionState) now(r Loaded) *collectionState {
+	s := &collectionState{
+		revision: r.Revision, language: r.Language, generation: r.Generation, mark: r.Mark, dead: r.Dead, epoch: r.Epoch,
+	}
+	if before != nil && before.mark == r.Mark {
+		s.live, s.places = before.live, before.places
+	} else {
+		s.live, s.places = r.Live, make([]*cached, len(r.Live))
+	}
+	return s
+}
+
+// clustered says whether the query needs to know the clusters of sections.
+func clustered(q lexical.TermQuery) bool {
+	return q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
+}
+
+// state is what is known of a collection; nil: nothing.
+func (x *Index) state(tenant, collection uuid.UUID) *collectionState {
+	x.cache.mu.Lock()
+	defer x.cache.mu.Unlock()
+	state, _ := x.cache.peek(partKey{tenant, collection, partCollection}).(*collectionState)
+	return state
+}
+
+// searchKnown searches a state while the storage is asked about it. ok says that
+// it is the newest, and that all that the query needs was in memory.
+func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery) (r lexical.Result, ok bool, err error) {
+	newest := x.check(ctx, tenant, collection, state)
+	defer newest()
+	if s, known := x.recall(tenant, collection, state, q, false); known {
+		r, err = x.search(s, q)
+		ok = true
+	}
+	return r, newest() && ok, err
+}
+
+// known is what a query sees, when all that it needs is in memory and of the
+// newest state.
+func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (sight, bool) {
+	state := x.state(tenant, collection)
+	if state == nil {
+		return sight{}, false
+	}
+	newest := x.check(ctx, tenant, collection, state)
+	defer newest()
+	s, ok := x.recall(tenant, collection, state, q, true)
+	return s, newest() && ok
+}
+
+// check asks the storage whether a state is the newest. It does not wait, the
+// function that it returns does; it is to be called, whatever happens. When the storage does not answer, the load that
+// follows will tell why.
+func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (newest func() bool) {
+	wait := x.revisions.ask(ctx, tenant, collection)
+	answered := false
+	return func() bool {
+		if answered {
+			return false
+		}
+		answered = true
+		revision, err := wait()
+		return err == nil && revision == state.revision
+	}
+}
+
+// recall puts together what a query sees of a state, from memory alone. Pages of
+// labels are left out where who may see what is known, and those of terms whose
+// lists are, unless labels is set.
+func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s sight, ok bool) {
+	c := x.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := func(part int) any { return c.peek(partKey{tenant, collection, part}) }
+	dead, _ := of(partDead).(*deadEntries)
+	if dead == nil || dead.mark != state.dead {
+		return s, false
+	}
+	v := &View{Dead: dead.entries}
+	if clustered(q) {
+		k, _ := of(partClusters).(*clustersPart)
+		if k == nil || k.mark != state.epoch || k.stale() {
+			return s, false
+		}
+		v.Clusters = k.clusters
+	}
+	s = sight{view: v, language: state.language, generation: state.generation, key: partKey{tenant, collection, partStatistics}}
+	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.of(state) {
+		s.statistics = newStatistics(state)
+	}
+	v.Statistics = s.statistics.cache
+	needs := q.Terms
+	if v.setsOf = groupsKey(q.Groups); !labels {
+		v.sets = v.Statistics.visibleTo(v.setsOf)
+		v.lists, needs = v.Statistics.known(q.Terms)
+	}
+	if v.sets == nil {
+		needs = slices.Concat(needs, NeedsOfGroups(q.Groups))
+	}
+	needs = slices.Compact(slices.Sorted(slices.Values(needs)))
+	v.Segments = make([]SegmentView, len(state.live))
+	pages := make([]NumberedPage, 0, len(state.live)*(len(needs)+1)) // most terms have one
+	for i, id := range state.live {
+		open, _ := c.at(&state.places[i], partKey{tenant, id, partSegment}).(*openSegment)
+		if open == nil {
+			return s, false
+		}
+		first, lacking := len(pages), false
+		open.EachPage(needs, func(n int) {
+			p, _ := c.at(&open.places[n], partKey{tenant, id, n}).(*segment.Page)
+			lacking = lacking || p == nil
+			pages = append(pages, NumberedPage{n, p})
+		})
+		if lacking {
+			return s, false
+		}
+		v.Segments[i] = SegmentView{open.Header, open.directory, pages[first:len(pages):len(pages)], &open.clusters}
+	}
+	return s, true
+}

@@ -1,0 +1,141 @@
+package search
+
+// This file asks the storage for revisions. Searches of one collection that run
+// at the same time share questions: whoever comes while one is on its way, which
+// may have been answered before, waits for the next one with all others that came
+// meanwhile. So a storage is asked about a collection once at a time, however many
+// search it.
+
+import (
+	"context"
+	"sync"
+
+	"github.com/google/uuid"
+)
+
+// revisions are the questions about revisions that are not answered yet.
+type revisions struct {
+	storage Storage
+
+	mu   sync.Mutex
+	open map[collectionKey]*turns
+}
+
+type collectionKey struct{ tenant, collection uuid.UUID }
+
+// turns are the questions about one collection: the one on its way and the one
+// that follows it, which is still to be asked; either may be nil.
+type turns struct{ asked, next *revisionQuestion }
+
+// revisionQuestion is asked once, and its answer read by all who share it.
+type revisionQuestion struct {
+	key    collectionKey
+	own    bool              // of one search alone
+	before *revisionQuestion // to be answered first, or nil
+	closed bool              // nobody joins it any more
+	// wait gives the answer of a question on its way. Who holds busy, of size one,
+	// may use it.
+	wait     func() (int64, error)
+	busy     chan struct{}
+	answered bool
+	revision int64
+	err      error
+}
+
+func newRevisions(s Storage) *revisions {
+	return &revisions{storage: s, open: map[collectionKey]*turns{}}
+}
+
+// ask begins to read a collection's revision, and does not wait. The answer, to be
+// called once, counts whatever was committed before ask was called.
+func (r *revisions) ask(ctx context.Context, tenant, collection uuid.UUID) (answer func() (int64, error)) {
+	key := collectionKey{tenant, collection}
+	q := &revisionQuestion{key: key, busy: make(chan struct{}, 1)}
+	r.mu.Lock()
+	t := r.open[key]
+	switch {
+	case t == nil:
+		q.own, q.closed = true, true
+		q.busy <- struct{}{}
+		r.open[key] = &turns{asked: q}
+		r.mu.Unlock()
+		q.wait = r.storage.LexicalRevision(ctx, tenant, collection)
+		<-q.busy
+		return func() (int64, error) {
+			// Whoever has the question now waits under this ctx, so it is soon done.
+			q.busy <- struct{}{}
+			return r.answer(ctx, q)
+		}
+	case t.next == nil:
+		q.before = t.asked
+		t.next = q
+	default:
+		q = t.next
+	}
+	r.mu.Unlock()
+	return func() (int64, error) {
+		select {
+		case q.busy <- struct{}{}:
+			return r.answer(ctx, q)
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// answer reads the answer, and asks first where that is still to be done. The
+// caller has put itself into busy.
+func (r *revisions) answer(ctx context.Context, q *revisionQuestion) (int64, error) {
+	defer func() { <-q.busy }()
+	if q.answered {
+		return q.revision, q.err
+	}
+	if q.wait == nil {
+		if err := r.follow(ctx, q); err != nil {
+			return 0, err // the others that share it go on
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		q.wait = r.storage.LexicalRevision(ctx, q.key.tenant, q.key.collection)
+	}
+	q.revision, q.err = q.wait()
+	q.wait = nil
+	if err := ctx.Err(); q.err != nil && err != nil && !q.own {
+		return 0, err // the others ask again
+	}
+	q.answered = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.open[q.key]; t != nil && t.asked == q {
+		if t.asked = nil; t.next == nil {
+			delete(r.open, q.key)
+		}
+	}
+	return q.revision, q.err
+}
+
+// follow waits until it is q's turn: from then on nobody joins it.
+func (r *revisions) follow(ctx context.Context, q *revisionQuestion) error {
+	if q.closed {
+		return nil
+	}
+	if before := q.before; before != nil {
+		select {
+		case before.busy <- struct{}{}:
+			_, _ = r.answer(ctx, before) // its error is its own callers'
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		q.before = nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.open[q.key]
+	t.asked, t.next = q, nil
+	q.closed = true
+	return nil
+}

@@ -1,0 +1,69 @@
+package search
+
+// The formula, in numbers that add up to the same sum in any order: which term
+// is added first depends on the blocks, and two units that score the same must
+// come out equal.
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// score is a score in units of 1/scoreScale.
+type score int64
+
+const scoreScale = 1 << 32
+
+// Limits that keep a score within its type.
+const (
+	maxK1    = 1000
+	maxTerms = 1 << 16 // of a query, repetitions counted
+)
+
+func (s score) float() float64 { return float64(s) / scoreScale }
+
+// scorer is BM25 with its statistics put in.
+type bm25 struct{ base, perTerm float64 }
+
+func newScorer(s lexical.Settings, average float64) bm25 {
+	if average == 0 {
+		average = 1 // there is no term, so nothing is scored
+	}
+	return bm25{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
+}
+
+// score is what a term adds. Products are rounded before they are added, so that
+// no processor fuses some of them: the same unit scores the same everywhere.
+func (s bm25) score(weight float64, frequency, length uint32) score {
+	f := float64(frequency)
+	return score(float64(weight*f/(f+s.base+float64(s.perTerm*float64(length)))*scoreScale) + 0.5)
+}
+
+// above is what no unit with a bound exceeds.
+func (s bm25) above(weight float64, b segment.Bound) score {
+	return s.score(weight*(1+1e-9), b.Frequency, b.Length) + 1
+}
+
+// limit is what no unit exceeds.
+func (s bm25) limit(weight float64) score { return score(weight*scoreScale) + 2 }
+
+// weightOf is a term's part of the formula that does not depend on the unit.
+func weightOf(s lexical.Settings, units, df, times int) float64 {
+	idf := math.Log(1 + (float64(units)-float64(df)+0.5)/(float64(df)+0.5))
+	return idf * (s.K1 + 1) * float64(times)
+}
+
+// settingsOf are the settings of a query, and whether they can be.
+func settingsOf(q lexical.TermQuery) (lexical.Settings, error) {
+	s := q.Settings
+	if s == (lexical.Settings{}) {
+		return lexical.Defaults, nil
+	}
+	if !(s.K1 >= 0 && s.K1 <= maxK1 && s.B >= 0 && s.B <= 1) {
+		return s, fmt.Errorf("settings of BM25: k1 = %g is to be from 0 to %d and b = %g from 0 to 1", s.K1, maxK1, s.B)
+	}
+	return s, nil
+}

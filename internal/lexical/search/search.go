@@ -1,0 +1,208 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// queryTerm is a term of the query.
+type queryTerm struct {
+	term   string
+	times  int
+	lists  *termLists
+	weight float64 // idf (k1 + 1) repetitions
+}
+
+// search is one search under way.
+type search struct {
+	view    *View
+	query   *lexical.TermQuery
+	cache   *StatisticsCache
+	life    *life
+	zoom    segment.Zoom
+	terms   []queryTerm
+	cursors []*cursor // by term
+	scopes  []scope   // by segment
+	scorer  bm25
+	top     top
+	window  window
+	result  lexical.Result
+}
+
+var searches = sync.Pool{New: func() any {
+	s := new(search)
+	s.window.s = s
+	return s
+}}
+
+// release gives the search back to the pool, without what it points to.
+func (s *search) release() {
+	for _, c := range s.cursors {
+		c.release()
+	}
+	clear(s.cursors)
+	clear(s.terms)
+	clear(s.scopes)
+	s.terms, s.cursors, s.scopes = s.terms[:0], s.cursors[:0], s.scopes[:0]
+	s.view, s.query, s.cache, s.life, s.result, s.top.ordered = nil, nil, nil, nil, lexical.Result{}, nil
+	s.window.release()
+	searches.Put(s)
+}
+
+// Search finds the K best units, exactly. The view must hold the pages of
+// Needs(q).
+func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
+	if err := v.check(); err != nil {
+		return lexical.Result{}, err
+	}
+	settings, err := settingsOf(q)
+	if err != nil {
+		return lexical.Result{}, err
+	}
+	if len(q.Terms) > maxTerms {
+		return lexical.Result{}, fmt.Errorf("a query of %d terms; %d is the most", len(q.Terms), maxTerms)
+	}
+	s := searches.Get().(*search)
+	defer s.release()
+	s.view, s.query, s.cache = v, &q, v.cache()
+	s.life = s.cache.lifeOf(v)
+	switch q.Unit {
+	case schema.UnitPassage:
+		s.zoom = segment.ZoomPassage
+	case schema.UnitSection:
+		s.zoom = segment.ZoomSection
+	case schema.UnitDocument:
+		s.zoom = segment.ZoomDocument
+	case schema.UnitCluster:
+	default:
+		return lexical.Result{}, fmt.Errorf("a search for units of %q", q.Unit)
+	}
+	s.listTerms()
+	partial, err := s.setScopes()
+	if err != nil {
+		return lexical.Result{}, err
+	}
+	if q.Unit == schema.UnitCluster {
+		err = s.clusters(settings)
+	} else {
+		err = s.nested(settings, partial && s.zoom == segment.ZoomDocument)
+	}
+	return s.result, err
+}
+
+// listTerms lists the query's terms.
+func (s *search) listTerms() {
+	const few = 16
+	numbers := map[string]int{} // of the terms behind the first few
+next:
+	for _, t := range s.query.Terms {
+		for i := range s.terms[:min(few, len(s.terms))] {
+			if s.terms[i].term == t {
+				s.terms[i].times++
+				continue next
+			}
+		}
+		if i, ok := numbers[t]; ok {
+			s.terms[i].times++
+			continue
+		}
+		if len(s.terms) >= few {
+			numbers[t] = len(s.terms)
+		}
+		s.terms = append(s.terms, queryTerm{term: t, times: 1})
+	}
+}
+
+// nested searches passages, sections or documents.
+func (s *search) nested(settings lexical.Settings, partial bool) error {
+	if err := s.cache.listsOf(s.view, s.life, s.terms); err != nil {
+		return err
+	}
+	units := s.life.units[s.zoom]
+	st := lexical.Statistics{Units: units, DF: make(map[string]int, len(s.terms))}
+	if units > 0 {
+		st.Average = float64(s.life.lengths[s.zoom]) / float64(units)
+	}
+	s.scorer = newScorer(settings, st.Average)
+	highest := score(0)
+	for i := range s.terms {
+		t := &s.terms[i]
+		df := t.lists.df[s.zoom]
+		st.DF[t.term] = df
+		t.weight = weightOf(settings, units, df, t.times)
+		highest += s.scorer.limit(t.weight)
+		c := cursors.Get().(*cursor)
+		c.weight = t.weight
+		s.cursors = append(s.cursors, c)
+	}
+	s.result.Statistics = st
+	if s.query.K <= 0 {
+		return nil
+	}
+	s.top.start(s.query.K, highest)
+	s.top.ordered = s.ordered
+	for _, i := range s.life.order {
+		if err := s.segment(i, partial); err != nil {
+			return err
+		}
+	}
+	s.top.sort()
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
+	for _, p := range s.top.places {
+		s.result.Hits = append(s.result.Hits, lexical.Hit{Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p)})
+	}
+	return nil
+}
+
+// segment searches a segment.
+func (s *search) segment(segment int, partial bool) error {
+	w := &s.window
+	view := &s.view.Segments[segment]
+	w.live = w.live[:0]
+	highest, blocks := score(0), 0
+	for i := range s.terms {
+		c := s.cursors[i]
+		found, err := c.open(view, segment, &s.terms[i])
+		if err != nil {
+			return err
+		}
+		if found {
+			w.live = append(w.live, c)
+			highest += c.setMaxima(s.scorer, s.zoom)
+			blocks += len(c.blocks)
+		}
+	}
+	if len(w.live) == 0 {
+		return nil
+	}
+	if partial {
+		s.partial(segment, w.live)
+	} else if highest >= s.top.least {
+		w.search(segment)
+	}
+	for _, c := range w.live {
+		if c.corrupt {
+			return corruptBlock(view)
+		}
+		blocks -= c.visited
+	}
+	s.result.Pruned += blocks
+	return nil
+}
+
+func (s *search) ref(p foundUnit) lexical.Ref {
+	return s.view.Segments[p.segment].Directory.Ref(s.zoom, p.unit)
+}
+
+func (s *search) tokens(p foundUnit) int {
+	d := s.view.Segments[p.segment].Directory
+	if scope := &s.scopes[p.segment]; s.zoom == segment.ZoomDocument && scope.within {
+		return int(scope.lengthOf(d, p.unit))
+	}
+	return int(d.Lengths[s.zoom][p.unit])
+}

@@ -1,0 +1,173 @@
+package search
+
+// Statistics of all living text: what the headers say, less what is dead.
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// StatisticsCache remembers statistics of one list of segments and one set of
+// dead entries. Many goroutines may use it.
+type StatisticsCache struct {
+	mu       sync.Mutex
+	life     *life
+	clusters *clusterTable // of the snapshot that was asked for last
+	bytes    int
+
+	terms     map[string]*termLists
+	termBytes int
+
+	visible      map[string][]Bits // by groupsKey
+	visibleBytes int
+}
+
+// maxVisible is how many bytes the remembered sets of visible entries take at
+// most.
+const maxVisible = 8 << 20
+
+// NewStatisticsCache returns an empty cache.
+func NewStatisticsCache() *StatisticsCache { return &StatisticsCache{terms: map[string]*termLists{}} }
+
+// Bytes is about what the cache takes in memory.
+func (c *StatisticsCache) Bytes() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+// life says which entries of a view live, and sums up what they hold.
+type life struct {
+	order   []int   // segments, the largest first
+	dead    [][]int // entries, by segment, rising
+	living  []Bits  // by segment; nil: all
+	units   [segment.Zooms]int
+	lengths [segment.Zooms]uint64
+}
+
+func (v *View) cache() *StatisticsCache {
+	if v.Statistics != nil {
+		return v.Statistics
+	}
+	return NewStatisticsCache()
+}
+
+func (c *StatisticsCache) lifeOf(v *View) *life {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life == nil {
+		c.life = newLife(v)
+		for _, l := range c.life.living {
+			c.bytes += 8*len(l) + 48
+		}
+	}
+	return c.life
+}
+
+func newLife(v *View) *life {
+	l := &life{dead: make([][]int, len(v.Segments)), living: make([]Bits, len(v.Segments))}
+	for i, s := range v.Segments {
+		d := s.Directory
+		n := s.Counts
+		l.dead[i] = deadEntriesOf(d, v.Dead)
+		if len(l.dead[i]) > 0 {
+			l.living[i] = fullBits(d.Len())
+		}
+		for _, e := range l.dead[i] {
+			l.living[i].remove(e)
+			entry := d.Entry(e)
+			n.Entries--
+			n.Sections -= entry.Sections
+			n.Passages -= entry.Passages
+			n.Titles -= uint64(entry.TitleTerms)
+			n.Body -= uint64(entry.DocumentTerms - entry.TitleTerms)
+		}
+		l.units[segment.ZoomPassage] += n.Passages
+		l.units[segment.ZoomSection] += n.Sections
+		l.units[segment.ZoomDocument] += n.Entries
+		l.lengths[segment.ZoomPassage] += n.Body
+		l.lengths[segment.ZoomSection] += n.Body
+		l.lengths[segment.ZoomDocument] += n.Body + n.Titles
+	}
+	l.order = make([]int, len(v.Segments))
+	for i := range l.order {
+		l.order[i] = i
+	}
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(v.Segments[b].Slots(), v.Segments[a].Slots()) })
+	return l
+}
+
+// visibleTo returns what keepVisible was given.
+func (c *StatisticsCache) visibleTo(groups string) []Bits {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.visible[groups]
+}
+
+// keepVisible remembers the entries that are visible to groups, and begins anew
+// where there are too many.
+func (c *StatisticsCache) keepVisible(groups string, sets []Bits) {
+	size := len(groups) + 24*len(sets) + 64
+	for _, set := range sets {
+		size += 8 * len(set)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.visible[groups]; ok || size > maxVisible {
+		return
+	}
+	if c.visible == nil || c.visibleBytes+size > maxVisible {
+		c.bytes -= c.visibleBytes
+		c.visible, c.visibleBytes = map[string][]Bits{}, 0
+	}
+	c.visible[groups] = sets
+	c.visibleBytes += size
+	c.bytes += size
+}
+
+// deadEntriesOf lists a directory's entries that are in dead, rising.
+func deadEntriesOf(d *segment.Directory, dead map[uuid.UUID]bool) []int {
+	var entries []int
+	if len(dead) > d.Len() {
+		for e, id := range d.IDs {
+			if dead[id] {
+				entries = append(entries, e)
+			}
+		}
+		return entries
+	}
+	for id, is := range dead {
+		if !is {
+			continue
+		}
+		if e, ok := d.EntryByID(id); ok {
+			entries = append(entries, e)
+		}
+	}
+	slices.Sort(entries)
+	return entries
+}
+
+// countUnits counts the units of an entry that have the term; the cursor goes
+// behind them.
+func (c *cursor) countUnits(d *segment.Directory, entry int) (n [segment.Zooms]int) {
+	slot, end := d.Slots(segment.ZoomDocument, uint32(entry))
+	title, section := slot, exhausted
+	for slot = c.seek(slot); slot < end; slot = c.seek(slot + 1) {
+		n[segment.ZoomDocument] = 1
+		if slot == title {
+			continue // it is no passage
+		}
+		n[segment.ZoomPassage]++
+		if in := d.SlotSection[slot]; in != section {
+			section = in
+			n[segment.ZoomSection]++
+		}
+	}
+	return n
+}

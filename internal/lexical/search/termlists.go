@@ -1,0 +1,233 @@
+package search
+
+// The postings of a term in all segments of a view, found once: with many
+// segments, finding a term in each of them takes longer than scoring it.
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// termLists are a term's lists, by segment, and its document frequencies. They
+// are never changed.
+type termLists struct {
+	lists []segmentList      // by segment; empty: the term is in none
+	df    [segment.Zooms]int // of living units
+	// What lists points into.
+	blocks []segment.Block
+	bounds []segment.Bound
+	packed []byte // with slack
+}
+
+// segmentList is a term's list in one segment.
+type segmentList struct {
+	firstBlock, endBlock uint32 // in the blocks of termLists; none: the term is not there, or large
+	firstBound           uint32
+	firstByte            uint32
+	// large is set where the list is read from its pages, whose memory is not
+	// to be taken twice.
+	large bool
+}
+
+const (
+	// maxCopied is how many blocks of a list in a segment are copied from its
+	// pages. Longer lists take so long to score that finding them is nothing.
+	maxCopied = 64
+	// maxKnown is how many terms a query may have for their lists to be looked up
+	// before its pages are.
+	maxKnown = 64
+	// maxTermLists is how many bytes of lists are remembered at most.
+	maxTermLists = 16 << 20
+)
+
+func (t *termLists) bytes() int {
+	return 160 + 20*len(t.lists) + 32*cap(t.blocks) + 8*cap(t.bounds) + cap(t.packed)
+}
+
+// knownLists are the lists of a term, all of which are copied from its pages.
+type knownLists struct {
+	term  string
+	lists *termLists
+}
+
+// known returns the lists of terms that are remembered, and the terms whose
+// pages a search needs nevertheless.
+func (c *StatisticsCache) known(terms []string) (known []knownLists, lacking []string) {
+	if len(terms) > maxKnown {
+		return nil, terms
+	}
+	known = make([]knownLists, 0, len(terms))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, t := range terms {
+		if lists := c.terms[t]; lists == nil || slices.ContainsFunc(lists.lists, func(l segmentList) bool { return l.large }) {
+			lacking = append(lacking, t)
+		} else {
+			known = append(known, knownLists{t, lists})
+		}
+	}
+	return known, lacking
+}
+
+// listsOf finds the lists of terms in the view.
+func (c *StatisticsCache) listsOf(v *View, l *life, terms []queryTerm) error {
+	for _, known := range v.lists {
+		for i := range terms {
+			if t := &terms[i]; t.term == known.term {
+				t.lists = known.lists
+				break
+			}
+		}
+	}
+	c.mu.Lock()
+	for i := range terms {
+		if t := &terms[i]; t.lists == nil {
+			t.lists = c.terms[t.term]
+		}
+	}
+	c.mu.Unlock()
+	for i := range terms {
+		if t := &terms[i]; t.lists == nil {
+			var err error
+			if t.lists, err = v.findTerm(t.term, l); err != nil {
+				return err
+			}
+			c.keepLists(t.term, t.lists)
+		}
+	}
+	return nil
+}
+
+// keepLists remembers a term's lists, and begins anew where there are too many.
+func (c *StatisticsCache) keepLists(term string, t *termLists) {
+	size := t.bytes() + len(term)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.terms[term] != nil || size > maxTermLists {
+		return
+	}
+	if c.termBytes+size > maxTermLists {
+		clear(c.terms)
+		c.bytes -= c.termBytes
+		c.termBytes = 0
+	}
+	c.terms[term] = t
+	c.termBytes += size
+	c.bytes += size
+}
+
+// findTerm finds a term in all segments.
+func (v *View) findTerm(term string, l *life) (*termLists, error) {
+	t := &termLists{}
+	if term == "" || term[0] == 0 {
+		return t, nil // never the term of a text
+	}
+	key := segment.TermKey(term)
+	c := cursors.Get().(*cursor)
+	defer c.release()
+	f := &c.found
+	for i := range v.Segments {
+		s := &v.Segments[i]
+		if err := f.find(s, term, key); err != nil {
+			return nil, err
+		}
+		if len(f.parts) == 0 {
+			continue
+		}
+		if t.lists == nil {
+			t.lists = make([]segmentList, len(v.Segments))
+		}
+		t.add(i, f.parts)
+		for z := range segment.Zooms {
+			t.df[z] += int(f.parts[0].Units[z])
+		}
+		if len(l.dead[i]) == 0 {
+			continue
+		}
+		c.read(f.parts)
+		for _, e := range l.dead[i] {
+			for z, n := range c.countUnits(s.Directory, e) {
+				t.df[z] -= n
+			}
+		}
+		if c.corrupt {
+			return nil, corruptBlock(s)
+		}
+	}
+	t.packed = append(t.packed, make([]byte, segment.Slack)...)
+	t.blocks, t.bounds, t.packed = slices.Clip(t.blocks), slices.Clip(t.bounds), slices.Clip(t.packed)
+	return t, nil
+}
+
+func corruptBlock(s *SegmentView) error {
+	return fmt.Errorf("segment %s: %w: a block of postings", s.ID, segment.ErrCorrupt)
+}
+
+// add copies a list, unless it is large.
+func (t *termLists) add(segment int, parts []*segment.List) {
+	blocks := 0
+	for _, l := range parts {
+		blocks += len(l.Blocks)
+	}
+	if blocks > maxCopied {
+		t.lists[segment].large = true
+		return
+	}
+	at := segmentList{firstBlock: uint32(len(t.blocks)), firstBound: uint32(len(t.bounds)), firstByte: uint32(len(t.packed))}
+	for _, l := range parts {
+		bounds := uint32(len(t.bounds)) - at.firstBound
+		t.bounds = append(t.bounds, l.Bounds...)
+		for _, b := range l.Blocks {
+			data := uint32(len(t.packed)) - at.firstByte
+			if l.One != 0 {
+				// As a block of one posting, without deltas.
+				b.Width = 32
+				t.packed = append(t.packed, byte(l.One-1), byte((l.One-1)>>8), byte((l.One-1)>>16), byte((l.One-1)>>24))
+			} else {
+				t.packed = append(t.packed, l.Data[b.Data:int(b.Data)+b.Size()]...)
+			}
+			b.Data = data
+			for z := range b.Frontiers {
+				b.Frontiers[z] += bounds
+			}
+			t.blocks = append(t.blocks, b)
+		}
+	}
+	at.endBlock = uint32(len(t.blocks))
+	t.lists[segment] = at
+}
+
+// finder finds a term's list in a segment.
+type finder struct {
+	parts []*segment.List // page by page
+	short segment.List    // what parts points to where the page keeps none decoded
+}
+
+// forget lets go of pages.
+func (f *finder) forget() {
+	clear(f.parts)
+	f.short.Data = nil
+}
+
+// find sets parts to those of a term with a key; none: it is not there.
+func (f *finder) find(s *SegmentView, term string, key uint64) error {
+	f.parts = f.parts[:0]
+	first, end := s.PageRangeFrom(term, key, 0)
+	for number := first; number < end; number++ {
+		page := s.page(number)
+		if page == nil {
+			return fmt.Errorf("segment %s: the view lacks page %d of term %.40q", s.ID, number, term)
+		}
+		l := page.Find(term, key, &f.short)
+		if l == nil {
+			continue
+		}
+		f.parts = append(f.parts, l)
+		if l.Continued != (len(f.parts) > 1) || int(l.Blocks[len(l.Blocks)-1].Last) >= s.Slots() {
+			return fmt.Errorf("segment %s page %d: %w: a list that is not the segment's", s.ID, number, segment.ErrCorrupt)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,212 @@
+package search
+
+// What an asker may see: entries that live, are permitted and pass the filters.
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// Bits is a set of small numbers.
+type Bits []uint64
+
+func fullBits(n int) Bits {
+	b := make(Bits, (n+63)/64)
+	for i := range b {
+		b[i] = ^uint64(0)
+	}
+	if n%64 != 0 {
+		b[len(b)-1] = 1<<(n%64) - 1
+	}
+	return b
+}
+
+// Has reports whether i is in the set.
+func (b Bits) Has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+
+// Count is the number of members.
+func (b Bits) Count() int {
+	n := 0
+	for _, w := range b {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+func (b Bits) add(i int)    { b[i>>6] |= 1 << (i & 63) }
+func (b Bits) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+// next is the first member from i on; n, the size of the set's range, when
+// there is none.
+func (b Bits) next(i, n int) int {
+	for i < n {
+		if w := b[i>>6] >> (i & 63); w != 0 {
+			return min(i+bits.TrailingZeros64(w), n)
+		}
+		i = i&^63 + 64
+	}
+	return n
+}
+
+// nextAbsent is the first number from i on that is no member, at most n.
+func (b Bits) nextAbsent(i, n int) int {
+	for i < n {
+		if w := ^b[i>>6] >> (i & 63); w != 0 {
+			return min(i+bits.TrailingZeros64(w), n)
+		}
+		i = i&^63 + 64
+	}
+	return n
+}
+
+// Visible returns, for each segment of the view, the entries that are living,
+// permitted to groups and, when versions is not nil, of one of them. The sets
+// are not to be changed. The view must hold the pages of NeedsOfGroups(groups).
+func (v *View) Visible(groups []string, versions map[uuid.UUID]bool) ([]Bits, error) {
+	if err := v.check(); err != nil {
+		return nil, err
+	}
+	c := v.cache()
+	return v.visible(c, c.lifeOf(v), groups, versions, true)
+}
+
+// check reports segments without a directory.
+func (v *View) check() error {
+	for _, s := range v.Segments {
+		if s.Header == nil || s.Directory == nil {
+			return errors.New("a view's segment lacks its header or its directory")
+		}
+	}
+	return nil
+}
+
+// visible is Visible; sets of all entries are nil unless whole is set. The sets
+// are not to be changed.
+func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions map[uuid.UUID]bool, whole bool) ([]Bits, error) {
+	to := groupsKey(groups)
+	sets := v.sets
+	if sets == nil || v.setsOf != to {
+		if sets = c.visibleTo(to); sets == nil {
+			var err error
+			if sets, err = v.visibleTo(l, groups); err != nil {
+				return nil, err
+			}
+			c.keepVisible(to, sets)
+		}
+	}
+	if versions == nil && !whole {
+		return sets, nil
+	}
+	out := make([]Bits, len(sets))
+	for i, set := range sets {
+		if versions != nil {
+			set = among(v.Segments[i].Directory, set, versions)
+		}
+		if set == nil {
+			set = fullBits(v.Segments[i].Directory.Len())
+		}
+		out[i] = set
+	}
+	return out, nil
+}
+
+// visibleTo finds the entries that live and are permitted to groups; nil: all.
+func (v *View) visibleTo(l *life, groups []string) ([]Bits, error) {
+	sets := make([]Bits, len(v.Segments))
+	labels := NeedsOfGroups(groups)
+	var c cursor
+	for i := range v.Segments {
+		set, err := v.Segments[i].permitted(&c, labels)
+		if err != nil {
+			return nil, err
+		}
+		if living := l.living[i]; set == nil {
+			set = living
+		} else if living != nil {
+			for w := range set {
+				set[w] &= living[w]
+			}
+		}
+		sets[i] = set
+	}
+	return sets, nil
+}
+
+// groupsKey tells groups from others.
+func groupsKey(groups []string) string {
+	if len(groups) == 0 {
+		return ""
+	}
+	var key []byte
+	for _, g := range groups {
+		key = append(binary.AppendUvarint(key, uint64(len(g))), g...)
+	}
+	return string(key)
+}
+
+// permitted returns the entries that have one of some labels; nil: all.
+func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
+	if s.Entries == 0 {
+		return nil, nil
+	}
+	var set Bits
+	for _, label := range labels {
+		if err := c.found.find(s, label, segment.TermKey(label)); err != nil {
+			return nil, fmt.Errorf("reading who may see: %w", err)
+		}
+		if len(c.found.parts) == 0 {
+			continue
+		}
+		if int(c.found.parts[0].Postings) == s.Entries {
+			return nil, nil
+		}
+		if set == nil {
+			set = make(Bits, (s.Entries+63)/64)
+		}
+		for _, l := range c.found.parts {
+			for i := range l.Blocks {
+				if !l.Read(&l.Blocks[i], &c.buffer) {
+					return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, segment.ErrCorrupt)
+				}
+				for _, slot := range c.buffer.Slots[:c.buffer.N] {
+					set.add(int(s.Directory.SlotEntry[slot]))
+				}
+			}
+		}
+	}
+	if set == nil {
+		set = make(Bits, (s.Entries+63)/64)
+	}
+	return set, nil
+}
+
+// among returns the members of set, nil being all entries of a directory, that
+// are of some versions.
+func among(d *segment.Directory, set Bits, versions map[uuid.UUID]bool) Bits {
+	kept := make(Bits, (d.Len()+63)/64)
+	keep := func(e int) {
+		if set == nil || set.Has(e) {
+			kept.add(e)
+		}
+	}
+	if len(versions) > d.Len() {
+		for e, version := range d.Versions {
+			if versions[version] {
+				keep(e)
+			}
+		}
+		return kept
+	}
+	for version, is := range versions {
+		if is {
+			d.EachEntryOf(version, keep)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,228 @@
+package search
+
+// The search of nested units, by windows (MaxScore of Turtle and Flood 1995,
+// with the block maxima of Ding and Suel 2011). Over a window of units the
+// blocks bound what each term can add. Terms that together cannot reach the
+// score to beat are not essential: their postings count only for units that the
+// essential ones found, as long as those can still be among the best. Where no
+// term is essential, the window is passed over.
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+)
+
+// windowUnits is how many units a window spans at most.
+const windowUnits = 4096
+
+// windowSlots is about how many slots a window spans, by zoom. The bounds of
+// longer ones say less; shorter ones cut more blocks.
+var windowSlots = [segment.Zooms]int{4096, 8192, 16384}
+
+// window is the room of a search, and the window it is at.
+type window struct {
+	scores [windowUnits]score       // zero but for units in found
+	found  [windowUnits / 64]uint64 // units from base on that may be among the best
+
+	s         *search
+	segment   int
+	directory *segment.Directory
+	lengths   []uint32 // of units
+	unitOf    []uint32 // by slot; nil: a slot is the unit
+	ranges    []span   // of units
+	mixed     bool     // units in a range may be invisible
+
+	live   []*cursor // of the segment
+	active []*cursor // of the window, by rising bound
+	sums   []score   // bound of the first so many of active
+
+	base, end  uint32 // units
+	slot, stop uint32 // their slots
+	runs       runs
+}
+
+// release lets go of what the window points to.
+func (w *window) release() {
+	w.directory, w.lengths, w.unitOf = nil, nil, nil
+	clear(w.live)
+	clear(w.active)
+}
+
+// search offers the units of a segment, in which the terms of live are.
+func (w *window) search(number int) {
+	s := w.s
+	d := s.view.Segments[number].Directory
+	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.Lengths[s.zoom], d.UnitOf(s.zoom)
+	w.ranges, w.mixed = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
+	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.Units(s.zoom)/max(1, d.Units(segment.ZoomPassage)))))
+	for _, r := range w.ranges {
+		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
+			if essential := w.essential(); essential < len(w.active) {
+				w.score(essential)
+			}
+		}
+	}
+}
+
+// begin finds the window from base on that begins with a unit that a term is
+// in and spans up to size units before limit, and says whether there is one.
+func (w *window) begin(limit, size uint32) bool {
+	d, z := w.directory, w.s.zoom
+	w.slot, _ = d.Slots(z, w.base)
+	first := exhausted
+	for _, c := range w.live {
+		if c.seekBlock(w.slot) {
+			first = min(first, c.blocks[c.at].First)
+		}
+	}
+	if first == exhausted {
+		return false
+	}
+	if first > w.slot {
+		if w.base = w.unit(first); w.base >= limit {
+			w.end = w.base
+			return false
+		}
+		w.slot, _ = d.Slots(z, w.base)
+	}
+	w.end = min(w.base+size, limit)
+	_, w.stop = d.Slots(z, w.end-1)
+	return true
+}
+
+// unit is the unit of a slot.
+func (w *window) unit(slot uint32) uint32 {
+	if w.unitOf == nil {
+		return slot
+	}
+	return w.unitOf[slot]
+}
+
+// essential sorts the terms of the window by their bounds, and returns how many
+// of them together stay below the score to beat.
+func (w *window) essential() (first int) {
+	w.active = w.active[:0]
+	for _, c := range w.live {
+		if c.setHighest(w.stop); c.highest > 0 {
+			w.active = append(w.active, c)
+		}
+	}
+	sortByHighest(w.active)
+	least := w.s.top.least
+	sum := score(0)
+	w.sums = append(w.sums[:0], 0)
+	for i, c := range w.active {
+		sum += c.highest
+		w.sums = append(w.sums, sum)
+		if sum < least {
+			first = i + 1
+		}
+	}
+	return first
+}
+
+func sortByHighest(cursors []*cursor) {
+	if len(cursors) > 32 {
+		slices.SortFunc(cursors, func(a, b *cursor) int {
+			switch {
+			case a.highest < b.highest:
+				return -1
+			case a.highest > b.highest:
+				return 1
+			}
+			return 0
+		})
+		return
+	}
+	for i := 1; i < len(cursors); i++ {
+		for j := i; j > 0 && cursors[j].highest < cursors[j-1].highest; j-- {
+			cursors[j], cursors[j-1] = cursors[j-1], cursors[j]
+		}
+	}
+}
+
+// score scores the window's units. The active terms before the essential one
+// are added to units that others found.
+func (w *window) score(essential int) {
+	for _, c := range w.active[essential:] {
+		w.addAll(c)
+	}
+	least := w.s.top.least
+	if essential == 0 {
+		w.s.result.Scored += w.count()
+	}
+	for i := essential - 1; i >= 0; i-- {
+		n := w.keep(least - w.sums[i+1])
+		if i == essential-1 {
+			w.s.result.Scored += n
+		}
+		if n == 0 {
+			return
+		}
+		w.addFound(w.active[i])
+	}
+	w.offer()
+}
+
+// count is how many units are found.
+func (w *window) count() (n int) {
+	for _, word := range w.found[:(w.end-w.base+63)/64] {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}
+
+// keep forgets the units that have not scored least, and returns how many are left.
+func (w *window) keep(least score) (n int) {
+	for i, word := range w.found[:(w.end-w.base+63)/64] {
+		if word == 0 {
+			continue
+		}
+		scores := (*[64]score)(w.scores[i*64:])
+		kept := uint64(0)
+		for ; word != 0; word &= word - 1 {
+			at := bits.TrailingZeros64(word) & 63
+			below := (scores[at] - least) >> 63 // all ones where it is, else zero
+			scores[at] &^= below
+			kept |= uint64(below+1) << at
+		}
+		w.found[i] = kept
+		n += bits.OnesCount64(kept)
+	}
+	return n
+}
+
+// offer offers the units found, and forgets them.
+func (w *window) offer() {
+	top := &w.s.top
+	least := top.least
+	for i, word := range w.found[:(w.end-w.base+63)/64] {
+		if word == 0 {
+			continue
+		}
+		w.found[i] = 0
+		scores := (*[64]score)(w.scores[i*64:])
+		for ; word != 0; word &= word - 1 {
+			at := bits.TrailingZeros64(word) & 63
+			total := scores[at]
+			scores[at] = 0
+			if total < least {
+				continue
+			}
+			unit := w.base + uint32(i*64+at)
+			if w.lengths[unit] == segment.TitleLength || w.mixed && !w.visible(unit) {
+				continue
+			}
+			top.offer(foundUnit{total, int32(w.segment), unit})
+			least = top.least
+		}
+	}
+}
+
+// visible says whether a unit's entry is.
+func (w *window) visible(unit uint32) bool {
+	slot, _ := w.directory.Slots(w.s.zoom, unit)
+	return w.s.scopes[w.segment].sees(int(w.directory.SlotEntry[slot]))
+}

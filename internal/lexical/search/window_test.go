@@ -1,0 +1,240 @@
+package search
+
+// Searches where whole blocks, windows or segments are passed over, against the
+// oracle: in blocks of the real size, of enough text that there is something to
+// pass over.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+var nested = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument}
+
+// wordy are documents of words that are frequent, rare, or in few places many
+// times. Many passages have the same terms and the same length.
+func wordy(r *rand.Rand, s *shelf, documents int) (docs []segment.VersionText) {
+	for range documents {
+		doc := segment.VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
+		if r.IntN(3) == 0 {
+			doc.Labels = []string{groups[r.IntN(2)]}
+		}
+		for range 1 + r.IntN(3) {
+			var section [][]string
+			for range 1 + r.IntN(6) {
+				passage := slices.Repeat([]string{"filler"}, r.IntN(4)*3)
+				for word, times := range map[string]int{"often": 2, "half": 2, "some": 8, "few": 40, "rare": 300} {
+					if r.IntN(times) == 0 {
+						passage = append(passage, slices.Repeat([]string{word}, 1+r.IntN(3)/2)...)
+					}
+				}
+				if r.IntN(200) == 0 {
+					passage = append(passage, slices.Repeat([]string{"rare"}, 9)...)
+				}
+				section = append(section, passage)
+			}
+			doc.Sections = append(doc.Sections, section)
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+var wordyQueries = [][]string{
+	{"often"}, {"rare"}, {"rare", "often"}, {"few", "half", "often"}, {"some", "few", "rare", "often", "half"},
+	{"rare", "rare", "title"}, {"absent", "some"},
+}
+
+// check compares what is found of some queries with the oracle, from statistics
+// that are not remembered, and then from those that are. It returns how many
+// blocks were passed over.
+func (s *shelf) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int) {
+	t.Helper()
+	known := NewStatisticsCache()
+	for _, q.Terms = range wordyQueries {
+		for _, q.Unit = range nested {
+			want, st := s.oracle.ranking(q)
+			for _, q.K = range k {
+				v := s.view(q)
+				v.Statistics = known
+				got, err := v.Search(q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if why := differs(want, st, q.K, got); why != "" {
+					t.Errorf("%d %ss of %q for %q, %d segments: %s", q.K, q.Unit, q.Terms, q.Groups, len(s.segments), why)
+				}
+				pruned += got.Pruned
+			}
+		}
+	}
+	return pruned
+}
+
+func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	s := newShelf(t, segment.DefaultLayout)
+	docs := wordy(r, s, 2000)
+	s.add(docs...)
+	// The last is more than there are.
+	if pruned := s.check(t, lexical.TermQuery{}, 1, 10, 100, 50_000); pruned < 200 {
+		t.Errorf("%d blocks were passed over: too few to tell", pruned)
+	}
+	s.check(t, lexical.TermQuery{Settings: lexical.Settings{K1: 2, B: 0}}, 10)
+}
+
+func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	s := newShelf(t, segment.DefaultLayout)
+	s.add(wordy(r, s, 1500)...)
+	// What scores best is dead, so that bounds speak of what is not there; and so
+	// is every fourth, anywhere.
+	best, _ := s.oracle.search(lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{"rare", "few"}})
+	slices.SortFunc(best, func(a, b lexical.Hit) int { return -compareFloats(a.Score, b.Score) })
+	gone := map[uuid.UUID]bool{}
+	for _, h := range best[:20] {
+		gone[h.Ref.Version] = true
+	}
+	for i := len(s.oracle.documents) - 1; i >= 0; i-- {
+		if gone[s.oracle.documents[i].Version] || r.IntN(4) == 0 {
+			s.bury(i)
+		}
+	}
+	s.check(t, lexical.TermQuery{Groups: []string{"green"}}, 1, 10, 100)
+}
+
+func TestManySegmentsFindWhatOneFinds(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	s := newShelf(t, segment.DefaultLayout)
+	for i := range 40 {
+		s.add(wordy(r, s, 1+i*i/20)...) // of all sizes
+	}
+	for i := 0; i < len(s.oracle.documents); i += 7 {
+		s.bury(i)
+	}
+	s.check(t, lexical.TermQuery{Groups: []string{"red"}}, 1, 10, 100)
+}
+
+// TestTiesComeInTheOrderOfTheirNames has thousands of units of the same score,
+// in blocks of the same bounds, of which the first by name are to be found.
+func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(9, 10))
+	s := newShelf(t, segment.DefaultLayout)
+	for range 3 {
+		var docs []segment.VersionText
+		for range 1000 {
+			docs = append(docs, segment.VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Sections: [][][]string{{{"often", "some"}}, {{"some", "often"}}}})
+		}
+		s.add(docs...)
+	}
+	s.check(t, lexical.TermQuery{}, 1, 7, 100, 2500)
+}
+
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(11, 12))
+	for _, k := range []int{1, 2, 10, 100, 5000} {
+		for _, different := range []int{1, 3, 1000, 1 << 40} {
+			t.Run(fmt.Sprintf("k=%d,scores=%d", k, different), func(t *testing.T) {
+				var kept top
+				kept.start(k, score(different))
+				kept.ordered = func(a, b foundUnit) int { return int(a.unit) - int(b.unit) }
+				var all []foundUnit
+				for _, unit := range r.Perm(20_000) {
+					p := foundUnit{score: score(1 + r.IntN(different)), unit: uint32(unit)}
+					all = append(all, p)
+					if p.score >= kept.least {
+						kept.offer(p)
+					}
+				}
+				kept.sort()
+				slices.SortFunc(all, func(a, b foundUnit) int {
+					if a.score != b.score {
+						return int(b.score - a.score)
+					}
+					return int(a.unit) - int(b.unit)
+				})
+				if !slices.Equal(kept.places, all[:k]) {
+					t.Errorf("%d places, not the best", len(kept.places))
+				}
+			})
+		}
+	}
+}
+
+// TestListsThatAreNotRemembered are those of more blocks than are copied, and
+// ones of more than fit.
+func TestListsThatAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(13, 14))
+	s := newShelf(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
+	s.add(wordy(r, s, 200)...)
+	s.add(wordy(r, s, 3)...)
+	s.check(t, lexical.TermQuery{}, 10)
+	v := s.view(lexical.TermQuery{Terms: []string{"often", "rare"}})
+	life := newLife(v)
+	for term, large := range map[string]bool{"often": true, "rare": false} {
+		lists, err := v.findTerm(term, life)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lists.lists[0].large; got != large {
+			t.Errorf("the list of %s is large: %t", term, got)
+		}
+	}
+	c := NewStatisticsCache()
+	for i := range 3 * maxTermLists / 100_000 {
+		c.keepLists(fmt.Sprint(i), &termLists{packed: make([]byte, 100_000)})
+		if got := c.Bytes(); got > maxTermLists {
+			t.Fatalf("%d bytes are remembered", got)
+		}
+	}
+	if got := c.Bytes(); got == 0 || got != c.termBytes {
+		t.Errorf("%d bytes are counted, %d of terms", got, c.termBytes)
+	}
+}
+
+// TestKnownListsNeedNoPages searches views of no pages but those of terms that
+// are not known.
+func TestKnownListsNeedNoPages(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(15, 16))
+	s := newShelf(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
+	s.add(wordy(r, s, 200)...)
+	s.add(wordy(r, s, 20)...)
+	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
+	v := s.view(q)
+	v.Statistics = NewStatisticsCache()
+	if known, lacking := v.Statistics.known(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
+		t.Fatalf("%d terms are known before the first search, and not %q", len(known), lacking)
+	}
+	if _, err := v.Search(q); err != nil {
+		t.Fatal(err)
+	}
+	known, lacking := v.Statistics.known(q.Terms)
+	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // of too many blocks
+		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
+	}
+	less := s.view(lexical.TermQuery{Terms: lacking})
+	less.lists, less.Statistics = known, v.Statistics
+	clear(less.Statistics.terms) // as when others were remembered meanwhile
+	got, err := less.Search(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if why := s.oracle.differ(q, got); why != "" {
+		t.Error(why)
+	}
+}

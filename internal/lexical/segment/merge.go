@@ -1,0 +1,158 @@
+package segment
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/google/uuid"
+)
+
+// MergeInput is a segment to merge. Page loads a page of terms; a merge asks
+// for each once, in their order.
+type MergeInput struct {
+	Header    *Header
+	Directory *Directory
+	Page      func(number int) (*Page, error)
+}
+
+// Merge makes one segment of several, without the dead entries. Searches of it
+// find what searches of the inputs find. It holds the output and one page of
+// each input in memory.
+func Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+	return DefaultLayout.Merge(id, inputs, dead)
+}
+
+// Merge makes one segment of several that is cut as the layout says.
+func (cut Layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+	built, err := cut.merge(id, inputs, dead)
+	if err != nil {
+		return Built{}, fmt.Errorf("merging %d segments into %s: %w", len(inputs), id, err)
+	}
+	return built, nil
+}
+
+func (cut Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+	var directory Directory
+	sources := make([]source, len(inputs))
+	for i, in := range inputs {
+		sources[i] = source{in: in, number: in.Header.directoryPages, moves: directory.adopt(in.Directory, dead)}
+		if len(directory.SlotSection) > maxSlots {
+			return Built{}, fmt.Errorf("they hold more than a segment can")
+		}
+	}
+	directory.finish()
+	if place, twice := directory.byID.twice(directory.IDs); twice {
+		return Built{}, fmt.Errorf("entry %s is there twice", directory.IDs[place])
+	}
+	for i := range sources {
+		if err := sources[i].next(); err != nil {
+			return Built{}, err
+		}
+	}
+	w := pageWriter{layout: cut, directory: &directory}
+	var list growing
+	var term []byte
+	for {
+		term = term[:0]
+		for i := range sources {
+			if s := &sources[i]; !s.done && (len(term) == 0 || bytes.Compare(s.term, term) < 0) {
+				term = append(term[:0], s.term...)
+			}
+		}
+		if len(term) == 0 {
+			return w.finish(id), nil
+		}
+		list.slots, list.frequencies = list.slots[:0], list.frequencies[:0]
+		for i := range sources {
+			for s := &sources[i]; !s.done && bytes.Equal(s.term, term); {
+				if err := s.move(&list); err != nil {
+					return Built{}, err
+				}
+				if err := s.next(); err != nil {
+					return Built{}, err
+				}
+			}
+		}
+		if len(list.slots) > 0 {
+			w.add(string(term), list.slots, list.frequencies)
+		}
+	}
+}
+
+// gone is the move of a dead entry's slots.
+const gone = math.MinInt64
+
+// adopt adds the living entries of another directory, and returns how far the
+// slots of each of its entries move.
+func (d *Directory) adopt(from *Directory, dead map[uuid.UUID]bool) (moves []int64) {
+	moves = make([]int64, from.Len())
+	for e, id := range from.IDs {
+		if dead[id] {
+			moves[e] = gone
+			continue
+		}
+		first, end := from.FirstSection[e], from.FirstSection[e+1]
+		moves[e] = int64(len(d.SlotSection)) - int64(from.FirstSlot[first])
+		d.addEntry(id, from.Versions[e], int(from.Titles[e]))
+		for s := first + 1; s < end; s++ {
+			d.addSection()
+			for slot := from.FirstSlot[s]; slot < from.FirstSlot[s+1]; slot++ {
+				d.addPassage(int(from.Lengths[ZoomPassage][slot]))
+			}
+		}
+	}
+	return moves
+}
+
+// source reads the lists of an input in the order of their terms.
+type source struct {
+	in     MergeInput
+	moves  []int64 // by entry
+	number int     // of the next page
+	page   *Page
+	at     pageReader
+	term   []byte
+	list   List
+	block  Postings
+	done   bool
+}
+
+// next goes to the next list.
+func (s *source) next() error {
+	for s.page == nil || s.at.atEnd() {
+		if s.number == s.in.Header.PageCount() {
+			s.done, s.page = true, nil
+			return nil
+		}
+		page, err := s.in.Page(s.number)
+		if err != nil {
+			return fmt.Errorf("reading page %d of segment %s: %w", s.number, s.in.Header.ID, err)
+		}
+		s.page, s.at = page, page.reader()
+		s.number++
+	}
+	term, ok := s.at.next(&s.list)
+	if !ok || int(s.list.Blocks[len(s.list.Blocks)-1].Last) >= s.in.Header.Slots() {
+		return fmt.Errorf("page %d of segment %s: %w: a list that is not the segment's", s.number-1, s.in.Header.ID, ErrCorrupt)
+	}
+	s.term = append(s.term[:0], term...)
+	return nil
+}
+
+// move adds the current list's living postings to another list.
+func (s *source) move(to *growing) error {
+	entries := s.in.Directory.SlotEntry
+	for i := range s.list.Blocks {
+		if !s.list.Read(&s.list.Blocks[i], &s.block) {
+			return fmt.Errorf("page %d of segment %s: %w: a block of postings", s.number-1, s.in.Header.ID, ErrCorrupt)
+		}
+		for j, slot := range s.block.Slots[:s.block.N] {
+			if move := s.moves[entries[slot]]; move != gone {
+				to.slots = append(to.slots, uint32(int64(slot)+move))
+				to.frequencies = append(to.frequencies, s.block.Frequencies[j])
+			}
+		}
+	}
+	return nil
+}

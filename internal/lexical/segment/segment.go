@@ -1,0 +1,226 @@
+package segment
+
+// The header of a segment: what it counts and which terms its pages hold.
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// ErrCorrupt is what reading a header or a page returns when its bytes are not
+// those that were written.
+var ErrCorrupt = errors.New("corrupt lexical data")
+
+// formatMagic opens a header; its last byte is the version of the format.
+const formatMagic = "SLX\x01"
+
+// Counts are what a segment holds, dead entries too. Lengths are in analysed
+// terms.
+type Counts struct {
+	Entries, Sections, Passages int
+	Body, Titles                uint64 // lengths of all passages and of all titles
+}
+
+// Slots is the number of ordinals of postings: passages, and one for the title
+// of each entry.
+func (c Counts) Slots() int { return c.Passages + c.Entries }
+
+// Header is a segment's header: what it counts and which terms its pages hold.
+type Header struct {
+	ID uuid.UUID
+	Counts
+	directoryPages int
+	pages          []pageTerms // pages of terms; their numbers follow the directory's
+	// firstKeys and lastKeys are the termKeys of pages.
+	firstKeys, lastKeys []uint64
+	bytes               int
+}
+
+type pageTerms struct{ first, last string }
+
+// maxLabel is how many bytes of a label are part of its term.
+const maxLabel = 256
+
+// LabelTerm is the term of a label. Long labels are told apart by their hash.
+func LabelTerm(label string) string {
+	if len(label) > maxLabel {
+		sum := sha256.Sum256([]byte(label))
+		return "\x00h" + hex.EncodeToString(sum[:])
+	}
+	return "\x00l" + label
+}
+
+// OpenTerm is the term of entries without labels.
+const OpenTerm = "\x00o"
+
+func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
+	out := []byte(formatMagic)
+	for _, n := range []uint64{uint64(c.Entries), uint64(c.Sections), uint64(c.Passages), c.Body, c.Titles,
+		uint64(directoryPages), uint64(len(pages))} {
+		out = binary.AppendUvarint(out, n)
+	}
+	last := ""
+	for _, p := range pages {
+		out = appendTerm(out, last, p.First)
+		out = appendTerm(out, p.First, p.Last)
+		last = p.Last
+	}
+	return seal(out)
+}
+
+// appendTerm writes a term as what differs from the one before it.
+func appendTerm(out []byte, before, term string) []byte {
+	shared := sharedPrefix(before, term)
+	out = binary.AppendUvarint(out, uint64(shared))
+	out = binary.AppendUvarint(out, uint64(len(term)-shared))
+	return append(out, term[shared:]...)
+}
+
+func sharedPrefix[T string | []byte](a string, b T) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// term reads what appendTerm wrote.
+func (r *reader) term(before string) string {
+	shared := r.number(uint64(len(before)))
+	rest := r.bytes(r.count(1))
+	if r.failed {
+		return ""
+	}
+	return before[:shared] + string(rest)
+}
+
+// OpenHeader reads a header.
+func OpenHeader(id uuid.UUID, header []byte) (*Header, error) {
+	data, err := unseal(header, "header")
+	if err != nil {
+		return nil, fmt.Errorf("segment %s: %w", id, err)
+	}
+	if !strings.HasPrefix(string(data), formatMagic) {
+		return nil, fmt.Errorf("segment %s: %w: not a header of this format", id, ErrCorrupt)
+	}
+	r := reader{data: data, pos: len(formatMagic)}
+	s := &Header{ID: id, bytes: len(header)}
+	s.Entries = r.number(maxSlots)
+	s.Sections = r.number(maxSlots)
+	s.Passages = r.number(maxSlots)
+	s.Body = r.uvarint()
+	s.Titles = r.uvarint()
+	s.directoryPages = r.number(math.MaxInt32)
+	n := r.count(4)
+	if s.Slots() > maxSlots || s.Sections+s.Entries > maxSlots {
+		r.fail()
+	}
+	s.pages = make([]pageTerms, 0, n)
+	s.firstKeys, s.lastKeys = make([]uint64, 0, n), make([]uint64, 0, n)
+	last := ""
+	for range n {
+		p := pageTerms{first: r.term(last)}
+		p.last = r.term(p.first)
+		if p.first < last || p.last < p.first {
+			r.fail()
+		}
+		last = p.last
+		s.pages = append(s.pages, p)
+		s.firstKeys, s.lastKeys = append(s.firstKeys, TermKey(p.first)), append(s.lastKeys, TermKey(p.last))
+		s.bytes += len(p.first) + len(p.last) + 48
+	}
+	if r.failed || r.pos != len(data) {
+		return nil, fmt.Errorf("segment %s: %w: a header that does not parse", id, ErrCorrupt)
+	}
+	return s, nil
+}
+
+// Bytes is about what the header takes in memory.
+func (s *Header) Bytes() int { return s.bytes }
+
+// PagesOf lists the numbers, rising and without repetition, of the pages that
+// may hold the terms.
+func (s *Header) PagesOf(terms []string) []int {
+	sorted := terms
+	if !slices.IsSorted(terms) {
+		sorted = slices.Sorted(slices.Values(terms))
+	}
+	var numbers []int
+	s.EachPage(sorted, func(n int) { numbers = append(numbers, n) })
+	return numbers
+}
+
+// EachPage calls fn with the numbers that PagesOf lists, for sorted terms.
+func (s *Header) EachPage(sorted []string, fn func(number int)) {
+	next := s.directoryPages
+	for _, t := range sorted {
+		first, end := s.PageRangeFrom(t, TermKey(t), max(next-1, s.directoryPages)-s.directoryPages)
+		for next = max(next, first); next < end; next++ {
+			fn(next)
+		}
+	}
+}
+
+// PageRangeFrom is the range of the numbers of pages that may hold a term. key
+// is the term's; it is in no page of terms before the from-th.
+func (s *Header) PageRangeFrom(term string, key uint64, from int) (first, end int) {
+	low, high := from, len(s.lastKeys)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		if k := s.lastKeys[middle]; k < key || k == key && s.pages[middle].last < term {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	end = low
+	for end < len(s.pages) && (s.firstKeys[end] < key || s.firstKeys[end] == key && s.pages[end].first <= term) {
+		end++
+	}
+	return low + s.directoryPages, end + s.directoryPages
+}
+
+// DirectoryPages lists the numbers of the pages that OpenDirectory reads, in
+// its order.
+func (s *Header) DirectoryPages() []int {
+	numbers := make([]int, s.directoryPages)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	return numbers
+}
+
+// PageCount is the number of pages, those of the directory too.
+func (s *Header) PageCount() int { return s.directoryPages + len(s.pages) }
+
+// Open reads a segment's header and directory. page returns the bytes of
+// a page, nil when it is not there.
+func Open(id uuid.UUID, header []byte, page func(number int) []byte) (*Header, *Directory, error) {
+	s, err := OpenHeader(id, header)
+	if err != nil {
+		return nil, nil, fmt.Errorf("header of segment %s: %w", id, err)
+	}
+	var pages [][]byte
+	for _, n := range s.DirectoryPages() {
+		data := page(n)
+		if data == nil {
+			return nil, nil, fmt.Errorf("page %d of segment %s is missing: %w", n, id, ErrCorrupt)
+		}
+		pages = append(pages, data)
+	}
+	directory, err := OpenDirectory(s, pages)
+	if err != nil {
+		return nil, nil, fmt.Errorf("directory of segment %s, pages %v: %w", id, s.DirectoryPages(), err)
+	}
+	return s, directory, nil
+}
