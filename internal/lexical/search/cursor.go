@@ -13,7 +13,7 @@ import (
 const exhausted = ^uint32(0)
 
 type cursor struct {
-	blocks []segment.Block
+	blocks []segment.PackedBlock
 	parts  []part // what blocks point into
 
 	at       int  // current block
@@ -30,7 +30,7 @@ type cursor struct {
 	highest score   // the same for the units of a window
 
 	found    finder
-	gathered []segment.Block
+	gathered []segment.PackedBlock
 }
 
 // part is a run of blocks of the same data.

@@ -16,7 +16,7 @@ type termLists struct {
 	lists []segmentList      // by segment; empty: the term is in none
 	df    [segment.Zooms]int // of living units
 	// What lists points into.
-	blocks []segment.Block
+	blocks []segment.PackedBlock
 	bounds []segment.Bound
 	packed []byte // with slack
 }

@@ -43,8 +43,8 @@ const (
 // unit, even where that goes on in other blocks.
 type Bound struct{ Frequency, Length uint32 }
 
-// Block is a run of postings.
-type Block struct {
+// PackedBlock is a run of postings.
+type PackedBlock struct {
 	First, Last       uint32 // slots
 	Data              uint32 // where the packed bytes are in the page
 	Postings          uint16
@@ -62,7 +62,7 @@ type List struct {
 	One       uint32 // frequency of the only posting; 0: see blocks
 	Postings  uint32 // of the whole term, where it begins, like units
 	Units     [Zooms]uint32
-	Blocks    []Block
+	Blocks    []PackedBlock
 	Bounds    []Bound
 }
 
@@ -244,7 +244,7 @@ func (p *Page) decodeList(begin, length int, l *List) bool {
 		if flags&flagTitle != 0 {
 			l.Units = [Zooms]uint32{0, 0, 1}
 		}
-		l.Blocks = append(l.Blocks, Block{First: slot, Last: slot, Postings: 1})
+		l.Blocks = append(l.Blocks, PackedBlock{First: slot, Last: slot, Postings: 1})
 		return !r.failed && r.pos == len(r.data)
 	}
 	if !l.Continued {
@@ -257,7 +257,7 @@ func (p *Page) decodeList(begin, length int, l *List) bool {
 	next := uint64(0)
 	for range n {
 		first := next + r.uvarint()
-		b := Block{First: uint32(first), Postings: uint16(r.number(BlockSize-1)) + 1}
+		b := PackedBlock{First: uint32(first), Postings: uint16(r.number(BlockSize-1)) + 1}
 		span := r.uvarint()
 		if first > maxSlots || span > maxSlots || first+span > maxSlots || span+1 < uint64(b.Postings) {
 			return false
@@ -286,7 +286,7 @@ func (p *Page) decodeList(begin, length int, l *List) bool {
 }
 
 // Size is how many bytes the block's data take.
-func (b *Block) Size() int {
+func (b *PackedBlock) Size() int {
 	return packedBytes(int(b.Postings)-1, int(b.deltaWidth)) + packedBytes(int(b.Postings), int(b.Width))
 }
 
@@ -297,7 +297,7 @@ type Postings struct {
 }
 
 // Read unpacks a block of the list, and says whether it is well formed.
-func (l *List) Read(b *Block, out *Postings) bool {
+func (l *List) Read(b *PackedBlock, out *Postings) bool {
 	if l.One != 0 {
 		out.N, out.Slots[0], out.Frequencies[0] = 1, b.First, l.One
 		return true
@@ -308,18 +308,18 @@ func (l *List) Read(b *Block, out *Postings) bool {
 
 // ReadSlots unpacks the slots of a block in data, and says whether they are
 // well formed.
-func ReadSlots(data []byte, b *Block, out *Postings) bool {
+func ReadSlots(data []byte, b *PackedBlock, out *Postings) bool {
 	out.N = int(b.Postings)
 	return unpackSlots(out.Slots[:out.N], data[b.Data:], int(b.deltaWidth), b.First) == uint64(b.Last)
 }
 
 // ReadFrequencies unpacks the frequencies.
-func ReadFrequencies(data []byte, b *Block, out *Postings) {
+func ReadFrequencies(data []byte, b *PackedBlock, out *Postings) {
 	n := int(b.Postings)
 	unpack(out.Frequencies[:n], data[int(b.Data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.Width), 1)
 }
 
 // ReadFrequency unpacks the frequency of the block's i-th posting alone.
-func ReadFrequency(data []byte, b *Block, i int) uint32 {
+func ReadFrequency(data []byte, b *PackedBlock, i int) uint32 {
 	return unpackOne(data[int(b.Data)+packedBytes(int(b.Postings)-1, int(b.deltaWidth)):], int(b.Width), i) + 1
 }

@@ -30,7 +30,7 @@ type pageWriter struct {
 	terms       int
 
 	// Of the list that is being written.
-	blocks  []Block
+	blocks  []PackedBlock
 	bounds  []Bound
 	packed  []byte
 	packEnd []int                 // where each block ends in packed
@@ -159,7 +159,7 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 	for at := 0; at < len(slots); at += w.layout.Block {
 		end := min(at+w.layout.Block, len(slots))
 		n := end - at
-		b := Block{First: slots[at], Last: slots[end-1], Postings: uint16(n)}
+		b := PackedBlock{First: slots[at], Last: slots[end-1], Postings: uint16(n)}
 		for i := range n - 1 {
 			w.deltas[i] = slots[at+i+1] - slots[at+i] - 1
 		}
