@@ -40,7 +40,7 @@ type VectorStore interface {
 		wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
 }
 
-// Views shows what an asker sees of a collection now; *lexical.Index does.
+// Views shows what an asker sees of a collection now; *search.Index does.
 type Views interface {
 	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*search.View, error)
 }

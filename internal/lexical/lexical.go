@@ -1,11 +1,10 @@
 // Package lexical is the inverted index: exact BM25 over passages, sections,
 // whole documents and clusters of sections, from one set of postings.
 //
-// Every ingest batch makes an immutable segment. Inside a segment passages have
-// ordinals in the order of (entry, section, passage), so the passages of a
-// section, and the sections of a document, are ranges, and one posting list
-// serves every unit. A segment is a header and pages (page.go); storage is
-// behind a small interface (index.go) and this package does no input or output.
+// This package has the words of it: text becomes terms here, and units, queries
+// and results have their names. Package segment is the format that postings are
+// stored in, package search finds what a query asks for. None of them does input
+// or output.
 //
 // Scores are those of BM25 (Robertson and Zaragoza 2009, eq. 3.15) with
 //

@@ -1,3 +1,8 @@
+// Package search searches the lexical index, exactly. An Index loads what a query
+// needs from a Storage, keeps it in memory (cache.go, load.go, recall.go), and
+// searches the View that comes of it (search.go): by windows of units where units
+// nest (window.go), by sums over all postings where they are clusters
+// (clustersearch.go).
 package search
 
 import (

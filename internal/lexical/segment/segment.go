@@ -1,3 +1,11 @@
+// Package segment is the format of the lexical index. Every ingest batch makes an
+// immutable segment, and a merge makes one of several.
+//
+// Inside a segment passages have ordinals in the order of (entry, section,
+// passage), so the passages of a section, and the sections of a document, are
+// ranges, and one posting list serves every unit. A segment is a header
+// (segment.go), a directory of what the ordinals mean (directory.go) and pages of
+// terms with their postings (page.go).
 package segment
 
 // The header of a segment: what it counts and which terms its pages hold.

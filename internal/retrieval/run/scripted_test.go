@@ -125,7 +125,7 @@ func (c *scriptedCorpus) asked(generation int) error {
 	return nil
 }
 
-// Generation implements lexical.Searcher.
+// Generation implements search.Searcher.
 func (c *scriptedCorpus) Generation() int { return 1 + c.flips }
 
 // all lists the refs of a unit, in order.
@@ -154,7 +154,7 @@ func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.Ter
 	return c, nil
 }
 
-// Counts implements lexical.Searcher.
+// Counts implements search.Searcher.
 func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	out := map[string]int{}
 	for _, t := range q.Terms {
@@ -163,7 +163,7 @@ func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, 
 	return out, nil
 }
 
-// Search implements lexical.Searcher.
+// Search implements search.Searcher.
 func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 	c.queries = append(c.queries, q)
 	allowed := func(r lexical.Ref) bool {

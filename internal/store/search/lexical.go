@@ -1,7 +1,7 @@
 package search
 
 // This file lets searches read the lexical index: it implements
-// lexical.Storage.
+// lexicalsearch.Storage.
 
 import (
 	"bytes"
@@ -122,12 +122,12 @@ WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.generation = (SELECT gener
   AND m.epoch > (SELECT CASE WHEN generation = $%d::int THEN $%d::bigint ELSE -1 END FROM c)`
 )
 
-// LexicalRevision implements lexical.Storage.
+// LexicalRevision implements lexicalsearch.Storage.
 func (s *SearchStore) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
 	return s.db.AskRevision(ctx, tenant, collection)
 }
 
-// LoadLexical implements lexical.Storage.
+// LoadLexical implements lexicalsearch.Storage.
 func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (lexicalsearch.Loaded, error) {
 	sql, args := loadSQL(l)
 	var out lexicalsearch.Loaded

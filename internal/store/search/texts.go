@@ -22,7 +22,7 @@ import (
 )
 
 // SearchStore reads what plans need. It implements retrieval.Texts, retrieval.Links,
-// retrieval.History, retrieval.Vectors and lexical.Storage.
+// retrieval.History, retrieval.Vectors and lexicalsearch.Storage.
 type SearchStore struct{ db *store.Store }
 
 // New returns the searches of a database.
