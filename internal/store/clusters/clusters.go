@@ -289,7 +289,7 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 // clusterDiff is what an update changes, with what its members' rows need.
 type clusterDiff struct {
 	cluster.Diff
-	sections map[uuid.UUID]sectionRow
+	sections map[uuid.UUID]cluster.Placed
 	changed  int // sections placed and removed
 }
 
@@ -328,8 +328,8 @@ func (c clustering) putMembers(ctx context.Context, d clusterDiff) error {
 		var ordinals, tokens []int
 		for _, m := range moves {
 			s := d.sections[m.Section]
-			sections, versions, clusters = append(sections, m.Section), append(versions, s.version), append(clusters, m.Cluster)
-			ordinals, tokens = append(ordinals, s.ordinal), append(tokens, s.tokens)
+			sections, versions, clusters = append(sections, m.Section), append(versions, s.Version), append(clusters, m.Cluster)
+			ordinals, tokens = append(ordinals, s.Ordinal), append(tokens, s.Tokens)
 		}
 		if _, err := c.tx.Exec(ctx, putMembersSQL, c.tenant, c.collection, c.generation, c.epoch, sections, versions, ordinals, clusters, tokens); err != nil {
 			return fmt.Errorf("write members: %w", err)

@@ -102,7 +102,7 @@ func (c clustering) means(ctx context.Context, where *vectorsOf, sections []uuid
 }
 
 // nearest relates sections to those whose vectors are nearest.
-func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]cluster.Edge, error) {
+func (c clustering) nearest(ctx context.Context, sections []cluster.Placed) ([]cluster.Edge, error) {
 	if len(sections) == 0 {
 		return nil, nil
 	}
@@ -112,13 +112,13 @@ func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]clust
 	}
 	asked := make([]uuid.UUID, len(sections))
 	for i, s := range sections {
-		asked[i] = s.id
+		asked[i] = s.ID
 	}
 	found, vectors, err := c.means(ctx, where, asked)
 	if err != nil {
 		return nil, err
 	}
-	out := nearestEdges(found, vectors)
+	out := cluster.NearestEdges(found, vectors, nearestSections)
 	shards, ask := where.shards(), askedGraph
 	if where.indexed {
 		shards = shards[1:]
@@ -144,15 +144,4 @@ func (c clustering) nearest(ctx context.Context, sections []sectionRow) ([]clust
 		}
 	}
 	return out, nil
-}
-
-// nearestEdges relates sections to each other by their vectors.
-func nearestEdges(sections []uuid.UUID, vectors [][]float32) []cluster.Edge {
-	var out []cluster.Edge
-	for i, near := range cluster.Neighbours(vectors, nearestSections) {
-		for rank, j := range near {
-			out = append(out, cluster.Edge{A: sections[i], B: sections[j], Relation: cluster.Nearest, Rank: uint8(rank)})
-		}
-	}
-	return out
 }

@@ -172,7 +172,7 @@ func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, g
 
 // everything reads the sections of what is live, and the names of the documents
 // by version.
-func (c clustering) everything(ctx context.Context) ([]sectionRow, map[uuid.UUID]string, error) {
+func (c clustering) everything(ctx context.Context) ([]cluster.Placed, map[uuid.UUID]string, error) {
 	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read documents: %w", err)
@@ -189,11 +189,11 @@ func (c clustering) everything(ctx context.Context) ([]sectionRow, map[uuid.UUID
 	if rows, err = c.tx.Query(ctx, allSectionsSQL, c.tenant, c.collection); err != nil {
 		return nil, nil, fmt.Errorf("read sections: %w", err)
 	}
-	var sections []sectionRow
-	var s sectionRow
-	if _, err := pgx.ForEachRow(rows, []any{&s.id, &s.version, &s.ordinal, &s.tokens}, func() error {
-		if _, live := names[s.version]; live {
-			s.tokens = max(s.tokens, 1)
+	var sections []cluster.Placed
+	var s cluster.Placed
+	if _, err := pgx.ForEachRow(rows, []any{&s.ID, &s.Version, &s.Ordinal, &s.Tokens}, func() error {
+		if _, live := names[s.Version]; live {
+			s.Tokens = max(s.Tokens, 1)
 			sections = append(sections, s)
 		}
 		return nil
@@ -203,11 +203,11 @@ func (c clustering) everything(ctx context.Context) ([]sectionRow, map[uuid.UUID
 	return sections, names, nil
 }
 
-func (c clustering) allRelations(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
-	at := sectionsAt(sections)
+func (c clustering) allRelations(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	at := cluster.PositionsOf(sections)
 	first := make(map[string]uuid.UUID, len(names))
 	for version, name := range names {
-		if id, ok := at[sectionPlace{version, 0}]; ok {
+		if id, ok := at[cluster.Position{Version: version, Ordinal: 0}]; ok {
 			first[name] = id
 		}
 	}
@@ -220,44 +220,21 @@ func (c clustering) allRelations(ctx context.Context, sections []sectionRow, nam
 	var section int
 	var target string
 	if _, err := pgx.ForEachRow(rows, []any{&version, &section, &target}, func() error {
-		if from, ok := at[sectionPlace{version, max(section, 0)}]; ok {
-			edges = append(edges, resolve([]link{{from, targetsOf(names[version], section, target)}}, first)...)
+		if from, ok := at[cluster.Position{Version: version, Ordinal: max(section, 0)}]; ok {
+			edges = append(edges, cluster.Resolve(from, cluster.TargetsIn(names[version], section, target), first)...)
 		}
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
-	near, err := c.nearestOfAll(ctx, alone(sections, edges))
+	near, err := c.nearestOfAll(ctx, cluster.Alone(sections, edges))
 	if err != nil {
 		return nil, err
 	}
-	for i, s := range sections[:max(len(sections)-1, 0)] {
-		if next := sections[i+1]; next.version == s.version {
-			edges = append(edges, cluster.Edge{A: s.id, B: next.id, Relation: cluster.Neighbour})
-		}
-	}
-	return slices.Concat(edges, folderEdges(first), near), nil
+	return slices.Concat(edges, cluster.NeighbourEdges(at), cluster.FolderEdges(first), near), nil
 }
 
-// folderEdges relates the first sections of documents that follow each other in
-// their folder.
-func folderEdges(first map[string]uuid.UUID) []cluster.Edge {
-	folders := map[string][]string{}
-	for name := range first {
-		folder := cluster.FolderOf(name)
-		folders[folder] = append(folders[folder], name)
-	}
-	var out []cluster.Edge
-	for _, list := range folders {
-		slices.Sort(list)
-		for i := range list[1:] {
-			out = append(out, cluster.Edge{A: first[list[i]], B: first[list[i+1]], Relation: cluster.Folder})
-		}
-	}
-	return out
-}
-
-func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]cluster.Edge, error) {
+func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.Placed) ([]cluster.Edge, error) {
 	sections = sections[:min(len(sections), nearestInMemory)]
 	where, err := c.vectors(ctx)
 	if err != nil || where == nil || len(sections) == 0 {
@@ -268,7 +245,7 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]
 	for chunk := range slices.Chunk(sections, writeChunk) {
 		asked := make([]uuid.UUID, len(chunk))
 		for i, s := range chunk {
-			asked[i] = s.id
+			asked[i] = s.ID
 		}
 		more, means, err := c.means(ctx, where, asked)
 		if err != nil {
@@ -276,19 +253,19 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []sectionRow) ([]
 		}
 		found, vectors = append(found, more...), append(vectors, means...)
 	}
-	return nearestEdges(found, vectors), nil
+	return cluster.NearestEdges(found, vectors, nearestSections), nil
 }
 
 // replace writes new clusters of the sections in place of the old ones. They are
 // computed first: while the versions are locked, their writers wait.
-func (c clustering) replace(ctx context.Context, all []sectionRow, edges []cluster.Edge) (int, error) {
-	d := clusterDiff{sections: make(map[uuid.UUID]sectionRow, len(all))}
+func (c clustering) replace(ctx context.Context, all []cluster.Placed, edges []cluster.Edge) (int, error) {
+	d := clusterDiff{sections: make(map[uuid.UUID]cluster.Placed, len(all))}
 	sections := make([]cluster.Member, len(all))
 	versions := map[uuid.UUID]bool{}
 	for i, s := range all {
-		d.sections[s.id] = s
-		sections[i] = cluster.Member{ID: s.id, Tokens: s.tokens}
-		versions[s.version] = true
+		d.sections[s.ID] = s
+		sections[i] = cluster.Member{ID: s.ID, Tokens: s.Tokens}
+		versions[s.Version] = true
 	}
 	d.Diff = cluster.Update(sections, edges, nil, c.options())
 	// Purge waits for this lock, and so sees the members that are written now.
@@ -301,7 +278,7 @@ func (c clustering) replace(ctx context.Context, all []sectionRow, edges []clust
 		for _, v := range still {
 			versions[v] = true
 		}
-		d.keep(func(section uuid.UUID) bool { return versions[d.sections[section].version] })
+		d.keep(func(section uuid.UUID) bool { return versions[d.sections[section].Version] })
 	}
 	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL} {
 		if _, err := c.tx.Exec(ctx, sql, c.tenant, c.collection, &c.generation); err != nil {
@@ -325,7 +302,7 @@ func (d *clusterDiff) keep(there func(section uuid.UUID) bool) {
 		k.Sections = slices.DeleteFunc(k.Sections, func(id uuid.UUID) bool { return !there(id) })
 		k.Tokens = 0
 		for _, id := range k.Sections {
-			k.Tokens += d.sections[id].tokens
+			k.Tokens += d.sections[id].Tokens
 		}
 	}
 	d.Changed = slices.DeleteFunc(d.Changed, func(k cluster.Cluster) bool { return len(k.Sections) == 0 })

@@ -73,7 +73,7 @@ CROSS JOIN LATERAL (
 
 // relations finds the relations of sections, but for those inside documents.
 // Nearest neighbours are looked for from the sections in came alone.
-func (c clustering) relations(ctx context.Context, seeds, came []sectionRow) ([]cluster.Edge, error) {
+func (c clustering) relations(ctx context.Context, seeds, came []cluster.Placed) ([]cluster.Edge, error) {
 	names, err := c.names(ctx, seeds)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func (c clustering) relations(ctx context.Context, seeds, came []sectionRow) ([]
 	if err != nil {
 		return nil, err
 	}
-	near, err := c.nearest(ctx, alone(came, links))
+	near, err := c.nearest(ctx, cluster.Alone(came, links))
 	if err != nil {
 		return nil, err
 	}
@@ -99,10 +99,10 @@ func (c clustering) relations(ctx context.Context, seeds, came []sectionRow) ([]
 }
 
 // names reads the external ids of the sections' documents, by version.
-func (c clustering) names(ctx context.Context, sections []sectionRow) (map[uuid.UUID]string, error) {
+func (c clustering) names(ctx context.Context, sections []cluster.Placed) (map[uuid.UUID]string, error) {
 	out := map[uuid.UUID]string{}
 	for _, s := range sections {
-		out[s.version] = ""
+		out[s.Version] = ""
 	}
 	versions := make([]uuid.UUID, 0, len(out))
 	for v := range out {
@@ -123,37 +123,9 @@ func (c clustering) names(ctx context.Context, sections []sectionRow) (map[uuid.
 	return out, nil
 }
 
-// sectionPlace is where a section is.
-type sectionPlace struct {
-	version uuid.UUID
-	ordinal int
-}
-
-func sectionsAt(sections []sectionRow) map[sectionPlace]uuid.UUID {
-	out := make(map[sectionPlace]uuid.UUID, len(sections))
-	for _, s := range sections {
-		out[sectionPlace{s.version, s.ordinal}] = s.id
-	}
-	return out
-}
-
-// targetsOf returns what a link means; those of metadata are names already.
-func targetsOf(base string, section int, target string) []string {
-	if section == cluster.OfDocument {
-		base = ""
-	}
-	return cluster.Targets(base, target)
-}
-
-// link is one with the section that it is in.
-type link struct {
-	from uuid.UUID
-	to   []string // external ids, the likeliest first
-}
-
 // linksOut finds what sections link to.
-func (c clustering) linksOut(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
-	at := sectionsAt(sections)
+func (c clustering) linksOut(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	at := cluster.PositionsOf(sections)
 	versions := make([]uuid.UUID, 0, len(names))
 	for v := range names {
 		versions = append(versions, v)
@@ -162,17 +134,21 @@ func (c clustering) linksOut(ctx context.Context, sections []sectionRow, names m
 	if err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
+	type link struct {
+		from uuid.UUID
+		to   []string
+	}
 	var links []link
 	wanted := map[string]bool{}
 	var version uuid.UUID
 	var section int
 	var target string
 	_, err = pgx.ForEachRow(rows, []any{&version, &section, &target}, func() error {
-		from, ok := at[sectionPlace{version, max(section, 0)}]
+		from, ok := at[cluster.Position{Version: version, Ordinal: max(section, 0)}]
 		if !ok {
 			return nil
 		}
-		l := link{from: from, to: targetsOf(names[version], section, target)}
+		l := link{from: from, to: cluster.TargetsIn(names[version], section, target)}
 		for _, id := range l.to {
 			wanted[id] = true
 		}
@@ -202,30 +178,19 @@ func (c clustering) linksOut(ctx context.Context, sections []sectionRow, names m
 	}); err != nil {
 		return nil, fmt.Errorf("find linked documents: %w", err)
 	}
-	return resolve(links, first), nil
-}
-
-// resolve relates each link's section to the first section of the likeliest
-// document that is there.
-func resolve(links []link, first map[string]uuid.UUID) []cluster.Edge {
 	var out []cluster.Edge
 	for _, l := range links {
-		for _, id := range l.to {
-			if to, ok := first[id]; ok {
-				out = append(out, cluster.Edge{A: l.from, B: to, Relation: cluster.Link})
-				break
-			}
-		}
+		out = append(out, cluster.Resolve(l.from, l.to, first)...)
 	}
-	return out
+	return out, nil
 }
 
 // linksIn finds what links to documents that have their first section here.
-func (c clustering) linksIn(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
-	byKey := map[int64][]sectionRow{}
+func (c clustering) linksIn(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	byKey := map[int64][]cluster.Placed{}
 	for _, s := range sections {
-		if s.ordinal == 0 {
-			key := cluster.Key("", names[s.version])
+		if s.Ordinal == 0 {
+			key := cluster.Key("", names[s.Version])
 			byKey[key] = append(byKey[key], s)
 		}
 	}
@@ -246,10 +211,10 @@ func (c clustering) linksIn(ctx context.Context, sections []sectionRow, names ma
 	var section int
 	var from uuid.UUID
 	_, err = pgx.ForEachRow(rows, []any{&key, &base, &section, &target, &from}, func() error {
-		to := targetsOf(base, section, target)
+		to := cluster.TargetsIn(base, section, target)
 		for _, s := range byKey[key] {
-			if slices.Contains(to, names[s.version]) {
-				out = append(out, cluster.Edge{A: from, B: s.id, Relation: cluster.Link})
+			if slices.Contains(to, names[s.Version]) {
+				out = append(out, cluster.Edge{A: from, B: s.ID, Relation: cluster.Link})
 			}
 		}
 		return nil
@@ -262,13 +227,13 @@ func (c clustering) linksIn(ctx context.Context, sections []sectionRow, names ma
 
 // beside relates the first sections of documents that follow each other in a
 // folder: a chain, so that a folder of thousands is not a clique.
-func (c clustering) beside(ctx context.Context, sections []sectionRow, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+func (c clustering) beside(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	first := map[string]uuid.UUID{}
 	var list, folders []string
 	for _, s := range sections {
-		if s.ordinal == 0 {
-			name := names[s.version]
-			first[name] = s.id
+		if s.Ordinal == 0 {
+			name := names[s.Version]
+			first[name] = s.ID
 			list, folders = append(list, name), append(folders, cluster.FolderOf(name))
 		}
 	}
@@ -312,26 +277,4 @@ func (c clustering) beside(ctx context.Context, sections []sectionRow, names map
 		out = append(out, cluster.Edge{A: first[k.of], B: at[other], Relation: cluster.Folder})
 	}
 	return out, nil
-}
-
-// alone returns the sections of documents that no link relates and that leave
-// room in a cluster: vectors find them company.
-func alone(sections []sectionRow, links []cluster.Edge) []sectionRow {
-	linked := map[uuid.UUID]bool{}
-	for _, e := range links {
-		linked[e.A], linked[e.B] = true, true
-	}
-	tokens := map[uuid.UUID]int{}
-	related := map[uuid.UUID]bool{}
-	for _, s := range sections {
-		tokens[s.version] += s.tokens
-		related[s.version] = related[s.version] || linked[s.id]
-	}
-	var out []sectionRow
-	for _, s := range sections {
-		if !related[s.version] && tokens[s.version] < cluster.Limit {
-			out = append(out, s)
-		}
-	}
-	return out
 }

@@ -31,17 +31,9 @@ SELECT DISTINCT cluster_id FROM cluster_members WHERE tenant_id = $1 AND generat
 SELECT section_id, version_id, section, tokens, cluster_id FROM cluster_members WHERE tenant_id = $1 AND cluster_id = ANY ($2)`
 )
 
-// sectionRow is a section as clustering knows it.
-type sectionRow struct {
-	id, version uuid.UUID
-	ordinal     int
-	tokens      int
-	cluster     uuid.UUID // zero: none yet
-}
-
 // update decides what becomes of the clusters.
 func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, error) {
-	out := clusterDiff{sections: map[uuid.UUID]sectionRow{}}
+	out := clusterDiff{sections: map[uuid.UUID]cluster.Placed{}}
 	came, err := c.came(ctx, changed.came)
 	if err != nil {
 		return out, err
@@ -59,17 +51,17 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		leaves[v] = true
 	}
 	var removed []uuid.UUID
-	var seeds []sectionRow
+	var seeds []cluster.Placed
 	var sections []cluster.Member
 	for _, s := range out.sections {
-		_, again := changed.relinked[s.version]
+		_, again := changed.relinked[s.Version]
 		switch {
-		case leaves[s.version]:
-			removed = append(removed, s.id)
+		case leaves[s.Version]:
+			removed = append(removed, s.ID)
 		case again:
 			// It leaves its cluster, as a section that nobody has, and comes again.
-			sections = append(sections, cluster.Member{ID: uuid.Nil, Tokens: s.tokens, Cluster: s.cluster})
-			s.cluster = uuid.Nil
+			sections = append(sections, cluster.Member{ID: uuid.Nil, Tokens: s.Tokens, Cluster: s.Cluster})
+			s.Cluster = uuid.Nil
 			came = append(came, s)
 		default:
 			seeds = append(seeds, s)
@@ -80,7 +72,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		removed = append(removed, uuid.Nil)
 	}
 	for _, s := range came {
-		out.sections[s.id] = s
+		out.sections[s.ID] = s
 	}
 	if len(seeds)+len(removed) == 0 {
 		return out, nil
@@ -93,23 +85,23 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		return out, err
 	}
 	for _, s := range out.sections {
-		sections = append(sections, cluster.Member{ID: s.id, Tokens: s.tokens, Cluster: s.cluster})
+		sections = append(sections, s.Member)
 	}
-	edges = append(edges, neighbours(out.sections)...)
+	edges = append(edges, cluster.NeighbourEdges(cluster.PositionsOf(slices.Collect(maps.Values(out.sections))))...)
 	out.Diff = cluster.Update(sections, edges, removed, c.options())
 	out.changed = len(came) + len(removed)
 	return out, nil
 }
 
 // came reads the sections of versions that have no cluster yet.
-func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]sectionRow, error) {
+func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.Placed, error) {
 	rows, err := c.tx.Query(ctx, cameSectionsSQL, c.tenant, versions, c.generation)
 	if err != nil {
 		return nil, fmt.Errorf("read new sections: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s sectionRow, err error) {
-		err = row.Scan(&s.id, &s.version, &s.ordinal, &s.tokens)
-		s.tokens = max(s.tokens, 1)
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s cluster.Placed, err error) {
+		err = row.Scan(&s.ID, &s.Version, &s.Ordinal, &s.Tokens)
+		s.Tokens = max(s.Tokens, 1)
 		return s, err
 	})
 	if err != nil {
@@ -119,7 +111,7 @@ func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]sectionRo
 }
 
 // members adds all sections of clusters.
-func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]sectionRow) error {
+func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]cluster.Placed) error {
 	if len(clusters) == 0 {
 		return nil
 	}
@@ -127,9 +119,9 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 	if err != nil {
 		return fmt.Errorf("read members: %w", err)
 	}
-	var s sectionRow
-	_, err = pgx.ForEachRow(rows, []any{&s.id, &s.version, &s.ordinal, &s.tokens, &s.cluster}, func() error {
-		to[s.id] = s
+	var s cluster.Placed
+	_, err = pgx.ForEachRow(rows, []any{&s.ID, &s.Version, &s.Ordinal, &s.Tokens, &s.Cluster}, func() error {
+		to[s.ID] = s
 		return nil
 	})
 	if err != nil {
@@ -139,7 +131,7 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 }
 
 // related adds the sections of all clusters at the ends of edges.
-func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]sectionRow) error {
+func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]cluster.Placed) error {
 	var unknown []uuid.UUID
 	for _, e := range edges {
 		for _, end := range []uuid.UUID{e.A, e.B} {
@@ -156,23 +148,4 @@ func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uu
 		return fmt.Errorf("find clusters of related sections: %w", err)
 	}
 	return c.members(ctx, clusters, to)
-}
-
-// neighbours relates the sections that follow each other in a version.
-func neighbours(sections map[uuid.UUID]sectionRow) []cluster.Edge {
-	type at struct {
-		version uuid.UUID
-		ordinal int
-	}
-	places := make(map[at]uuid.UUID, len(sections))
-	for _, s := range sections {
-		places[at{s.version, s.ordinal}] = s.id
-	}
-	var out []cluster.Edge
-	for _, s := range sections {
-		if next, ok := places[at{s.version, s.ordinal + 1}]; ok {
-			out = append(out, cluster.Edge{A: s.id, B: next, Relation: cluster.Neighbour})
-		}
-	}
-	return out
 }

@@ -1,0 +1,106 @@
+package cluster
+
+// This file relates sections to each other by what is known of their documents.
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// Placed is a member with its place in the text.
+type Placed struct {
+	Member
+	Position
+}
+
+// Position is a place in the text: a section of a version.
+type Position struct {
+	Version uuid.UUID
+	Ordinal int
+}
+
+// PositionsOf returns which section is where.
+func PositionsOf(sections []Placed) map[Position]uuid.UUID {
+	out := make(map[Position]uuid.UUID, len(sections))
+	for _, s := range sections {
+		out[s.Position] = s.ID
+	}
+	return out
+}
+
+// TargetsIn returns what a link in a section means; those of metadata are names already.
+func TargetsIn(base string, section int, target string) []string {
+	if section == OfDocument {
+		base = ""
+	}
+	return Targets(base, target)
+}
+
+// Resolve relates a link's section to the first section of the likeliest document that is
+// there, if one is. to are external ids, the likeliest first.
+func Resolve(from uuid.UUID, to []string, first map[string]uuid.UUID) []Edge {
+	for _, id := range to {
+		if section, ok := first[id]; ok {
+			return []Edge{{A: from, B: section, Relation: Link}}
+		}
+	}
+	return nil
+}
+
+// FolderEdges relates the first sections of documents that follow each other in
+// their folder.
+func FolderEdges(first map[string]uuid.UUID) []Edge {
+	folders := map[string][]string{}
+	for name := range first {
+		folder := FolderOf(name)
+		folders[folder] = append(folders[folder], name)
+	}
+	var out []Edge
+	for _, list := range folders {
+		slices.Sort(list)
+		for i := range list[1:] {
+			out = append(out, Edge{A: first[list[i]], B: first[list[i+1]], Relation: Folder})
+		}
+	}
+	return out
+}
+
+// NearestEdges relates sections to the k others whose vectors are nearest.
+func NearestEdges(sections []uuid.UUID, vectors [][]float32, k int) []Edge {
+	var out []Edge
+	for i, near := range Neighbours(vectors, k) {
+		for rank, j := range near {
+			out = append(out, Edge{A: sections[i], B: sections[j], Relation: Nearest, Rank: uint8(rank)})
+		}
+	}
+	return out
+}
+
+// NeighbourEdges relates the sections that follow each other in a version.
+func NeighbourEdges(positions map[Position]uuid.UUID) []Edge {
+	var out []Edge
+	for at, id := range positions {
+		at.Ordinal++
+		if next, ok := positions[at]; ok {
+			out = append(out, Edge{A: id, B: next, Relation: Neighbour})
+		}
+	}
+	return out
+}
+
+// Alone returns the sections of documents that no link relates and that leave
+// room in a cluster: vectors find them company.
+func Alone(sections []Placed, links []Edge) []Placed {
+	linked := map[uuid.UUID]bool{}
+	for _, e := range links {
+		linked[e.A], linked[e.B] = true, true
+	}
+	tokens := map[uuid.UUID]int{}
+	related := map[uuid.UUID]bool{}
+	for _, s := range sections {
+		tokens[s.Version] += s.Tokens
+		related[s.Version] = related[s.Version] || linked[s.ID]
+	}
+	return slices.DeleteFunc(slices.Clone(sections), func(s Placed) bool { return related[s.Version] || tokens[s.Version] >= Limit })
+}
