@@ -77,19 +77,19 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	if err != nil {
 		return modelpack.Report{}, err
 	}
-	for _, section := range []string{"encoder", "segmenter.encoder", "segmenter", "pair", "reranker", "linker", "fuser", "detector"} {
-		spec, has := m.manifest.graphs()[section]
-		if !has {
+	for _, kind := range graphs {
+		spec := kind.spec(&m.manifest)
+		if spec == nil {
 			continue
 		}
-		g := modelpack.GraphReport{Section: section, Tolerance: max(spec.Tolerance, exact)}
+		g := modelpack.GraphReport{Section: kind.section, Tolerance: max(spec.Tolerance, exact)}
 		info, err := os.Stat(filepath.Join(o.Pack, spec.File))
 		if err != nil {
 			return modelpack.Report{}, err
 		}
 		g.Bytes = info.Size()
-		if err := c.graph(ctx, &g, all); err != nil {
-			return modelpack.Report{}, fmt.Errorf("model pack %s: %s: %w", o.Pack, section, err)
+		if err := kind.check(c, ctx, &g, all); err != nil {
+			return modelpack.Report{}, fmt.Errorf("model pack %s: %s: %w", o.Pack, g.Section, err)
 		}
 		c.report.Graphs = append(c.report.Graphs, g)
 	}
@@ -135,34 +135,10 @@ func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, er
 	return g, nil
 }
 
-// graph tries one graph.
-func (c *checker) graph(ctx context.Context, g *modelpack.GraphReport, all packGoldens) (err error) {
-	m := c.model
-	switch g.Section {
-	case "encoder":
-		return c.encoder(ctx, g, m.encoder, m.manifest.Encoder.ManifestBERT, all)
-	case "segmenter.encoder":
-		return c.encoder(ctx, g, m.sentences, m.manifest.Segmenter.Encoder.ManifestBERT, packGoldens{})
-	case "segmenter":
-		return c.segmenter(ctx, g, all)
-	case "pair":
-		return c.pair(ctx, g, m.pair, m.manifest.Pair, all.Pair)
-	case "reranker":
-		return c.pair(ctx, g, m.reranker, m.manifest.Reranker, all.Reranker)
-	case "linker":
-		return c.linker(ctx, g, all)
-	case "fuser":
-		return c.fuser(ctx, g, all)
-	case "detector":
-		return c.detector(ctx, g, all)
-	}
-	return fmt.Errorf("there is no check of a graph %s", g.Section)
-}
-
 // trial are texts for a graph without goldens; the first is much shorter than the second.
 var trial = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
 
-func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embedder, section ManifestBERT, all packGoldens) error {
+func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embedder, section *ManifestEncoder, all packGoldens) error {
 	if section.Goldens != nil || section.Format != "" {
 		var err error
 		if all, err = c.goldens(g.Section, section.Goldens); err != nil {

@@ -32,16 +32,16 @@ type embedder struct {
 }
 
 // openEmbedder opens an encoder of either form, and the tokenizer that its section has.
-func (m *Model) openEmbedder(dir, section, path string, spec ManifestEncoder, options *ort.SessionOptions) (*embedder, error) {
-	words, err := m.piecesOf(dir, section, spec.ManifestBERT)
+func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, error) {
+	words, err := m.piecesOf(f, spec.ManifestBERT)
 	if err != nil {
 		return nil, err
 	}
 	e := &embedder{pieces: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
 	if spec.Format == formatBERT {
-		e.textEncoder, err = openBERTEncoder(path, spec, words.pad, options)
+		e.textEncoder, err = openBERTEncoder(f.path, *spec, words.pad, f.options)
 	} else {
-		e.textEncoder, err = openEncoder(path, spec.Dimension, words.pad, options)
+		e.textEncoder, err = openEncoder(f.path, spec.Dimension, words.pad, f.options)
 	}
 	return e, err
 }

@@ -131,36 +131,6 @@ type ManifestDetector struct {
 	Threshold     float64 `yaml:"threshold"` // a probability from it on means enough
 }
 
-// graphs are the sections of the graphs that there are, by the name of their field.
-func (m *Manifest) graphs() map[string]ManifestGraph {
-	all := map[string]ManifestGraph{}
-	if m.Encoder != nil {
-		all["encoder"] = m.Encoder.ManifestGraph
-	}
-	if m.Segmenter != nil {
-		all["segmenter"] = m.Segmenter.ManifestGraph
-		if m.Segmenter.Encoder != nil {
-			all["segmenter.encoder"] = m.Segmenter.Encoder.ManifestGraph
-		}
-	}
-	if m.Pair != nil {
-		all["pair"] = m.Pair.ManifestGraph
-	}
-	if m.Reranker != nil {
-		all["reranker"] = m.Reranker.ManifestGraph
-	}
-	if m.Linker != nil {
-		all["linker"] = m.Linker.ManifestGraph
-	}
-	if m.Fuser != nil {
-		all["fuser"] = m.Fuser.ManifestGraph
-	}
-	if m.Detector != nil {
-		all["detector"] = m.Detector.ManifestGraph
-	}
-	return all
-}
-
 // manifestName is the manifest's file name in a pack.
 const manifestName = "manifest.yaml"
 

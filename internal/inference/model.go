@@ -13,8 +13,6 @@ import (
 	"runtime"
 	"slices"
 
-	ort "github.com/yalue/onnxruntime_go"
-
 	"github.com/sluice-rag/sluice/internal/inference/batch"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -66,9 +64,11 @@ func Open(o Options) (_ *Model, err error) {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
 	paths := map[string]string{}
-	for section, g := range m.manifest.graphs() {
-		if paths[section], err = g.locate(o.Pack, section); err != nil {
-			return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
+	for _, g := range graphs {
+		if spec := g.spec(&m.manifest); spec != nil {
+			if paths[g.section], err = spec.locate(o.Pack, g.section); err != nil {
+				return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
+			}
 		}
 	}
 	if err := loadLibrary(o.Library); err != nil {
@@ -90,67 +90,6 @@ func Open(o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// openGraphs opens the graphs that paths has, by the manifest's section. What it opened before an error, Close closes.
-func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {
-	type closer interface{ close() error }
-	for _, g := range []struct {
-		section string
-		open    func(path string) (closer, error)
-	}{
-		{"encoder", func(path string) (closer, error) {
-			g, err := m.openEmbedder(dir, "encoder", path, *m.manifest.Encoder, options)
-			m.encoder, m.sentences = g, g
-			return g, err
-		}},
-		{"segmenter.encoder", func(path string) (closer, error) {
-			g, err := m.openEmbedder(dir, "segmenter.encoder", path, *m.manifest.Segmenter.Encoder, options)
-			m.sentences = g
-			return g, err
-		}},
-		{"segmenter", func(path string) (closer, error) {
-			g, err := openSegmenter(path, m.sentences.dimension, options)
-			m.segmenter = g
-			return g, err
-		}},
-		{"pair", func(path string) (closer, error) {
-			g, err := m.openPair(dir, "pair", path, m.manifest.Pair, options)
-			m.pair = g
-			return g, err
-		}},
-		{"reranker", func(path string) (closer, error) {
-			g, err := m.openPair(dir, "reranker", path, m.manifest.Reranker, options)
-			m.reranker = g
-			return g, err
-		}},
-		{"linker", func(path string) (closer, error) {
-			g, err := openLinker(path, m.dimension(), options)
-			m.linker = g
-			return g, err
-		}},
-		{"fuser", func(path string) (closer, error) {
-			g, err := openFuser(path, m.tokenizer.pad, options)
-			m.fuser = g
-			return g, err
-		}},
-		{"detector", func(path string) (closer, error) {
-			g, err := openDetector(path, options)
-			m.detector = g
-			return g, err
-		}},
-	} {
-		path, has := paths[g.section]
-		if !has {
-			continue
-		}
-		graph, err := g.open(path)
-		if err != nil {
-			return fmt.Errorf("%s: %w", g.section, err)
-		}
-		m.opened = append(m.opened, graph.close)
-	}
-	return nil
-}
-
 // dimension is that of the encoder's vectors.
 func (m *Model) dimension() int { return m.manifest.Encoder.Dimension }
 
@@ -160,7 +99,7 @@ func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Versio
 // serves says whether the pack has the graph of an operation, and if not, what to do.
 func (m *Model) serves(op wire.ModelOp) error {
 	section := declared[op].Graph
-	if _, has := m.manifest.graphs()[section]; has || section == "" {
+	if section == "" || m.manifest.has(section) {
 		return nil
 	}
 	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
@@ -175,23 +114,23 @@ func (m *Model) refuses(op wire.ModelOp) error {
 	return m.serves(op)
 }
 
-// piecesOf opens the tokenizer of a section, or gives the pack's.
-func (m *Model) piecesOf(dir, section string, b ManifestBERT) (*pieces, error) {
+// piecesOf opens the tokenizer of a graph, or gives the pack's.
+func (m *Model) piecesOf(f graphFile, b ManifestBERT) (*pieces, error) {
 	if b.Tokenizer == nil {
 		return m.tokenizer, nil
 	}
-	return openPieces(dir, section+".tokenizer", *b.Tokenizer)
+	return openPieces(f.dir, f.section+".tokenizer", *b.Tokenizer)
 }
 
-func (m *Model) openPair(dir, name, path string, section *ManifestPair, options *ort.SessionOptions) (pairModel, error) {
-	words, err := m.piecesOf(dir, name, section.ManifestBERT)
+func (m *Model) openPair(f graphFile, spec *ManifestPair) (pairModel, error) {
+	words, err := m.piecesOf(f, spec.ManifestBERT)
 	switch {
 	case err != nil:
 		return nil, err
-	case section.Format == formatBERT:
-		return openBERTPair(path, *section, words, options)
+	case spec.Format == formatBERT:
+		return openBERTPair(f.path, *spec, words, f.options)
 	}
-	return openPair(path, name, section, words.Tokenizer, words.pad, options)
+	return openPair(f.path, f.section, spec, words.Tokenizer, words.pad, f.options)
 }
 
 // describe says in info what a graph that scores can do: its names of thresholds end with suffix. spanless: it finds no answers.
