@@ -63,15 +63,8 @@ type Service struct {
 	meters  meters
 }
 
-// Slot is what a request has while its handler runs.
-type Slot interface {
-	// GiveWay waits while the service runs requests of tenants that asked for less than their share, if this one's tenant
-	// has used up its own; at most fairness.Patience per request. Handlers call it between the steps of what takes long,
-	// holding nothing that others need.
-	GiveWay(ctx context.Context)
-	// Yields reports whether the request's tenant has used up its share, while others ask, too.
-	Yields() bool
-}
+// Slot is what a request has while its handler runs: with it the handler gives way to other tenants. nil never does.
+type Slot = *fairness.Slot[*arrival]
 
 // Serve makes a service. handle runs once per request; failure makes the reply
 // that carries an error (a malformed request, an overload).

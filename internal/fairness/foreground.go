@@ -70,13 +70,12 @@ func NewBackground[T comparable](foreground *Foreground, most, few int) *Backgro
 
 // Next takes out the item that is next and begins it, if it may run now.
 func (b *Background[T]) Next(now time.Time) (item T, found bool) {
-	if !b.free(now) {
+	t := b.first(func(*tenant[T]) bool { return b.free(now) })
+	if t == nil {
 		return item, false
 	}
-	if item, found = b.Queue.Next(); found {
-		b.running++
-	}
-	return item, found
+	b.running++
+	return b.take(t), true
 }
 
 // End tells that an item of a tenant has run.
@@ -92,11 +91,11 @@ func (b *Background[T]) free(now time.Time) bool {
 // Idle reports whether more work may run and none waits.
 func (b *Background[T]) Idle(now time.Time) bool { return b.Empty() && b.free(now) }
 
-// Until is how long it takes until more may run without any item's end: until nobody waits for an answer any more. Zero: it
-// does not depend on that.
+// Until is how long it takes, a minute at most, until more may run without any item's end: until nobody waits for an answer
+// any more.
 func (b *Background[T]) Until(now time.Time) time.Duration {
-	if b.running < b.few || b.running >= b.most {
-		return 0
+	if left := b.foreground.Left(now); left > 0 && b.running >= b.few && b.running < b.most {
+		return left
 	}
-	return b.foreground.Left(now)
+	return time.Minute
 }

@@ -35,11 +35,16 @@ type Queue[T comparable] struct {
 
 // tenant is what is known of one.
 type tenant[T comparable] struct {
+	id      uuid.UUID
 	waiting []T
 	running int
 	used    time.Duration
 	seen    time.Time // when an item last came or ended
-	savings savings   // for a Scheduler
+	// Of a Scheduler:
+	saved   time.Duration // of the time that it earned, at counted; not below 0
+	counted time.Time
+	since   time.Time // when an item last began or ended, or was the first that waits
+	giving  int       // of the items that run, those that give way now
 }
 
 // NewQueue makes a queue in which a tenant that comes back may use as much as credit before it alternates with others.
@@ -48,25 +53,24 @@ func NewQueue[T comparable](credit time.Duration) *Queue[T] {
 }
 
 // Put adds an item of a tenant.
-func (q *Queue[T]) Put(id uuid.UUID, item T, now time.Time) { q.put(q.open(id, now), item) }
+func (q *Queue[T]) Put(id uuid.UUID, item T, now time.Time) {
+	t := q.open(id, now)
+	if t.waiting = append(t.waiting, item); len(t.waiting) == 1 {
+		q.ring = append(q.ring, t)
+	}
+}
 
 // open gives what is known of a tenant of which an item comes now.
 func (q *Queue[T]) open(id uuid.UUID, now time.Time) *tenant[T] {
 	q.prune(now)
 	t := q.tenants[id]
 	if t == nil {
-		t = &tenant[T]{}
+		t = &tenant[T]{id: id}
 		q.tenants[id] = t
 	}
 	t.seen = now
 	t.used = max(t.used, q.clock-q.credit)
 	return t
-}
-
-func (q *Queue[T]) put(t *tenant[T], item T) {
-	if t.waiting = append(t.waiting, item); len(t.waiting) == 1 {
-		q.ring = append(q.ring, t)
-	}
 }
 
 // prune forgets tenants that have been silent for long.
@@ -89,62 +93,47 @@ func (q *Queue[T]) Remove(id uuid.UUID, item T) bool {
 		return false
 	}
 	at := slices.Index(t.waiting, item)
-	if at >= 0 {
-		q.remove(t, at)
+	if at < 0 {
+		return false
 	}
-	return at >= 0
-}
-
-func (q *Queue[T]) remove(t *tenant[T], at int) {
 	if t.waiting = slices.Delete(t.waiting, at, at+1); len(t.waiting) == 0 {
 		t.waiting = nil
 		q.ring = slices.DeleteFunc(q.ring, func(o *tenant[T]) bool { return o == t })
 	}
+	return true
 }
 
 // First returns the item that is next of those that may be; it stays in the queue.
 func (q *Queue[T]) First(may func(T) bool) (item T, found bool) {
-	t, at := q.first(func(t *tenant[T]) int { return slices.IndexFunc(t.waiting, may) })
+	at := func(t *tenant[T]) int { return slices.IndexFunc(t.waiting, may) }
+	t := q.first(func(t *tenant[T]) bool { return at(t) >= 0 })
 	if t == nil {
 		return item, false
 	}
-	return t.waiting[at], true
+	return t.waiting[at(t)], true
 }
 
-// first returns the tenant that is next of those for which may gives an item, and that item's index; nil: there is none.
-func (q *Queue[T]) first(may func(*tenant[T]) int) (next *tenant[T], at int) {
+// first returns the tenant that is next of those that may be; nil: there is none.
+func (q *Queue[T]) first(may func(*tenant[T]) bool) (next *tenant[T]) {
 	for _, t := range q.ring {
-		if next != nil && cmp.Or(cmp.Compare(t.used, next.used), t.running-next.running) >= 0 {
-			continue
-		}
-		if i := may(t); i >= 0 {
-			next, at = t, i
+		if (next == nil || cmp.Or(cmp.Compare(t.used, next.used), t.running-next.running) < 0) && may(t) {
+			next = t
 		}
 	}
-	return next, at
+	return next
 }
 
-// Next takes out the item that is next and begins it.
-func (q *Queue[T]) Next() (item T, found bool) {
-	t, _ := q.first(func(*tenant[T]) int { return 0 })
-	if t == nil {
-		return item, false
-	}
-	return q.take(t, 0), true
-}
-
-// take takes out an item of a tenant and begins it.
-func (q *Queue[T]) take(t *tenant[T], at int) T {
-	item := t.waiting[at]
-	q.remove(t, at)
-	q.begin(t)
+// take takes out a tenant's oldest item and begins it.
+func (q *Queue[T]) take(t *tenant[T]) T {
+	item := t.waiting[0]
+	q.Remove(t.id, item)
+	q.Begin(t.id)
 	return item
 }
 
 // Begin tells that an item of a tenant begins to run, whether it was removed or stays for more.
-func (q *Queue[T]) Begin(id uuid.UUID) { q.begin(q.tenants[id]) }
-
-func (q *Queue[T]) begin(t *tenant[T]) {
+func (q *Queue[T]) Begin(id uuid.UUID) {
+	t := q.tenants[id]
 	t.running++
 	q.clock = max(q.clock, t.used)
 	if at := slices.Index(q.ring, t); at >= 0 {
@@ -153,9 +142,8 @@ func (q *Queue[T]) begin(t *tenant[T]) {
 }
 
 // End tells that an item of a tenant has run.
-func (q *Queue[T]) End(id uuid.UUID, now time.Time) { q.end(q.tenants[id], now) }
-
-func (q *Queue[T]) end(t *tenant[T], now time.Time) {
+func (q *Queue[T]) End(id uuid.UUID, now time.Time) {
+	t := q.tenants[id]
 	t.running--
 	t.seen = now
 }

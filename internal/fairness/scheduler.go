@@ -38,14 +38,6 @@ type Scheduler[T comparable] struct {
 	leaving sync.WaitGroup // items that were withdrawn and are not over
 }
 
-// savings is what a tenant has saved of the time that it earned.
-type savings struct {
-	left    time.Duration // at counted; not below 0
-	counted time.Time
-	since   time.Time // when an item last began or ended, or was the first that waits
-	giving  int       // of the items that run, those that give way now
-}
-
 // Slot is what an item has that runs. End gives it back.
 type Slot[T comparable] struct {
 	of     *Scheduler[T]
@@ -77,16 +69,16 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	}
 	now := s.now()
 	t := s.queue.open(id, now)
-	if t.savings.counted.IsZero() {
-		t.savings = savings{left: s.most(), counted: now}
+	if t.counted.IsZero() {
+		t.saved, t.counted = s.most(), now
 	}
 	s.count(t, now)
 	// What may run at once has not waited, though no worker may have fetched it yet.
 	if t.running+len(t.waiting) >= s.alone+s.bound {
 		return false, false
 	}
-	if s.queue.put(t, item); len(t.waiting) == 1 {
-		t.savings.since = now
+	if s.queue.Put(id, item, now); len(t.waiting) == 1 {
+		t.since = now
 	}
 	s.change.Signal()
 	return true, false
@@ -95,29 +87,23 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 // Withdraw takes an item out if it still waits, and then calls then with how many items of its tenant run. Wait waits
 // until then has returned.
 func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
-	running, withdrawn := s.withdraw(id, item)
-	if withdrawn {
-		defer s.leaving.Done()
-		then(running)
-	}
-}
-
-func (s *Scheduler[T]) withdraw(id uuid.UUID, item T) (running int, withdrawn bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	t := s.queue.tenants[id]
-	if t == nil {
-		return 0, false
+	if t != nil {
+		s.count(t, s.now())
 	}
-	s.count(t, s.now())
 	if !s.queue.Remove(id, item) {
-		return 0, false
+		s.mu.Unlock()
+		return
 	}
-	s.leaving.Add(1)
 	if s.closed && s.queue.Empty() {
 		s.change.Broadcast() // nothing is left to wait for
 	}
-	return t.running, true
+	running := t.running
+	s.leaving.Add(1)
+	defer s.leaving.Done()
+	s.mu.Unlock()
+	then(running)
 }
 
 // Wait returns when what was withdrawn is over. It is called when the queue is closed and no worker waits any more.
@@ -129,8 +115,8 @@ func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 	defer s.mu.Unlock()
 	for {
 		if t := s.next(); t != nil {
-			item = s.queue.take(t, 0)
-			t.savings.since = s.now()
+			item = s.queue.take(t)
+			t.since = s.now()
 			s.running++
 			s.busy[t] = true
 			if s.next() != nil {
@@ -156,11 +142,10 @@ func (s *Scheduler[T]) most() time.Duration { return time.Duration(s.share) * sa
 // count brings what a tenant has left up to now, before what it runs or has waiting changes. What waits counts as what
 // runs does: one that asks for much more than its share has soon used up what it saved.
 func (s *Scheduler[T]) count(t *tenant[T], now time.Time) {
-	saved := &t.savings
-	rate := s.share - (t.running - saved.giving) - len(t.waiting)
-	saved.left += now.Sub(saved.counted) * time.Duration(rate)
-	saved.left = min(max(saved.left, 0), s.most())
-	saved.counted = now
+	rate := s.share - (t.running - t.giving) - len(t.waiting)
+	t.saved += now.Sub(t.counted) * time.Duration(rate)
+	t.saved = min(max(t.saved, 0), s.most())
+	t.counted = now
 }
 
 // next is the tenant that is next, nil when none may run more. The mutex is held.
@@ -172,20 +157,16 @@ func (s *Scheduler[T]) next() *tenant[T] {
 	s.queue.prune(now)
 	saving, spent := 0, 0 // what runs of tenants that have time left, and of those that have none
 	for t := range s.busy {
-		if s.count(t, now); t.savings.left > 0 {
+		if s.count(t, now); t.saved > 0 {
 			saving += t.running
 		} else {
 			spent += t.running
 		}
 	}
-	next, _ := s.queue.first(func(t *tenant[T]) int {
+	return s.queue.first(func(t *tenant[T]) bool {
 		s.count(t, now)
-		if t.running < s.limit(t, now, saving, spent) {
-			return 0
-		}
-		return -1
+		return t.running < s.limit(t, now, saving, spent)
 	})
-	return next
 }
 
 // limit is how many items of a tenant may run now, where so many of tenants run that have time left and of those
@@ -194,11 +175,11 @@ func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int
 	switch {
 	case len(s.queue.tenants) == 1 || s.share == s.slots:
 		return s.alone
-	case t.savings.left > 0:
+	case t.saved > 0:
 		return min(2*s.share, s.alone)
 	}
 	limit := min(s.share-saving, 2*s.share-saving-(spent-t.running))
-	if limit < 1 && now.Sub(t.savings.since) >= Patience {
+	if limit < 1 && now.Sub(t.since) >= Patience {
 		limit = 1
 	}
 	return limit
@@ -230,10 +211,10 @@ func (l *Slot[T]) End() {
 	now := s.now()
 	s.running--
 	s.count(t, now)
-	if s.queue.end(t, now); t.running == 0 {
+	if s.queue.End(t.id, now); t.running == 0 {
 		delete(s.busy, t)
 	}
-	t.savings.since = now
+	t.since = now
 	if s.ended != nil {
 		close(s.ended)
 		s.ended = nil
@@ -244,15 +225,18 @@ func (l *Slot[T]) End() {
 // GiveWay waits while items run that go before this one, until ctx ends, and for Patience in all. Handlers call it between
 // the steps of what takes long, holding nothing that others need.
 func (l *Slot[T]) GiveWay(ctx context.Context) {
-	s, saved := l.of, &l.tenant.savings
+	if l == nil {
+		return
+	}
+	s, t := l.of, l.tenant
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l.gave < Patience && s.behind(l.tenant) {
+	for l.gave < Patience && s.behind(t) {
 		if s.ended == nil {
 			s.ended = make(chan struct{})
 		}
 		ended, since := s.ended, s.now()
-		saved.giving++
+		t.giving++
 		s.mu.Unlock()
 		timer := time.NewTimer(Patience - l.gave)
 		select {
@@ -264,29 +248,32 @@ func (l *Slot[T]) GiveWay(ctx context.Context) {
 		timer.Stop()
 		s.mu.Lock()
 		now := s.now()
-		s.count(l.tenant, now)
-		saved.giving--
+		s.count(t, now)
+		t.giving--
 		l.gave += now.Sub(since)
 	}
 }
 
 // Yields reports whether others that asked lately go before this item's tenant.
 func (l *Slot[T]) Yields() bool {
+	if l == nil {
+		return false
+	}
 	s := l.of
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(l.tenant, s.now())
-	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.savings.left == 0 && l.gave < Patience
+	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.gave < Patience
 }
 
 // behind reports whether items run that go before a tenant's. The mutex is held.
 func (s *Scheduler[T]) behind(t *tenant[T]) bool {
 	now := s.now()
-	if s.count(t, now); s.share == s.slots || t.savings.left > 0 {
+	if s.count(t, now); s.share == s.slots || t.saved > 0 {
 		return false
 	}
 	for other := range s.busy {
-		if s.count(other, now); other.savings.left > 0 {
+		if s.count(other, now); other.saved > 0 {
 			return true
 		}
 	}

@@ -245,8 +245,8 @@ func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
 		s.give(tenant, name, 3)
-		of := &s.queue.tenants[tenant].savings
-		of.left, of.counted = 0, s.at
+		of := s.queue.tenants[tenant]
+		of.saved, of.counted = 0, s.at
 	}
 	spend(loud, "loud")
 	spend(quiet, "quiet")
@@ -276,7 +276,7 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	}
 	s.at = s.at.Add(2*savingsTime/6 + 1) // two are earned, of eight
 	s.idle()
-	if left := s.queue.tenants[loud].savings.left; left != 0 {
+	if left := s.queue.tenants[loud].saved; left != 0 {
 		t.Errorf("%v are left of the flood's savings", left)
 	}
 }
@@ -306,7 +306,7 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		if took := gave(noisy)(); took != 0 || noisy.Yields() {
 			t.Errorf("with savings it gave way for %v", took)
 		}
-		noisy.tenant.savings.left = 0
+		noisy.tenant.saved = 0
 		if took := gave(seldom)(); took != 0 || seldom.Yields() {
 			t.Errorf("the other gave way for %v", took)
 		}
@@ -320,7 +320,7 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 			t.Errorf("it gave way for %v, want until the other ended", took)
 		}
 		run(quiet)
-		noisy.tenant.savings.left = 0
+		noisy.tenant.saved = 0
 		if took := gave(noisy)(); took != Patience-Patience/4 {
 			t.Errorf("it gave way for %v more, want for what was left of a second", took)
 		}

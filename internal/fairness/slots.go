@@ -13,39 +13,22 @@ type Slots struct {
 	n          int
 	foreground *Foreground
 
-	mu    sync.Mutex
-	kinds [2]slotKind
-}
-
-// The kinds of work, in the order in which it is served.
-const (
-	inForeground = iota
-	inBackground
-)
-
-// slotKind is work of a kind.
-type slotKind struct {
-	held    int
-	waiting []chan struct{}
+	mu      sync.Mutex
+	held    map[bool]int // by the foreground, and by the background
+	waiting map[bool][]chan struct{}
 }
 
 // NewSlots makes n slots.
-func NewSlots(n int) *Slots { return &Slots{n: n, foreground: NewForeground(Recent)} }
-
-func kindOf(background bool) int {
-	if background {
-		return inBackground
-	}
-	return inForeground
+func NewSlots(n int) *Slots {
+	return &Slots{n: n, foreground: NewForeground(Recent), held: map[bool]int{}, waiting: map[bool][]chan struct{}{}}
 }
 
-// free reports whether work of a kind may have a slot now. The mutex is held.
-func (s *Slots) free(kind int) bool {
-	behind := s.kinds[inBackground].held
-	if kind == inBackground && behind >= s.foreground.Limit(time.Now(), s.n, max(1, s.n-1)) {
+// free reports whether there is a slot now. The mutex is held.
+func (s *Slots) free(background bool) bool {
+	if background && s.held[true] >= s.foreground.Limit(time.Now(), s.n, max(1, s.n-1)) {
 		return false
 	}
-	return s.kinds[inForeground].held+behind < s.n
+	return s.held[false]+s.held[true] < s.n
 }
 
 // Acquire waits for a slot; after a nil error it must be released.
@@ -54,18 +37,16 @@ func (s *Slots) Acquire(ctx context.Context, background bool) error {
 		return err
 	}
 	s.mu.Lock()
-	at := kindOf(background)
-	kind := &s.kinds[at]
 	if !background {
 		s.foreground.Seen(time.Now())
 	}
-	if s.free(at) {
-		kind.held++
+	if s.free(background) {
+		s.held[background]++
 		s.mu.Unlock()
 		return nil
 	}
 	mine := make(chan struct{})
-	kind.waiting = append(kind.waiting, mine)
+	s.waiting[background] = append(s.waiting[background], mine)
 	s.mu.Unlock()
 	select {
 	case <-mine:
@@ -73,27 +54,31 @@ func (s *Slots) Acquire(ctx context.Context, background bool) error {
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
-	i := slices.Index(kind.waiting, mine)
-	if i >= 0 {
-		kind.waiting = slices.Delete(kind.waiting, i, i+1)
-	}
-	s.mu.Unlock()
-	if i < 0 { // it came in the same moment
-		s.Release(background)
+	defer s.mu.Unlock()
+	if at := slices.Index(s.waiting[background], mine); at >= 0 {
+		s.waiting[background] = slices.Delete(s.waiting[background], at, at+1)
+	} else { // it came in the same moment
+		s.release(background)
 	}
 	return ctx.Err()
 }
 
-// Release gives a slot back. Work in the background that leaves a slot waits for one of its own to be released: there
-// always is one.
+// Release gives a slot back.
 func (s *Slots) Release(background bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.kinds[kindOf(background)].held--
-	for at := range s.kinds {
-		for kind := &s.kinds[at]; len(kind.waiting) > 0 && s.free(at); kind.waiting = kind.waiting[1:] {
-			kind.held++
-			close(kind.waiting[0])
+	s.release(background)
+}
+
+// release hands a slot to who is next. Work in the background that leaves a slot waits for one of its own to be released:
+// there always is one.
+func (s *Slots) release(background bool) {
+	s.held[background]--
+	for _, next := range []bool{false, true} {
+		for len(s.waiting[next]) > 0 && s.free(next) {
+			s.held[next]++
+			close(s.waiting[next][0])
+			s.waiting[next] = s.waiting[next][1:]
 		}
 	}
 }

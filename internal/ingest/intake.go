@@ -148,11 +148,7 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 			messages = pull.Messages()
 		}
 		now := time.Now()
-		wait := in.untilSeal(now)
-		if left := in.sealed.Until(now); left > 0 {
-			wait = min(wait, left)
-		}
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(min(in.untilSeal(now), in.sealed.Until(now)))
 		select {
 		case <-fetch.Done():
 			timer.Stop()

@@ -47,18 +47,13 @@ type Client struct {
 	nc      *nats.Conn
 	options Options
 	retry   failsafe.Executor[[]byte]
-	*seen
+	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
+	dimension *atomic.Int64
+	// told is what a server last said of itself; nil: none was asked yet.
+	told *atomic.Pointer[told]
 	// tenant and yields are those of For.
 	tenant uuid.UUID
 	yields func() bool
-}
-
-// seen is what servers said.
-type seen struct {
-	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
-	dimension atomic.Int64
-	// told is what a server last said of itself; nil: none was asked yet.
-	told atomic.Pointer[told]
 }
 
 // told is what a server said of itself, and when.
@@ -90,7 +85,8 @@ func New(nc *nats.Conn, o Options) *Client {
 		WithMaxRetries(-1).
 		ReturnLastFailure().
 		Build()
-	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy), seen: &seen{}}
+	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy),
+		dimension: &atomic.Int64{}, told: &atomic.Pointer[told]{}}
 }
 
 // For returns the client for requests of a tenant: servers let tenants that ask at the same time alternate. yields is asked

@@ -143,11 +143,8 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 // engineFor returns the engine for a request of a tenant, which gives way to others as its slot says; nil: it has none.
 func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
-		models := w.models.For(tenant, nil)
-		if slot != nil {
-			models, s.GiveWay = w.models.For(tenant, slot.Yields), slot.GiveWay
-		}
-		s.Model, s.Readers = models, models
+		models := w.models.For(tenant, slot.Yields)
+		s.Model, s.Readers, s.GiveWay = models, models, slot.GiveWay
 	})
 }
 

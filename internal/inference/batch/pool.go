@@ -32,7 +32,7 @@ type Pool struct {
 	wake    chan struct{}  // something was added, or a worker's lane has room
 	free    chan struct{}  // one token per idle worker
 	owned   sync.WaitGroup // the dispatcher and the running batches
-	// interactive leaves a worker, and its core, to the next interactive request for a while after each one.
+	// interactive requests leave a worker, and its core, to the next one.
 	interactive *fairness.Foreground
 
 	mu      sync.Mutex // guards what follows and the queues' entries
@@ -47,8 +47,8 @@ const credit = 20 * time.Millisecond
 
 // source is a queue of whatever type. The pool's mutex is held during calls.
 type source interface {
-	// due gives how long until a batch of a lane is due; found is false when nothing waits that is still wanted.
-	due(lane int, now time.Time) (wait time.Duration, found bool)
+	// due drops what is not wanted any more, and gives how long until a batch of a lane is due: an hour when nothing waits.
+	due(lane int, now time.Time) time.Duration
 	// take takes the batch with the first item of a request out of the lane, to be run.
 	take(lane int, r *request, now time.Time) (run func())
 	// fail ends what waits.
@@ -134,21 +134,12 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		order = [...]int{yielding, 0, 2}
 	}
 	for _, lane := range order {
-		due := map[source]bool{}
-		wait, waiting := time.Hour, false
+		wait, due := time.Hour, map[source]bool{}
 		for _, q := range p.queues {
-			left, found := q.due(lane, now)
-			switch {
-			case !found:
-				continue
-			case left > 0:
-				wait = min(wait, left)
-			default:
-				due[q] = true
-			}
-			waiting = true
+			left := q.due(lane, now)
+			wait, due[q] = min(wait, left), left == 0
 		}
-		if !waiting {
+		if p.waiting[lane].Empty() {
 			continue
 		}
 		if !(lane == yielding && impatient) && p.leaves(lane, now) {
@@ -163,10 +154,7 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		p.running[lane]++
 		p.waiting[lane].Begin(first.tenant)
 		run := first.source.take(lane, first, now)
-		return func() {
-			run()
-			p.ran(lane, first.tenant)
-		}, 0
+		return func() { run(); p.ran(lane, first.tenant) }, 0
 	}
 	return nil, later
 }
@@ -192,14 +180,10 @@ func (p *Pool) left(r *request) {
 // what yields: it would never run while there is much of that.
 func (p *Pool) leaves(lane int, now time.Time) bool {
 	running := p.running[lane]
-	switch lanes[lane] {
-	case wire.LaneInteractive:
-		return false
-	case wire.LaneBulk:
-	default:
+	if lane == yielding {
 		running += p.running[laneIndex(wire.LaneBulk)]
 	}
-	return running >= p.interactive.Limit(now, p.workers, max(1, p.workers-1))
+	return lanes[lane] != wire.LaneInteractive && running >= p.interactive.Limit(now, p.workers, max(1, p.workers-1))
 }
 
 // ran counts a batch as over that began with a tenant's item, and has the dispatcher look again at what had to leave room

@@ -166,7 +166,7 @@ func merge[T any](old, added []entry[T]) []entry[T] {
 }
 
 // due implements source.
-func (q *Queue[T]) due(lane int, now time.Time) (wait time.Duration, found bool) {
+func (q *Queue[T]) due(lane int, now time.Time) time.Duration {
 	q.drop(lane, func(r *request) error {
 		if r.err != nil {
 			return r.err
@@ -175,7 +175,7 @@ func (q *Queue[T]) due(lane int, now time.Time) (wait time.Duration, found bool)
 	})
 	waiting := q.waiting[lane]
 	if len(waiting) == 0 {
-		return 0, false
+		return time.Hour
 	}
 	cells, arrived := 0, waiting[0].request.arrived
 	for _, e := range waiting {
@@ -189,9 +189,9 @@ func (q *Queue[T]) due(lane int, now time.Time) (wait time.Duration, found bool)
 		company = min(company, interactiveWait)
 	}
 	if len(waiting) >= q.options.MaxItems || cells >= q.options.MaxCells {
-		return 0, true
+		return 0
 	}
-	return max(0, company-now.Sub(arrived)), true
+	return max(0, company-now.Sub(arrived))
 }
 
 // take implements source.
