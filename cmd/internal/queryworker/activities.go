@@ -35,7 +35,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 }
 
 func (w *worker) register(r temporalworker.Registry) {
-	answerer := w.answerer(nil)
+	answerer := w.answerer(request{})
 	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) (out wire.QuestionPlan, err error) {
 		err = w.step(ctx, wire.ActivityQuestionUnderstand, in, func(ctx context.Context, in wire.QuestionInput) (err error) {
@@ -46,7 +46,7 @@ func (w *worker) register(r temporalworker.Registry) {
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) error {
 		return w.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
-			return answerer.Generate(withJob(ctx, in.QuestionInput), in)
+			return w.answerer(request{job: &in.QuestionInput}).Generate(ctx, in)
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) (out wire.QuestionVerdict, err error) {

@@ -183,8 +183,8 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	made, err := newWorker(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
 	made.every = 200 * time.Millisecond
-	made.answerer = func(slot bus.Slot) *answer.Answerer {
-		p := parts{teller{w.store, made.deps.NATS}, retriever{made, slot}, gateway{nc: made.deps.NATS}}
+	made.answerer = func(r request) *answer.Answerer {
+		p := parts{progressStore{w.store, made.deps.NATS, r.to}, retriever{made, r}, gateway{nc: made.deps.NATS, request: r}}
 		if tamper != nil {
 			tamper(&p)
 		}

@@ -21,13 +21,6 @@ import (
 // comes with the result.
 const maxJobText = 64 << 10
 
-type jobKey struct{}
-
-// withJob has the text of an answer told to whoever follows the job.
-func withJob(ctx context.Context, in wire.QuestionInput) context.Context {
-	return context.WithValue(ctx, jobKey{}, in)
-}
-
 // told asks the gateway for a job's answer, and tells of it meanwhile.
 func (g gateway) told(ctx context.Context, in wire.QuestionInput, r wire.LLMRequest) (wire.LLMReply, error) {
 	text := jobText{nc: g.nc, subject: wire.TextSubject(in.Tenant, in.Question), question: in.Question}

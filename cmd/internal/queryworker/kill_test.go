@@ -78,8 +78,8 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = func(slot bus.Slot) *answer.Answerer {
-		return answer.New(stores.Of(db), retriever{w, slot}, suicidal{gateway{nc: nc}, c.After})
+	w.answerer = func(r request) *answer.Answerer {
+		return answer.New(stores.Of(db), retriever{w, r}, suicidal{gateway{nc: nc, request: r}, c.After})
 	}
 	if err := w.service().Start(ctx); err != nil {
 		return err

@@ -25,75 +25,68 @@ type stream struct {
 	generated  bool // an answer has been asked for
 }
 
-type streamKey struct{}
-
-// withStream has the progress of a question told on a stream; an empty one is
-// none.
-func withStream(ctx context.Context, subject string) (context.Context, error) {
+// newStream returns the stream of that name, nil for "".
+func newStream(subject string) (*stream, error) {
 	if subject == "" {
-		return ctx, nil
+		return nil, nil
 	}
 	if !wire.IsInbox(subject) {
 		return nil, schema.Invalid("stream", "%.100q is no inbox", subject)
 	}
-	return context.WithValue(ctx, streamKey{}, &stream{subject: subject}), nil
+	return &stream{subject: subject}, nil
 }
 
-func streamOf(ctx context.Context) *stream {
-	s, _ := ctx.Value(streamKey{}).(*stream)
-	return s
-}
-
-// teller is the store that answering uses, and tells of its steps.
-type teller struct {
+// progressStore is the store that answering uses, and tells of its steps.
+type progressStore struct {
 	answer.Store
 	nc *nats.Conn
+	to *stream // nil: to whoever follows the question as a job
 }
 
 // Begin implements answer.Store.
-func (t teller) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
-	q, err := t.Store.Begin(ctx, in)
+func (p progressStore) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
+	q, err := p.Store.Begin(ctx, in)
 	if err == nil {
-		t.tell(ctx, in, answer.StepUnderstand)
+		p.tell(in, answer.StepUnderstand)
 	}
 	return q, err
 }
 
 // SetStage implements answer.Store.
-func (t teller) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
-	err := t.Store.SetStage(ctx, in, stage)
+func (p progressStore) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
+	err := p.Store.SetStage(ctx, in, stage)
 	if err == nil {
-		t.tell(ctx, in, stage)
+		p.tell(in, stage)
 	}
 	return err
 }
 
 // SaveRetrieval implements answer.Store.
-func (t teller) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
-	kept, err := t.Store.SaveRetrieval(ctx, in, round, r)
-	if s := streamOf(ctx); s != nil && err == nil {
-		s.round, s.candidates = round, len(kept.Candidates)
+func (p progressStore) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
+	kept, err := p.Store.SaveRetrieval(ctx, in, round, r)
+	if p.to != nil && err == nil {
+		p.to.round, p.to.candidates = round, len(kept.Candidates)
 	}
 	return kept, err
 }
 
 // Retrieval implements answer.Store.
-func (t teller) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
-	kept, err := t.Store.Retrieval(ctx, in, round)
-	if s := streamOf(ctx); s != nil && err == nil {
-		s.round, s.candidates = round, len(kept.Candidates)
+func (p progressStore) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
+	kept, err := p.Store.Retrieval(ctx, in, round)
+	if p.to != nil && err == nil {
+		p.to.round, p.to.candidates = round, len(kept.Candidates)
 	}
 	return kept, err
 }
 
-func (t teller) tell(ctx context.Context, in wire.QuestionInput, stage string) {
+func (p progressStore) tell(in wire.QuestionInput, stage string) {
 	m := wire.QuestionStage{Envelope: wire.Header(), Question: in.Question, Stage: stage}
 	subject := wire.StageSubject(in.Tenant, in.Question)
-	if s := streamOf(ctx); s != nil {
-		subject = wire.StreamSubject(s.subject, wire.PartStage)
-		m.Round, m.Candidates = s.round, s.candidates
+	if p.to != nil {
+		subject = wire.StreamSubject(p.to.subject, wire.PartStage)
+		m.Round, m.Candidates = p.to.round, p.to.candidates
 	}
-	publish(t.nc, subject, m, in.Question)
+	publish(p.nc, subject, m, in.Question)
 }
 
 func publish(nc *nats.Conn, subject string, m any, question uuid.UUID) {
@@ -112,10 +105,10 @@ func makesAnswer(r wire.LLMRequest) bool {
 	return r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground
 }
 
-// streamed has the gateway tell the text of an answer on the stream of ctx. An
+// streamed has the gateway tell the text of an answer on the request's stream. An
 // answer of a later round makes void what was told before.
-func (g gateway) streamed(ctx context.Context, r *wire.LLMRequest) {
-	s := streamOf(ctx)
+func (g gateway) streamed(r *wire.LLMRequest) {
+	s := g.to
 	if s == nil || !makesAnswer(*r) {
 		return
 	}

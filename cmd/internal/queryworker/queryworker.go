@@ -66,8 +66,8 @@ type worker struct {
 	engine   *run.Engine
 	models   *modelclient.Client
 	index    *lexicalsearch.Index
-	// answerer makes what answers questions in a slot; nil: in none.
-	answerer func(bus.Slot) *answer.Answerer
+	// answerer makes what answers one question.
+	answerer func(request) *answer.Answerer
 	// questions are those of all tenants.
 	questions *questions.QuestionStore
 	// searching is told of every search and question that somebody waits for.
@@ -134,17 +134,25 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		every:     5 * time.Second,
 		grace:     endingTime,
 	}
-	w.answerer = func(slot bus.Slot) *answer.Answerer {
-		return answer.New(teller{kept, deps.NATS}, retriever{w, slot}, gateway{deps.NATS, deps.Signer})
+	w.answerer = func(r request) *answer.Answerer {
+		return answer.New(progressStore{kept, deps.NATS, r.to}, retriever{w, r}, gateway{deps.NATS, deps.Signer, r})
 	}
 	return w, nil
 }
 
-// engineFor returns the engine for a request of a tenant, which gives way to others as its slot says; nil: it has none.
-func (w *worker) engineFor(tenant uuid.UUID, slot bus.Slot) *run.Engine {
+// request is what a search, or the answering of one question, has for itself.
+type request struct {
+	slot bus.Slot            // nil: none
+	to   *stream             // where its progress is told; nil: to whoever follows it as a job
+	job  *wire.QuestionInput // whose answer's text is told while it is made; nil: no job's
+}
+
+// engineFor returns the engine for a request of a tenant, which gives way to others as its slot says.
+func (w *worker) engineFor(tenant uuid.UUID, r request) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
-		models := w.models.For(tenant, slot.Yields)
-		s.Model, s.Readers, s.GiveWay = models, models, slot.GiveWay
+		models := w.models.For(tenant, r.slot.Yields)
+		s.Model, s.Readers, s.GiveWay = models, models, r.slot.GiveWay
+		s.Judges = gateway{w.deps.NATS, w.deps.Signer, request{to: r.to}}
 	})
 }
 
@@ -154,7 +162,7 @@ func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *m
 	return retrieval.Sources{
 		Model:   models,
 		Readers: models,
-		Judges:  gateway{deps.NATS, deps.Signer},
+		Judges:  gateway{nc: deps.NATS, signer: deps.Signer},
 		Lexical: index,
 		Vectors: dense.NewMemoryVectors(kept, index, settings.VectorCache<<20),
 		Texts:   kept,
@@ -195,15 +203,16 @@ func (w *worker) service() lifecycle.Service {
 type gateway struct {
 	nc     *nats.Conn
 	signer *signature.Signer
+	request
 }
 
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
 	var reply wire.LLMReply
 	var err error
-	if job, ok := ctx.Value(jobKey{}).(wire.QuestionInput); ok && makesAnswer(r) {
-		reply, err = g.told(ctx, job, r)
+	if g.job != nil && makesAnswer(r) {
+		reply, err = g.told(ctx, *g.job, r)
 	} else {
-		g.streamed(ctx, &r)
+		g.streamed(&r)
 		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r, bus.SignedBy(g.signer))
 	}
 	if err == nil && reply.Error != nil {

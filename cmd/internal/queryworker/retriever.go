@@ -6,7 +6,6 @@ import (
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/answer"
-	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -15,7 +14,7 @@ import (
 // retriever implements answer.Retriever.
 type retriever struct {
 	*worker
-	slot bus.Slot
+	request request
 }
 
 // Check implements answer.Retriever.
@@ -40,7 +39,7 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 // when their document is deleted, so it has their ids and scores only.
 func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Retrieval, error) {
 	q.Explain = true
-	found, err := r.engineFor(q.Principal.Tenant, r.slot).Run(ctx, q)
+	found, err := r.engineFor(q.Principal.Tenant, r.request).Run(ctx, q)
 	if err != nil {
 		return answer.Retrieval{}, err
 	}
@@ -55,7 +54,7 @@ func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Ret
 // Select implements answer.Retriever.
 func (r retriever) Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (answer.Retrieval, error) {
 	q.Explain = true
-	found, err := r.engineFor(q.Principal.Tenant, r.slot).Select(ctx, q, pool, minK)
+	found, err := r.engineFor(q.Principal.Tenant, r.request).Select(ctx, q, pool, minK)
 	if err != nil {
 		return answer.Retrieval{}, err
 	}

@@ -27,7 +27,7 @@ func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
-	found, err := w.engineFor(r.Principal.Tenant, slot).Run(ctx, r.SearchQuery)
+	found, err := w.engineFor(r.Principal.Tenant, request{slot: slot}).Run(ctx, r.SearchQuery)
 	w.keepSlowSearch(ctx, r.SearchQuery, found, time.Since(began), err)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
@@ -53,12 +53,12 @@ func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire
 	defer cancel()
 	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)
 	defer cancelAsk()
-	ctx, err := withStream(ctx, r.Stream)
+	to, err := newStream(r.Stream)
 	if err != nil {
 		return askFailure(remote(err))
 	}
 	began, in := time.Now(), wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1}
-	result, err := w.answerer(slot).Ask(ctx, in)
+	result, err := w.answerer(request{slot: slot, to: to}).Ask(ctx, in)
 	if time.Since(began) >= w.settings.SlowQuestion {
 		w.keepSlowQuestion(ctx, in)
 	}

@@ -68,7 +68,7 @@ func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client)
 func (w *worker) learn(ctx context.Context, in wire.QuestionInput, models *modelclient.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
-	question, right, err := w.answerer(nil).Shadow(ctx, in)
+	question, right, err := w.answerer(request{}).Shadow(ctx, in)
 	if err != nil {
 		return err
 	}
