@@ -41,7 +41,7 @@ func parseDOCX(d *document, data []byte) error {
 	if !c.has(name) {
 		name = "word/document2.xml"
 	}
-	if w.links, err = readLinks(d, c, "word/_rels/"+strings.TrimPrefix(name, "word/")+".rels"); err != nil {
+	if w.links, err = readRelations(d, c, name, "/hyperlink", true); err != nil {
 		return err
 	}
 	root, err := readXML(d, c, name)
@@ -55,12 +55,7 @@ func parseDOCX(d *document, data []byte) error {
 	w.blocks(body)
 	w.flushList()
 	w.addNotes()
-	if core, err := readXML(d, c, "docProps/core.xml"); err == nil {
-		if t := core.child("x:coreProperties", "x:title"); t != nil {
-			d.out.Title = squeeze(t.text)
-		}
-	}
-	if d.out.Title == "" {
+	if d.out.Title, _ = coreTitle(d, c); d.out.Title == "" {
 		d.out.Title = w.title
 	}
 	return d.err

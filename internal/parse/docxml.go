@@ -8,6 +8,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"path"
 	"strings"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -142,19 +143,39 @@ func readXML(d *document, c *container, name string) (*element, error) {
 	return root, nil
 }
 
-// readLinks returns the external targets of a part's relationships by their ids.
-func readLinks(d *document, c *container, name string) (map[string]string, error) {
-	root, err := readXML(d, c, name)
+// readRelations returns the targets of a part's relationships of a kind, by their
+// ids: the external ones, or those that are parts.
+func readRelations(d *document, c *container, part, kind string, external bool) (map[string]string, error) {
+	root, err := readXML(d, c, path.Join(path.Dir(part), "_rels", path.Base(part)+".rels"))
 	if err != nil {
 		return nil, err
 	}
-	links := map[string]string{}
-	if list := root.child("x:Relationships"); list != nil {
-		for _, r := range list.children {
-			if strings.HasSuffix(r.attr("Type"), "/hyperlink") && r.attr("TargetMode") == "External" {
-				links[r.attr("Id")] = r.attr("Target")
-			}
-		}
+	out := map[string]string{}
+	list := root.child("x:Relationships")
+	if list == nil {
+		return out, nil
 	}
-	return links, nil
+	for _, r := range list.children {
+		if !strings.HasSuffix(r.attr("Type"), kind) || (r.attr("TargetMode") == "External") != external {
+			continue
+		}
+		target := r.attr("Target")
+		if !external {
+			if !strings.HasPrefix(target, "/") {
+				target = path.Join(path.Dir(part), target)
+			}
+			target = strings.TrimPrefix(path.Clean(target), "/")
+		}
+		out[r.attr("Id")] = target
+	}
+	return out, nil
+}
+
+// coreTitle is the title in a document's properties.
+func coreTitle(d *document, c *container) (title string, has bool) {
+	core, err := readXML(d, c, "docProps/core.xml")
+	if t := core.child("x:coreProperties", "x:title"); err == nil && t != nil {
+		return squeeze(t.text), true
+	}
+	return "", false
 }

@@ -5,7 +5,6 @@ package parse
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,17 +30,11 @@ func parsePPTX(d *document, data []byte) error {
 			return err
 		}
 	}
-	if core, err := readXML(d, c, "docProps/core.xml"); err == nil {
-		if t := core.child("x:coreProperties", "x:title"); t != nil && !placeholderTitle(t.text) {
-			d.out.Title = squeeze(t.text)
-		}
+	// PowerPoint writes one when nobody gave it.
+	if t, has := coreTitle(d, c); has && !strings.EqualFold(t, "PowerPoint Presentation") {
+		d.out.Title = t
 	}
 	return d.err
-}
-
-// placeholderTitle reports what PowerPoint writes when nobody gave a title.
-func placeholderTitle(s string) bool {
-	return strings.EqualFold(squeeze(s), "PowerPoint Presentation")
 }
 
 // slideParts returns the names of the slides' parts in the order of the show.
@@ -50,7 +43,7 @@ func slideParts(d *document, c *container) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	targets, err := readRelations(d, c, "ppt/presentation.xml", "/slide")
+	targets, err := readRelations(d, c, "ppt/presentation.xml", "/slide", false)
 	if err != nil {
 		return nil, err
 	}
@@ -79,29 +72,6 @@ func (e *element) relation() string {
 	return ""
 }
 
-// readRelations returns the parts that a part refers to, by the ids of the
-// relationships of that kind.
-func readRelations(d *document, c *container, part, kind string) (map[string]string, error) {
-	root, err := readXML(d, c, path.Join(path.Dir(part), "_rels", path.Base(part)+".rels"))
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]string{}
-	if list := root.child("x:Relationships"); list != nil {
-		for _, r := range list.children {
-			if !strings.HasSuffix(r.attr("Type"), kind) || r.attr("TargetMode") == "External" {
-				continue
-			}
-			target := r.attr("Target")
-			if !strings.HasPrefix(target, "/") {
-				target = path.Join(path.Dir(part), target)
-			}
-			out[r.attr("Id")] = strings.TrimPrefix(path.Clean(target), "/")
-		}
-	}
-	return out, nil
-}
-
 func parseSlide(d *document, c *container, name string, number int) error {
 	root, err := readXML(d, c, name)
 	if err != nil {
@@ -115,9 +85,8 @@ func parseSlide(d *document, c *container, name string, number int) error {
 	if show := slide.attr("show"); show == "0" || show == "false" {
 		return d.err
 	}
-	rels := path.Join(path.Dir(name), "_rels", path.Base(name)+".rels")
 	s := slideWalker{d: d, page: number}
-	if s.links, err = readLinks(d, c, rels); err != nil {
+	if s.links, err = readRelations(d, c, name, "/hyperlink", true); err != nil {
 		return err
 	}
 	tree := slide.child("p:cSld", "p:spTree")
@@ -291,7 +260,7 @@ func (s *slideWalker) graphic(frame *element) {
 
 // notes adds what the speaker wrote below a slide.
 func (s *slideWalker) notes(c *container, slide string) error {
-	parts, err := readRelations(s.d, c, slide, "/notesSlide")
+	parts, err := readRelations(s.d, c, slide, "/notesSlide", false)
 	if err != nil {
 		return err
 	}
