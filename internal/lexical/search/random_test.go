@@ -152,13 +152,13 @@ func (s *shelf) view(q lexical.TermQuery) *View {
 	v := &View{Dead: maps.Clone(s.dead), Clusters: s.clusters}
 	for _, b := range s.segments {
 		sv := open(s.t, b)
-		for _, n := range sv.PagesOf(Needs(q)) {
+		sv.EachPage(slices.Sorted(slices.Values(Needs(q))), func(n int) {
 			p, err := segment.DecodePage(b.Pages[n].Data)
 			if err != nil {
 				s.t.Fatal(err)
 			}
 			sv.Pages = append(sv.Pages, NumberedPage{n, p})
-		}
+		})
 		v.Segments = append(v.Segments, sv)
 	}
 	return v

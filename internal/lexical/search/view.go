@@ -33,7 +33,7 @@ type View struct {
 type SegmentView struct {
 	*segment.Header
 	Directory *segment.Directory
-	Pages     []NumberedPage // rising; those of PagesOf(Needs(query))
+	Pages     []NumberedPage // rising; those that EachPage has for Needs(query)
 
 	clusters *atomic.Pointer[segmentClusters] // what is remembered; nil: nothing
 }

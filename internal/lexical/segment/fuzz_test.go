@@ -79,11 +79,11 @@ func FuzzOpenSegment(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for _, n := range s.PagesOf([]string{"", "common", "\xff", OpenTerm}) {
+		s.EachPage([]string{"", OpenTerm, "common", "\xff"}, func(n int) {
 			if n < s.directoryPages || n >= s.PageCount() {
 				t.Fatalf("page %d of %d", n, s.PageCount())
 			}
-		}
+		})
 	})
 }
 

@@ -17,7 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -156,19 +155,8 @@ func OpenHeader(id uuid.UUID, header []byte) (*Header, error) {
 // Bytes is about what the header takes in memory.
 func (s *Header) Bytes() int { return s.bytes }
 
-// PagesOf lists the numbers, rising and without repetition, of the pages that
-// may hold the terms.
-func (s *Header) PagesOf(terms []string) []int {
-	sorted := terms
-	if !slices.IsSorted(terms) {
-		sorted = slices.Sorted(slices.Values(terms))
-	}
-	var numbers []int
-	s.EachPage(sorted, func(n int) { numbers = append(numbers, n) })
-	return numbers
-}
-
-// EachPage calls fn with the numbers that PagesOf lists, for sorted terms.
+// EachPage calls fn with the numbers, rising and without repetition, of the pages that
+// may hold the terms, which are sorted.
 func (s *Header) EachPage(sorted []string, fn func(number int)) {
 	next := s.directoryPages
 	for _, t := range sorted {
