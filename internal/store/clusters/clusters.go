@@ -216,10 +216,7 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 		}
 		return nil
 	})
-	if err != nil {
-		return out, fmt.Errorf("list changed versions: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "list changed versions")
 }
 
 // applyChanges works the changed versions into all generations.

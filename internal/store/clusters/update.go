@@ -124,10 +124,7 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 		to[s.ID] = s
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("read members: %w", err)
-	}
-	return nil
+	return store.Wrap(err, "read members")
 }
 
 // related adds the sections of all clusters at the ends of edges.

@@ -104,10 +104,7 @@ func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, coll
 		out, _, err = oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("rebuild collection: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "rebuild collection")
 }
 
 // Rebuild returns the newest rebuild of a collection, whatever became of it.
@@ -126,10 +123,7 @@ func (s *CorpusStore) Rebuild(ctx context.Context, p schema.Principal, collectio
 		}
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("read the rebuild: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "read the rebuild")
 }
 
 // CancelRebuild ends the rebuild that is under way; what it wrote is removed
@@ -154,10 +148,7 @@ func (s *CorpusStore) CancelRebuild(ctx context.Context, p schema.Principal, col
 		out, _, err = oneRebuild(ctx, tx, rebuildSQL, p.Tenant, collection)
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("cancel the rebuild: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "cancel the rebuild")
 }
 
 func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out schema.Rebuild, found bool, err error) {

@@ -4,7 +4,6 @@ package corpus
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,10 +44,7 @@ const KeepMerged = 10 * time.Minute
 // more than age ago, and returns how many.
 func (s *CorpusStore) DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error) {
 	n, err := s.dropSegments(ctx, tenant, lockMergedSQL, tenant, collection, age)
-	if err != nil {
-		return n, fmt.Errorf("drop merged segments of collection %s: %w", collection, err)
-	}
-	return n, nil
+	return n, store.Wrap(err, "drop merged segments of collection %s", collection)
 }
 
 // DropLexicalGeneration removes the index of a generation that is live no more,
@@ -61,10 +57,7 @@ func (s *CorpusStore) DropLexicalGeneration(ctx context.Context, tenant, collect
 			return err
 		})
 	}
-	if err != nil {
-		return fmt.Errorf("drop the index of generation %d of collection %s: %w", generation, collection, err)
-	}
-	return nil
+	return store.Wrap(err, "drop the index of generation %d of collection %s", generation, collection)
 }
 
 // dropSegments removes the segments that sql locks, some at a time, until none
@@ -97,8 +90,5 @@ func DropLexical(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) e
 	for _, sql := range []string{dropCollectionPagesSQL, dropCollectionSegmentsSQL, dropCollectionEntriesSQL} {
 		b.Queue(sql, tenant, collection)
 	}
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("drop the index: %w", err)
-	}
-	return nil
+	return store.Wrap(tx.SendBatch(ctx, b).Close(), "drop the index")
 }

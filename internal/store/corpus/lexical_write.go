@@ -5,7 +5,6 @@ package corpus
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -44,10 +43,7 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []segme
 	b := &pgx.Batch{}
 	queueSegment(b, at, built)
 	queueEntries(b, at, docs)
-	if err := tx.SendBatch(ctx, b).Close(); err != nil {
-		return fmt.Errorf("write a lexical segment of %d documents: %w", len(docs), err)
-	}
-	return nil
+	return store.Wrap(tx.SendBatch(ctx, b).Close(), "write a lexical segment of %d documents", len(docs))
 }
 
 // buildSegment makes a segment of new documents.

@@ -116,8 +116,5 @@ func (b *Blob) next() error {
 	if err == nil && len(b.chunk) == 0 {
 		err = fmt.Errorf("chunk %d is empty: %w", b.ordinal, schema.ErrNotFound)
 	}
-	if err != nil {
-		return fmt.Errorf("read blob %x: %w", b.sha256, err)
-	}
-	return nil
+	return store.Wrap(err, "read blob %x", b.sha256)
 }

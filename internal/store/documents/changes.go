@@ -86,10 +86,7 @@ func (s *DocumentStore) DeleteDocument(ctx context.Context, p schema.Principal, 
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "document.delete", id.String(), map[string]any{"external_id": d.externalID, "collection": d.collection})
 	})
-	if err != nil {
-		return fmt.Errorf("delete document: %w", err)
-	}
-	return nil
+	return store.Wrap(err, "delete document")
 }
 
 // hideDocuments deletes documents that the transaction has locked: their
@@ -126,10 +123,7 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	batch.Queue(corpus.DropLeasesSQL, tenant, versions)
 	batch.Queue(hideDocumentsSQL, tenant, documents)
 	batch.Queue(hideNewestSQL, tenant, documents)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("hide documents: %w", err)
-	}
-	return nil
+	return store.Wrap(tx.SendBatch(ctx, batch).Close(), "hide documents")
 }
 
 // RetryDocument queues a document's failed newest version again, under a new
@@ -159,10 +153,7 @@ func (s *DocumentStore) RetryDocument(ctx context.Context, p schema.Principal, i
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "document.retry", id.String(), map[string]any{"external_id": out.ExternalID, "attempt": out.Attempt})
 	})
-	if err != nil {
-		return out, fmt.Errorf("retry document: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "retry document")
 }
 
 // RetryFailed queues all failed documents of a collection again, each once, but
@@ -266,10 +257,7 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "document.update", id.String(), map[string]any{"external_id": d.externalID, "labels": c.Labels, "metadata": c.Metadata != nil})
 	})
-	if err != nil {
-		return out, fmt.Errorf("update document: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "update document")
 }
 
 func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, c schema.DocumentChange, to documents.Attributes) error {
@@ -309,8 +297,5 @@ func setAttributes(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []
 		rows.add(v.id, to)
 		rows.queue(batch, tenant)
 	}
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("set labels and metadata: %w", err)
-	}
-	return nil
+	return store.Wrap(tx.SendBatch(ctx, batch).Close(), "set labels and metadata")
 }

@@ -87,10 +87,7 @@ func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal
 		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("create collection %q: %w", c.Name, err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "create collection %q", c.Name)
 }
 
 // ResolveCollection returns the id of the collection that ref (id or name)
@@ -132,10 +129,7 @@ func (s *DocumentStore) Collection(ctx context.Context, p schema.Principal, ref 
 		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
 		return store.Named(err, "collection", ref)
 	})
-	if err != nil {
-		return out, fmt.Errorf("read collection: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "read collection")
 }
 
 // Collections returns a page of p's tenant's collections with their counts,
@@ -180,10 +174,7 @@ func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal
 		out, err = collectionRow(tx.Query(ctx, collectionSQL, p.Tenant, id))
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("update collection: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "update collection")
 }
 
 // DeleteCollection hides a collection and its documents at once.
@@ -224,10 +215,7 @@ func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
 	})
-	if err != nil {
-		return fmt.Errorf("delete collection: %w", err)
-	}
-	return nil
+	return store.Wrap(err, "delete collection")
 }
 
 func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {

@@ -75,8 +75,5 @@ func (s *DocumentStore) Compare(ctx context.Context, p schema.Principal, collect
 		})
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("compare documents: %w", err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "compare documents")
 }

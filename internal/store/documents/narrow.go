@@ -131,8 +131,5 @@ func setLabelsOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uu
 		return fmt.Errorf("read versions: %w", err)
 	}
 	added.queue(batch, tenant)
-	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
-		return fmt.Errorf("narrow labels: %w", err)
-	}
-	return nil
+	return store.Wrap(tx.SendBatch(ctx, batch).Close(), "narrow labels")
 }

@@ -39,10 +39,7 @@ func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant 
 		out, err = insertKey(ctx, tx, p, tenant, k)
 		return err
 	})
-	if err != nil {
-		return out, fmt.Errorf("create key %q of tenant %s: %w", k.Name, tenant, err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "create key %q of tenant %s", k.Name, tenant)
 }
 
 func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {

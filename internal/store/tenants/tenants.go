@@ -61,10 +61,7 @@ func (s *TenantStore) CreateTenant(ctx context.Context, p schema.Principal, t sc
 	if store.IsNoRows(err) {
 		return out, fmt.Errorf("create tenant: %q exists: %w", t.Name, schema.ErrConflict)
 	}
-	if err != nil {
-		return out, fmt.Errorf("create tenant %q: %w", t.Name, err)
-	}
-	return out, nil
+	return out, store.Wrap(err, "create tenant %q", t.Name)
 }
 
 // Tenant returns a tenant by id.
