@@ -120,6 +120,7 @@ type uploadRun struct {
 	chunkOf                [][]byte // the columns of chunks not sent yet
 	chunkOrdinal           []int
 	chunkData              [][]byte
+	chunkBytes             int // of chunkData
 }
 
 // run stores items, which are sorted by external id.
@@ -263,7 +264,7 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 				return 0, err
 			}
 			w.chunkOf, w.chunkOrdinal, w.chunkData = append(w.chunkOf, hash), append(w.chunkOrdinal, i), append(w.chunkData, data)
-			if w.held() >= maxChunksAtOnce*documents.ChunkBytes {
+			if w.chunkBytes += len(data); w.chunkBytes >= maxChunksAtOnce*documents.ChunkBytes {
 				batch := &pgx.Batch{}
 				w.queueChunks(batch)
 				if err := w.tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -275,18 +276,10 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	return len(fresh), nil
 }
 
-func (w *uploadRun) held() int {
-	n := 0
-	for _, data := range w.chunkData {
-		n += len(data)
-	}
-	return n
-}
-
 func (w *uploadRun) queueChunks(batch *pgx.Batch) {
 	if len(w.chunkOf) > 0 {
 		batch.Queue(addChunksSQL, w.principal.Tenant, w.chunkOf, w.chunkOrdinal, w.chunkData)
-		w.chunkOf, w.chunkOrdinal, w.chunkData = nil, nil, nil
+		w.chunkOf, w.chunkOrdinal, w.chunkData, w.chunkBytes = nil, nil, nil, 0
 	}
 }
 
