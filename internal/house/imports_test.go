@@ -60,7 +60,7 @@ var house = map[string]kind{
 
 	"internal/durable/heartbeat": activity,
 
-	"internal/answer/...":    capability,
+	"internal/question/...":  capability,
 	"internal/curate/...":    capability,
 	"internal/curate/due":    pure,
 	"internal/documents":     capability,
@@ -365,7 +365,7 @@ func TestRulesForbid(t *testing.T) {
 		{"internal/ingest", ours("internal/store"), false, true},
 		{"internal/ingest", ours("internal/parse"), false, true},
 		{"internal/ingest", ours("internal/telemetry"), false, true},
-		{"internal/answer", "github.com/jackc/pgx/v5", false, true},
+		{"internal/question/answer", "github.com/jackc/pgx/v5", false, true},
 		{"internal/store", ours("internal/retrieval"), false, false},
 		{"internal/store", ours("internal/bus"), false, true},
 		{"internal/httpapi", ours("internal/store"), false, true},

@@ -14,9 +14,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"

@@ -14,11 +14,11 @@ import (
 	temporalworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 	"github.com/sluice-rag/sluice/workflows"

@@ -15,8 +15,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"

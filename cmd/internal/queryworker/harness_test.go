@@ -32,7 +32,6 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"github.com/sluice-rag/sluice/cmd/internal/llmgateway"
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
@@ -42,6 +41,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/stores"

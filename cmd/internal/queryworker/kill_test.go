@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/stores"

@@ -5,7 +5,7 @@ package queryworker
 import (
 	"context"
 
-	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"

@@ -21,9 +21,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/answer"
 	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -187,7 +187,7 @@ func TestHostileDocuments(t *testing.T) {
 		fmt.Fprintf(&table, "\n%d: %s.", counts[outcome], strings.Trim(outcome, "*"))
 	}
 	t.Log("\n" + table.String())
-	golden(t, "../../docs/prompt-injection.md", table.String())
+	golden(t, "../../../docs/prompt-injection.md", table.String())
 }
 
 // outcomeOf says what became of what the attack wanted.
@@ -295,6 +295,6 @@ func golden(t *testing.T, name, want string) {
 		return
 	}
 	if got != want {
-		t.Errorf("%s is not what is measured (go test ./internal/answer -update writes it):\n%s", name, want)
+		t.Errorf("%s is not what is measured (go test ./internal/question/answer -update writes it):\n%s", name, want)
 	}
 }

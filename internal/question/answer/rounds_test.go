@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/answer"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )

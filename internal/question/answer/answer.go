@@ -132,7 +132,7 @@ type Answerer struct {
 
 // New makes an Answerer of its parts.
 func New(s Store, r Retriever, g Generator) *Answerer {
-	return &Answerer{store: s, retriever: r, generator: g, tracer: otel.Tracer("github.com/sluice-rag/sluice/internal/answer")}
+	return &Answerer{store: s, retriever: r, generator: g, tracer: otel.Tracer("github.com/sluice-rag/sluice/internal/question/answer")}
 }
 
 // maxPassageTokens bounds what is sent to a language model, in the tokens of
