@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/schema"
@@ -82,7 +83,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	f := setUp(t, store.Options{})
 	keep := func(p schema.Principal, question string, took time.Duration) {
 		t.Helper()
-		err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: p, Query: schema.Query{Collection: f.collection, Text: question}}, Plan: "sluice", Took: took,
+		err := f.KeepSlowSearch(t.Context(), answer.SlowSearch{Query: wire.SearchQuery{Principal: p, Query: schema.Query{Collection: f.collection, Text: question}}, Plan: "sluice", Took: took,
 			Stages: []schema.StageReport{{Stage: "dense", Millis: 900, Why: "not kept"}}, Trace: "abc"})
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +143,7 @@ func TestSlowQueriesAreBoundedAndForgotten(t *testing.T) {
 SELECT $1, gen_random_uuid(), kind, $2, 'q', 'p', n, '[]', now() - n * interval '1 minute' FROM generate_series(1, 300) n, unnest('{search,ask}'::text[]) kind`,
 		f.a.Tenant, f.collection)
 	count := func() int { return one[int](t, f, f.a, `SELECT count(*) FROM slow_queries`) }
-	err := f.KeepSlowSearch(t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: f.a, Query: schema.Query{Text: "one more"}}, Took: time.Second})
+	err := f.KeepSlowSearch(t.Context(), answer.SlowSearch{Query: wire.SearchQuery{Principal: f.a, Query: schema.Query{Text: "one more"}}, Took: time.Second})
 	if err != nil || count() != 400 {
 		t.Errorf("%d are kept, want 200 of each kind (%v)", count(), err)
 	}

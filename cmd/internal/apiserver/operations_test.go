@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
-	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -35,7 +35,7 @@ func (w *world) other() (user, uuid.UUID) {
 // keepSlow keeps a search of a tenant as a slow one.
 func (w *world) keepSlow(tenant uuid.UUID, question string) {
 	w.t.Helper()
-	if err := w.asked.KeepSlowSearch(w.t.Context(), questions.SlowSearch{Query: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: question}}, Plan: "sluice",
+	if err := w.asked.KeepSlowSearch(w.t.Context(), answer.SlowSearch{Query: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: question}}, Plan: "sluice",
 		Took: time.Second, Stages: []schema.StageReport{{Stage: "dense", Millis: 800}}}); err != nil {
 		w.t.Fatal(err)
 	}

@@ -182,9 +182,9 @@ func (w *world) worker(tamper func(*parts)) *worker {
 	w.t.Helper()
 	made, err := newWorker(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 	w.ok(err)
-	made.every = 200 * time.Millisecond
-	made.answerer = func(r request) *answer.Answerer {
-		p := parts{progressStore{w.store, made.deps.NATS, r.to}, retriever{made, r}, gateway{nc: made.deps.NATS, request: r}}
+	made.jobs.Every = 200 * time.Millisecond
+	made.answerer = func(r requestState) *answer.Answerer {
+		p := parts{progressStore{w.store, made.deps.NATS, r.to}, retriever{made, r}, gateway{nc: made.deps.NATS, requestState: r}}
 		if tamper != nil {
 			tamper(&p)
 		}

@@ -78,8 +78,8 @@ func runWorkerChild(encoded []byte) error {
 	if err != nil {
 		return err
 	}
-	w.answerer = func(r request) *answer.Answerer {
-		return answer.New(stores.Of(db), retriever{w, r}, suicidal{gateway{nc: nc, request: r}, c.After})
+	w.answerer = func(r requestState) *answer.Answerer {
+		return answer.New(stores.Of(db), retriever{w, r}, suicidal{gateway{nc: nc, requestState: r}, c.After})
 	}
 	if err := w.service().Start(ctx); err != nil {
 		return err
@@ -183,7 +183,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 		t.Fatalf("the question of a worker that was killed is %s", state)
 	}
 	next := w.worker(nil)
-	next.grace = 0
+	next.jobs.Grace = 0
 	w.run(next.service())
 	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }

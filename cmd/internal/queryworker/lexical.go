@@ -13,6 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
+const scope = "github.com/sluice-rag/sluice/cmd/internal/queryworker"
+
 // lexicalMeters shows the cache of an index as long as it runs.
 func lexicalMeters(x *search.Index) lifecycle.Service {
 	var shown metric.Registration

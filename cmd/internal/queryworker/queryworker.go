@@ -4,7 +4,6 @@ package queryworker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,26 +11,32 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"go.temporal.io/sdk/client"
+	temporalworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/dense"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	lexicalsearch "github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
+	"github.com/sluice-rag/sluice/internal/question"
 	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/search"
 	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
 )
 
 // Settings of a query worker.
@@ -67,15 +72,10 @@ type worker struct {
 	models   *modelclient.Client
 	index    *lexicalsearch.Index
 	// answerer makes what answers one question.
-	answerer func(request) *answer.Answerer
-	// questions are those of all tenants.
-	questions *questions.QuestionStore
+	answerer func(requestState) *answer.Answerer
 	// searching is told of every search and question that somebody waits for.
 	searching *searching
-	keeping   chan struct{} // a slot for each slow query that is being kept
-	holder    string        // of leases
-	every     time.Duration // how often the reconciler looks
-	grace     time.Duration // for workers to end what nobody waits for any more
+	jobs      *question.Jobs
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -127,32 +127,40 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
 	w := &worker{
-		settings: settings, deps: deps, engine: engine, models: models, index: index, questions: kept.QuestionStore,
+		settings: settings, deps: deps, engine: engine, models: models, index: index,
 		searching: &searching{nc: deps.NATS},
-		keeping:   make(chan struct{}, 2),
-		holder:    fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
-		every:     5 * time.Second,
-		grace:     endingTime,
 	}
-	w.answerer = func(r request) *answer.Answerer {
+	w.jobs = &question.Jobs{
+		Store: kept, Temporal: deps.Temporal, NATS: deps.NATS,
+		Streams: func(ctx context.Context, js jetstream.JetStream) error {
+			return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: settings.QueuePerTenant, EventsAge: settings.EventsAge, Replicas: settings.StreamReplicas})
+		},
+		Cancels:  bus.Cancels,
+		Answerer: func(job *wire.QuestionInput) *answer.Answerer { return w.answerer(requestState{job: job}) },
+		Models:   models,
+		Slow:     question.NewSlow(kept, settings.SlowSearch, settings.SlowQuestion),
+		Holder:   fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
+		Lease:    settings.QuestionLease, Every: 5 * time.Second, Grace: question.Grace,
+	}
+	w.answerer = func(r requestState) *answer.Answerer {
 		return answer.New(progressStore{kept, deps.NATS, r.to}, retriever{w, r}, gateway{deps.NATS, deps.Signer, r})
 	}
 	return w, nil
 }
 
-// request is what a search, or the answering of one question, has for itself.
-type request struct {
+// requestState is what a search, or the answering of one question, has for itself.
+type requestState struct {
 	slot bus.Slot            // nil: none
 	to   *stream             // where its progress is told; nil: to whoever follows it as a job
 	job  *wire.QuestionInput // whose answer's text is told while it is made; nil: no job's
 }
 
 // engineFor returns the engine for a request of a tenant, which gives way to others as its slot says.
-func (w *worker) engineFor(tenant uuid.UUID, r request) *run.Engine {
+func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, r.slot.Yields)
 		s.Model, s.Readers, s.GiveWay = models, models, r.slot.GiveWay
-		s.Judges = gateway{w.deps.NATS, w.deps.Signer, request{to: r.to}}
+		s.Judges = gateway{w.deps.NATS, w.deps.Signer, requestState{to: r.to}}
 	})
 }
 
@@ -185,25 +193,32 @@ func (w *worker) service() lifecycle.Service {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: slots, Share: share, StopShare: stopShare,
 			Queue: w.settings.QueryQueue, Wait: w.settings.QueryWait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
-	return lifecycle.NewGroup("query worker", grace,
+	return lifecycle.NewGroup("query worker", grace, append(append([]lifecycle.Service{
 		lexicalMeters(w.index),
 		w.temporalWorker(),
 		bus.ServeSlots(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
-		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), longestAsk), w.ask, askFailure),
-		w.canceller(),
-		w.reconciler(),
-		w.shadows(),
-		w.forgetSlow(),
-		w.intake(),
-		w.tellWebhooks(),
-	)
+		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest), w.ask, askFailure),
+	}, w.jobs.Services()...), w.tellWebhooks())...)
+}
+
+// temporalWorker runs the workflow of questions that run as jobs, and its steps.
+func (w *worker) temporalWorker() lifecycle.Service {
+	return durable.Worker("question workflows", w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
+		MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
+		WorkerStopTimeout:                  grace,
+		MaxHeartbeatThrottleInterval:       heartbeat.Every,
+		DisableRegistrationAliasing:        true,
+	}, stopShare, func(r temporalworker.Worker) {
+		r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
+		w.jobs.Register(r)
+	})
 }
 
 // gateway asks the language model gateway over NATS.
 type gateway struct {
 	nc     *nats.Conn
 	signer *signature.Signer
-	request
+	requestState
 }
 
 func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
@@ -219,13 +234,4 @@ func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply
 		err = reply.Error
 	}
 	return reply, err
-}
-
-// remote gives an error the code that its caller acts on.
-func remote(err error) *schema.RemoteError {
-	e := schema.ToRemote(err)
-	if e.Code == schema.CodeInternal && errors.Is(err, context.DeadlineExceeded) {
-		e.Code = schema.CodeDeadline
-	}
-	return e
 }

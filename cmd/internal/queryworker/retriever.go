@@ -14,7 +14,7 @@ import (
 // retriever implements answer.Retriever.
 type retriever struct {
 	*worker
-	request request
+	request requestState
 }
 
 // Check implements answer.Retriever.

@@ -8,16 +8,13 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/question"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-const (
-	// askTimeout bounds a question whose request has no deadline, longestAsk one
-	// whose deadline is far away.
-	askTimeout = 2 * time.Minute
-	longestAsk = time.Hour
-)
+// askTimeout bounds a question whose request has no deadline.
+const askTimeout = 2 * time.Minute
 
 func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest) wire.SearchReply {
 	w.searching.tell()
@@ -27,11 +24,11 @@ func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest
 	defer cancel()
 	ctx, cancelSearch := until(ctx, r.Deadline, w.settings.QueryTimeout)
 	defer cancelSearch()
-	found, err := w.engineFor(r.Principal.Tenant, request{slot: slot}).Run(ctx, r.SearchQuery)
-	w.keepSlowSearch(ctx, r.SearchQuery, found, time.Since(began), err)
+	found, err := w.engineFor(r.Principal.Tenant, requestState{slot: slot}).Run(ctx, r.SearchQuery)
+	w.jobs.Slow.KeepSearch(ctx, r.SearchQuery, found.SearchResult, time.Since(began), err)
 	if err != nil {
 		slog.WarnContext(ctx, "a search failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "error", err)
-		return searchFailure(remote(err))
+		return searchFailure(question.Remote(err))
 	}
 	reply := wire.SearchReply{Envelope: wire.Header(), SearchResult: found.SearchResult}
 	if reply.Candidates == nil {
@@ -49,22 +46,22 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire.AskReply {
 	w.searching.tell()
 	defer w.searching.tell()
-	ctx, cancel := context.WithTimeout(ctx, longestAsk)
+	ctx, cancel := context.WithTimeout(ctx, question.Longest)
 	defer cancel()
 	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)
 	defer cancelAsk()
 	to, err := newStream(r.Stream)
 	if err != nil {
-		return askFailure(remote(err))
+		return askFailure(question.Remote(err))
 	}
 	began, in := time.Now(), wire.QuestionInput{Tenant: r.Principal.Tenant, Question: r.Question, Attempt: 1}
-	result, err := w.answerer(request{slot: slot, to: to}).Ask(ctx, in)
+	result, err := w.answerer(requestState{slot: slot, to: to}).Ask(ctx, in)
 	if time.Since(began) >= w.settings.SlowQuestion {
-		w.keepSlowQuestion(ctx, in)
+		w.jobs.Slow.KeepQuestion(ctx, in)
 	}
 	if err != nil {
 		slog.WarnContext(ctx, "a question failed", "tenant", r.Principal.Tenant, "collection", r.Collection, "question", r.Question, "error", err)
-		return askFailure(remote(err))
+		return askFailure(question.Remote(err))
 	}
 	return wire.AskReply{Envelope: wire.Header(), Answer: &result}
 }

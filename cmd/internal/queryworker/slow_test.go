@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -58,8 +57,8 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 
 	w.settings.SlowSearch, w.settings.SlowQuestion = time.Hour, time.Hour
 	quick := w.worker(nil)
-	quick.keepSlowSearch(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Text: "quick"}}, run.Result{}, time.Second, nil)
-	quick.keepSlowQuestion(w.context(), in)
+	quick.jobs.Slow.KeepSearch(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Text: "quick"}}, schema.SearchResult{}, time.Second, nil)
+	quick.jobs.Slow.KeepQuestion(w.context(), in)
 	if after, err := w.questions.SlowQueries(w.context(), w.principal); err != nil || len(after) != len(kept) {
 		t.Errorf("of what was quick is kept %+v (%v)", after, err)
 	}

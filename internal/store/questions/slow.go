@@ -12,9 +12,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 const (
@@ -63,18 +63,8 @@ const (
 	slowShown   = 10                 // of a kind
 )
 
-// SlowSearch is a search that took long.
-type SlowSearch struct {
-	Query  wire.SearchQuery
-	Plan   string // the one that ran, when that is known
-	Took   time.Duration
-	Stages []schema.StageReport
-	Code   string // of its error
-	Trace  string // id
-}
-
 // KeepSlowSearch keeps a search of a tenant as one that took long.
-func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q SlowSearch) error {
+func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch) error {
 	times := make([]schema.StageTime, len(q.Stages))
 	for i, st := range q.Stages {
 		times[i] = schema.StageTime{Stage: st.Stage, Millis: st.Millis}

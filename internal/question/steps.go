@@ -1,7 +1,6 @@
-package queryworker
+package question
 
-// The Temporal worker of asynchronous questions: the workflow AnswerQuestion
-// and its activities, which run answer's steps.
+// The activities of the workflow AnswerQuestion, which run answer's steps.
 
 import (
 	"context"
@@ -11,46 +10,31 @@ import (
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
-	temporalworker "go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
+	"go.temporal.io/sdk/worker"
 
-	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
-	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
-	"github.com/sluice-rag/sluice/workflows"
 )
 
-// temporalWorker runs workflow and activities.
-func (w *worker) temporalWorker() lifecycle.Service {
-	return durable.Worker("question workflows", w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
-		MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
-		WorkerStopTimeout:                  grace,
-		MaxHeartbeatThrottleInterval:       heartbeat.Every,
-		DisableRegistrationAliasing:        true,
-	}, stopShare, func(r temporalworker.Worker) { w.register(r) })
-}
-
-func (w *worker) register(r temporalworker.Registry) {
-	answerer := w.answerer(request{})
-	r.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
+// Register registers the activities of the workflow AnswerQuestion.
+func (j *Jobs) Register(r worker.ActivityRegistry) {
+	answerer := j.Answerer(nil)
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) (out wire.QuestionPlan, err error) {
-		err = w.step(ctx, wire.ActivityQuestionUnderstand, in, func(ctx context.Context, in wire.QuestionInput) (err error) {
+		err = j.step(ctx, wire.ActivityQuestionUnderstand, in, func(ctx context.Context, in wire.QuestionInput) (err error) {
 			out.Rounds, err = answerer.Understand(ctx, in)
 			return err
 		})
 		return out, err
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionUnderstand})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) error {
-		return w.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
-			return w.answerer(request{job: &in.QuestionInput}).Generate(ctx, in)
+		return j.step(ctx, wire.ActivityQuestionGenerate, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) error {
+			return j.Answerer(&in.QuestionInput).Generate(ctx, in)
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionGenerate})
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionRound) (out wire.QuestionVerdict, err error) {
-		err = w.step(ctx, wire.ActivityQuestionJudge, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) (err error) {
+		err = j.step(ctx, wire.ActivityQuestionJudge, in.QuestionInput, func(ctx context.Context, _ wire.QuestionInput) (err error) {
 			out.Again, err = answerer.Judge(ctx, in)
 			return err
 		})
@@ -59,20 +43,20 @@ func (w *worker) register(r temporalworker.Registry) {
 	for name, step := range map[string]func(context.Context, wire.QuestionInput) error{
 		wire.ActivityQuestionRetrieve: answerer.Retrieve,
 		wire.ActivityQuestionFinish: func(ctx context.Context, in wire.QuestionInput) error {
-			defer w.keepSlowQuestion(ctx, in)
+			defer j.Slow.KeepQuestion(ctx, in)
 			return answerer.Finish(ctx, in)
 		},
 		wire.ActivityQuestionCancel: func(ctx context.Context, in wire.QuestionInput) error {
-			return unlessEnded(w.questions.Cancel(ctx, in))
+			return unlessEnded(j.Store.Cancel(ctx, in))
 		},
 	} {
 		r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionInput) error {
-			return w.step(ctx, name, in, step)
+			return j.step(ctx, name, in, step)
 		}, activity.RegisterOptions{Name: name})
 	}
 	r.RegisterActivityWithOptions(func(ctx context.Context, in wire.QuestionFailure) error {
-		return w.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
-			defer w.keepSlowQuestion(ctx, q)
+		return j.step(ctx, wire.ActivityQuestionFail, in.QuestionInput, func(ctx context.Context, q wire.QuestionInput) error {
+			defer j.Slow.KeepQuestion(ctx, q)
 			return unlessEnded(answerer.Fail(ctx, q, in.Reason))
 		})
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
@@ -88,12 +72,12 @@ func unlessEnded(err error) error {
 
 // step runs one step, heartbeating, and gives its error the form by which the
 // workflow decides.
-func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, run func(context.Context, wire.QuestionInput) error) error {
+func (j *Jobs) step(ctx context.Context, name string, in wire.QuestionInput, run func(context.Context, wire.QuestionInput) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// What it asked for is given up with a question that was cancelled, and goes on
 	// when the step is to be repeated. Temporal does not tell the two apart.
-	ctx = bus.Cancels(ctx, func(error) bool { return w.cancelled(ctx, in) })
+	ctx = j.Cancels(ctx, func(error) bool { return j.cancelled(ctx, in) })
 	faults := heartbeat.Faults(ctx)
 	defer heartbeat.Start(ctx, heartbeat.Every, faults)()
 	err := run(ctx, in)
@@ -104,7 +88,7 @@ func (w *worker) step(ctx context.Context, name string, in wire.QuestionInput, r
 		"step", name, "try", activity.GetInfo(ctx).Attempt, "error", err)
 	if errors.Is(err, schema.ErrLostLease) {
 		state := schema.JobState("")
-		if q, loading := w.questions.Question(ctx, in); loading == nil {
+		if q, loading := j.Store.Question(ctx, in); loading == nil {
 			state = q.State
 		}
 		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorQuestionLost, nil, state)
@@ -141,10 +125,10 @@ func waits(err error, step string) bool {
 }
 
 // cancelled reports whether a question was.
-func (w *worker) cancelled(ctx context.Context, in wire.QuestionInput) bool {
+func (j *Jobs) cancelled(ctx context.Context, in wire.QuestionInput) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	q, err := w.questions.Question(ctx, in)
+	q, err := j.Store.Question(ctx, in)
 	return err == nil && q.State == schema.JobCancelled
 }
 

@@ -1,4 +1,4 @@
-package queryworker
+package question
 
 // The reconciler looks for unfinished questions that no one works on. A lease
 // is the time until which nobody looks: when it is over and the question's
@@ -23,19 +23,16 @@ import (
 )
 
 const (
-	// endingTime is how long after its asker's time the worker of a synchronous question
-	// may still be ending it.
-	endingTime = 15 * time.Second
 	// abandonedAfter is when a synchronous question has no one who works on it
-	// any more: none runs for longer than longestAsk.
-	abandonedAfter = longestAsk + 5*time.Minute
+	// any more: none runs for longer than Longest.
+	abandonedAfter = Longest + 5*time.Minute
 	// atOnce bounds what one look moves.
 	atOnce = 100
 )
 
-func (w *worker) reconciler() lifecycle.Service {
+func (j *Jobs) reconciler() lifecycle.Service {
 	return lifecycle.NewLoop("question reconciler", nil, func(fetch, work context.Context) error {
-		js, err := jetstream.New(w.deps.NATS)
+		js, err := jetstream.New(j.NATS)
 		if err != nil {
 			return fmt.Errorf("use jetstream: %w", err)
 		}
@@ -43,10 +40,10 @@ func (w *worker) reconciler() lifecycle.Service {
 		if err != nil {
 			return err
 		}
-		ticker := time.NewTicker(w.every)
+		ticker := time.NewTicker(j.Every)
 		defer ticker.Stop()
 		for {
-			if err := w.reconcile(work); err != nil {
+			if err := j.reconcile(work); err != nil {
 				slog.Warn("could not look for lost questions; trying again", "error", err)
 			}
 			if err := measure(work, queue, js); err != nil {
@@ -67,43 +64,43 @@ func measure(ctx context.Context, queue queueMeters, js jetstream.JetStream) err
 	return queue.record(ctx, js)
 }
 
-func (w *worker) reconcile(ctx context.Context) error {
+func (j *Jobs) reconcile(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	expired, err := w.questions.ExpiredQuestions(ctx, atOnce)
+	expired, err := j.Store.ExpiredQuestions(ctx, atOnce)
 	if err != nil {
 		return err
 	}
 	for _, q := range expired {
-		if err := w.checkExpired(ctx, q); err != nil {
+		if err := j.checkExpired(ctx, q); err != nil {
 			return err
 		}
 	}
-	if err := w.requeueStranded(ctx); err != nil {
+	if err := j.requeueStranded(ctx); err != nil {
 		return err
 	}
-	n, err := w.questions.FailAbandoned(ctx, w.grace, abandonedAfter)
+	n, err := j.Store.FailAbandoned(ctx, j.Grace, abandonedAfter)
 	if n > 0 {
 		slog.WarnContext(ctx, "ended questions whose worker is gone", "questions", n)
 	}
 	return err
 }
 
-func (w *worker) checkExpired(ctx context.Context, q wire.QuestionInput) error {
-	d, err := w.deps.Temporal.DescribeWorkflowExecution(ctx, wire.QuestionWorkflowID(q.Question, q.Attempt), "")
+func (j *Jobs) checkExpired(ctx context.Context, q wire.QuestionInput) error {
+	d, err := j.Temporal.DescribeWorkflowExecution(ctx, wire.QuestionWorkflowID(q.Question, q.Attempt), "")
 	var gone *serviceerror.NotFound
 	switch {
 	case err != nil && !errors.As(err, &gone):
 		return fmt.Errorf("look at the workflow of question %s: %w", q.Question, err)
 	case err == nil && d.GetWorkflowExecutionInfo().GetStatus() == enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING:
-		_, err := w.questions.ClaimQuestion(ctx, q, w.holder, w.settings.QuestionLease)
+		_, err := j.Store.ClaimQuestion(ctx, q, j.Holder, j.Lease)
 		return err
 	}
-	return w.requeue(ctx, q)
+	return j.requeue(ctx, q)
 }
 
-func (w *worker) requeue(ctx context.Context, q wire.QuestionInput) error {
-	moved, err := w.questions.RequeueQuestion(ctx, q)
+func (j *Jobs) requeue(ctx context.Context, q wire.QuestionInput) error {
+	moved, err := j.Store.RequeueQuestion(ctx, q)
 	if moved {
 		slog.WarnContext(ctx, "a question was lost; queued it again", "tenant", q.Tenant, "question", q.Question, "attempt", q.Attempt+1)
 	}
@@ -112,13 +109,13 @@ func (w *worker) requeue(ctx context.Context, q wire.QuestionInput) error {
 
 // requeueStranded queues questions again that were published and never claimed,
 // unless the message may still wait in the stream.
-func (w *worker) requeueStranded(ctx context.Context) error {
-	before := time.Now().Add(-2 * w.settings.QuestionLease)
-	tenants, err := w.questions.WaitingTenants(ctx, before)
+func (j *Jobs) requeueStranded(ctx context.Context) error {
+	before := time.Now().Add(-2 * j.Lease)
+	tenants, err := j.Store.WaitingTenants(ctx, before)
 	if err != nil || len(tenants) == 0 {
 		return err
 	}
-	js, err := jetstream.New(w.deps.NATS)
+	js, err := jetstream.New(j.NATS)
 	if err != nil {
 		return fmt.Errorf("use jetstream: %w", err)
 	}
@@ -127,12 +124,12 @@ func (w *worker) requeueStranded(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		stranded, err := w.questions.StrandedQuestions(ctx, tenant, earlier(before, published.Add(-w.settings.QuestionLease)), atOnce)
+		stranded, err := j.Store.StrandedQuestions(ctx, tenant, earlier(before, published.Add(-j.Lease)), atOnce)
 		if err != nil {
 			return err
 		}
 		for _, q := range stranded {
-			if err := w.requeue(ctx, q); err != nil {
+			if err := j.requeue(ctx, q); err != nil {
 				return err
 			}
 		}

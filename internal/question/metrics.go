@@ -1,4 +1,4 @@
-package queryworker
+package question
 
 // What waits: the queue of asynchronous questions, as the reconciler sees it.
 

@@ -1,4 +1,4 @@
-package queryworker
+package question
 
 // The questions that are asked without retrieval, too, so that plans that may skip it
 // learn what the language model knows (FIT-RAG). They are asked some time after their
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
-	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -26,13 +25,12 @@ const (
 
 // shadows looks for such questions. A worker that asks nothing looks, too: what was
 // sampled before its setting changed is learnt still.
-func (w *worker) shadows() lifecycle.Service {
+func (j *Jobs) shadows() lifecycle.Service {
 	return lifecycle.NewLoop("shadow answers", nil, func(fetch, work context.Context) error {
-		ticker := time.NewTicker(w.every)
+		ticker := time.NewTicker(j.Every)
 		defer ticker.Stop()
-		models := modelclient.New(w.deps.NATS, modelclient.Options{})
 		for {
-			if err := w.shadow(fetch, work, models); err != nil && fetch.Err() == nil {
+			if err := j.shadow(fetch, work); err != nil && fetch.Err() == nil {
 				slog.Warn("could not ask questions without retrieval; trying again", "error", err)
 			}
 			select {
@@ -44,8 +42,8 @@ func (w *worker) shadows() lifecycle.Service {
 	})
 }
 
-func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client) error {
-	due, err := w.questions.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
+func (j *Jobs) shadow(fetch, work context.Context) error {
+	due, err := j.Store.ClaimSampled(work, shadowsAtOnce, shadowsAtOnce*shadowTime)
 	if err != nil {
 		return err
 	}
@@ -53,9 +51,9 @@ func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client)
 		if fetch.Err() != nil { // the others are due again some time
 			return nil
 		}
-		err := w.learn(work, in, models)
+		err := j.learn(work, in)
 		if errors.Is(err, answer.ErrNothingLearnt) {
-			err = w.questions.Forget(work, in)
+			err = j.Store.Forget(work, in)
 		}
 		if err != nil {
 			slog.WarnContext(work, "nothing was learnt of a question yet", "tenant", in.Tenant, "question", in.Question, "error", err)
@@ -65,16 +63,16 @@ func (w *worker) shadow(fetch, work context.Context, models *modelclient.Client)
 }
 
 // learn asks one question without retrieval and notes whether that was right.
-func (w *worker) learn(ctx context.Context, in wire.QuestionInput, models *modelclient.Client) error {
+func (j *Jobs) learn(ctx context.Context, in wire.QuestionInput) error {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()
-	question, right, err := w.answerer(request{}).Shadow(ctx, in)
+	question, right, err := j.Answerer(nil).Shadow(ctx, in)
 	if err != nil {
 		return err
 	}
-	vectors, space, err := models.Encode(ctx, wire.LaneBulk, []string{question})
+	vectors, space, err := j.Models.Encode(ctx, wire.LaneBulk, []string{question})
 	if err != nil {
 		return fmt.Errorf("encode the question: %w", err)
 	}
-	return w.questions.Learn(ctx, in, space, vectors.Row(0), right)
+	return j.Store.Learn(ctx, in, space, vectors.Row(0), right)
 }

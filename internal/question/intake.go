@@ -1,4 +1,4 @@
-package queryworker
+package question
 
 // The intake of asynchronous questions: messages of the work queue become
 // workflows. A message is acknowledged when its workflow runs; from then on the
@@ -18,18 +18,18 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
-	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-const scope = "github.com/sluice-rag/sluice/cmd/internal/queryworker"
+const scope = "github.com/sluice-rag/sluice/internal/question"
 
 var tracer = otel.Tracer(scope)
 
@@ -42,7 +42,7 @@ const (
 	idle = 5 * time.Second
 )
 
-func (w *worker) intake() lifecycle.Service {
+func (j *Jobs) intake() lifecycle.Service {
 	var js jetstream.JetStream
 	var open metric.Int64UpDownCounter
 	prepare := func(ctx context.Context) (err error) {
@@ -51,10 +51,10 @@ func (w *worker) intake() lifecycle.Service {
 		if err != nil {
 			return fmt.Errorf("make question metrics: %w", err)
 		}
-		if js, err = jetstream.New(w.deps.NATS); err != nil {
+		if js, err = jetstream.New(j.NATS); err != nil {
 			return fmt.Errorf("use jetstream: %w", err)
 		}
-		_, err = w.consumer(ctx, js)
+		_, err = j.consumer(ctx, js)
 		return err
 	}
 	return lifecycle.NewLoop("question intake", prepare, func(fetch, work context.Context) error {
@@ -62,7 +62,7 @@ func (w *worker) intake() lifecycle.Service {
 		defer running.Wait()
 		slots := make(chan struct{}, openWorkflows)
 		for fetch.Err() == nil {
-			if err := w.take(fetch, work, js, slots, &running, open); err != nil && fetch.Err() == nil {
+			if err := j.take(fetch, work, js, slots, &running, open); err != nil && fetch.Err() == nil {
 				slog.Warn("could not take questions from jetstream; trying again", "error", err)
 				pause(fetch, time.Second)
 			}
@@ -73,9 +73,8 @@ func (w *worker) intake() lifecycle.Service {
 
 // consumer makes streams and consumer as they should be: NATS may have lost
 // them.
-func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
-	s := w.settings.Streams
-	if err := bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas}); err != nil {
+func (j *Jobs) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
+	if err := j.Streams(ctx, js); err != nil {
 		return nil, err
 	}
 	consumer, err := js.CreateOrUpdateConsumer(ctx, wire.StreamQuestions, jetstream.ConsumerConfig{
@@ -88,8 +87,8 @@ func (w *worker) consumer(ctx context.Context, js jetstream.JetStream) (jetstrea
 }
 
 // take starts workflows until something goes wrong with NATS.
-func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup, open metric.Int64UpDownCounter) error {
-	consumer, err := w.consumer(fetch, js)
+func (j *Jobs) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup, open metric.Int64UpDownCounter) error {
+	consumer, err := j.consumer(fetch, js)
 	if err != nil {
 		return err
 	}
@@ -112,7 +111,7 @@ func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots
 				defer func() { <-slots }()
 				open.Add(work, 1)
 				defer open.Add(work, -1)
-				w.begin(fetch, work, msg)
+				j.begin(fetch, work, msg)
 			})
 		}
 		cancel()
@@ -124,7 +123,7 @@ func (w *worker) take(fetch, work context.Context, js jetstream.JetStream, slots
 
 // begin starts a message's workflow and waits for its end, or for the worker's
 // stop: the workflow goes on without this worker.
-func (w *worker) begin(fetch, work context.Context, msg jetstream.Msg) {
+func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 	m, err := wire.Decode[wire.QuestionMessage](msg.Data())
 	switch {
 	case errors.Is(err, wire.ErrVersion):
@@ -136,11 +135,11 @@ func (w *worker) begin(fetch, work context.Context, msg jetstream.Msg) {
 		_ = msg.TermWithReason("cannot be read")
 		return
 	}
-	ctx := bus.Extract(work, msg.Headers())
+	ctx := extract(work, msg.Headers())
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = bus.WithTraceparent(ctx, m.Trace)
+		ctx = propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": m.Trace})
 	}
-	run, err := w.startWorkflow(ctx, wire.QuestionInput{Tenant: m.Tenant, Question: m.Question, Attempt: m.Attempt})
+	run, err := j.startWorkflow(ctx, wire.QuestionInput{Tenant: m.Tenant, Question: m.Question, Attempt: m.Attempt})
 	if err != nil {
 		slog.WarnContext(ctx, "could not start a question; it will come again", "tenant", m.Tenant, "question", m.Question, "error", err)
 		_ = msg.NakWithDelay(2 * time.Second)
@@ -156,17 +155,17 @@ func (w *worker) begin(fetch, work context.Context, msg jetstream.Msg) {
 
 // startWorkflow claims a question and starts its workflow. It returns nil
 // without error for a question that needs no work.
-func (w *worker) startWorkflow(ctx context.Context, in wire.QuestionInput) (client.WorkflowRun, error) {
+func (j *Jobs) startWorkflow(ctx context.Context, in wire.QuestionInput) (client.WorkflowRun, error) {
 	ctx, span := tracer.Start(ctx, "start question", trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.question", in.Question.String())))
 	defer span.End()
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	claimed, err := w.questions.ClaimQuestion(ctx, in, w.holder, w.settings.QuestionLease)
+	claimed, err := j.Store.ClaimQuestion(ctx, in, j.Holder, j.Lease)
 	if err != nil || !claimed {
 		return nil, err
 	}
-	run, err := w.deps.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	run, err := j.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       wire.QuestionWorkflowID(in.Question, in.Attempt),
 		TaskQueue:                wire.TaskQueueQuestions,
 		WorkflowExecutionTimeout: longestQuestion,
@@ -183,10 +182,10 @@ func (w *worker) startWorkflow(ctx context.Context, in wire.QuestionInput) (clie
 // canceller cancels the workflows of questions that were cancelled in the
 // store. A notice that is lost costs no more than the step in hand: every step
 // looks at the store first.
-func (w *worker) canceller() lifecycle.Service {
+func (j *Jobs) canceller() lifecycle.Service {
 	var sub *nats.Subscription
 	prepare := func(context.Context) (err error) {
-		sub, err = w.deps.NATS.QueueSubscribeSync(wire.QuestionEvents(wire.EventQuestionCancelled), wire.QueryGroup)
+		sub, err = j.NATS.QueueSubscribeSync(wire.QuestionEvents(wire.EventQuestionCancelled), wire.QueryGroup)
 		if err != nil {
 			return fmt.Errorf("listen for cancelled questions: %w", err)
 		}
@@ -209,19 +208,24 @@ func (w *worker) canceller() lifecycle.Service {
 				slog.Warn("an event cannot be read", "subject", msg.Subject, "error", err)
 				continue
 			}
-			w.cancelWorkflow(bus.Extract(work, msg.Header), e.Question, e.Attempt)
+			j.cancelWorkflow(extract(work, msg.Header), e.Question, e.Attempt)
 		}
 	})
 }
 
-func (w *worker) cancelWorkflow(ctx context.Context, question uuid.UUID, attempt int) {
+func (j *Jobs) cancelWorkflow(ctx context.Context, question uuid.UUID, attempt int) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	err := w.deps.Temporal.CancelWorkflow(ctx, wire.QuestionWorkflowID(question, attempt), "")
+	err := j.Temporal.CancelWorkflow(ctx, wire.QuestionWorkflowID(question, attempt), "")
 	var gone *serviceerror.NotFound
 	if err != nil && !errors.As(err, &gone) {
 		slog.WarnContext(ctx, "could not cancel a question's workflow", "question", question, "error", err)
 	}
+}
+
+// extract continues the trace that a message began in.
+func extract(ctx context.Context, header nats.Header) context.Context {
+	return otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
 // pause waits, but not beyond the end of ctx.

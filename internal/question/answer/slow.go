@@ -1,0 +1,18 @@
+package answer
+
+import (
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// SlowSearch is a search that took long.
+type SlowSearch struct {
+	Query  wire.SearchQuery
+	Plan   string // the one that ran, when that is known
+	Took   time.Duration
+	Stages []schema.StageReport
+	Code   string // of its error
+	Trace  string // id
+}
