@@ -122,9 +122,9 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		queue: fairness.NewScheduler[*arrival](s.options.Concurrency, s.options.Share, s.options.Queue, time.Now),
 		id:    schema.NewID(), since: time.Now().UTC()}
 	telling, silence := context.WithCancel(work)
-	var teller sync.WaitGroup
-	teller.Go(func() { r.alive.run(telling) })
-	quiet := func() { silence(); teller.Wait() }
+	var announcing sync.WaitGroup
+	announcing.Go(func() { r.alive.run(telling) })
+	quiet := func() { silence(); announcing.Wait() }
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
 			for {

@@ -109,13 +109,13 @@ type service struct {
 	fusing     *batch.Queue[fusion]
 	detecting  *batch.Queue[soFar]
 
-	ctx    context.Context // of the held requests
-	cancel context.CancelFunc
-	held   sync.WaitGroup
-	crew   crew // handles them
-	subs   []*nats.Subscription
-	closed []chan struct{} // one per subscription: its last message was handed over
-	done   chan struct{}
+	ctx     context.Context // of the held requests
+	cancel  context.CancelFunc
+	held    sync.WaitGroup
+	workers workerPool // handles them
+	subs    []*nats.Subscription
+	closed  []chan struct{} // one per subscription: its last message was handed over
+	done    chan struct{}
 }
 
 func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*service, error) {
@@ -214,7 +214,7 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 	}
 	done := s.counts.begin()
 	s.held.Add(1)
-	s.crew.run(func() {
+	s.workers.run(func() {
 		defer s.held.Done()
 		defer done()
 		defer s.load.remove(size, 0)
@@ -277,7 +277,7 @@ func (s *service) stop(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {
 		s.held.Wait()
-		s.crew.stop()
+		s.workers.stop()
 		close(finished)
 	}()
 	var err error

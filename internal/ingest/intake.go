@@ -39,9 +39,9 @@ type Workflows interface {
 }
 
 const (
-	deliveryWait = 10 * time.Second // until JetStream delivers an unconfirmed message again
-	pullWait     = 5 * time.Second  // of one pull request
-	oddWait      = time.Minute      // until a message that can't be read is tried again
+	deliveryWait    = 10 * time.Second // until JetStream delivers an unconfirmed message again
+	pullWait        = 5 * time.Second  // of one pull request
+	unreadableDelay = time.Minute      // until a message that can't be read is tried again
 )
 
 // delivery is a message in hand.
@@ -184,8 +184,8 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	}
 	if err != nil {
 		slog.ErrorContext(ctx, "a message can't be read; it stays in the stream: is there a newer version of this worker?",
-			"subject", msg.Subject(), "retry", oddWait, "error", err)
-		if err := msg.NakWithDelay(oddWait); err != nil {
+			"subject", msg.Subject(), "retry", unreadableDelay, "error", err)
+		if err := msg.NakWithDelay(unreadableDelay); err != nil {
 			slog.WarnContext(ctx, "cannot hand a message back", "subject", msg.Subject(), "error", err)
 		}
 		return
@@ -288,14 +288,14 @@ func (s *starter) run(fetch, work context.Context) {
 	log := slog.With("tenant", in.Tenant, "collection", in.Collection, "batch", id)
 
 	claimed := false
-	err := s.insist(fetch, ctx, nil, "claim versions", func() error {
+	err := s.retry(fetch, ctx, nil, "claim versions", func() error {
 		var err error
 		in.Items, err = s.claims.ClaimVersions(ctx, in.Tenant, in.Items, s.options.lease())
 		claimed = err == nil
 		return err
 	})
 	if err == nil && len(in.Items) > 0 {
-		err = s.insist(fetch, ctx, in.Items, "start a workflow", func() error { return s.workflows.Start(ctx, id, in) })
+		err = s.retry(fetch, ctx, in.Items, "start a workflow", func() error { return s.workflows.Start(ctx, id, in) })
 	}
 	if err != nil {
 		log.InfoContext(ctx, "handing a batch back", "versions", len(in.Items), "error", err)
@@ -345,9 +345,9 @@ func (s *starter) batch() (wire.IngestBatch, string) {
 	return in, wire.BatchWorkflowID(ids)
 }
 
-// insist tries until it works or fetch ends, and keeps the messages and the
+// retry tries until it works or fetch ends, and keeps the messages and the
 // leases of items meanwhile.
-func (s *starter) insist(fetch, ctx context.Context, items []wire.Attempt, what string, try func() error) error {
+func (s *starter) retry(fetch, ctx context.Context, items []wire.Attempt, what string, try func() error) error {
 	pause := backoff{first: backoffFirst, most: min(backoffMost, s.options.Lease/4)}
 	touched := time.Now()
 	for {

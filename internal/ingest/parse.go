@@ -39,7 +39,7 @@ func (a *Activities) parse(ctx context.Context, in wire.IngestBatch) ([]wire.Out
 	// waits for the store: what is not kept is parsed once more.
 	defer timed(ctx, "parse", "store")()
 	saving := context.WithoutCancel(ctx)
-	if saveErr := insist(ctx, "save blocks", func() error {
+	if saveErr := retry(ctx, "save blocks", func() error {
 		return a.store.SaveArtifacts(saving, in.Tenant, batch.StageParsed, p.artifacts)
 	}); saveErr != nil {
 		err = errors.Join(err, saveErr)
@@ -137,10 +137,10 @@ func (a *Activities) endParses(ctx context.Context, in wire.IngestBatch) {
 	}
 }
 
-// insist tries until it works, ctx ends, or it fails for another reason than the
+// retry tries until it works, ctx ends, or it fails for another reason than the
 // surroundings.
-func insist(ctx context.Context, what string, try func() error) error {
-	pause := backoff{first: backoffFirst, most: insistMost}
+func retry(ctx context.Context, what string, try func() error) error {
+	pause := backoff{first: backoffFirst, most: longestRetryPause}
 	for {
 		err := try()
 		if err == nil {
@@ -155,8 +155,8 @@ func insist(ctx context.Context, what string, try func() error) error {
 	}
 }
 
-// insistMost is the longest pause between two tries of what is insisted on.
-const insistMost = 5 * time.Second
+// longestRetryPause is the longest pause between two tries.
+const longestRetryPause = 5 * time.Second
 
 // one parses one file. That it begins is noted before: a file that takes down
 // the parser, or this whole process, fails alone in the end. Only deaths count:
@@ -194,7 +194,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool) error {
 		}
 		slog.WarnContext(ctx, "the parser died", "tenant", p.in.Tenant, "version", src.Version, "document", src.Name,
 			"deaths", deaths+1, "reason", failure.Reason.Message)
-		if err := insist(ctx, fmt.Sprintf("count a death of the parser over version %s", src.Version), func() error {
+		if err := retry(ctx, fmt.Sprintf("count a death of the parser over version %s", src.Version), func() error {
 			return p.store.CountDeath(ctx, p.in.Tenant, src.Attempt)
 		}); err != nil {
 			return err

@@ -73,10 +73,10 @@ func (d *dialogue) Complete(ctx context.Context, r wire.LLMRequest) (Completion,
 
 // Stream implements Streamer.
 func (d *dialogue) Stream(ctx context.Context, r wire.LLMRequest, say func(wire.LLMDelta)) (Completion, error) {
-	return d.complete(ctx, r, &voice{say: say})
+	return d.complete(ctx, r, &answerStream{say: say})
 }
 
-func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *voice) (Completion, error) {
+func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStream) (Completion, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	out := Completion{Model: d.model}
@@ -117,7 +117,7 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *voice) (C
 
 // converse has the prompts of that name answered until read takes the reply, and
 // counts tokens in out. A reply that it does not take is asked for once more.
-func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *voice, out *Completion, read func(content string) bool) error {
+func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *answerStream, out *Completion, read func(content string) bool) error {
 	system, err := prompt(name+"_system.txt", r)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 // once makes one call, again while an error may pass, and adds its tokens to
 // out: of a call that broke off or took too long those that went out and came,
 // for it may have to be paid.
-func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *Completion) (spoken, error) {
+func (d *dialogue) once(ctx context.Context, messages []message, v *answerStream, out *Completion) (spoken, error) {
 	most := 0
 	for _, m := range messages {
 		most += mostTokens(m.content)
@@ -175,7 +175,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, v *voice, out *
 		var piece func(string)
 		if v != nil {
 			v.begin()
-			piece = v.hear
+			piece = v.add
 		}
 		said, err := d.speaker.speak(ctx, messages, piece)
 		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {

@@ -4,7 +4,7 @@ import "github.com/sluice-rag/sluice/schema/wire"
 
 // HearAnswer returns what takes the pieces of a reply and says its answer.
 func HearAnswer(say func(string)) func(piece string) {
-	v := voice{say: func(d wire.LLMDelta) { say(d.Text) }}
+	v := answerStream{say: func(d wire.LLMDelta) { say(d.Text) }}
 	v.begin()
-	return v.hear
+	return v.add
 }

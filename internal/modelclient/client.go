@@ -49,15 +49,15 @@ type Client struct {
 	retry   failsafe.Executor[[]byte]
 	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
 	dimension *atomic.Int64
-	// told is what a server last said of itself; nil: none was asked yet.
-	told *atomic.Pointer[told]
+	// info is what a server last said of itself; nil: none was asked yet.
+	info *atomic.Pointer[serverInfo]
 	// tenant and yields are those of For.
 	tenant uuid.UUID
 	yields func() bool
 }
 
-// told is what a server said of itself, and when.
-type told struct {
+// serverInfo is what a server said of itself, and when.
+type serverInfo struct {
 	info wire.ModelInfo
 	at   time.Time
 }
@@ -86,7 +86,7 @@ func New(nc *nats.Conn, o Options) *Client {
 		ReturnLastFailure().
 		Build()
 	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy),
-		dimension: &atomic.Int64{}, told: &atomic.Pointer[told]{}}
+		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}}
 }
 
 // For returns the client for requests of a tenant: servers let tenants that ask at the same time alternate. yields is asked
@@ -185,7 +185,7 @@ func (c *Client) Info(ctx context.Context) (_ wire.ModelInfo, err error) {
 		return info, fmt.Errorf("ask the model server what it serves: %w", err)
 	}
 	c.dimension.Store(int64(info.Dimension))
-	c.told.Store(&told{info, time.Now()})
+	c.info.Store(&serverInfo{info, time.Now()})
 	return info, nil
 }
 

@@ -141,7 +141,7 @@ const recent = 10 * time.Second
 // linking is a server's space and its window: what it said a moment ago of the space, or else it is asked.
 func (c *Client) linking(ctx context.Context, space string) (wire.ModelInfo, error) {
 	var info wire.ModelInfo
-	if t := c.told.Load(); t != nil && time.Since(t.at) < recent && t.info.Space == space {
+	if t := c.info.Load(); t != nil && time.Since(t.at) < recent && t.info.Space == space {
 		info = t.info
 	} else {
 		var err error

@@ -126,7 +126,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		return nil, err
 	}
 	return []lifecycle.Service{
-		lifecycle.NewResource("streams", func(ctx context.Context) error { return insist(ctx, streams) }, nil),
+		lifecycle.NewResource("streams", func(ctx context.Context) error { return retry(ctx, streams) }, nil),
 		changed,
 		stages(d.Temporal, activities, searches, o),
 		curator(d.Temporal, curate.NewActivities(kept, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, changed), searches),
@@ -145,8 +145,8 @@ const (
 	streamsPause = 250 * time.Millisecond // until it is tried again
 )
 
-// insist tries until it works or ctx ends.
-func insist(ctx context.Context, try func(context.Context) error) error {
+// retry tries until it works or ctx ends.
+func retry(ctx context.Context, try func(context.Context) error) error {
 	for {
 		err := try(ctx)
 		if err == nil {

@@ -103,7 +103,7 @@ type Searcher interface {
 // in any unit, and in clusters when q is of clusters. They all see the
 // collection as it is now.
 func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (Searcher, error) {
-	s, err := x.see(ctx, tenant, collection, q)
+	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("search collection %s: %w", collection, err)
 	}
@@ -112,43 +112,43 @@ func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexica
 
 type opened struct {
 	index *Index
-	sight sight
+	of    collectionView
 }
 
 func (o opened) Search(q lexical.TermQuery) (lexical.Result, error) {
-	return o.index.search(o.sight, q)
+	return o.index.search(o.of, q)
 }
 
 func (o opened) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
-	counts, err := o.sight.view.Counts(q, most)
+	counts, err := o.of.view.Counts(q, most)
 	if err != nil {
-		return nil, fmt.Errorf("count terms of collection %s: %w", o.sight.key.of, err)
+		return nil, fmt.Errorf("count terms of collection %s: %w", o.of.key.of, err)
 	}
-	o.index.keepStatistics(o.sight)
+	o.index.keepStatistics(o.of)
 	return counts, nil
 }
 
-func (o opened) Generation() int { return o.sight.generation }
+func (o opened) Generation() int { return o.of.generation }
 
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
 func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*View, error) {
-	s, err := x.see(ctx, tenant, collection, q)
+	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
 		return nil, fmt.Errorf("view collection %s: %w", collection, err)
 	}
 	return s.view, nil
 }
 
-// see gets what a query sees of a collection now.
-func (x *Index) see(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (sight, error) {
+// view gets what a query sees of a collection now.
+func (x *Index) view(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, error) {
 	if s, ok := x.known(ctx, tenant, collection, q); ok {
 		return s, nil
 	}
 	return x.load(ctx, tenant, collection, q)
 }
 
-func (x *Index) search(s sight, q lexical.TermQuery) (lexical.Result, error) {
+func (x *Index) search(s collectionView, q lexical.TermQuery) (lexical.Result, error) {
 	result, err := s.view.Search(q)
 	if err != nil {
 		return lexical.Result{}, fmt.Errorf("search collection %s: %w", s.key.of, err)
@@ -157,8 +157,8 @@ func (x *Index) search(s sight, q lexical.TermQuery) (lexical.Result, error) {
 	return result, nil
 }
 
-// sight is a view of a collection, and what it is a view of.
-type sight struct {
+// collectionView is a view of a collection, and what it is a view of.
+type collectionView struct {
 	view       *View
 	language   string
 	generation int
@@ -232,6 +232,6 @@ func (x *Index) statisticsOf(key partKey, s *collectionState) *statistics {
 }
 
 // keepStatistics keeps what a search may have added to.
-func (x *Index) keepStatistics(s sight) {
+func (x *Index) keepStatistics(s collectionView) {
 	x.cache.putGrown(s.key, s.statistics, s.statistics.cache.Bytes())
 }

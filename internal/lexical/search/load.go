@@ -62,7 +62,7 @@ func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 	return &h.segments[at]
 }
 
-func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (sight, error) {
+func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, error) {
 	needs := slices.Compact(slices.Sorted(slices.Values(Needs(q))))
 	h := &snapshot{}
 	waited := map[partKey]bool{}
@@ -80,19 +80,19 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 			case <-wait:
 				continue
 			case <-ctx.Done():
-				return sight{}, ctx.Err()
+				return collectionView{}, ctx.Err()
 			}
 		}
 		statements++
 		r, err := x.ask(ctx, h, l, end)
 		if err != nil {
-			return sight{}, err
+			return collectionView{}, err
 		}
 		if view := h.view(); view != nil {
 			key := partKey{tenant, collection, partStatistics}
 			statistics := x.statisticsOf(key, h.state)
 			view.Statistics = statistics.cache
-			return sight{view: view, language: r.Language, generation: r.Generation, key: key, statistics: statistics}, nil
+			return collectionView{view: view, language: r.Language, generation: r.Generation, key: key, statistics: statistics}, nil
 		}
 	}
 }

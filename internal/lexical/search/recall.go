@@ -72,10 +72,10 @@ func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, s
 
 // known is what a query sees, when all that it needs is in memory and of the
 // newest state.
-func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (sight, bool) {
+func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, bool) {
 	state := x.state(tenant, collection)
 	if state == nil {
-		return sight{}, false
+		return collectionView{}, false
 	}
 	newest := x.check(ctx, tenant, collection, state)
 	defer newest()
@@ -102,7 +102,7 @@ func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *
 // recall puts together what a query sees of a state, from memory alone. Pages of
 // labels are left out where who may see what is known, and those of terms whose
 // lists are, unless labels is set.
-func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s sight, ok bool) {
+func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	c := x.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q l
 		}
 		v.Clusters = k.clusters
 	}
-	s = sight{view: v, language: state.language, generation: state.generation, key: partKey{tenant, collection, partStatistics}}
+	s = collectionView{view: v, language: state.language, generation: state.generation, key: partKey{tenant, collection, partStatistics}}
 	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.of(state) {
 		s.statistics = newStatistics(state)
 	}

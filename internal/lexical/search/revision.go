@@ -18,14 +18,14 @@ type revisions struct {
 	storage Storage
 
 	mu   sync.Mutex
-	open map[collectionKey]*turns
+	open map[collectionKey]*revisionQuestions
 }
 
 type collectionKey struct{ tenant, collection uuid.UUID }
 
-// turns are the questions about one collection: the one on its way and the one
+// revisionQuestions are the questions about one collection: the one on its way and the one
 // that follows it, which is still to be asked; either may be nil.
-type turns struct{ asked, next *revisionQuestion }
+type revisionQuestions struct{ asked, next *revisionQuestion }
 
 // revisionQuestion is asked once, and its answer read by all who share it.
 type revisionQuestion struct {
@@ -43,7 +43,7 @@ type revisionQuestion struct {
 }
 
 func newRevisions(s Storage) *revisions {
-	return &revisions{storage: s, open: map[collectionKey]*turns{}}
+	return &revisions{storage: s, open: map[collectionKey]*revisionQuestions{}}
 }
 
 // ask begins to read a collection's revision, and does not wait. The answer, to be
@@ -57,7 +57,7 @@ func (r *revisions) ask(ctx context.Context, tenant, collection uuid.UUID) (answ
 	case t == nil:
 		q.own, q.closed = true, true
 		q.busy <- struct{}{}
-		r.open[key] = &turns{asked: q}
+		r.open[key] = &revisionQuestions{asked: q}
 		r.mu.Unlock()
 		q.wait = r.storage.LexicalRevision(ctx, tenant, collection)
 		<-q.busy

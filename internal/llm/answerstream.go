@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// voice says what a model's replies have as their answer. A reply that begins
+// answerStream says what a model's replies have as their answer. A reply that begins
 // anew makes void what was said.
-type voice struct {
+type answerStream struct {
 	say    func(wire.LLMDelta)
 	reader memberReader
 	raw    strings.Builder // of the reply
@@ -24,14 +24,14 @@ type voice struct {
 }
 
 // begin tells that a reply begins.
-func (v *voice) begin() {
+func (v *answerStream) begin() {
 	v.reader = memberReader{name: "answer"}
 	v.raw.Reset()
 	v.again = v.said
 }
 
-// hear takes the next piece of a reply.
-func (v *voice) hear(piece string) {
+// add takes the next piece of a reply.
+func (v *answerStream) add(piece string) {
 	v.raw.WriteString(piece)
 	said := text.Clean(v.reader.read(piece))
 	if !v.said || v.again {

@@ -8,10 +8,10 @@ import (
 
 // TestCrewRunsAllAtOnce: tasks that wait for each other all run, more of them than stay, and again by those that stayed.
 func TestCrewRunsAllAtOnce(t *testing.T) {
-	var c crew
+	var c workerPool
 	defer c.stop()
 	for range 3 {
-		const tasks = idleCrew + 50
+		const tasks = maxIdleWorkers + 50
 		var all, met sync.WaitGroup
 		var ran atomic.Int64
 		met.Add(tasks)
@@ -33,7 +33,7 @@ func TestCrewRunsAllAtOnce(t *testing.T) {
 
 // TestCrewGoesWhenItIsStopped: what runs goes on to its end, and nobody stays; TestMain finds who does.
 func TestCrewGoesWhenItIsStopped(t *testing.T) {
-	var c crew
+	var c workerPool
 	var all sync.WaitGroup
 	held := make(chan struct{})
 	for i := range 8 {

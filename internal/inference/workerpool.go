@@ -5,18 +5,18 @@ package inference
 
 import "sync"
 
-// idleCrew is how many goroutines stay at most.
-const idleCrew = 256
+// maxIdleWorkers is how many goroutines stay at most.
+const maxIdleWorkers = 256
 
-// crew runs tasks, each at once. The zero value is ready.
-type crew struct {
+// workerPool runs tasks, each at once. The zero value is ready.
+type workerPool struct {
 	mu      sync.Mutex
 	idle    []chan func()
 	stopped bool
 }
 
 // run has a goroutine run a task, one that is idle if there is one.
-func (c *crew) run(task func()) {
+func (c *workerPool) run(task func()) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
 		tasks := c.idle[last] // the one whose stack was used last
@@ -30,12 +30,12 @@ func (c *crew) run(task func()) {
 }
 
 // work runs a task, and those that follow.
-func (c *crew) work(task func()) {
+func (c *workerPool) work(task func()) {
 	tasks := make(chan func(), 1)
 	for task != nil {
 		task()
 		c.mu.Lock()
-		stays := !c.stopped && len(c.idle) < idleCrew
+		stays := !c.stopped && len(c.idle) < maxIdleWorkers
 		if stays {
 			c.idle = append(c.idle, tasks)
 		}
@@ -48,7 +48,7 @@ func (c *crew) work(task func()) {
 }
 
 // stop lets those that are idle go, and those that work when they have done.
-func (c *crew) stop() {
+func (c *workerPool) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
