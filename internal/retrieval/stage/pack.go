@@ -34,6 +34,7 @@ type Pack struct {
 	at      time.Time // zero: never asked
 }
 
+// NewPack makes the description of the pack that these readers read with; nil: there is none.
 func NewPack(readers retrieval.Readers) *Pack { return &Pack{readers: readers} }
 
 // describe returns the pack's description; old enough, it is asked for anew.

@@ -25,6 +25,7 @@ type Parameters struct {
 	Err    error
 }
 
+// ReadParameters reads a mapping; field names it in errors.
 func ReadParameters(field string, node *yaml.Node) (*Parameters, error) {
 	p := &Parameters{field: field, values: map[string]*yaml.Node{}, Given: map[string]any{}}
 	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
@@ -53,18 +54,21 @@ func (p *Parameters) at(name string) string {
 	return p.field + "." + name
 }
 
+// Take returns a field as it is written, nil where it is not.
 func (p *Parameters) Take(name string) *yaml.Node {
 	node := p.values[name]
 	delete(p.values, name)
 	return node
 }
 
+// Fail finds fault with a field. The first fault counts.
 func (p *Parameters) Fail(name, format string, args ...any) {
 	if p.Err == nil {
 		p.Err = schema.Invalid(p.at(name), format, args...)
 	}
 }
 
+// Text reads a text that is not blank.
 func (p *Parameters) Text(name string, required bool) string {
 	node := p.Take(name)
 	switch {
@@ -80,6 +84,7 @@ func (p *Parameters) Text(name string, required bool) string {
 	return ""
 }
 
+// Whole reads a whole number from least to most.
 func (p *Parameters) Whole(name string, otherwise, least, most int) int {
 	p.Given[name] = otherwise
 	node := p.Take(name)
@@ -174,6 +179,7 @@ func (p *Parameters) refuse(format string, args ...any) {
 	}
 }
 
+// Close returns the first fault; a field that nobody asked for is one.
 func (p *Parameters) Close() error {
 	if p.Err == nil && len(p.values) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(p.values)))

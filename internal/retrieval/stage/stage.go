@@ -56,7 +56,7 @@ func (k *Kind) Make(p *Parameters) Stage {
 // Stage is a step of a plan, from candidates to candidates, as its kind makes it of its parameters.
 type Stage struct {
 	Kind *Kind
-	// fit says which units come out when units of in go in ("" for the first
+	// Fit says which units come out when units of in go in ("" for the first
 	// stage), or what is wrong, as a FieldError on the parameter.
 	Fit    func(in schema.Unit) (schema.Unit, error)
 	Scores []string // the names of those that it gives its candidates
@@ -76,6 +76,7 @@ func (s Stage) WithMinK(minK int) Stage {
 	return of
 }
 
+// MayFollowSelection reports whether the stage may come behind one that selects.
 func (k *Kind) MayFollowSelection() bool { return k.Selects || k.AfterSelection }
 
 // FollowSelection lists the stages that may follow one that selects.
@@ -135,6 +136,7 @@ func (o *outcome) note(f found) {
 	}
 }
 
+// Len counts the candidates.
 func (c Candidates) Len() int { return len(c.items) }
 
 // First are the best k.
@@ -151,6 +153,7 @@ type Step struct {
 	Took time.Duration
 }
 
+// Found are the candidates that the stage gave.
 func (s Step) Found() Candidates { return Candidates{unit: s.unit, items: s.items} }
 
 // Cost is what a stage may cost at most.

@@ -57,6 +57,7 @@ type Task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
+// NewTask begins a run on the generation of the collection that is live now; schema.ErrNotFound where there is no collection.
 func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, q wire.SearchQuery) (*Task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
