@@ -50,12 +50,18 @@ func main() {
 
 func run() error {
 	var s settings
-	file, err := config.FromFile()
+	source, err := config.Read(os.Args[1:]) // it never had a setting that is gone, so it warns of none
 	if err != nil {
 		return err
 	}
-	kong.Parse(&s, kong.Name("gpu-segmenter"), kong.Vars{"version": "gpu-segmenter " + version}, file,
+	parser, err := kong.New(&s, kong.Name("gpu-segmenter"), kong.Vars{"version": "gpu-segmenter " + version}, source,
 		kong.Description("The model server of Sluice: answers over NATS with the models of a pack."))
+	if err != nil {
+		return err
+	}
+	if _, err := parser.Parse(source.Args); err != nil {
+		parser.FatalIfErrorf(err)
+	}
 	if s.Check {
 		return check(context.Background(), s.Model, os.Stdout)
 	}

@@ -41,7 +41,7 @@ func (r *workerCommand) Run() error {
 		return err
 	}
 	defer parts.Close()
-	service, err := ingestworker.New(ingestworker.Settings{Ingest: r.Ingest, Curate: r.Curate, Retention: r.Retention, Parse: r.Parse, Streams: r.Streams},
+	service, err := ingestworker.New(ingestworker.Settings{Ingest: r.Ingest, Retention: r.Retention, Parse: r.Parse, Streams: r.Streams},
 		ingestworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal})
 	if err != nil {
 		return err

@@ -61,18 +61,18 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 // ownSettings are those that `sluice up` would have in a directory, with servers
 // of its own and any free port.
 func ownSettings(data string) (*upCommand, error) {
-	file, err := config.FromFile()
+	source, err := config.Read([]string{"up", "--data", data, "--listen", "127.0.0.1:0"})
 	if err != nil {
 		return nil, err
 	}
 	var c struct {
 		Up upCommand `cmd:""`
 	}
-	parser, err := kong.New(&c, file)
+	parser, err := kong.New(&c, source)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := parser.Parse([]string{"up", "--data", data, "--listen", "127.0.0.1:0"}); err != nil {
+	if _, err := parser.Parse(source.Args); err != nil {
 		return nil, err
 	}
 	c.Up.DatabaseOwnerURL, c.Up.DatabaseVectorURL = "", ""

@@ -104,11 +104,14 @@ func main() {
 }
 
 func run(args []string) error {
-	file, err := config.FromFile()
+	source, err := config.Read(args)
 	if err != nil {
 		return err
 	}
-	parser, err := kong.New(&commands{}, file,
+	for _, warning := range source.Warnings {
+		fmt.Fprintln(os.Stderr, "sluice: warning:", warning)
+	}
+	parser, err := kong.New(&commands{}, source,
 		kong.Name("sluice"),
 		kong.Description("Ingest documents, search them, and get answers with citations."),
 		kong.UsageOnError(),
@@ -117,7 +120,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(source.Args)
 	if err != nil {
 		parser.FatalIfErrorf(err)
 	}

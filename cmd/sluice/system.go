@@ -190,7 +190,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o := store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
-		OwnVectorsAbove: u.settings.VectorIndexAbove, VectorURL: u.vectorURL,
+		VectorURL: u.vectorURL,
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err
@@ -311,7 +311,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	}
 	model := modelchild.New(modelchild.Options{Program: program, Env: env, Log: u.log,
 		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
-	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Curate: s.Curate, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
+	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
 		ingestworker.Deps{Store: u.ingestion, NATS: u.nats[wire.ProgramIngestWorker], Temporal: u.temporal})
 	if err != nil {
 		return nil, err

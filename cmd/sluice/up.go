@@ -32,7 +32,6 @@ type upCommand struct {
 	config.Streams
 	config.HTTP
 	config.Ingest
-	config.Curate
 	config.Retention
 	config.Parse
 	config.Answering

@@ -97,6 +97,9 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	}
 }
 
+// eventsAge is how long events are kept.
+const eventsAge = 24 * time.Hour
+
 // StreamLimits are those of the streams.
 type StreamLimits struct {
 	// PerTenant is how many versions, or questions, of one tenant may wait in
@@ -104,8 +107,6 @@ type StreamLimits struct {
 	PerTenant int64
 	// Duplicates is how long a repeated message id is swallowed. 0: 2 minutes.
 	Duplicates time.Duration
-	// EventsAge is how long events are kept. 0: 24 hours.
-	EventsAge time.Duration
 	// Replicas of every stream. 0: 1.
 	Replicas int
 }
@@ -127,7 +128,6 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 			Replicas:             positive(l.Replicas, 1),
 		}
 	}
-	age := positive(l.EventsAge, 24*time.Hour)
 	for _, config := range []jetstream.StreamConfig{
 		work(wire.StreamIngest, wire.IngestSubjects),
 		work(wire.StreamQuestions, wire.QuestionsSubjects),
@@ -135,9 +135,9 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 			Name:       wire.StreamEvents,
 			Subjects:   []string{wire.EventsSubjects},
 			Retention:  jetstream.LimitsPolicy,
-			MaxAge:     age,
+			MaxAge:     eventsAge,
 			MaxBytes:   256 << 20,
-			Duplicates: min(duplicates, age),
+			Duplicates: min(duplicates, eventsAge),
 			Replicas:   positive(l.Replicas, 1),
 		},
 	} {

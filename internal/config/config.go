@@ -17,7 +17,6 @@ import (
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database, with a login that owns nothing."`
 	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most."`
-	VectorIndexAbove    int    `env:"SLUICE_VECTOR_INDEX_ABOVE" default:"20000" help:"Passages above which a collection's vectors get an HNSW index; below, all are compared."`
 }
 
 // DatabaseOwner is who migrates the store.
@@ -62,9 +61,8 @@ type Signatures struct {
 
 // Streams bounds what waits in JetStream.
 type Streams struct {
-	QueuePerTenant int64         `env:"SLUICE_QUEUE_PER_TENANT" default:"10000" help:"Versions, or questions, of one tenant that wait in JetStream; more wait in Postgres."`
-	EventsAge      time.Duration `env:"SLUICE_EVENTS_AGE" default:"24h" help:"How long events are kept in JetStream."`
-	StreamReplicas int           `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream."`
+	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"10000" help:"Versions, or questions, of one tenant that wait in JetStream; more wait in Postgres."`
+	StreamReplicas int   `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream."`
 }
 
 // Temporal is where workflows run.
@@ -114,21 +112,12 @@ type Parse struct {
 
 // Ingest is how documents are taken through their stages.
 type Ingest struct {
-	IngestBatches    int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open."`
-	IngestBeside     int           `name:"ingest-batches-beside-searches" env:"SLUICE_INGEST_BATCHES_BESIDE_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores."`
-	IngestBatchSize  int           `env:"SLUICE_INGEST_BATCH_SIZE" default:"64" help:"Versions in a batch at most."`
-	IngestBatchBytes int64         `env:"SLUICE_INGEST_BATCH_BYTES" default:"1048576" help:"Bytes in a batch at most; a larger document is a batch of its own."`
-	IngestBatchWait  time.Duration `env:"SLUICE_INGEST_BATCH_WAIT" default:"200ms" help:"How long a batch waits to fill."`
-	IngestLease      time.Duration `env:"SLUICE_INGEST_LEASE" default:"60s" help:"How long a version stays with a worker that has gone silent."`
-	IngestRequeue    time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"30s" help:"How much older than its tenant's oldest message a queued version must be to be queued again."`
-	IngestReconcile  time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for."`
-	IngestPurge      time.Duration `env:"SLUICE_INGEST_PURGE" default:"30s" help:"How often what was deleted or replaced is purged."`
-}
-
-// Curate is how collections are tended after their documents.
-type Curate struct {
-	CurateAfter time.Duration `env:"SLUICE_CURATE_AFTER" default:"15s" help:"How long a change waits for its signal before its collection is curated without one."`
-	CurateKeep  time.Duration `env:"SLUICE_CURATE_KEEP" default:"10m" help:"How long merged parts of the index, and generations that ended, stay for the queries that read them."`
+	IngestBatches   int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open."`
+	IngestBeside    int           `name:"ingest-batches-beside-searches" env:"SLUICE_INGEST_BATCHES_BESIDE_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores."`
+	IngestBatchSize int           `env:"SLUICE_INGEST_BATCH_SIZE" default:"64" help:"Versions in a batch at most."`
+	IngestLease     time.Duration `env:"SLUICE_INGEST_LEASE" default:"60s" help:"How long a version stays with a worker that has gone silent."`
+	IngestRequeue   time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"30s" help:"How much older than its tenant's oldest message a queued version must be to be queued again."`
+	IngestReconcile time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for."`
 }
 
 // Retention is how long questions, and the ledger of language model calls, are kept.
@@ -147,8 +136,7 @@ type LLM struct {
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call."`
 	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most."`
 
-	LLMCacheAge     time.Duration `name:"llm-cache-age" env:"SLUICE_LLM_CACHE_AGE" default:"24h" help:"How long a language model's reply is kept for the same request of the same tenant; 0 for no cache."`
-	LLMCacheEntries int           `name:"llm-cache-entries" env:"SLUICE_LLM_CACHE_ENTRIES" default:"10000" help:"Replies kept of one tenant at most, the newest ones."`
+	LLMCacheAge time.Duration `name:"llm-cache-age" env:"SLUICE_LLM_CACHE_AGE" default:"24h" help:"How long a language model's reply is kept for the same request of the same tenant; 0 for no cache."`
 
 	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)."`
 	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key."`
@@ -158,10 +146,7 @@ type LLM struct {
 	AnthropicBaseURL string   `name:"llm-anthropic-base-url" env:"SLUICE_LLM_ANTHROPIC_BASE_URL" placeholder:"URL" help:"Address of Anthropic's Messages API, when it is another one than https://api.anthropic.com."`
 	AnthropicAPIKey  string   `name:"llm-anthropic-api-key" env:"SLUICE_LLM_ANTHROPIC_API_KEY" placeholder:"KEY" help:"Its key."`
 	AnthropicModel   string   `name:"llm-anthropic-model" env:"SLUICE_LLM_ANTHROPIC_MODEL" default:"claude-haiku-4-5" help:"Its model."`
-	AnthropicVersion string   `name:"llm-anthropic-version" env:"SLUICE_LLM_ANTHROPIC_VERSION" default:"2023-06-01" help:"Its API's version."`
 	AnthropicPrice   LLMPrice `name:"llm-anthropic-price" env:"SLUICE_LLM_ANTHROPIC_PRICE" default:"1.00/5.00" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model."`
-
-	ExtractivePrice LLMPrice `name:"llm-extractive-price" env:"SLUICE_LLM_EXTRACTIVE_PRICE" default:"0.10/0.40" placeholder:"IN/OUT" help:"What extractive's tokens are stated to cost, though nobody is paid for them and no budget counts them: so plans can be compared without a language model."`
 }
 
 // LLMPrice is what a provider's tokens cost, in US dollars per million.
@@ -190,15 +175,12 @@ type Answering struct {
 	Plans
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"0" help:"Searches that one worker runs at once; 0 is twice the cores, and at least 4. More make none faster, and all slower."`
 	QueryQuestions   int           `name:"question-concurrency" env:"SLUICE_QUESTION_CONCURRENCY" default:"16" help:"Questions that one worker answers at once, and as many of jobs."`
-	QueryQueue       int           `name:"query-queue" env:"SLUICE_QUERY_QUEUE" default:"64" help:"Searches, and questions, of one tenant that wait in one worker; more are refused with 429."`
-	QueryWait        time.Duration `name:"query-wait" env:"SLUICE_QUERY_WAIT" default:"10s" help:"How long a search or question may wait for its turn; then it is refused."`
 	QueryTenant      int           `name:"query-tenant-concurrency" env:"SLUICE_QUERY_TENANT_CONCURRENCY" default:"0" help:"Searches of one tenant that one worker runs at once, on average, while other tenants search too; 0 is half of the cores."`
 	QueryTimeout     time.Duration `env:"SLUICE_QUERY_TIMEOUT" default:"30s" help:"Longest time of a search, waiting for its turn included."`
 	LexicalCache     int64         `name:"lexical-cache-mb" env:"SLUICE_LEXICAL_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of lexical indexes."`
 	VectorCache      int64         `name:"vector-cache-mb" env:"SLUICE_VECTOR_CACHE_MB" default:"256" help:"Memory, in MB, that one worker keeps of vectors of collections without an index of their own."`
 	ShadowShare      float64       `env:"SLUICE_SHADOW_SHARE" default:"0.05" help:"Share of answered questions, of plans that may skip retrieval, that are asked without it, too, to learn what the language model knows; 0: none."`
 	SlowSearch       time.Duration `env:"SLUICE_SLOW_SEARCH" default:"1s" help:"Searches that take as long are kept as slow ones, for their tenant's admins; 0 keeps none."`
-	SlowQuestion     time.Duration `env:"SLUICE_SLOW_QUESTION" default:"10s" help:"Questions that take as long are kept as slow ones, with a job's time in the queue; 0 keeps none."`
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent."`
 }
 
@@ -217,9 +199,6 @@ type HTTP struct {
 	MaxUpload     int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken."`
 	AskTimeout    time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question."`
 	TenantOpen    int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429."`
-
-	BodyIdle      time.Duration `env:"SLUICE_BODY_IDLE" default:"15s" help:"How long the body of a request may stand still."`
-	TenantStreams int           `name:"tenant-streams" env:"SLUICE_TENANT_STREAMS" default:"250" help:"Streams of jobs and events of one tenant that one API process holds open, about 50 KB each; more are refused with 429."`
 
 	TraceURL string `name:"trace-url" env:"SLUICE_TRACE_URL" placeholder:"URL" help:"Where the traces' own pages are, with {trace} for a trace's id, as https://jaeger.example/trace/{trace}; the back office links to them."`
 
@@ -270,7 +249,6 @@ type IngestWorker struct {
 	DatabaseVectors
 	Streams
 	Ingest
-	Curate
 	Retention
 	Parse
 	Health

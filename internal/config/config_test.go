@@ -40,23 +40,19 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, file string, args ...string) (IngestWorker, error) {
+// settingsFile writes a settings file.
+func settingsFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "settings.yaml")
-	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("SLUICE_CONFIG", path)
-	var settings IngestWorker
-	option, err := FromFile()
-	if err != nil {
-		return settings, err
-	}
-	parser, err := kong.New(&settings, option)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = parser.Parse(args)
+	return path
+}
+
+func load(t *testing.T, file string, args ...string) (IngestWorker, error) {
+	t.Helper()
+	settings, _, err := read(t, file, args...)
 	return settings, err
 }
 
@@ -83,7 +79,7 @@ func TestBadFileNamesTheSetting(t *testing.T) {
 		t.Error("a malformed duration was taken")
 	}
 	t.Setenv("SLUICE_CONFIG", filepath.Join(t.TempDir(), "none.yaml"))
-	if _, err := FromFile(); err == nil {
+	if _, err := Read(nil); err == nil {
 		t.Error("a named file that is missing was ignored")
 	}
 }

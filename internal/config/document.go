@@ -25,7 +25,6 @@ var groups = []group{
 	{"Streams", "ingest-worker, query-worker", &Streams{}},
 	{"API", "serve", &HTTP{}},
 	{"Ingestion", "ingest-worker", &Ingest{}},
-	{"Curation", "ingest-worker", &Curate{}},
 	{"Retention", "ingest-worker, which purges", &Retention{}},
 	{"Parsing", "ingest-worker", &Parse{}},
 	{"Models", "gpu-segmenter, `sluice models`", &Model{}},

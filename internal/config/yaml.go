@@ -17,11 +17,21 @@ import (
 // SLUICE_CONFIG names another.
 const File = "sluice.yaml"
 
-// FromFile returns a kong option that fills settings from a YAML file of
-// flag names and values (database-url: ...). A missing default file is fine; a
-// missing named one, a malformed one and an unknown setting are errors.
-// A setting of another program is known, too.
-func FromFile() (kong.Option, error) {
+// Source is where a program's settings come from.
+type Source struct {
+	// Args are the program's arguments, without settings that are gone.
+	Args []string
+	// Warnings are of settings that are gone, one for each.
+	Warnings []string
+
+	values map[string]string // those of the file, and of variables by an older name
+}
+
+// Read reads the settings file, flag names and values (database-url: ...), and finds in it, in the environment and in args
+// the settings that are gone. A missing default file is fine; a missing named one, a malformed one and an unknown setting
+// are errors. A setting of another program is known, too.
+func Read(args []string) (*Source, error) {
+	s := &Source{values: map[string]string{}}
 	path, named := os.LookupEnv("SLUICE_CONFIG")
 	if !named {
 		path = File
@@ -29,16 +39,21 @@ func FromFile() (kong.Option, error) {
 	data, err := os.ReadFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && !named:
-		return kong.OptionFunc(func(*kong.Kong) error { return nil }), nil
 	case err != nil:
 		return nil, fmt.Errorf("read settings: %w", err)
+	default:
+		if s.values, err = parse(path, data); err != nil {
+			return nil, err
+		}
 	}
-	values, err := parse(path, data)
-	if err != nil {
-		return nil, err
-	}
+	s.retire(args)
+	return s, nil
+}
+
+// Apply implements kong.Option.
+func (s *Source) Apply(k *kong.Kong) error {
 	return kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		value, ok := values[flag.Name]
+		value, ok := s.values[flag.Name]
 		if !ok {
 			return nil, nil
 		}
@@ -49,7 +64,7 @@ func FromFile() (kong.Option, error) {
 			}
 		}
 		return value, nil
-	})), nil
+	})).Apply(k)
 }
 
 func parse(path string, data []byte) (map[string]string, error) {
@@ -60,6 +75,9 @@ func parse(path string, data []byte) (map[string]string, error) {
 	allowed := map[string]bool{}
 	for _, name := range Known() {
 		allowed[name] = true
+	}
+	for _, old := range gone {
+		allowed[old.name] = true
 	}
 	values := map[string]string{}
 	for name, node := range raw {

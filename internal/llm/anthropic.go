@@ -27,7 +27,6 @@ type AnthropicOptions struct {
 	BaseURL   string // "https://api.anthropic.com/" when empty
 	Key       string
 	Model     string
-	Version   string        // of the API; "2023-06-01" when empty
 	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
 	Pause     time.Duration // before the first further try; 0: 500 ms
@@ -44,10 +43,10 @@ const (
 // Anthropic is the provider "anthropic".
 type Anthropic struct {
 	dialogue
-	url, key, version string
-	client            *http.Client
-	transport         *http.Transport
-	warm              atomic.Bool // the model takes no temperature
+	url, key  string
+	client    *http.Client
+	transport *http.Transport
+	warm      atomic.Bool // the model takes no temperature
 }
 
 var _ Streamer = (*Anthropic)(nil)
@@ -60,9 +59,6 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 	if o.MaxTokens <= 0 {
 		o.MaxTokens = defaultMaxTokens
 	}
-	if o.Version == "" {
-		o.Version = anthropicVersion
-	}
 	at, err := newEndpoint(endpoint{address: o.BaseURL, model: o.Model, timeout: o.Timeout, keySetting: "SLUICE_LLM_ANTHROPIC_API_KEY",
 		urlSetting: "SLUICE_LLM_ANTHROPIC_BASE_URL", modelSetting: "SLUICE_LLM_ANTHROPIC_MODEL"}, anthropicAddress)
 	if err != nil {
@@ -73,7 +69,7 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing(o.Pause)},
-		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key, version: o.Version,
+		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key,
 		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
 	p.speaker = p
 	return p, nil
@@ -147,7 +143,7 @@ func (p *Anthropic) call(ctx context.Context, messages []message, warm bool, pie
 		return spoken{}, fmt.Errorf("make a request to %s: %w", p.address, err)
 	}
 	post.Header.Set("Content-Type", "application/json")
-	post.Header.Set("Anthropic-Version", p.version)
+	post.Header.Set("Anthropic-Version", anthropicVersion)
 	if p.key != "" {
 		post.Header.Set("X-Api-Key", p.key)
 	}

@@ -47,6 +47,9 @@ type Deps struct {
 	// Ready says why this server cannot do its work, beside the database and NATS;
 	// nil: it can.
 	Ready func() error
+
+	BodyIdle      time.Duration // as httpserver.Limits.Idle
+	TenantStreams int           // as httpapi.Options.TenantStreams
 }
 
 // stopShare is the part of the time to stop that questions which somebody waits for get to end.
@@ -94,7 +97,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
 		TenantOpen:    c.TenantOpen,
-		TenantStreams: c.TenantStreams,
+		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
 		Collections:   kept,
@@ -124,7 +127,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		},
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
-	s := &Server{listener: listener, bodyIdle: c.BodyIdle, certificate: certificate}
+	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping, cutShort) })
 	return s, nil
 }

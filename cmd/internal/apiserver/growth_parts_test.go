@@ -79,8 +79,9 @@ func (g *growing) startParts() {
 		return g.store.OpenSession(ctx, "relay")
 	}, ingest.Defaults("relay")))
 	run(queryworker.New(queryworker.Settings{
-		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1, SlowQuestion: 1},
+		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1},
 		Streams:   config.Streams{QueuePerTenant: 1000},
+		Queue:     4, Wait: waittest.Left(g.t), SlowQuestion: 1,
 	}, queryworker.Deps{Store: g.store.Store, NATS: g.nats, Temporal: client}))
 }
 

@@ -64,10 +64,10 @@ func newWorldOf(t *testing.T, o store.Options) *world {
 
 func newWorldAt(t *testing.T, database string, o store.Options) *world {
 	t.Helper()
-	return newWorldServed(t, database, o, config.HTTP{})
+	return newWorldServed(t, database, o, config.HTTP{}, apiserver.Deps{})
 }
 
-func newWorldServed(t *testing.T, database string, o store.Options, c config.HTTP) *world {
+func newWorldServed(t *testing.T, database string, o store.Options, c config.HTTP, d apiserver.Deps) *world {
 	t.Helper()
 	s, err := store.Open(t.Context(), database, o)
 	if err != nil {
@@ -88,7 +88,8 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := startServer(t, c, apiserver.Deps{Store: s, NATS: nc})
+	d.Store, d.NATS = s, nc
+	server := startServer(t, c, d)
 	return &world{user: user{t: t, url: server.URL(), key: key}, store: stores.Of(s), asked: questions.New(s), nats: nc, admin: admin, database: database, stop: server.Stop}
 }
 

@@ -19,7 +19,7 @@ import (
 // impatient is the API again, which lets bodies stand still for so long.
 func (w *world) impatient(idle time.Duration) string {
 	w.t.Helper()
-	return startServer(w.t, config.HTTP{BodyIdle: idle}, apiserver.Deps{Store: w.store.Store, NATS: w.nats}).URL()
+	return startServer(w.t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, BodyIdle: idle}).URL()
 }
 
 // stall is the beginning of a body whose end doesn't come before the request is over.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
@@ -130,11 +131,11 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 	}
 }
 
-// TestAThousandFollowers: the setting admits them, they cost less than 100 MB, and
+// TestAThousandFollowers: they are admitted when as many may be, they cost less than 100 MB, and
 // all hear what happens.
 func TestAThousandFollowers(t *testing.T) {
 	const followers = 1000
-	w := newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{TenantStreams: followers})
+	w := newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{}, apiserver.Deps{TenantStreams: followers})
 	address := strings.TrimPrefix(w.url, "http://")
 	open := func() net.Conn {
 		t.Helper()

@@ -61,7 +61,7 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 	first := ours.Server("127.0.0.1", "first.example")
 	put(first.Cert, cert)
 	put(first.Key, key)
-	w := newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{APITLSCert: cert, APITLSKey: key})
+	w := newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{APITLSCert: cert, APITLSKey: key}, apiserver.Deps{})
 	if !strings.HasPrefix(w.url, "https://127.0.0.1:") {
 		t.Fatalf("the API is at %s", w.url)
 	}

@@ -86,14 +86,14 @@ func newWorldAt(t *testing.T, url, natsDir string) *world {
 	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
-			IngestBatches: 4, IngestBatchSize: 8, IngestBatchBytes: 1 << 20, IngestBatchWait: 50 * time.Millisecond,
-			IngestLease: 10 * time.Second, IngestRequeue: time.Second, IngestReconcile: 200 * time.Millisecond, IngestPurge: time.Hour,
+			IngestBatches: 4, IngestBatchSize: 8,
+			IngestLease: 10 * time.Second, IngestRequeue: time.Second, IngestReconcile: 200 * time.Millisecond,
 		},
-		Curate: config.Curate{CurateAfter: time.Minute, CurateKeep: time.Hour},
-		Parse:  config.Parse{ParseWorkers: 2, ParseTimeout: waittest.Left(t)},
+		Parse:       config.Parse{ParseWorkers: 2, ParseTimeout: waittest.Left(t)},
+		CurateAfter: time.Minute, CurateKeep: time.Hour, PurgeEvery: time.Hour,
 	}
 	w.options = w.settings.Options()
-	w.options.Grace, w.options.Tries = time.Second, 3
+	w.options.BatchWait, w.options.Grace, w.options.Tries = 50*time.Millisecond, time.Second, 3
 	ctx := w.context()
 	var err error
 	w.natsDir = natsDir

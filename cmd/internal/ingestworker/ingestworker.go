@@ -4,6 +4,7 @@
 package ingestworker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,11 +36,19 @@ const Grace = 20 * time.Second
 // Settings of the worker.
 type Settings struct {
 	config.Ingest
-	config.Curate
 	config.Retention
 	config.Parse
 	config.Streams
+
+	CurateAfter time.Duration // how long a change waits for its signal before its collection is curated without one; 0: 15 s
+	CurateKeep  time.Duration // as curate.Options.Keep
+	PurgeEvery  time.Duration // how often what was deleted or replaced is purged; 0: 30 s
 }
+
+const (
+	curateAfter = 15 * time.Second
+	purgeEvery  = 30 * time.Second
+)
 
 // Deps are the connections that the worker works on; they stay the caller's.
 type Deps struct {
@@ -52,7 +61,6 @@ type Deps struct {
 func (s Settings) Options() ingest.Options {
 	o := ingest.Defaults(holder())
 	o.Batches, o.BatchVersions = s.IngestBatches, s.IngestBatchSize
-	o.BatchBytes, o.BatchWait = s.IngestBatchBytes, s.IngestBatchWait
 	o.Lease, o.Requeue, o.Reconcile = s.IngestLease, s.IngestRequeue, s.IngestReconcile
 	o.Grace = min(o.Grace, o.Lease)
 	if s.IngestBeside > 0 {
@@ -103,7 +111,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		// as long as ctx lives.
 		ctx, cancel := context.WithTimeout(ctx, streamsLimit)
 		defer cancel()
-		return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, EventsAge: s.EventsAge, Replicas: s.StreamReplicas})
+		return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, Replicas: s.StreamReplicas})
 	}
 	changed, kept := newSignals(d.Temporal), stores.Of(d.Store)
 	activities, err := ingest.NewActivities(kept, parser, models, changed, o)
@@ -135,8 +143,8 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		intake,
 		reconciler,
 		curate.NewReconciler(kept, curations{d.Temporal},
-			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: s.CurateAfter, Keep: s.CurateKeep}),
-		purger(kept, s.IngestPurge, s.keep(), s.keepQuestions()),
+			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
+		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions()),
 	}, nil
 }
 

@@ -26,7 +26,7 @@ func TestTheWorkerForgetsOldQuestions(t *testing.T) {
 	ask(31)
 	ask(400)
 	middle, young := ask(15), ask(1)
-	w.settings.IngestPurge = 20 * time.Millisecond
+	w.settings.PurgeEvery = 20 * time.Millisecond
 	w.settings.KeepQuestions, w.settings.KeepRetrievals = 30, 7
 	w.start()
 	waittest.Until(t, func() string {

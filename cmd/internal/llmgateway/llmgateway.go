@@ -41,6 +41,13 @@ const Concurrency = 12
 // end; then they are cancelled.
 const stopShare = 0.75
 
+// cacheEntries is how many replies are kept of one tenant at most, the newest ones.
+const cacheEntries = 10_000
+
+// extractivePrice is what extractive's tokens are stated to cost, though nobody is paid for them and no budget counts
+// them: so plans can be compared without a language model.
+var extractivePrice = llm.Price{Input: 0.10, Output: 0.40}
+
 // grace is how long the parts get to stop when one of them fails.
 const grace = 20 * time.Second
 
@@ -58,11 +65,11 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	}
 	calls := ledger.New(d.Store)
 	o := llm.Options{Ledger: calls, Accounts: calls, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
-		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": llm.Price(settings.ExtractivePrice)}}
+		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": extractivePrice}}
 	var age time.Duration // without a cache, what an earlier one left goes
-	if settings.LLMCacheAge > 0 && settings.LLMCacheEntries > 0 {
+	if settings.LLMCacheAge > 0 {
 		age = settings.LLMCacheAge
-		o.Cache = ledger.NewReplyCache(d.Store, age, settings.LLMCacheEntries)
+		o.Cache = ledger.NewReplyCache(d.Store, age, cacheEntries)
 	}
 	parts := []lifecycle.Service{forgetCached(questions.New(d.Store), age, forgetEvery)}
 	for _, name := range names {
@@ -95,7 +102,7 @@ func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
 			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
 	case "anthropic":
 		return llm.NewAnthropic(llm.AnthropicOptions{BaseURL: settings.AnthropicBaseURL, Key: settings.AnthropicAPIKey, Model: settings.AnthropicModel,
-			Version: settings.AnthropicVersion, Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
 	case "extractive":
 		models := modelclient.New(d.NATS, modelclient.Options{})
 		return llm.NewExtractive(models, models), nil

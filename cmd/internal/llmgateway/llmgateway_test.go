@@ -224,7 +224,7 @@ func serve(t *testing.T, db stores.All, settings config.LLM) (ask func(wire.LLMR
 func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	db, server := open(t, localtest.Database(t)), newScriptedOpenAI(t)
 	ask, nc := serve(t, db, config.LLM{LLMProvider: "openai", LLMBaseURL: server.URL + "/v1/", LLMModel: "m", LLMTimeout: waittest.Left(t),
-		LLMPrice: config.LLMPrice{Input: 1, Output: 10}, LLMCacheAge: time.Hour, LLMCacheEntries: 10})
+		LLMPrice: config.LLMPrice{Input: 1, Output: 10}, LLMCacheAge: time.Hour})
 	one, other := tenant(t, db, "one"), tenant(t, db, "other")
 	hear := func(r wire.LLMRequest) (wire.LLMReply, []string) {
 		t.Helper()
@@ -345,7 +345,7 @@ func TestAGatewayForgetsOldReplies(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, db, config.LLM{LLMProvider: "extractive", LLMCacheAge: 90 * time.Minute, LLMCacheEntries: 10})
+	serve(t, db, config.LLM{LLMProvider: "extractive", LLMCacheAge: 90 * time.Minute})
 	waittest.Until(t, func() string {
 		if n := count(); n != 1 {
 			return fmt.Sprintf("%d are left", n)

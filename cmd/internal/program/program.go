@@ -62,16 +62,19 @@ func Main[R any](w Worker) {
 }
 
 func run[R any](w Worker, args []string) error {
-	file, err := config.FromFile()
+	source, err := config.Read(args)
 	if err != nil {
 		return err
+	}
+	for _, warning := range source.Warnings {
+		fmt.Fprintln(os.Stderr, w.Name+": warning:", warning)
 	}
 	parser, err := kong.New(&commandLine[R]{}, kong.Name(w.Name), kong.Description(w.Description),
-		kong.Vars{"version": w.Name + " " + w.Version}, file)
+		kong.Vars{"version": w.Name + " " + w.Version}, source)
 	if err != nil {
 		return err
 	}
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(source.Args)
 	if err != nil {
 		return err
 	}
@@ -124,7 +127,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
 	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
-		Name: w.Name, MaxConns: n.Database.DatabaseConnections, OwnVectorsAbove: n.Database.VectorIndexAbove, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
+		Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
 	}); err != nil {
 		return nil, err
 	}

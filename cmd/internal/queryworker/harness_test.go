@@ -107,6 +107,7 @@ func newWorldOf(t *testing.T, m *inference.Model) *world {
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
 		Answering: config.Answering{QueryConcurrency: 8, QueryQuestions: 8, QueryTimeout: waittest.Left(t), QuestionLease: 30 * time.Second},
 		Streams:   config.Streams{QueuePerTenant: 1000},
+		Queue:     8, Wait: waittest.Left(t), SlowQuestion: -1,
 	}}
 	ctx := w.context()
 	db, err := store.Open(ctx, w.url, store.Options{})

@@ -3,6 +3,7 @@
 package queryworker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -44,7 +45,17 @@ type Settings struct {
 	config.Answering
 	config.Streams
 	config.Webhooks
+
+	Queue        int           // searches, and questions, of one tenant that wait in a worker; more are refused; 0: 64
+	Wait         time.Duration // how long one may wait for its slot; then it is refused; 0: 10 s
+	SlowQuestion time.Duration // questions that take as long are kept as slow ones; 0: 10 s, negative: none is
 }
+
+const (
+	queue        = 64
+	wait         = 10 * time.Second
+	slowQuestion = 10 * time.Second
+)
 
 // Deps are the connections that the worker works on; they stay the caller's.
 type Deps struct {
@@ -111,6 +122,8 @@ func New(settings Settings, deps Deps) (lifecycle.Service, error) {
 }
 
 func newWorker(settings Settings, deps Deps) (*worker, error) {
+	settings.Queue, settings.Wait = cmp.Or(settings.Queue, queue), cmp.Or(settings.Wait, wait)
+	settings.SlowQuestion = cmp.Or(settings.SlowQuestion, slowQuestion)
 	catalogue, err := Plans(settings.Plans.Plans)
 	if err != nil {
 		return nil, err
@@ -133,7 +146,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	w.jobs = &question.Jobs{
 		Store: kept, Temporal: deps.Temporal, NATS: deps.NATS,
 		Streams: func(ctx context.Context, js jetstream.JetStream) error {
-			return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: settings.QueuePerTenant, EventsAge: settings.EventsAge, Replicas: settings.StreamReplicas})
+			return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: settings.QueuePerTenant, Replicas: settings.StreamReplicas})
 		},
 		Cancels:  bus.Cancels,
 		Answerer: func(job *wire.QuestionInput) *answer.Answerer { return w.answerer(requestState{job: job}) },
@@ -191,7 +204,7 @@ func (w *worker) service() lifecycle.Service {
 	}
 	serve := func(subject string, slots, share int, timeout time.Duration) bus.ServeOptions {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: slots, Share: share, StopShare: stopShare,
-			Queue: w.settings.QueryQueue, Wait: w.settings.QueryWait, Timeout: timeout, Trusted: w.deps.Trusted}
+			Queue: w.settings.Queue, Wait: w.settings.Wait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
 	return lifecycle.NewGroup("query worker", grace, append(append([]lifecycle.Service{
 		lexicalMeters(w.index),

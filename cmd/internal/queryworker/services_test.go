@@ -70,7 +70,7 @@ func TestSearchFindsAndExplains(t *testing.T) {
 func TestManyCallersOfATenantAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	w.settings.QueryConcurrency, w.settings.QueryQueue = 0, 64
+	w.settings.QueryConcurrency, w.settings.Queue = 0, 0
 	w.run(w.worker(nil).service())
 	const callers = 32
 	replies := make(chan wire.SearchReply, callers)

@@ -17,7 +17,6 @@ const spentSQL = `SELECT coalesce(sum(input_tokens), 0)::int FROM llm_calls WHER
 func TestAnAnswersUsageHasThePlansCalls(t *testing.T) {
 	w := newWorld(t)
 	w.library()
-	w.llm.ExtractivePrice = config.LLMPrice{Input: 0.1, Output: 0.4}
 	w.everything()
 	for _, async := range []bool{false, true} {
 		in := w.askBy("chunkrag", async)
@@ -50,7 +49,7 @@ func TestOwnModelsChecksCostNothing(t *testing.T) {
 	w := newWorld(t)
 	w.library()
 	w.critic(fiveDays, wire.Feedback{Score: 9, Adjust: 1})
-	w.llm.LLMPrice, w.llm.ExtractivePrice = config.LLMPrice{Input: 1, Output: 2}, config.LLMPrice{Input: 0.1, Output: 0.4}
+	w.llm.LLMPrice = config.LLMPrice{Input: 1, Output: 2}
 	w.everything()
 	in := w.askBy("sage", false)
 	a, failure := w.requestAnswer(w.context(), in)

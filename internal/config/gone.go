@@ -1,0 +1,95 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// goneSetting was a setting once: it is warned of, for to ignore it silently would surprise whoever set it.
+type goneSetting struct {
+	name  string // of its flag, and in sluice.yaml; its variable's follows from it
+	value string // what it is now; empty when it has another name
+	now   string // the name that it has now, under which the old one's value is taken; empty when it is a constant
+}
+
+var gone = []goneSetting{
+	{name: "body-idle", value: "15s"},
+	{name: "curate-after", value: "15s"},
+	{name: "curate-keep", value: "10m"},
+	{name: "events-age", value: "24h"},
+	{name: "ingest-batch-bytes", value: "1048576"},
+	{name: "ingest-batch-wait", value: "200ms"},
+	{name: "ingest-purge", value: "30s"},
+	{name: "llm-anthropic-version", value: "2023-06-01"},
+	{name: "llm-cache-entries", value: "10000"},
+	{name: "llm-extractive-price", value: "0.10/0.40"},
+	{name: "query-queue", value: "64"},
+	{name: "query-wait", value: "10s"},
+	{name: "slow-question", value: "10s"},
+	{name: "tenant-streams", value: "250"},
+	{name: "vector-index-above", value: "20000"},
+}
+
+// variable is the name of a setting's variable.
+func variable(name string) string {
+	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// warning is what is said of a setting that is set as given: by its flag, its variable or its line of the file.
+func (g goneSetting) warning(given, now string) string {
+	if g.now != "" {
+		return fmt.Sprintf("%s is called %s now; rename it", given, now)
+	}
+	return fmt.Sprintf("%s is not a setting any more; it is %s; remove it", given, g.value)
+}
+
+// retire takes the settings that are gone out of the file's values and the arguments, or gives them the names that they have now.
+func (s *Source) retire(args []string) {
+	for _, g := range gone {
+		var warnings []string
+		if value, set := s.values[g.name]; set {
+			delete(s.values, g.name)
+			if _, both := s.values[g.now]; g.now != "" && !both {
+				s.values[g.now] = value
+			}
+			warnings = append(warnings, g.warning(g.name+" in the settings file", g.now))
+		}
+		if value, set := os.LookupEnv(variable(g.name)); set {
+			if g.now != "" {
+				s.values[g.now] = value // which the variable of the name that it has now beats
+			}
+			warnings = append(warnings, g.warning(variable(g.name), variable(g.now)))
+		}
+		var found bool
+		if args, found = g.takeFlag(args); found {
+			warnings = append(warnings, g.warning("--"+g.name, "--"+g.now))
+		}
+		if len(warnings) > 0 {
+			s.Warnings = append(s.Warnings, warnings[len(warnings)-1])
+		}
+	}
+	s.Args = args
+}
+
+// takeFlag returns args without the setting's flag and its value, or with the flag's name of now.
+func (g goneSetting) takeFlag(args []string) (left []string, found bool) {
+	for i := 0; i < len(args); i++ {
+		name, value, with := strings.Cut(args[i], "=")
+		switch {
+		case args[i] == "--":
+			return append(left, args[i:]...), found
+		case name != "--"+g.name:
+			left = append(left, args[i])
+			continue
+		case g.now != "" && with:
+			left = append(left, "--"+g.now+"="+value)
+		case g.now != "":
+			left = append(left, "--"+g.now)
+		case !with:
+			i++ // its value
+		}
+		found = true
+	}
+	return left, found
+}
