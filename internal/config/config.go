@@ -113,7 +113,7 @@ type Parse struct {
 // Ingest is how documents are taken through their stages.
 type Ingest struct {
 	IngestBatches   int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open."`
-	IngestBeside    int           `name:"ingest-batches-beside-searches" env:"SLUICE_INGEST_BATCHES_BESIDE_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores."`
+	IngestBeside    int           `name:"ingest-batches-during-searches" env:"SLUICE_INGEST_BATCHES_DURING_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores."`
 	IngestBatchSize int           `env:"SLUICE_INGEST_BATCH_SIZE" default:"64" help:"Versions in a batch at most."`
 	IngestLease     time.Duration `env:"SLUICE_INGEST_LEASE" default:"60s" help:"How long a version stays with a worker that has gone silent."`
 	IngestRequeue   time.Duration `env:"SLUICE_INGEST_REQUEUE" default:"30s" help:"How much older than its tenant's oldest message a queued version must be to be queued again."`

@@ -20,6 +20,7 @@ var gone = []goneSetting{
 	{name: "events-age", value: "24h"},
 	{name: "ingest-batch-bytes", value: "1048576"},
 	{name: "ingest-batch-wait", value: "200ms"},
+	{name: "ingest-batches-beside-searches", now: "ingest-batches-during-searches"},
 	{name: "ingest-purge", value: "30s"},
 	{name: "llm-anthropic-version", value: "2023-06-01"},
 	{name: "llm-cache-entries", value: "10000"},

@@ -62,3 +62,24 @@ func read(t *testing.T, file string, args ...string) (settings IngestWorker, sou
 	_, err = parser.Parse(source.Args)
 	return settings, source, err
 }
+
+// TestAnOldNameIsTaken: in each place, beaten by what would beat the name of now there.
+func TestAnOldNameIsTaken(t *testing.T) {
+	const old, variable = "ingest-batches-beside-searches", "SLUICE_INGEST_BATCHES_BESIDE_SEARCHES"
+	taken := func(want int, warning, file string, args ...string) {
+		t.Helper()
+		settings, source, err := read(t, file, append(args, connected...)...)
+		if err != nil || settings.IngestBeside != want || !slices.Equal(source.Warnings, []string{warning}) {
+			t.Errorf("%d, %q, %v", settings.IngestBeside, source.Warnings, err)
+		}
+	}
+	taken(2, old+" in the settings file is called ingest-batches-during-searches now; rename it", old+": 2\n")
+	t.Setenv(variable, "3")
+	inEnvironment := variable + " is called SLUICE_INGEST_BATCHES_DURING_SEARCHES now; rename it"
+	taken(3, inEnvironment, "ingest-batches-during-searches: 2\n")
+	for _, args := range [][]string{{"--" + old + "=4"}, {"--" + old, "4"}} {
+		taken(4, "--"+old+" is called --ingest-batches-during-searches now; rename it", "", args...)
+	}
+	t.Setenv("SLUICE_INGEST_BATCHES_DURING_SEARCHES", "5")
+	taken(5, inEnvironment, "")
+}

@@ -38,7 +38,7 @@ func TestOptionsNameTheWrongSetting(t *testing.T) {
 	for name, change := range map[string]func(*ingest.Options){
 		"holder":                         func(o *ingest.Options) { o.Holder = "" },
 		"ingest batches":                 func(o *ingest.Options) { o.Batches = 0 },
-		"ingest batches beside searches": func(o *ingest.Options) { o.BatchesInSearches = 0 },
+		"ingest batches during searches": func(o *ingest.Options) { o.BatchesInSearches = 0 },
 		"ingest batch size":              func(o *ingest.Options) { o.BatchVersions = 0 },
 		"ingest batch bytes":             func(o *ingest.Options) { o.BatchBytes = 0 },
 		"ingest batch wait":              func(o *ingest.Options) { o.BatchWait = time.Minute },

@@ -62,7 +62,7 @@ func (o Options) Validate() error {
 	case o.Batches < 1:
 		return schema.Invalid("ingest batches", "must be at least 1, is %d", o.Batches)
 	case o.BatchesInSearches < 1:
-		return schema.Invalid("ingest batches beside searches", "must be at least 1, is %d", o.BatchesInSearches)
+		return schema.Invalid("ingest batches during searches", "must be at least 1, is %d", o.BatchesInSearches)
 	case o.BatchVersions < 1 || o.BatchVersions > 1000:
 		return schema.Invalid("ingest batch size", "must be between 1 and 1000, is %d", o.BatchVersions)
 	case o.BatchBytes < 1:
