@@ -41,7 +41,7 @@ func TestPlansFromFilesAreCompared(t *testing.T) {
 			t.Errorf("%s was taken for plans", wrong)
 		}
 	}
-	named := &evalCommand{Client: config.Client{URL: "http://127.0.0.1:1", APIKey: "key", Data: t.TempDir()}}
+	named := &evalCommand{Client: config.Client{URL: "http://127.0.0.1:1", APIKey: "key", DataDirectory: config.DataDirectory{Data: t.TempDir()}}}
 	if _, _, err := named.server(context.Background(), dir); err == nil || !strings.Contains(err.Error(), "plan-file") {
 		t.Errorf("plans for a server that runs: %v", err)
 	}

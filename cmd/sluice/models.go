@@ -24,8 +24,8 @@ type modelsCommand struct {
 
 // packs is how a command finds the model packs.
 type packs struct {
-	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; added packs are in its folder models."`
-	JSON bool   `help:"Print JSON, for programs."`
+	config.DataDirectory
+	JSON bool `help:"Print JSON, for programs."`
 }
 
 func (p packs) dir() (string, error) {
@@ -38,7 +38,7 @@ func modelsDirectory(data string) string { return filepath.Join(data, "models") 
 
 type modelsList struct {
 	packs
-	ModelPack string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"The pack that is used, if not the one chosen with 'sluice models use'."`
+	config.ChosenPack
 }
 
 func (l *modelsList) Run() error {

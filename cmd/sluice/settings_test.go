@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"flag"
+	"os"
 	"slices"
 	"testing"
 
@@ -8,6 +11,28 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/config"
 )
+
+var update = flag.Bool("update", false, "write the configuration page")
+
+func TestConfigurationPage(t *testing.T) {
+	const page = "../../docs/configuration.md"
+	var want bytes.Buffer
+	if err := config.Document(&want, &commands{}); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/configuration.md is not what the code says; run: go generate ./cmd/sluice")
+	}
+}
 
 // TestEverySettingMayStandInTheFile: whatever a command reads from a variable, sluice.yaml
 // may have, and a flag that has no variable is none of its settings.
@@ -29,4 +54,21 @@ func TestEverySettingMayStandInTheFile(t *testing.T) {
 		}
 	}
 	walk(parser.Model.Node)
+}
+
+// TestUpLogsLess: it stands in a terminal, with what it says of itself.
+func TestUpLogsLess(t *testing.T) {
+	for command, want := range map[string]string{"up": "warn", "serve": "info"} {
+		var c commands
+		parser, err := kong.New(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse([]string{command}); err != nil {
+			t.Fatal(err)
+		}
+		if got := map[string]string{"up": c.Up.LogLevel, "serve": c.Serve.LogLevel}[command]; got != want {
+			t.Errorf("%s logs from %s on, want %s", command, got, want)
+		}
+	}
 }

@@ -19,8 +19,8 @@ import (
 // upCommand runs everything on one machine. What is given (a database, NATS,
 // Temporal) is used; the rest is started, with its data under --data.
 type upCommand struct {
-	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Where everything is kept; 'data' in SLUICE_HOME when empty."`
-	JSON bool   `help:"Print one line of JSON when ready, for programs."`
+	config.DataDirectory
+	JSON bool `help:"Print one line of JSON when ready, for programs."`
 
 	config.Disk
 	config.Database
@@ -38,13 +38,7 @@ type upCommand struct {
 	config.Webhooks
 	config.LLM
 	config.Model
-	UpLog
-}
-
-// UpLog are config.Log with less said.
-type UpLog struct {
-	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"warn" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}."`
-	LogFormat string `env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log: ${enum}."`
+	config.Log `set:"log_level=warn"`
 }
 
 // tenantName is the tenant that `sluice up` works for.
@@ -68,7 +62,7 @@ func (c *upCommand) Run(ctx context.Context) error {
 
 // service makes the system of these settings. name is what traces call it.
 func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycle.Service, error) {
-	log, err := logging(config.Log{LogLevel: c.LogLevel, LogFormat: c.LogFormat})
+	log, err := logging(c.Log)
 	if err != nil {
 		return nil, nil, err
 	}

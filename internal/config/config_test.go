@@ -1,9 +1,7 @@
 package config
 
 import (
-	"bytes"
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,31 +12,6 @@ import (
 
 	"github.com/sluice-rag/sluice/schema"
 )
-
-var update = flag.Bool("update", false, "write the configuration page")
-
-func TestConfigurationPage(t *testing.T) {
-	const page = "../../docs/configuration.md"
-	var want bytes.Buffer
-	if err := Document(&want); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(page), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(page, want.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got, want.Bytes()) {
-		t.Error("docs/configuration.md is not what the code says; run: go generate ./internal/config")
-	}
-}
 
 // settingsFile writes a settings file.
 func settingsFile(t *testing.T, text string) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -12,30 +13,35 @@ import (
 // group is a part of the settings.
 type group struct {
 	title    string
-	programs string // that read it
 	settings any
 }
 
-// groups are all settings: what sluice.yaml may have, and the configuration page, in its order.
+// groups are all settings: what sluice.yaml may have, and the configuration page, in its order. Whoever reads one setting
+// of a group reads all of them.
 var groups = []group{
-	{"Connections", "all but as noted", &Connections{}},
-	{"Owner of the database", "`sluice migrate`", &DatabaseOwner{}},
-	{"Owner of the vectors' partitions", "ingest-worker, `sluice migrate`", &DatabaseVectors{}},
-	{"Signatures", "serve (the first), query-worker (both), llm-gateway (the second)", &Signatures{}},
-	{"Streams", "ingest-worker, query-worker", &Streams{}},
-	{"API", "serve", &HTTP{}},
-	{"Ingestion", "ingest-worker", &Ingest{}},
-	{"Retention", "ingest-worker, which purges", &Retention{}},
-	{"Parsing", "ingest-worker", &Parse{}},
-	{"Models", "gpu-segmenter, `sluice models`", &Model{}},
-	{"Model hub", "`sluice models add`", &Hub{}},
-	{"Questions", "query-worker", &Answering{}},
-	{"Webhooks", "query-worker", &Webhooks{}},
-	{"Language models", "llm-gateway", &LLM{}},
-	{"Disk", "`sluice up`", &Disk{}},
-	{"Health", "every worker", &Health{}},
-	{"Log", "every program; `sluice up` logs from `warn` on unless told otherwise", &Log{}},
-	{"Client", "`sluice ingest`, `ask` and the others that call a server; `--data` also by `up`", &Client{}},
+	{"Database", &Database{}},
+	{"Owner of the database", &DatabaseOwner{}},
+	{"Owner of the vectors' partitions", &DatabaseVectors{}},
+	{"NATS", &NATS{}},
+	{"Temporal", &Temporal{}},
+	{"A program's signature", &Signing{}},
+	{"Signatures of others", &Trust{}},
+	{"Streams", &Streams{}},
+	{"API", &HTTP{}},
+	{"Ingestion", &Ingest{}},
+	{"Retention", &Retention{}},
+	{"Parsing", &Parse{}},
+	{"Models", &Model{}},
+	{"Model hub", &Hub{}},
+	{"Plans", &Plans{}},
+	{"Questions", &Answering{}},
+	{"Webhooks", &Webhooks{}},
+	{"Language models", &LLM{}},
+	{"Disk", &Disk{}},
+	{"Health", &Health{}},
+	{"Log", &Log{}},
+	{"Data directory", &DataDirectory{}},
+	{"Client", &Client{}},
 }
 
 // flags are the settings of a group, as flags.
@@ -47,31 +53,124 @@ func (g group) flags() ([]*kong.Flag, error) {
 	return parser.Model.Flags, nil
 }
 
-// Document writes the configuration page, in Markdown.
-func Document(w io.Writer) error {
+// section is a part of the configuration page.
+type section struct {
+	title   string
+	readers string
+	flags   []*kong.Flag
+}
+
+// sections are the page's: the groups, and then those that their settings name in their tag "group".
+func sections(sluice any) ([]*section, error) {
+	readers, err := readers(sluice)
+	if err != nil {
+		return nil, err
+	}
+	var first, last []*section
+	seen := map[string]bool{}
+	add := func(list *[]*section, title string, flag *kong.Flag) error {
+		i := slices.IndexFunc(*list, func(s *section) bool { return s.title == title })
+		if i < 0 {
+			i = len(*list)
+			*list = append(*list, &section{title: title, readers: readers[flag.Name]})
+		}
+		s := (*list)[i]
+		if s.readers == "" || s.readers != readers[flag.Name] {
+			return fmt.Errorf("%s: read by %q, and --%s by %q", title, s.readers, flag.Name, readers[flag.Name])
+		}
+		s.flags = append(s.flags, flag)
+		return nil
+	}
+	for _, group := range groups {
+		flags, err := group.flags()
+		if err != nil {
+			return nil, err
+		}
+		for _, flag := range flags {
+			if seen[flag.Name] {
+				continue
+			}
+			seen[flag.Name] = true
+			if flag.Group != nil {
+				err = add(&last, flag.Group.Title, flag)
+			} else {
+				err = add(&first, group.title, flag)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return append(first, last...), nil
+}
+
+// readers are, of each setting, the programs that read it. sluice has the commands of the program sluice.
+func readers(sluice any) (map[string]string, error) {
+	read := map[string][]string{}
+	for _, p := range []struct {
+		name     string
+		settings any
+	}{{"ingest-worker", &IngestWorker{}}, {"query-worker", &QueryWorker{}}, {"llm-gateway", &LLMGateway{}}, {"gpu-segmenter", &GPUSegmenter{}}, {"", sluice}} {
+		parser, err := kong.New(p.settings, kong.NoDefaultHelp())
+		if err != nil {
+			return nil, fmt.Errorf("read the settings of %T: %w", p.settings, err)
+		}
+		for _, flag := range parser.Model.Flags {
+			read[flag.Name] = append(read[flag.Name], p.name)
+		}
+		for _, command := range parser.Model.Children {
+			walk(command, func(flag *kong.Flag) {
+				if name := "`sluice " + command.Name + "`"; len(flag.Envs) > 0 && !slices.Contains(read[flag.Name], name) {
+					read[flag.Name] = append(read[flag.Name], name)
+				}
+			})
+		}
+	}
+	joined := map[string]string{}
+	for name, by := range read {
+		joined[name] = strings.Join(by, ", ")
+	}
+	return joined, nil
+}
+
+// walk visits the flags of a command and of those below it.
+func walk(n *kong.Node, visit func(*kong.Flag)) {
+	for _, flag := range n.Flags {
+		visit(flag)
+	}
+	for _, child := range n.Children {
+		walk(child, visit)
+	}
+}
+
+// Document writes the configuration page, in Markdown. sluice has the commands of the program sluice.
+func Document(w io.Writer, sluice any) error {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\nThis page is generated from the code (`go generate ./internal/config`).\n\n" +
+	b.WriteString("# Configuration\n\nThis page is generated from the code (`go generate ./cmd/sluice`).\n\n" +
 		"A setting comes from its flag, else from its variable, else from `sluice.yaml` in the working\n" +
 		"folder (or the file that `SLUICE_CONFIG` names), else its default. In `sluice.yaml` a setting has\n" +
 		"its flag's name: `nats-url: nats://queue:4222`. `sluice up` runs every program in one process and\n" +
-		"takes the settings of all of them.\n\n" +
+		"takes the settings of all of them. A setting of an earlier version that is gone is warned of at the start.\n\n" +
 		"`SLUICE_HOME` moves everything that Sluice keeps outside of a named data directory: what set-up built, and\n" +
 		"the default data directory. OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
-	for _, group := range groups {
-		fmt.Fprintf(&b, "\n## %s\n\nRead by: %s.\n\n| flag | variable | default | meaning |\n|---|---|---|---|\n", group.title, group.programs)
-		flags, err := group.flags()
-		if err != nil {
-			return err
-		}
-		for _, flag := range flags {
+	sections, err := sections(sluice)
+	if err != nil {
+		return err
+	}
+	for _, section := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\nRead by: %s.\n\n| flag | variable | default | meaning | change it when |\n|---|---|---|---|---|\n", section.title, section.readers)
+		for _, flag := range section.flags {
 			value := "none"
 			if flag.HasDefault {
 				value = "`" + flag.Default + "`"
 			}
-			help := strings.ReplaceAll(flag.Help, "${enum}", strings.Join(strings.Split(flag.Enum, ","), ", "))
-			fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s |\n", flag.Name, strings.Join(flag.Envs, "`, `"), value, help)
+			when := flag.Tag.Get("when")
+			if when == "" {
+				return fmt.Errorf("--%s does not say when to change it", flag.Name)
+			}
+			fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", flag.Name, strings.Join(flag.Envs, "`, `"), value, flag.Help, when)
 		}
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err = io.WriteString(w, b.String())
 	return err
 }

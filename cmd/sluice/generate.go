@@ -1,3 +1,3 @@
-package config
+package main
 
 //go:generate go test -run TestConfigurationPage -update .
