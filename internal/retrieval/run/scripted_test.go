@@ -362,7 +362,7 @@ func corpus(documents ...[]int) *scriptedCorpus {
 	return c
 }
 
-// run runs a plan's stages on the corpus.
+// run runs a plan's stages on the corpus: lines of YAML that begin with "- ", a stage each.
 func (c *scriptedCorpus) run(t *testing.T, stages string, change ...func(*wire.SearchQuery)) run.Result {
 	t.Helper()
 	out, err := c.try(t, stages, change...)
