@@ -33,6 +33,9 @@ var (
 	ErrStorageFull = fmt.Errorf("no room to store it: %w", ErrUnavailable)
 	// ErrQuota: the tenant's quota would be exceeded.
 	ErrQuota = errors.New("quota exceeded")
+	// ErrProvider: a language model, or the server that it runs on, did not do what it
+	// was asked, and would not if it were asked again.
+	ErrProvider = errors.New("the language model failed")
 	// ErrTooLarge: an upload is over its size limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrLostLease: another attempt owns the version now; what this one did
@@ -101,14 +104,21 @@ type RemoteError struct {
 	// OfTenant says that a CodeOverloaded is the excess of the request's own tenant.
 	// It is no code of its own, because older programs know only the codes they have.
 	OfTenant bool `json:"of_tenant,omitempty"`
+	// OfProvider says that a CodeInternal is an ErrProvider, whose message may be shown to
+	// whoever asked. It is no code of its own for the same reason.
+	OfProvider bool `json:"of_provider,omitempty"`
 }
 
 func (e *RemoteError) Error() string { return e.Message }
 
-// Is reports whether target is the sentinel of e's code, or ErrTenantOverloaded.
+// Is reports whether target is the sentinel of e's code, ErrTenantOverloaded, or
+// ErrProvider.
 func (e *RemoteError) Is(target error) bool {
 	if target == ErrTenantOverloaded { //nolint:errorlint // a sentinel's name
 		return e.Code == CodeOverloaded && e.OfTenant
+	}
+	if target == ErrProvider { //nolint:errorlint // a sentinel's name
+		return e.Code == CodeInternal && e.OfProvider
 	}
 	for _, c := range codes {
 		if c.code == e.Code {
@@ -123,14 +133,14 @@ func ToRemote(err error) *RemoteError {
 	if err == nil {
 		return nil
 	}
-	out := &RemoteError{Code: CodeOf(err), Message: err.Error(), OfTenant: errors.Is(err, ErrTenantOverloaded)}
+	out := &RemoteError{Code: CodeOf(err), Message: err.Error(), OfTenant: errors.Is(err, ErrTenantOverloaded), OfProvider: errors.Is(err, ErrProvider)}
 	var field *FieldError
 	if errors.As(err, &field) {
 		out.Field = field.Field
 	}
 	var remote *RemoteError
 	if errors.As(err, &remote) {
-		out.Code, out.Field, out.OfTenant = remote.Code, remote.Field, remote.OfTenant
+		out.Code, out.Field, out.OfTenant, out.OfProvider = remote.Code, remote.Field, remote.OfTenant, remote.OfProvider
 	}
 	return out
 }

@@ -74,7 +74,7 @@ func TestFingerprintIsOfContentAndAttributes(t *testing.T) {
 
 func TestErrorsSurviveTheWire(t *testing.T) {
 	for _, sentinel := range []error{schema.ErrNotFound, schema.ErrConflict, schema.ErrInvalid, schema.ErrForbidden, schema.ErrOverloaded, schema.ErrTenantOverloaded,
-		schema.ErrUnavailable, schema.ErrQuota, schema.ErrTooLarge} {
+		schema.ErrUnavailable, schema.ErrQuota, schema.ErrTooLarge, schema.ErrProvider} {
 		sent := schema.ToRemote(fmt.Errorf("doing it: %w", sentinel))
 		if !errors.Is(sent, sentinel) {
 			t.Errorf("%v came out as %v", sentinel, sent.Code)
@@ -93,6 +93,9 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	}
 	if errors.Is(schema.ToRemote(schema.ErrOverloaded), schema.ErrTenantOverloaded) {
 		t.Error("an overload of all is one tenant's")
+	}
+	if failed := schema.ToRemote(schema.ErrProvider); failed.Code != schema.CodeInternal {
+		t.Errorf("a language model's failure has code %q, which older programs do not know", failed.Code)
 	}
 	if e := schema.ToRemote(schema.Invalid("k", "is negative")); e.Field != "k" || !errors.Is(e, schema.ErrInvalid) {
 		t.Errorf("a field error came out as %+v", e)

@@ -44,7 +44,7 @@ func (s *server) routeAsk(tags []string) {
 			"and last `answer`, the same document as without, or `error`, a problem. Only the last counts: the pieces have not been checked. " +
 			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last takes it back and has the text that is. " +
 			"What goes wrong before the first event is a problem as everywhere.",
-		Errors: []int{http.StatusTooManyRequests},
+		Errors: []int{http.StatusTooManyRequests, http.StatusBadGateway},
 		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
 			"application/json": {Schema: schemas.Schema(reflect.TypeFor[schema.Answer](), true, "Answer")},
 			eventsType: s.eventsContent(map[string]any{api.EventStage: api.StageEvent{}, api.EventDelta: api.DeltaEvent{},

@@ -178,7 +178,10 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 		err    error
 		status int
 	}{{schema.ErrOverloaded, http.StatusServiceUnavailable}, {fmt.Errorf("ask: %w", schema.ToRemote(schema.ErrTenantOverloaded)), http.StatusTooManyRequests},
-		{schema.ErrQuota, http.StatusTooManyRequests}, {schema.Invalid("plan", "is unknown"), http.StatusUnprocessableEntity}, {schema.ErrNotFound, http.StatusNotFound}} {
+		{schema.ErrQuota, http.StatusTooManyRequests}, {schema.Invalid("plan", "is unknown"), http.StatusUnprocessableEntity}, {schema.ErrNotFound, http.StatusNotFound},
+		{fmt.Errorf("ask: %w", schema.ToRemote(schema.ErrProvider)), http.StatusBadGateway},
+		{&schema.RemoteError{Code: schema.CodeDeadline, Message: "too slow"}, http.StatusGatewayTimeout},
+		{&schema.RemoteError{Code: schema.CodeInternal, Message: "broken"}, http.StatusInternalServerError}} {
 		fail = c.err
 		got := postAsk(t, t.Context(), url, "text/event-stream", api.Query{Collection: "c", Query: "q"})
 		if got.StatusCode != c.status || got.Header.Get("Content-Type") != "application/problem+json" {

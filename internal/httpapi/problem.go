@@ -32,6 +32,7 @@ var statuses = []struct {
 	{schema.ErrOverloaded, http.StatusServiceUnavailable},
 	{schema.ErrStorageFull, http.StatusInsufficientStorage},
 	{schema.ErrUnavailable, http.StatusServiceUnavailable},
+	{schema.ErrProvider, http.StatusBadGateway},
 	{context.DeadlineExceeded, http.StatusGatewayTimeout},
 }
 
@@ -43,7 +44,7 @@ func problem(ctx context.Context, err error) error {
 		return err
 	}
 	for _, s := range statuses {
-		if !errors.Is(err, s.err) {
+		if !errors.Is(err, s.err) && (s.status != http.StatusGatewayTimeout || !late(err)) {
 			continue
 		}
 		details := []error{}
@@ -67,6 +68,12 @@ func problem(ctx context.Context, err error) error {
 	}
 	slog.ErrorContext(ctx, "a request failed", "tenant", caller(ctx).Tenant, "error", err)
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")
+}
+
+// late reports whether another process had too little time.
+func late(err error) bool {
+	var remote *schema.RemoteError
+	return errors.As(err, &remote) && remote.Code == schema.CodeDeadline
 }
 
 // unproven is problem for a caller of whom nobody knows yet who it is: it hears nothing of how the server is built.

@@ -38,10 +38,11 @@ func (n *numbers) UnmarshalJSON(data []byte) error {
 
 // readAnswer reads the JSON object of a model's answer into out: its text without
 // marks of citations, its quotes as they stand in the passages, and which sentence
-// each is to prove. It reports whether the object has the form that was asked for.
+// each is to prove. It reports whether the object has the form that was asked for; an
+// answer that is written as a number has it when there is a quote.
 func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	var reply struct {
-		Answer    *string         `json:"answer"`
+		Answer    *words          `json:"answer"`
 		Choice    json.RawMessage `json:"choice"`
 		Citations []claim         `json:"citations"`
 	}
@@ -55,7 +56,7 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 			return false
 		}
 	}
-	body, marks := withoutMarks(text.Clean(*reply.Answer))
+	body, marks := withoutMarks(text.Clean(reply.Answer.text))
 	if len(r.Choices) > 0 { // the text of a choice is ours, not the model's
 		body, marks = "", nil
 		if choice > 0 {
@@ -69,6 +70,9 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 			out.Quotes = append(out.Quotes, q)
 			claimed = append(claimed, c.Sentence)
 		}
+	}
+	if !reply.Answer.quoted && len(out.Quotes) == 0 {
+		return false
 	}
 	if safe := strings.TrimSpace(harmless(body, knownOf(out.Quotes, r))); safe != body {
 		body, out.Text, marks = safe, safe, nil // which no longer say where they stood

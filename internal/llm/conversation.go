@@ -16,7 +16,6 @@ import (
 	"github.com/failsafe-go/failsafe-go"
 
 	"github.com/sluice-rag/sluice/internal/text"
-	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -116,7 +115,8 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 }
 
 // converse has the prompts of that name answered until read takes the reply, and
-// counts tokens in out. A reply that it does not take is asked for once more.
+// counts tokens in out. A reply that it does not take is asked for once more; of the
+// second one, or of one that was cut off, it may take what is whole.
 func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *answerStream, out *Completion, read func(content string) bool) error {
 	system, err := prompt(name+"_system.txt", r)
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		return err
 	}
 	messages := []message{{roleSystem, system}, {roleUser, user}}
-	for range 2 {
+	for _, again := range []bool{false, true} {
 		said, err := d.once(ctx, messages, v, out)
 		if err != nil {
 			return err
@@ -138,9 +138,10 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		switch {
 		case read(said.content):
 			return nil
+		case (said.cut || again) && salvage(said.content, r.Task, read, out):
+			return nil
 		case said.cut:
-			return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
-				"model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS", d.model, d.maxTokens)}
+			return unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS", d.model, d.maxTokens)
 		}
 		repair, err := prompt("repair_user.txt", nil)
 		if err != nil {
@@ -152,8 +153,14 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		}
 		messages = append(messages, message{roleAssistant, content}, message{roleUser, repair})
 	}
-	return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(
-		"model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
+	return unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)
+}
+
+// salvage has read take what of a reply is whole. Of an answer that is not enough
+// without a quote: it would be a refusal that the model did not give.
+func salvage(content string, task wire.LLMTask, read func(content string) bool, out *Completion) bool {
+	whole, ok := closed(content)
+	return ok && read(whole) && (task != wire.TaskAnswer || len(out.Quotes) > 0)
 }
 
 // once makes one call, again while an error may pass, and adds its tokens to

@@ -82,6 +82,11 @@ func (e endpoint) unreachable(why error) error {
 		"no answer from %s: check that it runs and %s (%v)", e.address, e.urlSetting, why)}}
 }
 
+// unusable is what a person must mend: another try would end in the same way.
+func unusable(format string, args ...any) error {
+	return &schema.RemoteError{Code: schema.CodeInternal, OfProvider: true, Message: fmt.Sprintf(format, args...)}
+}
+
 // broken is a reply that ended early or makes no sense.
 func (e endpoint) broken(format string, args ...any) error {
 	return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: e.address + " " + fmt.Sprintf(format, args...)}, begun: true}
@@ -90,14 +95,11 @@ func (e endpoint) broken(format string, args ...any) error {
 // refused says what an HTTP status means and what to do about it.
 func (e endpoint) refused(status int, header http.Header, said string) error {
 	said = strings.TrimSpace(said)
-	mend := func(format string, args ...any) error {
-		return &schema.RemoteError{Code: schema.CodeInternal, Message: fmt.Sprintf(format, args...)}
-	}
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return mend("%s refused the key (HTTP %d): check %s", e.address, status, e.keySetting)
+		return unusable("%s refused the key (HTTP %d): check %s", e.address, status, e.keySetting)
 	case status == http.StatusNotFound:
-		return mend("%s has no model %q, or is no such API (HTTP 404): check %s and %s", e.address, e.model, e.modelSetting, e.urlSetting)
+		return unusable("%s has no model %q, or is no such API (HTTP 404): check %s and %s", e.address, e.model, e.modelSetting, e.urlSetting)
 	case status == http.StatusTooManyRequests:
 		after := retryAfter(header)
 		wait := ""
@@ -110,7 +112,7 @@ func (e endpoint) refused(status int, header http.Header, said string) error {
 		return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
 			"%s failed (HTTP %d): try again later %s", e.address, status, said)}, after: retryAfter(header)}
 	}
-	return mend("%s refused the request (HTTP %d): check that %s %q fits it: %s", e.address, status, e.modelSetting, e.model, said)
+	return unusable("%s refused the request (HTTP %d): check that %s %q fits it: %s", e.address, status, e.modelSetting, e.model, said)
 }
 
 // retryAfter reads the headers by which servers say how long to wait; 0: they

@@ -1,0 +1,88 @@
+package llm_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// What small models do wrong: most of these are replies of SmolLM2-135M-Instruct, shortened, to Sluice's own prompts.
+const (
+	rambles   = "The bridge of Grindle has nine arches. It crosses the river Loom, and the toll is four pence."
+	repeats   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over up to five days of unused leave"}, {"sentence": 2, "passage": 2, "quote": "The canteen opens at eight. The canteen opens`
+	nests     = "{\n  \"answer\": 9,\n  \"citations\": [{\n    \"sentence\": 1,\n    \"passage\": 1,\n    \"quote\": \"Annual leave is 25 days.\"\n  },\n  \"citations\": [{\n    \"sentence\": 2,"
+	doubles   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "...", "quote": "...", "quote": "...", "quote": "..."`
+	unfounded = `{"answer": "Leave is 25 days.", "citations": [{"sentence": 1, "passa`
+	unending  = `{"answer": "Leave is 25 days. Leave is 25 days. Leave is 25 da`
+)
+
+// A reply that was cut off, or is twice malformed, is worth what is whole of it: an answer with a quote, or nothing.
+func TestWhatIsWholeOfACutReplyCounts(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		turns []turn
+		text  string // empty: there is an error
+		asked int
+	}{
+		{"a quote and a half", []turn{{content: repeats, finish: "length"}}, "9", 1},
+		{"a list in a list", []turn{{content: nests, finish: "length"}}, "9", 1},
+		{"malformed twice", []turn{{content: rambles}, {content: nests}}, "9", 2},
+		{"malformed once", []turn{{content: nests}, {content: `{"answer":"Five.","citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`}}, "Five.", 2},
+		{"no quote is whole", []turn{{content: unfounded, finish: "length"}}, "", 1},
+		{"a quote that is none", []turn{{content: doubles, finish: "length"}}, "", 1},
+		{"half an answer", []turn{{content: unending, finish: "length"}}, "", 1},
+		{"no object", []turn{{content: rambles, finish: "length"}}, "", 1},
+		{"no object, twice", []turn{{content: rambles}}, "", 2},
+	} {
+		s := newScriptedOpenAI(t, c.turns...)
+		g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}})
+		reply := g.Complete(t.Context(), request(leave))
+		if n := len(s.seen()); n != c.asked {
+			t.Errorf("%s: asked %d times", c.name, n)
+		}
+		if c.text == "" {
+			if reply.Error == nil || !strings.Contains(reply.Error.Message, "SLUICE_LLM_M") || !reply.Error.OfProvider {
+				t.Errorf("%s: got %+v", c.name, reply)
+			}
+			continue
+		}
+		if reply.Error != nil || reply.Text != c.text || !reply.Supported || len(reply.Quotes) != 1 {
+			t.Errorf("%s: got %+v, %v", c.name, reply, reply.Error)
+		}
+	}
+}
+
+func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
+	for content, want := range map[string][]float64{
+		`{"scores": [0.8, 0.15]`:                              {0.8, 0.15},
+		`{"scores": [0.8, 0.15], "reasons": ["the first`:      {0.8, 0.15},
+		`{"scores": [0.8, 0.1`:                                nil, // which may be the beginning of another number
+		`{"scores": [0.8`:                                     nil,
+		`{"scores": [0.8, 0.15, 0.15, 0.15, 0.15, 0.15, 0.15`: nil,
+	} {
+		s := newScriptedOpenAI(t, turn{content: content, finish: "length"})
+		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance))
+		if (err == nil) != (want != nil) || err == nil && !slices.Equal(got.Scores, want) {
+			t.Errorf("%s: got %v, %v", content, got.Scores, err)
+		}
+	}
+}
+
+func TestAnswersThatAreNoText(t *testing.T) {
+	const proof = `"citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`
+	for said, want := range map[string]string{`25`: "25", `true`: "true", `"25"`: "25", `0.5`: "0.5"} {
+		if reply := say(t, request(leave), `{"answer":`+said+`,`+proof); reply.Error != nil || reply.Text != want || !reply.Supported {
+			t.Errorf("%s: got %+v", said, reply)
+		}
+	}
+	for _, said := range []string{`null`, `{"a":1}`, `["a"]`} {
+		reply := say(t, request(leave), `{"answer":`+said+`,`+proof)
+		if reply.Error == nil || reply.Error.Code != schema.CodeInternal || !strings.Contains(reply.Error.Message, "SLUICE_LLM_MODEL") {
+			t.Errorf("%s: got %+v", said, reply)
+		}
+	}
+}
