@@ -147,6 +147,7 @@ type LLM struct {
 	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)." when:"the server is not OpenAI's"`
 	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key." when:"the provider asks for a key"`
 	LLMModel   string   `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model." when:"another model is wanted"`
+	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"json_object" enum:"json_object,json_schema,text" help:"How it is held to JSON: ${enum}; json_schema sends the form of each reply, text nothing." when:"the server knows json_schema, which keeps small models to the form, or refuses json_object"`
 	LLMPrice   LLMPrice `name:"llm-price" env:"SLUICE_LLM_PRICE" default:"0.15/0.60" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model." when:"another model is wanted, or its price has changed"`
 
 	AnthropicBaseURL string   `name:"llm-anthropic-base-url" env:"SLUICE_LLM_ANTHROPIC_BASE_URL" placeholder:"URL" help:"Address of Anthropic's Messages API, when it is another one than https://api.anthropic.com." when:"requests go through a proxy"`

@@ -17,9 +17,9 @@ import (
 
 // claim is what a model says proves a part of its answer.
 type claim struct {
-	Passage  number  `json:"passage"` // from 1
-	Quote    string  `json:"quote"`
-	Sentence numbers `json:"sentence"` // of the answer, from 1
+	Passage  *numbers `json:"passage"` // one, from 1
+	Quote    string   `json:"quote"`
+	Sentence numbers  `json:"sentence"` // of the answer, from 1
 }
 
 // numbers are whole numbers however a model writes them: 1, "1", [1, 2]. What is
@@ -39,7 +39,8 @@ func (n *numbers) UnmarshalJSON(data []byte) error {
 // readAnswer reads the JSON object of a model's answer into out: its text without
 // marks of citations, its quotes as they stand in the passages, and which sentence
 // each is to prove. It reports whether the object has the form that was asked for; an
-// answer that is written as a number has it when there is a quote.
+// answer that is written as a number, or names a passage by its title, has it when
+// there is a quote.
 func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	var reply struct {
 		Answer    *words          `json:"answer"`
@@ -65,13 +66,22 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	}
 	out.Text, out.Choice, out.Quotes = body, choice, nil
 	claimed := make([]numbers, 0, len(reply.Citations))
+	odd := !reply.Answer.quoted
 	for _, c := range reply.Citations {
-		if q, ok := anchor(r.Passages, int(c.Passage)-1, c.Quote); ok {
+		passage := 0
+		switch {
+		case c.Passage == nil:
+		case len(*c.Passage) == 1:
+			passage = (*c.Passage)[0]
+		default:
+			odd = true // a title, perhaps
+		}
+		if q, ok := anchor(r.Passages, passage-1, c.Quote); ok {
 			out.Quotes = append(out.Quotes, q)
 			claimed = append(claimed, c.Sentence)
 		}
 	}
-	if !reply.Answer.quoted && len(out.Quotes) == 0 {
+	if odd && len(out.Quotes) == 0 {
 		return false
 	}
 	if safe := strings.TrimSpace(harmless(body, knownOf(out.Quotes, r))); safe != body {

@@ -110,7 +110,7 @@ type anthropicError struct {
 }
 
 // speak implements speaker.
-func (p *Anthropic) speak(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
+func (p *Anthropic) speak(ctx context.Context, messages []message, _ string, piece func(string)) (spoken, error) {
 	warm := p.warm.Load()
 	out, err := p.call(ctx, messages, warm, piece)
 	// Newer models take no temperature: they are asked without from then on.

@@ -47,9 +47,10 @@ type spoken struct {
 	cut           bool // it came to the end of the tokens that it may make
 }
 
-// speaker makes one call. piece, if any, gets the content while it is made.
+// speaker makes one call. form, if any, is the JSON Schema of the reply; piece, if any,
+// gets the content while it is made.
 type speaker interface {
-	speak(ctx context.Context, messages []message, piece func(string)) (spoken, error)
+	speak(ctx context.Context, messages []message, form string, piece func(string)) (spoken, error)
 }
 
 // dialogue is the part of a provider that all language models behind an API
@@ -58,6 +59,7 @@ type dialogue struct {
 	endpoint
 	speaker   speaker
 	maxTokens int
+	forms     bool // the server is sent the form of each reply
 	retry     failsafe.Executor[spoken]
 }
 
@@ -130,8 +132,12 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		return err
 	}
 	messages := []message{{roleSystem, system}, {roleUser, user}}
+	form := ""
+	if d.forms {
+		form = formOf(r)
+	}
 	for _, again := range []bool{false, true} {
-		said, err := d.once(ctx, messages, v, out)
+		said, err := d.once(ctx, messages, form, v, out)
 		if err != nil {
 			return err
 		}
@@ -166,8 +172,11 @@ func salvage(content string, task wire.LLMTask, read func(content string) bool, 
 // once makes one call, again while an error may pass, and adds its tokens to
 // out: of a call that broke off or took too long those that went out and came,
 // for it may have to be paid.
-func (d *dialogue) once(ctx context.Context, messages []message, v *answerStream, out *Completion) (spoken, error) {
+func (d *dialogue) once(ctx context.Context, messages []message, form string, v *answerStream, out *Completion) (spoken, error) {
 	most := 0
+	if form != "" {
+		most = mostTokens(form)
+	}
 	for _, m := range messages {
 		most += mostTokens(m.content)
 	}
@@ -184,7 +193,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, v *answerStream
 			v.begin()
 			piece = v.add
 		}
-		said, err := d.speaker.speak(ctx, messages, piece)
+		said, err := d.speaker.speak(ctx, messages, form, piece)
 		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
 			out.InputTokens += countMessages(messages)
 			if v != nil {

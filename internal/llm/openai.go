@@ -6,6 +6,7 @@ package llm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -16,6 +17,8 @@ import (
 	"github.com/openai/openai-go/v3/option"
 	"github.com/openai/openai-go/v3/shared"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // OpenAIOptions say which server and model answer.
@@ -25,8 +28,16 @@ type OpenAIOptions struct {
 	Model     string
 	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
+	Format    string        // how it is held to JSON: FormatObject when empty
 	Pause     time.Duration // before the first further try; 0: 500 ms
 }
+
+// How a server is asked to hold a model to JSON.
+const (
+	FormatObject = "json_object" // any object
+	FormatSchema = "json_schema" // the form of the reply
+	FormatText   = "text"        // not at all
+)
 
 const openAIAddress = "https://api.openai.com/v1/"
 
@@ -34,6 +45,7 @@ const openAIAddress = "https://api.openai.com/v1/"
 type OpenAI struct {
 	dialogue
 	official  bool // OpenAI's own server
+	format    string
 	chat      openai.ChatCompletionService
 	transport *http.Transport
 }
@@ -48,6 +60,13 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.MaxTokens <= 0 {
 		o.MaxTokens = defaultMaxTokens
 	}
+	switch o.Format {
+	case "":
+		o.Format = FormatObject
+	case FormatObject, FormatSchema, FormatText:
+	default:
+		return nil, schema.Invalid("SLUICE_LLM_FORMAT", "there is no format %q; there are %s, %s and %s", o.Format, FormatObject, FormatSchema, FormatText)
+	}
 	at, err := newEndpoint(endpoint{address: o.BaseURL, model: o.Model, timeout: o.Timeout,
 		keySetting: "SLUICE_LLM_API_KEY", urlSetting: "SLUICE_LLM_BASE_URL", modelSetting: "SLUICE_LLM_MODEL"}, openAIAddress)
 	if err != nil {
@@ -61,8 +80,8 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing(o.Pause)},
-		official: o.BaseURL == openAIAddress, chat: openai.NewChatCompletionService(options...), transport: transport}
+	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, forms: o.Format == FormatSchema, retry: retryPassing(o.Pause)},
+		official: o.BaseURL == openAIAddress, format: o.Format, chat: openai.NewChatCompletionService(options...), transport: transport}
 	p.speaker = p
 	return p, nil
 }
@@ -74,10 +93,15 @@ func (*OpenAI) Name() string { return "openai" }
 func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 
 // speak implements speaker.
-func (p *OpenAI) speak(ctx context.Context, messages []message, piece func(string)) (spoken, error) {
-	object := shared.NewResponseFormatJSONObjectParam()
-	params := openai.ChatCompletionNewParams{
-		Model: p.model, ResponseFormat: openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONObject: &object},
+func (p *OpenAI) speak(ctx context.Context, messages []message, form string, piece func(string)) (spoken, error) {
+	params := openai.ChatCompletionNewParams{Model: p.model}
+	switch p.format {
+	case FormatObject:
+		object := shared.NewResponseFormatJSONObjectParam()
+		params.ResponseFormat.OfJSONObject = &object
+	case FormatSchema:
+		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+			Name: "reply", Strict: openai.Bool(true), Schema: json.RawMessage(form)}}
 	}
 	for _, m := range messages {
 		switch m.role {

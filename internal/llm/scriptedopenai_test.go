@@ -63,7 +63,12 @@ type chat struct {
 	Temperature    *float64 `json:"temperature"`
 	MaxTokens      int      `json:"max_tokens"`
 	ResponseFormat struct {
-		Type string `json:"type"`
+		Type   string `json:"type"`
+		Schema struct {
+			Name   string          `json:"name"`
+			Strict bool            `json:"strict"`
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
 	} `json:"response_format"`
 }
 

@@ -72,6 +72,22 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	}
 }
 
+// A quote is looked for in all passages, so that it needs no number to be found.
+func TestPassagesNamedByTheirTitle(t *testing.T) {
+	for _, named := range []string{`"leave.md"`, `"Passage 1"`, `null`, `"Annual leave is 25 days."`, `{"title":"leave.md"}`} {
+		reply := say(t, request(leave), `{"answer":"Leave is 25 days.","citations":[{"sentence":"Leave is 25 days.","passage":`+named+`,"quote":"Annual leave is 25 days."}]}`)
+		if reply.Error != nil || !reply.Supported || len(reply.Quotes) != 1 || len(reply.Sentences) != 1 {
+			t.Errorf("%s: got %+v", named, reply)
+		}
+	}
+	s := newScriptedOpenAI(t, turn{content: `{"answer":"Dogs may come.","citations":[{"passage":"leave.md","quote":"Dogs are welcome in every building we own."}]}`})
+	_, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), request(leave))
+	wantError(t, err, schema.CodeInternal, "SLUICE_LLM_MODEL")
+	if n := len(s.seen()); n != 2 {
+		t.Errorf("a passage without a number and an invention: asked %d times", n)
+	}
+}
+
 func TestAnswersThatAreNoText(t *testing.T) {
 	const proof = `"citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`
 	for said, want := range map[string]string{`25`: "25", `true`: "true", `"25"`: "25", `0.5`: "0.5"} {

@@ -99,7 +99,7 @@ func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
 	switch name {
 	case "openai":
 		return llm.NewOpenAI(llm.OpenAIOptions{BaseURL: settings.LLMBaseURL, Key: settings.LLMAPIKey, Model: settings.LLMModel,
-			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens, Format: settings.LLMFormat})
 	case "anthropic":
 		return llm.NewAnthropic(llm.AnthropicOptions{BaseURL: settings.AnthropicBaseURL, Key: settings.AnthropicAPIKey, Model: settings.AnthropicModel,
 			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
