@@ -191,7 +191,7 @@ def converted(module, kinds):
     return copied
 
 
-def export(module, path, outputs, types):
+def export(module, path, outputs, types, opset=OPSET):
     path.parent.mkdir(parents=True, exist_ok=True)
     ids = torch.randint(5, 20, (2, 7))
     inputs = (ids, torch.ones_like(ids)) + ((torch.zeros_like(ids),) if types else ())
@@ -200,7 +200,7 @@ def export(module, path, outputs, types):
     for name, rank in outputs:
         axes[name] = {0: "batch_size", 1: "sequence_length"} if rank == 3 else {0: "batch_size"}
     torch.onnx.export(
-        module.eval(), inputs, path, input_names=names, output_names=[name for name, _ in outputs], dynamic_axes=axes, opset_version=OPSET,
+        module.eval(), inputs, path, input_names=names, output_names=[name for name, _ in outputs], dynamic_axes=axes, opset_version=opset,
         do_constant_folding=False,  # it would write fp16 weights as fp32
     )
 

@@ -84,7 +84,7 @@ type modelsAdd struct {
 	Graph     string  `placeholder:"FILE" help:"The graph, e.g. onnx/model_fp16.onnx; onnx/model.onnx or model.onnx when empty."`
 	Onto      string  `placeholder:"PACK" help:"Pack whose other graphs the new one has too; the one in use when empty."`
 	Alone     bool    `help:"Only the added graph; what needs others fails with this pack."`
-	Pooling   string  `enum:"mean,cls,none," default:"" help:"How token vectors become one: mean, cls, or none when the graph does it; as the model says when empty."`
+	Pooling   string  `enum:"mean,cls,last,none," default:"" help:"How token vectors become one: mean, cls, last, or none when the graph does it; as the model says when empty."`
 	Reranker  bool    `help:"Make a cross-encoder the pack's reranker, which reads the best few, instead of its pair model."`
 	Tolerance float64 `help:"How far the graph may be from its fp32 original, for fp16 and int8; by its precision when 0."`
 	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`

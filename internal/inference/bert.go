@@ -18,6 +18,7 @@ import (
 const (
 	poolMean  = "mean"
 	poolFirst = "cls"
+	poolLast  = "last"
 	poolNone  = "none" // the graph gives one
 )
 
@@ -119,6 +120,8 @@ func (e *bertEncoder) encode(ctx context.Context, batch []sequence) error {
 		switch e.section.Pooling {
 		case poolMean:
 			mean(s.vector, states[:len(s.ids)*d])
+		case poolLast:
+			copy(s.vector, states[(len(s.ids)-1)*d:][:d])
 		default: // the first token's, or the only one
 			copy(s.vector, states[:d])
 		}
@@ -199,7 +202,7 @@ func (p *bertPair) score(ctx context.Context, batch []textPair) error {
 	b.reset(len(batch), width, p.section.Types)
 	for row, ids := range b.rows {
 		fillRow(b.ids, b.mask, row, width, ids, int64(p.words.pad))
-		if p.section.Types {
+		if p.section.Types && !p.words.frame.OneType {
 			for i := b.second[row]; i < len(ids); i++ {
 				b.types[row*width+i] = 1
 			}

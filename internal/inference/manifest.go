@@ -58,10 +58,11 @@ type ManifestFile struct {
 // ManifestTokenizer is how text becomes token ids.
 type ManifestTokenizer struct {
 	ManifestFile `yaml:",inline"`
-	Pad          string   `yaml:"pad"`                  // token that fills short rows
-	Before       []string `yaml:"before" need:"maybe"`  // special tokens in front of every text, such as [CLS]
-	After        []string `yaml:"after" need:"maybe"`   // and behind it, such as [SEP]
-	Between      []string `yaml:"between" need:"maybe"` // and between two
+	Pad          string   `yaml:"pad"`                   // token that fills short rows
+	Before       []string `yaml:"before" need:"maybe"`   // special tokens in front of every text, such as [CLS]
+	After        []string `yaml:"after" need:"maybe"`    // and behind it, such as [SEP]
+	Between      []string `yaml:"between" need:"maybe"`  // and between two
+	OneType      bool     `yaml:"one_type" need:"maybe"` // the second of two texts is of token type 0 too
 }
 
 // ManifestGraph is a graph of the pack.
@@ -75,7 +76,7 @@ type ManifestGraph struct {
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	Pooling       string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, or none when the graph pools
+	Pooling       string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
 	Dimension     int    `yaml:"dimension"`
 	MaxTokens     int    `yaml:"max_tokens"` // special tokens included; what is longer is cut
 	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this pack's equivalent of ChunkRAG's theta = 0.8.

@@ -34,7 +34,7 @@ func (m *Manifest) wordsOf(b ManifestBERT) ManifestTokenizer {
 }
 
 func (t ManifestTokenizer) specials() tokenizer.Specials {
-	return tokenizer.Specials{Before: t.Before, Between: t.Between, After: t.After}
+	return tokenizer.Specials{Before: t.Before, Between: t.Between, After: t.After, OneType: t.OneType}
 }
 
 // checkBERT checks encoders, pair models and rerankers, of both forms.
@@ -94,8 +94,8 @@ func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
 		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s", e.Format, formatBERT)
 	case e.Output == "":
 		return schema.Invalid(section+".output", "is missing")
-	case e.Pooling != poolMean && e.Pooling != poolFirst && e.Pooling != poolNone:
-		return schema.Invalid(section+".pooling", "%q is neither %s, %s nor %s", e.Pooling, poolMean, poolFirst, poolNone)
+	case e.Pooling != poolMean && e.Pooling != poolFirst && e.Pooling != poolLast && e.Pooling != poolNone:
+		return schema.Invalid(section+".pooling", "%q is neither %s, %s, %s nor %s", e.Pooling, poolMean, poolFirst, poolLast, poolNone)
 	}
 	return nil
 }

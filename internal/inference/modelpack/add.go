@@ -43,7 +43,7 @@ type Addition struct {
 	Name      string  // of the new pack; empty: the model's
 	Graph     string  // file of the graph; empty: onnx/model.onnx, else model.onnx
 	Onto      string  // folder of a pack whose other graphs the new one has too; empty: none
-	Pooling   string  // mean, cls or none; empty: as the model says
+	Pooling   string  // mean, cls, last or none; empty: as the model says
 	Reranker  bool    // a cross-encoder becomes the pack's reranker instead of its pair model
 	Tolerance float64 // of the graph against its fp32 original; 0: by its precision
 }
@@ -211,7 +211,8 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	if s.Tolerance == 0 {
 		s.Tolerance = tolerances[m.precision]
 	}
-	words := tokenizerSection{File: path.Join(sub, "tokenizer.json"), Pad: m.pad, Before: m.specials.Before, Between: m.specials.Between, After: m.specials.After}
+	words := tokenizerSection{File: path.Join(sub, "tokenizer.json"), Pad: m.pad, Before: m.specials.Before, Between: m.specials.Between, After: m.specials.After,
+		OneType: m.specials.OneType}
 	if words.SHA256, err = write(dir, words.File, m.tokenizer); err != nil {
 		return Added{}, err
 	}

@@ -24,10 +24,15 @@ const (
 	RoleReranker = "reranker"
 )
 
-// families are the values of model_type whose models read WordPiece ids as BERT does. MPNet's position ids begin at 2.
+// families are the values of model_type whose models read token ids as BERT does, and where position ids begin: RoBERTa's
+// and MPNet's at 2.
 var families = map[string]int{
 	"bert": 0, "distilbert": 0, "electra": 0, "mobilebert": 0, "mpnet": 2, "nomic_bert": 0, "convbert": 0,
+	"roberta": 2, "xlm-roberta": 2, "camembert": 2, "modernbert": 0,
 }
+
+// padPositions are the families whose graphs tell positions by which ids are not the padding's.
+var padPositions = []string{"roberta", "xlm-roberta", "camembert"}
 
 // model is what a folder holds.
 type model struct {
@@ -41,7 +46,7 @@ type model struct {
 	output    string
 	// Of an encoder.
 	dimension int
-	pooling   string // mean, cls or none: the output is one vector per text
+	pooling   string // mean, cls, last or none: the output is one vector per text
 	// Of a cross-encoder.
 	labels int
 
@@ -75,6 +80,7 @@ type modelConfig struct {
 	Positions  int            `json:"max_position_embeddings"`
 	Vocabulary int            `json:"vocab_size"`
 	Labels     map[string]any `json:"id2label"`
+	Pad        *int32         `json:"pad_token_id"`
 }
 
 // describe checks what the small files say: enough to know, before a large file is fetched, that it is of use.
@@ -87,7 +93,7 @@ func describe(f files) (*model, error) {
 	}
 	firstPosition, ok := families[m.config.ModelType]
 	if !ok {
-		return nil, schema.Invalid("config.json", "model_type: %q is not of the BERT family with WordPiece (%s): choose such a model", m.config.ModelType, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
+		return nil, schema.Invalid("config.json", "model_type: %q is not of a family that can be added (%s): choose such a model", m.config.ModelType, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
 	if err := m.words(f); err != nil {
 		return nil, err
@@ -150,14 +156,14 @@ func (m *model) words(f files) (err error) {
 	default:
 		for _, name := range sentencePieces {
 			if _, ok := f[name]; ok {
-				return schema.Invalid(name, "is a SentencePiece model; only WordPiece (tokenizer.json or vocab.txt) is supported: choose a model of the BERT family")
+				return schema.Invalid(name, "is a SentencePiece model without its tokenizer.json: export the model with a fast tokenizer, which writes one")
 			}
 		}
 		return schema.Invalid("tokenizer.json", "is missing, and so is vocab.txt: one of them must be there")
 	}
 	t, err := tokenizer.Parse(file)
 	if err != nil {
-		return schema.Invalid("tokenizer.json", "%v; only BERT's WordPiece is supported", err)
+		return schema.Invalid("tokenizer.json", "%v", err)
 	}
 	if m.config.Vocabulary > 0 && t.Size() > m.config.Vocabulary {
 		return schema.Invalid("tokenizer.json", "has ids up to %d, config.json's vocab_size is %d: they are not of one model", t.Size()-1, m.config.Vocabulary)
@@ -171,8 +177,12 @@ func (m *model) words(f files) (err error) {
 	if m.pad, err = tokenizer.PadToken(file, configuration); err != nil {
 		return fmt.Errorf("%w: %w", schema.ErrInvalid, err)
 	}
-	if _, ok := t.Lookup(m.pad); !ok {
+	pad, ok := t.Lookup(m.pad)
+	switch {
+	case !ok:
 		return schema.Invalid("tokenizer_config.json", "pad_token: %q is not in the vocabulary", m.pad)
+	case m.config.Pad != nil && *m.config.Pad != pad && slices.Contains(padPositions, m.config.ModelType):
+		return schema.Invalid("config.json", "pad_token_id: %d, which positions are counted by, is not the id %d of pad_token %q", *m.config.Pad, pad, m.pad)
 	}
 	var sentences struct {
 		Lower bool `json:"do_lower_case"`
@@ -288,11 +298,11 @@ func (m *model) encoder(f files, g Graph, pooling string) error {
 func (m *model) pool(f files, chosen string) error {
 	switch chosen {
 	case "":
-	case "mean", "cls", "none":
+	case "mean", "cls", "last", "none":
 		m.pooling = chosen
 		return nil
 	default:
-		return schema.Invalid("pooling", "%q is neither mean, cls nor none", chosen)
+		return schema.Invalid("pooling", "%q is neither mean, cls, last nor none", chosen)
 	}
 	var modules []struct{ Type, Path string }
 	found, err := f.decode("modules.json", &modules)
@@ -341,10 +351,10 @@ func (m *model) poolingModule(f files, name string) error {
 		if on, ok := value.(bool); !isMode || !ok || !on {
 			continue
 		}
-		kind = map[string]string{"cls_token": "cls", "mean_tokens": "mean"}[kind]
+		kind = map[string]string{"cls_token": "cls", "mean_tokens": "mean", "lasttoken": "last"}[kind]
 		switch {
 		case kind == "":
-			return schema.Invalid(name, "%s is not supported, only pooling_mode_mean_tokens and pooling_mode_cls_token", field)
+			return schema.Invalid(name, "%s is not supported, only pooling_mode_mean_tokens, pooling_mode_cls_token and pooling_mode_lasttoken", field)
 		case m.pooling != "":
 			return schema.Invalid(name, "more than one pooling mode is on; vectors of several are not supported")
 		}

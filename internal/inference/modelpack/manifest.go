@@ -30,6 +30,7 @@ type tokenizerSection struct {
 	Before  []string `yaml:"before,flow"`
 	Between []string `yaml:"between,flow"`
 	After   []string `yaml:"after,flow"`
+	OneType bool     `yaml:"one_type,omitempty"`
 }
 
 type fileSection struct {

@@ -9,27 +9,17 @@ import (
 )
 
 // Specials are the special tokens of a model's input: Before A After for one text, Before A Between B After for two.
-// Token types are 0 up to the end of Between and 1 from B on.
-type Specials struct{ Before, Between, After []string }
+// Token types are 0 up to the end of Between and 1 from B on, or all 0.
+type Specials struct {
+	Before, Between, After []string
+	OneType                bool // B is of type 0 too
+}
 
 // ReadSpecials reads the post_processor of a tokenizer.json. Without one there are no special tokens.
 func ReadSpecials(data []byte) (Specials, error) {
-	var f struct {
-		PostProcessor *struct {
-			Type          string
-			Sep, Cls      []any
-			Single, Pair  []templatePart
-			SpecialTokens map[string]struct {
-				Tokens []string
-			} `json:"special_tokens"`
-		} `json:"post_processor"`
-	}
-	if err := json.Unmarshal(data, &f); err != nil {
+	p, err := readPostProcessor(data)
+	if p == nil || err != nil {
 		return Specials{}, err
-	}
-	p := f.PostProcessor
-	if p == nil {
-		return Specials{}, nil
 	}
 	switch p.Type {
 	case "BertProcessing", "RobertaProcessing":
@@ -40,7 +30,7 @@ func ReadSpecials(data []byte) (Specials, error) {
 		}
 		s := Specials{Before: []string{cls}, Between: []string{sep}, After: []string{sep}}
 		if p.Type == "RobertaProcessing" {
-			s.Between = []string{sep, sep}
+			s.Between, s.OneType = []string{sep, sep}, true
 		}
 		return s, nil
 	case "TemplateProcessing":
@@ -50,7 +40,7 @@ func ReadSpecials(data []byte) (Specials, error) {
 			}
 			return []string{id}
 		}
-		single, err := readTemplate("post_processor.single", p.Single, 1, tokens)
+		single, _, err := readTemplate("post_processor.single", p.Single, 1, tokens)
 		if err != nil {
 			return Specials{}, err
 		}
@@ -58,17 +48,78 @@ func ReadSpecials(data []byte) (Specials, error) {
 		if len(p.Pair) == 0 {
 			return s, nil
 		}
-		pair, err := readTemplate("post_processor.pair", p.Pair, 2, tokens)
+		pair, oneType, err := readTemplate("post_processor.pair", p.Pair, 2, tokens)
 		if err != nil {
 			return Specials{}, err
 		}
 		if !slices.Equal(pair[0], s.Before) || !slices.Equal(pair[2], s.After) {
 			return Specials{}, fmt.Errorf("post_processor.pair: begins or ends with other tokens than post_processor.single")
 		}
-		s.Between = pair[1]
+		s.Between, s.OneType = pair[1], oneType
 		return s, nil
+	case "ByteLevel": // it moves spans alone
+		return Specials{}, nil
 	}
-	return Specials{}, fmt.Errorf("post_processor.type: must be TemplateProcessing or BertProcessing, not %q", p.Type)
+	return Specials{}, fmt.Errorf("post_processor.type: must be TemplateProcessing, BertProcessing or RobertaProcessing, not %q", p.Type)
+}
+
+type postProcessor struct {
+	Type          string
+	Sep, Cls      []any
+	Single, Pair  []templatePart
+	SpecialTokens map[string]struct {
+		Tokens []string
+	} `json:"special_tokens"`
+	Processors []*postProcessor
+	Trim       *bool          `json:"trim_offsets"`
+	Prefix     *bool          `json:"add_prefix_space"`
+	byteLevel  *postProcessor // of the sequence that it is from
+}
+
+// readPostProcessor gives the one that puts special tokens around a text; nil: there is none.
+func readPostProcessor(data []byte) (*postProcessor, error) {
+	var f struct {
+		PostProcessor *postProcessor `json:"post_processor"`
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return nil, err
+	}
+	p := f.PostProcessor
+	if p == nil || p.Type != "Sequence" {
+		return p, nil
+	}
+	var found, level *postProcessor
+	for i, one := range p.Processors {
+		switch {
+		case one == nil:
+		case one.Type == "ByteLevel":
+			level = one
+		case found != nil:
+			return nil, fmt.Errorf("post_processor.processors[%d]: a second %s is not supported", i, one.Type)
+		default:
+			found = one
+		}
+	}
+	if found == nil {
+		return level, nil
+	}
+	found.byteLevel = level
+	return found, nil
+}
+
+// trims reports whether spans leave out the spaces at the ends of a piece, and whether the first of a text was added.
+func trims(data []byte) (trim, prefixed bool, err error) {
+	p, err := readPostProcessor(data)
+	if p == nil || err != nil {
+		return false, false, err
+	}
+	if p.byteLevel != nil {
+		p = p.byteLevel
+	}
+	if p.Type != "RobertaProcessing" && p.Type != "ByteLevel" {
+		return false, false, nil
+	}
+	return or(p.Trim, true), or(p.Prefix, true), nil
 }
 
 func first(pair []any) (string, bool) {
@@ -86,37 +137,53 @@ type templatePart struct {
 	}
 }
 
-// readTemplate gives the special tokens in front of, between and behind the sequences A, B.
-func readTemplate(field string, parts []templatePart, sequences int, tokens func(string) []string) ([][]string, error) {
+// readTemplate gives the special tokens in front of, between and behind the sequences A, B, and whether all is of type 0.
+func readTemplate(field string, parts []templatePart, sequences int, tokens func(string) []string) (_ [][]string, oneType bool, _ error) {
 	out := make([][]string, 1, sequences+1)
 	for i, part := range parts {
 		switch {
 		case part.Sequence != nil:
 			if want := string(rune('A' + len(out) - 1)); part.Sequence.ID != want {
-				return nil, fmt.Errorf("%s[%d]: sequence %q where %q is expected", field, i, part.Sequence.ID, want)
+				return nil, false, fmt.Errorf("%s[%d]: sequence %q where %q is expected", field, i, part.Sequence.ID, want)
 			}
-			if part.Sequence.TypeID != len(out)-1 {
-				return nil, fmt.Errorf("%s[%d]: sequence %s has type_id %d; only 0 for A and 1 for B are supported", field, i, part.Sequence.ID, part.Sequence.TypeID)
+			if len(out) == 2 {
+				oneType = part.Sequence.TypeID == 0
+			}
+			if part.Sequence.TypeID != typeOf(len(out)-1, oneType) {
+				return nil, false, fmt.Errorf("%s[%d]: sequence %s has type_id %d; only 0 for A, and 0 or 1 for B, are supported",
+					field, i, part.Sequence.ID, part.Sequence.TypeID)
 			}
 			out = append(out, nil)
 		case part.SpecialToken != nil:
 			last := len(out) - 1
-			if want := max(0, last-1); part.SpecialToken.TypeID != want {
-				return nil, fmt.Errorf("%s[%d]: %s has type_id %d; only that of the text before it, %d, is supported", field, i, part.SpecialToken.ID, part.SpecialToken.TypeID, want)
+			if want := typeOf(max(0, last-1), oneType); part.SpecialToken.TypeID != want {
+				return nil, false, fmt.Errorf("%s[%d]: %s has type_id %d; only that of the text before it, %d, is supported",
+					field, i, part.SpecialToken.ID, part.SpecialToken.TypeID, want)
 			}
 			out[last] = append(out[last], tokens(part.SpecialToken.ID)...)
 		default:
-			return nil, fmt.Errorf("%s[%d]: neither a special token nor a sequence", field, i)
+			return nil, false, fmt.Errorf("%s[%d]: neither a special token nor a sequence", field, i)
 		}
 	}
 	if len(out) != sequences+1 {
-		return nil, fmt.Errorf("%s: has %d sequences, not %d", field, len(out)-1, sequences)
+		return nil, false, fmt.Errorf("%s: has %d sequences, not %d", field, len(out)-1, sequences)
 	}
-	return out, nil
+	return out, oneType, nil
+}
+
+// typeOf is that of the first or second sequence.
+func typeOf(sequence int, oneType bool) int {
+	if oneType {
+		return 0
+	}
+	return sequence
 }
 
 // Frame is Specials as ids.
-type Frame struct{ Before, Between, After []int32 }
+type Frame struct {
+	Before, Between, After []int32
+	OneType                bool
+}
 
 // Frame looks the tokens up. The error names the one that the vocabulary lacks.
 func (t *Tokenizer) Frame(s Specials) (Frame, error) {
@@ -132,7 +199,7 @@ func (t *Tokenizer) Frame(s Specials) (Frame, error) {
 		}
 		return out
 	}
-	return Frame{Before: ids("before", s.Before), Between: ids("between", s.Between), After: ids("after", s.After)}, missing
+	return Frame{Before: ids("before", s.Before), Between: ids("between", s.Between), After: ids("after", s.After), OneType: s.OneType}, missing
 }
 
 // Truncation says which of two texts is cut when they are too long together.
@@ -153,7 +220,7 @@ func (f Frame) Single(ids, text []int32, limit int) []int32 {
 }
 
 // Pair appends two texts' tokens with the special tokens around them, at most limit in all (0: any number). second is the index in
-// ids of the second text's first token, from which on the type is 1.
+// ids of the second text's first token, from which on the type is 1 unless there is one type alone.
 func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, second int) {
 	if limit > 0 {
 		room := max(0, limit-len(f.Before)-len(f.Between)-len(f.After))

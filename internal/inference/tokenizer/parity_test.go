@@ -145,7 +145,7 @@ func TestOnlySecondLeavesTheFirstUntilItMust(t *testing.T) {
 
 func TestSpecialsOfEachKind(t *testing.T) {
 	bert := Specials{Before: []string{"[CLS]"}, Between: []string{"[SEP]"}, After: []string{"[SEP]"}}
-	mpnet := Specials{Before: []string{"<s>"}, Between: []string{"</s>", "</s>"}, After: []string{"</s>"}}
+	mpnet := Specials{Before: []string{"<s>"}, Between: []string{"</s>", "</s>"}, After: []string{"</s>"}, OneType: true}
 	template := func(pair string) string {
 		return `{"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "[SEP]", "type_id": 0}}], "pair": [` + pair + `]}`
 	}
@@ -162,11 +162,16 @@ func TestSpecialsOfEachKind(t *testing.T) {
 		{template(bertPair), bert, ""},
 		{template(``), Specials{Before: bert.Before, After: bert.After}, ""},
 		{template(strings.ReplaceAll(bertPair, `"A"`, `"B"`)), Specials{}, `sequence "B" where "A"`},
-		{template(strings.ReplaceAll(bertPair, `"B", "type_id": 1`, `"B", "type_id": 0`)), Specials{}, "type_id 0"},
+		{template(strings.ReplaceAll(bertPair, `"type_id": 1`, `"type_id": 0`)), Specials{Before: bert.Before, Between: bert.Between, After: bert.After, OneType: true}, ""},
+		{template(strings.ReplaceAll(bertPair, `"B", "type_id": 1`, `"B", "type_id": 0`)), Specials{}, "type_id 1"},
+		{template(strings.ReplaceAll(bertPair, `"B", "type_id": 1`, `"B", "type_id": 2`)), Specials{}, "type_id 2"},
 		{template(strings.ReplaceAll(bertPair, `[CLS]`, `[X]`)), Specials{}, "other tokens than post_processor.single"},
 		{template(`{"Sequence": {"id": "A", "type_id": 0}}`), Specials{}, "1 sequences"},
 		{template(`{}`), Specials{}, "neither"},
-		{`{"type": "ByteLevel"}`, Specials{}, "post_processor.type"},
+		{`{"type": "ByteLevel"}`, Specials{}, ""},
+		{`{"type": "Other"}`, Specials{}, "post_processor.type"},
+		{`{"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "RobertaProcessing", "sep": ["</s>", 3], "cls": ["<s>", 2]}]}`, mpnet, ""},
+		{`{"type": "Sequence", "processors": [{"type": "BertProcessing"}, {"type": "BertProcessing"}]}`, Specials{}, "post_processor.processors[1]"},
 		{`{"type": "BertProcessing"}`, Specials{}, "without sep"},
 	} {
 		got, err := ReadSpecials([]byte(`{"post_processor": ` + c.processor + `}`))
@@ -176,7 +181,7 @@ func TestSpecialsOfEachKind(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || !slices.Equal(got.Before, c.want.Before) || !slices.Equal(got.Between, c.want.Between) || !slices.Equal(got.After, c.want.After) {
+		if err != nil || !slices.Equal(got.Before, c.want.Before) || !slices.Equal(got.Between, c.want.Between) || !slices.Equal(got.After, c.want.After) || got.OneType != c.want.OneType {
 			t.Errorf("%s: got %v, %v", c.processor, got, err)
 		}
 	}

@@ -14,11 +14,21 @@ import (
 // ByteRange is a half-open range of a text, in bytes. Of valid UTF-8 it never cuts a character.
 type ByteRange struct{ Start, End int }
 
-// EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in order and not empty.
+// EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in order. Those of WordPiece
+// are not empty; those of Unigram and BPE are the tokenizers library's, which may be empty (a space that was added) or
+// share a character (its bytes).
 // What normalisation removes (accents that are characters of their own, control characters) is covered only where it
 // lies between characters of one token.
 func (t *Tokenizer) EncodeSpans(ids []int32, spans []ByteRange, text string, limit int) (_ []int32, _ []ByteRange, total int) {
 	end := len(ids) + limit
+	if t.pipeline != nil {
+		t.pipeline.encode(text, true, func(id int32, span ByteRange) {
+			if total++; limit <= 0 || len(ids) < end {
+				ids, spans = append(ids, id), append(spans, span)
+			}
+		})
+		return ids, spans, total
+	}
 	a := t.normalizer.align(text)
 	var pieces []int32
 	var ends []int

@@ -1,11 +1,11 @@
-// Package tokenizer turns text into the token ids of BERT-family models: it reads a Hugging Face tokenizer.json made of
-// BertNormalizer, BertPreTokenizer and WordPiece, and gives the ids that the tokenizers library gives for it.
+// Package tokenizer turns text into the token ids of models: it reads a Hugging Face tokenizer.json whose model is WordPiece
+// (with BertNormalizer and BertPreTokenizer), Unigram or BPE, and gives the ids that the tokenizers library gives for it.
 //
 // A text never makes a special token: "[SEP]" in a document is punctuation and a word, whatever added_tokens says.
 // Padding, truncation and the special tokens around a text are the caller's.
 package tokenizer
 
-// This file reads tokenizer.json and encodes words; normalize.go makes the words.
+// This file reads tokenizer.json and encodes BERT's words; normalize.go makes the words, pipeline.go has the other kinds.
 
 import (
 	"encoding/json"
@@ -26,6 +26,8 @@ type Tokenizer struct {
 	size       int
 	longest    int // bytes of the longest piece
 	maxChars   int // a word of more characters is unknown as a whole
+
+	pipeline *pipeline // of Unigram and BPE, which have nothing of the above but added, unknown and size; else nil
 }
 
 type file struct {
@@ -45,7 +47,6 @@ type file struct {
 		Type string `json:"type"`
 	} `json:"pre_tokenizer"`
 	Model struct {
-		Type                    string           `json:"type"`
 		UnkToken                string           `json:"unk_token"`
 		ContinuingSubwordPrefix *string          `json:"continuing_subword_prefix"`
 		MaxInputCharsPerWord    *int             `json:"max_input_chars_per_word"`
@@ -68,13 +69,29 @@ func Load(path string) (*Tokenizer, error) {
 
 // Parse reads a tokenizer.json. Errors name the field that is missing or not supported.
 func Parse(data []byte) (*Tokenizer, error) {
+	var kind struct {
+		Model struct {
+			Type string `json:"type"`
+		} `json:"model"`
+	}
+	if err := json.Unmarshal(data, &kind); err != nil {
+		return nil, err
+	}
+	switch kind.Model.Type {
+	case "WordPiece":
+		return parseWordPiece(data)
+	case "Unigram", "BPE":
+		return parsePipeline(data)
+	}
+	return nil, fmt.Errorf("model.type: must be WordPiece, Unigram or BPE, not %q", kind.Model.Type)
+}
+
+func parseWordPiece(data []byte) (*Tokenizer, error) {
 	var f file
 	if err := json.Unmarshal(data, &f); err != nil {
 		return nil, err
 	}
 	switch {
-	case f.Model.Type != "WordPiece":
-		return nil, fmt.Errorf("model.type: must be WordPiece, not %q", f.Model.Type)
 	case f.Normalizer == nil || f.Normalizer.Type != "BertNormalizer":
 		return nil, fmt.Errorf("normalizer.type: must be BertNormalizer")
 	case f.PreTokenizer == nil || f.PreTokenizer.Type != "BertPreTokenizer":
@@ -139,16 +156,20 @@ func or[T any](value *T, fallback T) T {
 // Size is one more than the largest id.
 func (t *Tokenizer) Size() int { return t.size }
 
-// Extra counts the added tokens that are not special, such as the names of a trade. A text never makes those either.
+// Extra counts the added tokens of a WordPiece tokenizer that are not special, such as the names of a trade. A text never
+// makes those either. With Unigram and BPE it does, and there are none to count.
 func (t *Tokenizer) Extra() int { return t.extra }
 
-// Unknown is the id of words that the vocabulary can't spell.
+// Unknown is the id of what the vocabulary can't spell; -1: it spells everything, or leaves out what it can't.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }
 
 // Lookup returns the id of a piece or of an added token such as "[CLS]".
 func (t *Tokenizer) Lookup(piece string) (int32, bool) {
 	if id, ok := t.added[piece]; ok {
 		return id, true
+	}
+	if t.pipeline != nil {
+		return t.pipeline.model.lookup(piece)
 	}
 	id, ok := t.first[piece]
 	return id, ok
@@ -157,6 +178,14 @@ func (t *Tokenizer) Lookup(piece string) (int32, bool) {
 // Encode appends the ids of text to ids. Only the first limit of them are appended (0: all); total counts all.
 func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, total int) {
 	end := len(ids) + limit
+	if t.pipeline != nil {
+		t.pipeline.encode(text, false, func(id int32, _ ByteRange) {
+			if total++; limit <= 0 || len(ids) < end {
+				ids = append(ids, id)
+			}
+		})
+		return ids, total
+	}
 	var scratch [24]int32
 	pieces := scratch[:0]
 	t.normalizer.words(text, func(word []byte) {

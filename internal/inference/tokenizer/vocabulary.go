@@ -128,6 +128,9 @@ func Agrees(file, configuration []byte) error {
 	if err != nil {
 		return fmt.Errorf("tokenizer.json: %w", err)
 	}
+	if t.pipeline != nil {
+		return nil // those fields are of BERT's normalizer
+	}
 	for _, field := range []struct {
 		names string
 		says  *bool
@@ -169,4 +172,9 @@ func PadToken(file, configuration []byte) (string, error) {
 }
 
 // Lowercases reports whether capital letters mean nothing.
-func (t *Tokenizer) Lowercases() bool { return t.normalizer.lower }
+func (t *Tokenizer) Lowercases() bool {
+	if t.pipeline != nil {
+		return t.pipeline.lowers
+	}
+	return t.normalizer.lower
+}

@@ -1,0 +1,100 @@
+package tokenizer
+
+// This file is Unicode's four normal forms with the origin of each character, which x/text/unicode/norm does
+// not tell; nor does it leave more than 30 marks of one character as they are.
+
+import (
+	"slices"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// normalForm decomposes, puts marks in their order, and composes when the form does.
+func normalForm(form norm.Form) func(buffer) buffer {
+	decomposed, composes := norm.NFD, form == norm.NFC || form == norm.NFKC
+	if form == norm.NFKC || form == norm.NFKD {
+		decomposed = norm.NFKD
+	}
+	return func(b buffer) buffer {
+		if form.IsNormal(b.text) {
+			return b
+		}
+		changes := decompose(decomposed, b.text)
+		if composes {
+			changes = compose(changes)
+		}
+		return b.transform(changes, 0)
+	}
+}
+
+func decompose(form norm.Form, text []byte) []change {
+	out := make([]change, 0, len(text))
+	type pending struct {
+		change
+		class uint8
+	}
+	var marks []pending
+	flush := func() {
+		slices.SortStableFunc(marks, func(a, b pending) int { return int(a.class) - int(b.class) })
+		for _, m := range marks {
+			out = append(out, m.change)
+		}
+		marks = marks[:0]
+	}
+	var scratch [64]byte
+	for len(text) > 0 {
+		_, size := utf8.DecodeRune(text)
+		parts := form.Append(scratch[:0], text[:size]...)
+		text = text[size:]
+		for by := 0; len(parts) > 0; by = 1 {
+			r, n := utf8.DecodeRune(parts)
+			class := norm.NFD.Properties(parts[:n]).CCC()
+			parts = parts[n:]
+			if class > 0 {
+				marks = append(marks, pending{change{r, by}, class})
+				continue
+			}
+			flush()
+			out = append(out, change{r, by})
+		}
+	}
+	flush()
+	return out
+}
+
+// compose joins each starter with what follows it and is not blocked by a mark between.
+func compose(decomposed []change) []change {
+	out := make([]change, 0, len(decomposed))
+	starter := -1 // its index in out
+	last := uint8(0)
+	for _, c := range decomposed {
+		class := norm.NFD.PropertiesString(string(c.r)).CCC()
+		if starter >= 0 {
+			adjacent := len(out) == starter+1
+			if adjacent || last < class && last > 0 {
+				if joined, ok := join(out[starter].r, c.r); ok {
+					out[starter].r = joined
+					out[starter].by += c.by - 1
+					continue
+				}
+			}
+		}
+		out = append(out, c)
+		if class == 0 {
+			starter, last = len(out)-1, 0
+		} else {
+			last = class
+		}
+	}
+	return out
+}
+
+// join is the one character that two compose to.
+func join(a, b rune) (rune, bool) {
+	var scratch [16]byte
+	both := utf8.AppendRune(utf8.AppendRune(scratch[:0], a), b)
+	composed := norm.NFC.Append(nil, both...)
+	r, size := utf8.DecodeRune(composed)
+	return r, size == len(composed)
+}
