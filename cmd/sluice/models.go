@@ -85,6 +85,8 @@ type modelsAdd struct {
 	Onto      string  `placeholder:"PACK" help:"Pack whose other graphs the new one has too; the one in use when empty."`
 	Alone     bool    `help:"Only the added graph; what needs others fails with this pack."`
 	Pooling   string  `enum:"mean,cls,last,none," default:"" help:"How token vectors become one: mean, cls, last, or none when the graph does it; as the model says when empty."`
+	Query     string  `name:"query-prompt" placeholder:"TEXT" help:"What an encoder wants in front of questions; as the model says when empty."`
+	Passage   string  `name:"passage-prompt" placeholder:"TEXT" help:"What an encoder wants in front of passages; as the model says when empty."`
 	Reranker  bool    `help:"Make a cross-encoder the pack's reranker, which reads the best few, instead of its pair model."`
 	Tolerance float64 `help:"How far the graph may be from its fp32 original, for fp16 and int8; by its precision when 0."`
 	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`
@@ -93,7 +95,7 @@ type modelsAdd struct {
 
 // Help says more than one line can.
 func (a *modelsAdd) Help() string {
-	return "Models of the BERT family with a WordPiece tokenizer can be added: encoders (vectors of texts) and cross-encoders " +
+	return "Models of the families of BERT, RoBERTa, XLM-R and ModernBERT can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
 		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model, or with --reranker of its reranker; " +
 		"the other graphs stay. " +
@@ -105,7 +107,8 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Reranker: a.Reranker, Tolerance: a.Tolerance}
+	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Reranker: a.Reranker, Tolerance: a.Tolerance,
+		QueryPrompt: a.Query, PassagePrompt: a.Passage}
 	switch {
 	case a.Alone && a.Onto != "":
 		return schema.Invalid("alone", "contradicts --onto")

@@ -245,3 +245,72 @@ func TestWhatIsWrongWithABERTSectionIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersModelsGiveTheirGoldens: of each architecture and tokenizer a model of transformers' own, held to PyTorch over NATS.
+func TestOthersModelsGiveTheirGoldens(t *testing.T) {
+	for name, most := range map[string]int{"hf-bert": 64, "hf-nomic": 64, "hf-xlm-roberta": 62, "hf-modernbert": 64, "hf-xlm-roberta-pair": 62, "hf-roberta-pair": 62} {
+		dir := added(t, modelpack.Addition{From: name})
+		report, err := Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
+		if err != nil || len(report.Problems) > 0 || report.Graphs[0].Goldens < 10 || report.Graphs[0].Worst > exact || report.Graphs[0].Padding > exact {
+			t.Errorf("%s: %+v, %v", name, report, err)
+			continue
+		}
+		model := openPack(t, dir)
+		nc, _ := serving(t, model, ServerOptions{})
+		client, g := modelclient.New(nc, modelclient.Options{}), modelGoldens(t, name)
+		if len(g.Pair) > 0 {
+			var texts []string
+			var want, got []float32
+			for _, p := range g.Pair {
+				texts, want = append(texts, p.Text), append(want, *p.Relevance)
+			}
+			scores, _, err := client.Score(t.Context(), wire.LaneInteractive, g.Pair[0].Question, texts, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range scores {
+				got = append(got, s.Relevance)
+			}
+			near(t, name, got, want)
+			continue
+		}
+		if model.manifest.Encoder.MaxTokens != most {
+			t.Errorf("%s: texts of %d tokens", name, model.manifest.Encoder.MaxTokens)
+		}
+		for _, e := range g.Encoder {
+			encode := func(text string) (wire.Vectors, string, error) {
+				return client.Encode(t.Context(), wire.LaneBulk, []string{text})
+			}
+			if e.Kind == "query" {
+				encode = func(text string) (wire.Vectors, string, error) {
+					return client.EncodeQuery(t.Context(), wire.LaneBulk, text, nil)
+				}
+			}
+			vectors, _, err := encode(e.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			near(t, name+", vector of "+e.Text[:min(40, len(e.Text))], vectors.Row(0), e.Embedding)
+		}
+		// A question and passages of one request, and what has no words.
+		question, passage := g.Encoder[len(g.Encoder)-2], g.Encoder[1]
+		if model.manifest.Encoder.Prompts == nil {
+			continue
+		}
+		vectors, _, err := client.EncodeQuery(t.Context(), wire.LaneInteractive, question.Text, []string{passage.Text, " "})
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, name+", a question", vectors.Row(0), question.Embedding)
+		near(t, name+", a passage", vectors.Row(1), passage.Embedding)
+		near(t, name+", nothing", vectors.Row(2), make([]float32, vectors.Dimension))
+	}
+}
+
+// TestPromptsMustLeaveRoom: a prompt as long as a text may be is refused by its field.
+func TestPromptsMustLeaveRoom(t *testing.T) {
+	dir := added(t, modelpack.Addition{From: "hf-bert", QueryPrompt: strings.Repeat("hello ", 64)})
+	if m, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1}); err == nil || !strings.Contains(err.Error(), "encoder.prompts") {
+		t.Errorf("opened as %v, %v", m, err)
+	}
+}

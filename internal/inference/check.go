@@ -29,6 +29,7 @@ type packGoldens struct {
 	}
 	Encoder []struct {
 		Text      string
+		Kind      string // query; empty: a passage
 		IDs       []int32
 		Embedding []float32
 	}
@@ -150,7 +151,11 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 		return v, e.encode(ctx, append([]sequence{{ids, v}}, beside...))
 	}
 	for _, golden := range all.Encoder {
-		ids, _, _ := e.tokens(golden.Text)
+		read := e.tokens
+		if golden.Kind == "query" {
+			read = e.queryTokens
+		}
+		ids, _, _ := read(golden.Text)
 		if len(golden.IDs) == 0 || ids == nil {
 			continue
 		}

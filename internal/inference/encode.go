@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/sluice-rag/sluice/internal/inference/batch"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -19,6 +20,9 @@ func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) 
 		return reply, err
 	}
 	defer cancel()
+	if request.Queries < 0 || request.Queries > len(request.Texts) {
+		return reply, schema.Invalid("queries", "%d of %d texts", request.Queries, len(request.Texts))
+	}
 	// What a vector takes as base64 of float32, beside some text.
 	if err := s.fits("texts", len(request.Texts), s.model.dimension()*4*4/3+16); err != nil {
 		return reply, err
@@ -27,7 +31,7 @@ func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) 
 		return reply, err
 	}
 	defer s.load.remove(0, len(request.Texts))
-	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, s.model.encoder, request.Texts)
+	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, s.model.encoder, request.Texts, request.Queries)
 	if err != nil {
 		return reply, err
 	}
@@ -54,8 +58,8 @@ type texts struct {
 
 func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
 
-// tokenise makes sequences of texts, in a slot.
-func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string) (*texts, error) {
+// tokenise makes sequences of texts, in a slot. The first, queries of them, are questions.
+func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string, queries int) (*texts, error) {
 	if err := s.slots.Acquire(ctx, lane.Background()); err != nil {
 		return nil, err
 	}
@@ -71,7 +75,11 @@ func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane,
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		ids, total, cut := by.tokens(text)
+		read := by.tokens
+		if i < queries {
+			read = by.queryTokens
+		}
+		ids, total, cut := read(text)
 		t.tokens[i] = total
 		if cut {
 			t.truncated++

@@ -6,9 +6,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // sequence is a text for the encoder.
@@ -29,6 +32,18 @@ type embedder struct {
 	textEncoder
 	*pieces
 	dimension, maxTokens int
+	query, passage       prompt
+}
+
+// prompt is what stands in front of texts of a kind, and how many tokens it has.
+type prompt struct {
+	text   string
+	tokens int
+}
+
+func (w *pieces) prompt(text string) prompt {
+	_, n := w.Encode(nil, strings.TrimSpace(text), 0)
+	return prompt{text, n}
 }
 
 // openEmbedder opens an encoder of either form, and the tokenizer that its section has.
@@ -38,6 +53,12 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 		return nil, err
 	}
 	e := &embedder{pieces: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
+	if spec.Prompts != nil {
+		e.query, e.passage = words.prompt(spec.Prompts.Query), words.prompt(spec.Prompts.Passage)
+		if room := spec.MaxTokens - len(words.frame.Before) - len(words.frame.After); max(e.query.tokens, e.passage.tokens) >= room {
+			return nil, schema.Invalid(f.section+".prompts", "leave no room for a text of %d tokens at most", spec.MaxTokens)
+		}
+	}
 	if spec.Format == formatBERT {
 		e.textEncoder, err = openBERTEncoder(f.path, *spec, words.pad, f.options)
 	} else {
@@ -46,19 +67,35 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 	return e, err
 }
 
-// tokens makes the ids of a text: at most maxTokens of them, special tokens included. total counts the text's own
-// tokens, cut or not. A text without a known token gives none.
+// tokens makes the ids of a passage, queryTokens those of a question: at most maxTokens of them, prompt and special tokens
+// included. total counts the text's own tokens, cut or not. A text without a known token gives none.
 func (e *embedder) tokens(text string) (ids []int32, total int, cut bool) {
+	return e.prompted(e.passage, text)
+}
+
+func (e *embedder) queryTokens(text string) (ids []int32, total int, cut bool) {
+	return e.prompted(e.query, text)
+}
+
+func (e *embedder) prompted(p prompt, text string) (ids []int32, total int, cut bool) {
+	if p.text != "" {
+		if strings.TrimSpace(text) == "" {
+			return nil, 0, false
+		}
+		text = p.text + text
+	}
 	before, after := e.frame.Before, e.frame.After
 	room := e.maxTokens - len(before) - len(after)
 	ids = append(make([]int32, 0, len(before)+min(room, len(text)/4+8)+len(after)), before...)
 	ids, total = e.Encode(ids, text, room)
-	for _, id := range ids[len(before):] {
+	cut = total > room
+	total = max(0, total-p.tokens)
+	for _, id := range ids[min(len(ids), len(before)+p.tokens):] {
 		if id != e.Unknown() {
-			return append(ids, after...), total, total > room
+			return append(ids, after...), total, cut
 		}
 	}
-	return nil, total, total > room
+	return nil, total, cut
 }
 
 // encoder is the graph that training/ exports: it pools and scales inside.

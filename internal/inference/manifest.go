@@ -76,11 +76,18 @@ type ManifestGraph struct {
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	Pooling       string `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
-	Dimension     int    `yaml:"dimension"`
-	MaxTokens     int    `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	Pooling       string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
+	Dimension     int              `yaml:"dimension"`
+	MaxTokens     int              `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	Prompts       *ManifestPrompts `yaml:"prompts" need:"maybe"`
 	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this pack's equivalent of ChunkRAG's theta = 0.8.
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
+}
+
+// ManifestPrompts are what stands in front of texts before they are encoded.
+type ManifestPrompts struct {
+	Query   string `yaml:"query" need:"maybe"`
+	Passage string `yaml:"passage" need:"maybe"`
 }
 
 // ManifestSegmenter is the graph from the vectors of what is before and behind a place in a text to a score.

@@ -33,7 +33,7 @@ func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte)
 		return reply, err
 	}
 	defer s.load.remove(0, len(sentences))
-	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, s.model.sentences, sentences)
+	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, s.model.sentences, sentences, 0)
 	if err != nil {
 		return reply, err
 	}

@@ -20,9 +20,10 @@ import (
 
 // Encoder makes vectors; the model server does.
 type Encoder interface {
-	// Encode returns a unit vector per text, a zero vector for a text without
-	// a word that the model knows, and the name of the vectors' space.
-	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+	// EncodeQuery returns a unit vector of a question, and of each passage behind it, a
+	// zero vector for a text without a word that the model knows, and the name of the
+	// vectors' space.
+	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
 // Extractive is the provider "extractive".
@@ -113,7 +114,7 @@ func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, 
 	for _, s := range found {
 		texts = append(texts, s.body)
 	}
-	vectors, space, err := p.encoder.Encode(ctx, wire.LaneInteractive, texts)
+	vectors, space, err := p.encoder.EncodeQuery(ctx, wire.LaneInteractive, texts[0], texts[1:])
 	if err != nil {
 		return Completion{}, fmt.Errorf("encode the passages' sentences: %w", err)
 	}

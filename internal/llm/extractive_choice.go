@@ -128,7 +128,7 @@ func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choic
 	for _, s := range stretches {
 		texts = append(texts, s.piece.Of(r.Passages[s.passage].Text))
 	}
-	vectors, space, err := p.encoder.Encode(ctx, wire.LaneInteractive, texts)
+	vectors, space, err := p.encoder.EncodeQuery(ctx, wire.LaneInteractive, texts[0], texts[1:])
 	if err == nil && vectors.Len() != len(texts) {
 		err = fmt.Errorf("%d vectors for %d texts", vectors.Len(), len(texts))
 	}

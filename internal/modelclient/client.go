@@ -97,12 +97,22 @@ func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
 	return &of
 }
 
-// Encode returns one unit vector per text, in order, and the space they are in; a text without known tokens has a zero
+// Encode returns one unit vector per passage, in order, and the space they are in; a text without known tokens has a zero
 // vector. Of a text of more than 400 KB only the beginning is read. No texts give no vectors and an empty space.
 //
 // While no server answers, or servers are overloaded, Encode tries again until ctx ends; then the error wraps
 // schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
 func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ wire.Vectors, space string, err error) {
+	return c.encode(ctx, lane, texts, 0)
+}
+
+// EncodeQuery is Encode of a question and passages: the first vector is the question's.
+func (c *Client) EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error) {
+	return c.encode(ctx, lane, append([]string{question}, passages...), 1)
+}
+
+// encode is both: the first texts, queries of them, are questions. They go in the first part.
+func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, queries int) (_ wire.Vectors, space string, err error) {
 	if len(texts) == 0 {
 		return wire.Vectors{}, "", nil
 	}
@@ -113,7 +123,11 @@ func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ 
 	parts := splitTexts(texts, c.textsPerPart(), partBytes)
 	replies := make([][]wire.EncodeReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
-		replies[i], err = c.encodePart(ctx, lane, parts[i])
+		questions := 0
+		if i == 0 {
+			questions = queries
+		}
+		replies[i], err = c.encodePart(ctx, lane, parts[i], questions)
 		return err
 	})
 	if err != nil {
@@ -200,16 +214,16 @@ func (c *Client) each(ctx context.Context, parts int, work func(ctx context.Cont
 }
 
 // encodePart encodes one part; when its reply would be too large for a message, its halves.
-func (c *Client) encodePart(ctx context.Context, lane wire.Lane, texts []string) ([]wire.EncodeReply, error) {
+func (c *Client) encodePart(ctx context.Context, lane wire.Lane, texts []string, queries int) ([]wire.EncodeReply, error) {
 	reply, err := call(ctx, c, wire.OpEncode, lane, func(deadline time.Time) any {
-		return wire.EncodeRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Texts: texts}
+		return wire.EncodeRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Texts: texts, Queries: queries}
 	}, func(r wire.EncodeReply) *schema.RemoteError { return r.Error })
 	if tooLarge(err) && len(texts) > 1 {
-		first, err := c.encodePart(ctx, lane, texts[:len(texts)/2])
+		first, err := c.encodePart(ctx, lane, texts[:len(texts)/2], queries)
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.encodePart(ctx, lane, texts[len(texts)/2:])
+		second, err := c.encodePart(ctx, lane, texts[len(texts)/2:], 0)
 		return append(first, second...), err
 	}
 	if err != nil {

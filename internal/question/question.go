@@ -53,9 +53,9 @@ type Store interface {
 	DropSlowQueries(ctx context.Context) error
 }
 
-// Encoder makes vectors of texts.
+// Encoder makes vectors of questions, and of passages with them.
 type Encoder interface {
-	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
 // Jobs runs questions as jobs.

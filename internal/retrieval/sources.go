@@ -35,9 +35,10 @@ type Sources struct {
 
 // Model is what stages ask of the model server.
 type Model interface {
-	// Encode returns a unit vector per text, a zero vector for a text without
-	// a word that the model knows, and the name of the vectors' space.
-	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
+	// EncodeQuery returns a unit vector of a question, and of each passage behind it, a
+	// zero vector for a text without a word that the model knows, and the name of the
+	// vectors' space.
+	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
 // Readers are the model server's models that read texts. Errors are as the

@@ -67,12 +67,14 @@ func ModelSubject(op ModelOp) string {
 	panic(fmt.Sprintf("wire: no model operation %q", op))
 }
 
-// EncodeRequest asks for a vector per text.
+// EncodeRequest asks for a vector per text. Some encoders read questions otherwise than passages, with a prompt of their own.
 type EncodeRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Texts    []string  `json:"texts"`
+	// Queries is how many of the texts are questions, the first ones; the others are passages. Requests of before have none.
+	Queries int `json:"queries,omitempty"`
 }
 
 // Terms are the request's lane and deadline.

@@ -39,13 +39,15 @@ type Options struct {
 
 // Addition is a model to add.
 type Addition struct {
-	From      string  // a folder in Hugging Face's layout, a pack's folder, or hf:org/name[@revision]
-	Name      string  // of the new pack; empty: the model's
-	Graph     string  // file of the graph; empty: onnx/model.onnx, else model.onnx
-	Onto      string  // folder of a pack whose other graphs the new one has too; empty: none
-	Pooling   string  // mean, cls, last or none; empty: as the model says
-	Reranker  bool    // a cross-encoder becomes the pack's reranker instead of its pair model
-	Tolerance float64 // of the graph against its fp32 original; 0: by its precision
+	From    string // a folder in Hugging Face's layout, a pack's folder, or hf:org/name[@revision]
+	Name    string // of the new pack; empty: the model's
+	Graph   string // file of the graph; empty: onnx/model.onnx, else model.onnx
+	Onto    string // folder of a pack whose other graphs the new one has too; empty: none
+	Pooling string // mean, cls, last or none; empty: as the model says
+	// QueryPrompt and PassagePrompt are what an encoder wants in front of questions and passages; empty: as the model says.
+	QueryPrompt, PassagePrompt string
+	Reranker                   bool    // a cross-encoder becomes the pack's reranker instead of its pair model
+	Tolerance                  float64 // of the graph against its fp32 original; 0: by its precision
 }
 
 // Added is a pack that was added.
@@ -188,6 +190,9 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 		return Added{}, schema.Invalid("graph", "%v: fetch it again (a Git LFS pointer is not the graph)", err)
 	}
 	if err := m.withGraph(small, graph, a.Pooling); err != nil {
+		return Added{}, err
+	}
+	if err := m.readPrompts(small, a.QueryPrompt, a.PassagePrompt); err != nil {
 		return Added{}, err
 	}
 	switch {

@@ -55,7 +55,7 @@ func writeManifest(ctx context.Context, dir, name string, a Addition, from sourc
 	var err error
 	switch m.role {
 	case RoleEncoder:
-		err = d.replaceEncoder(encoderSection{graphSection: s, Pooling: m.pooling, Dimension: m.dimension, MaxTokens: m.maxTokens})
+		err = d.replaceEncoder(encoderSection{graphSection: s, Pooling: m.pooling, Prompts: m.prompts, Dimension: m.dimension, MaxTokens: m.maxTokens})
 	case RoleReranker:
 		err = d.replaceReranker(pair)
 	default:
@@ -90,9 +90,13 @@ func (d document) version() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// space names the vectors of an encoder: those of the same graph, words and pooling may be compared.
+// space names the vectors of an encoder: those of the same graph, words, pooling and prompts may be compared.
 func space(base string, m *model, s graphSection, words tokenizerSection) string {
-	what, err := json.Marshal([]any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens})
+	facts := []any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens}
+	if m.prompts != nil {
+		facts = append(facts, m.prompts.Query, m.prompts.Passage)
+	}
+	what, err := json.Marshal(facts)
 	if err != nil {
 		panic(err) // strings and numbers
 	}

@@ -46,13 +46,15 @@ type model struct {
 	output    string
 	// Of an encoder.
 	dimension int
-	pooling   string // mean, cls, last or none: the output is one vector per text
+	pooling   string          // mean, cls, last or none: the output is one vector per text
+	prompts   *promptsSection // nil: none
 	// Of a cross-encoder.
 	labels int
 
-	precision string
-	licence   string
-	notes     []string
+	promptless bool // the mean leaves the prompt out
+	precision  string
+	licence    string
+	notes      []string
 }
 
 func (m *model) note(format string, args ...any) {
@@ -345,6 +347,9 @@ func (m *model) poolingModule(f files, name string) error {
 	}
 	if !found {
 		return schema.Invalid(name, "is missing, modules.json names its folder")
+	}
+	if include, ok := fields["include_prompt"].(bool); ok && !include {
+		m.promptless = true
 	}
 	for field, value := range fields {
 		kind, isMode := strings.CutPrefix(field, "pooling_mode_")

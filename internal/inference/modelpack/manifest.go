@@ -53,9 +53,15 @@ type graphSection struct {
 
 type encoderSection struct {
 	graphSection `yaml:",inline"`
-	Pooling      string `yaml:"pooling"`
-	Dimension    int    `yaml:"dimension"`
-	MaxTokens    int    `yaml:"max_tokens"`
+	Pooling      string          `yaml:"pooling"`
+	Prompts      *promptsSection `yaml:"prompts,omitempty"`
+	Dimension    int             `yaml:"dimension"`
+	MaxTokens    int             `yaml:"max_tokens"`
+}
+
+type promptsSection struct {
+	Query   string `yaml:"query,omitempty"`
+	Passage string `yaml:"passage,omitempty"`
 }
 
 type pairSection struct {

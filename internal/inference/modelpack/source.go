@@ -81,7 +81,7 @@ func small(ctx context.Context, s source) (files, error) {
 		limit int64
 	}{
 		{"config.json", maxConfig}, {"tokenizer_config.json", maxConfig}, {"tokenizer.json", maxTokenizer},
-		{"modules.json", maxConfig}, {"sentence_bert_config.json", maxConfig}, {readme, maxReadme},
+		{"modules.json", maxConfig}, {"sentence_bert_config.json", maxConfig}, {promptsFile, maxConfig}, {readme, maxReadme},
 	} {
 		if err := read(f.name, f.limit); err != nil {
 			return nil, err

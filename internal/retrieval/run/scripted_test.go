@@ -227,8 +227,8 @@ func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]den
 	return hits[:min(q.K, len(hits))], nil
 }
 
-// Encode implements retrieval.Model.
-func (c *scriptedCorpus) Encode(_ context.Context, _ wire.Lane, texts []string) (wire.Vectors, string, error) {
+// EncodeQuery implements retrieval.Model.
+func (c *scriptedCorpus) EncodeQuery(_ context.Context, _ wire.Lane, question string, passages []string) (wire.Vectors, string, error) {
 	return wire.Vectors{Dimension: 1, Data: []float32{1}}, "scripted", nil
 }
 

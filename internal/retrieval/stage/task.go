@@ -130,7 +130,7 @@ func (t *Task) encode(ctx context.Context) error {
 	if t.encoded {
 		return nil
 	}
-	vectors, space, err := t.Model.Encode(ctx, wire.LaneInteractive, []string{t.query.Text})
+	vectors, space, err := t.Model.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, nil)
 	if err != nil {
 		return fmt.Errorf("encode the question: %w", err)
 	}
