@@ -35,16 +35,8 @@ type article struct {
 // none where they are missing, but in continuous integration fails.
 func squadArticles(t *testing.T) (articles []article, questions []string) {
 	t.Helper()
-	root := os.Getenv("SLUICE_DATASETS")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared", "datasets")
-	}
-	dir := filepath.Join(root, "squad-articles")
-	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("the dataset %s is missing: set SLUICE_DATASETS to the folder that holds it", dir)
-		}
-		t.Logf("NOT CHECKED: the dataset %s is missing; set SLUICE_DATASETS to the folder that holds it", dir)
+	dir := datasetFolder(t, "squad-articles")
+	if dir == "" {
 		return nil, nil
 	}
 	articles = lines[article](t, filepath.Join(dir, "corpus.jsonl"))

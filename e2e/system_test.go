@@ -60,6 +60,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Idempotency", func(t *testing.T) { testIdempotency(t, s) })
 	t.Run("Problems", func(t *testing.T) { testProblems(t, s) })
 	t.Run("Usage", func(t *testing.T) { testUsage(t, s) })
+	t.Run("PlainQuestions", func(t *testing.T) { testPlainQuestions(t, s) })
 	t.Run("Temporal", func(t *testing.T) { testTemporal(t, s) })
 	t.Run("Restart", func(t *testing.T) { testRestart(t, p, s) })
 }

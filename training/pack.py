@@ -25,6 +25,16 @@ def put_section(folder, name, text, version=None):
     path.write_text(manifest, encoding="utf-8")
 
 
+def put_calibrated(folder, name, value):
+    """Writes a threshold that no graph's section has."""
+    path = folder / "manifest.yaml"
+    manifest = re.sub(rf"^  {re.escape(name)}:.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    if "\ncalibrated:\n" not in manifest:
+        manifest = manifest.rstrip("\n") + "\ncalibrated:\n"
+    manifest = manifest.replace("\ncalibrated:\n", f"\ncalibrated:\n  {name}: {value:.3f}\n", 1)
+    path.write_text(manifest, encoding="utf-8")
+
+
 def put_goldens(folder, name, rows):
     path = folder / "goldens.json"
     document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}

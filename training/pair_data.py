@@ -5,6 +5,7 @@ import torch
 
 import bm25
 import corpora
+import wordpiece
 from pair_prepare import HELD_OUT, LABEL, TRAIN  # noqa: F401 - the names of the splits belong to the data
 
 QUESTION_TOKENS, TEXT_TOKENS = 64, 384
@@ -16,12 +17,27 @@ class Data:
         for name in data.files:
             setattr(self, name, data[name])
         self.vocabulary = list(tokenizer.ids)
+        self.inner = np.array([piece.startswith(wordpiece.PREFIX) and len(piece) > 2 for piece in self.vocabulary])
+        self.seen = np.zeros(len(self.vocabulary), np.int64)  # texts that hold a token
+        for text in range(len(self.kind)):
+            self.seen[np.unique(self.body(text))] += 1
+        self.rare = len(self.kind) // 50
         common = [tokenizer.ids[w] for w in bm25.STOP if w in tokenizer.ids] + [tokenizer.ids["?"]]
         asking = [tokenizer.ids[w] for w in bm25.ASKING if w in tokenizer.ids]
         self.is_common = np.zeros(len(self.vocabulary), bool)
         self.is_common[common] = True
         self.is_asking = np.zeros(len(self.vocabulary), bool)
         self.is_asking[asking] = True
+
+    def find_like(self, vectors, stem):
+        """The words most like each word, by their vectors, but for its nearest (a synonym, most often) and forms of its own."""
+        whole = np.flatnonzero((self.seen > 3) & ~self.inner & np.array([piece.isalnum() for piece in self.vocabulary]))
+        vectors, stems = torch.from_numpy(vectors[whole]), np.array([stem(self.vocabulary[i]) for i in whole])
+        self.like = np.full((len(self.vocabulary), 10), -1)
+        for first in range(0, len(whole), 1024):
+            for row, order in enumerate((vectors[first : first + 1024] @ vectors.T).topk(16).indices.numpy()):
+                kept = [j for j in order if stems[j] != stems[first + row]][2:12]
+                self.like[whole[first + row], : len(kept)] = whole[kept]
 
     def asked(self, split, spans_only=False):
         keep = self.split[self.gold] == split
@@ -129,8 +145,40 @@ class Data:
                 holds.append(held)
         question_ids, question_mask = pad(questions)
         text_ids, text_mask = pad(texts)
-        spans = torch.tensor(spans).view(len(asked), -1, 2)[:, 0]
+        spans = torch.tensor(spans).long().view(len(asked), -1, 2)[:, 0]
         return question_ids, question_mask, text_ids, text_mask, spans, torch.tensor(holds).float()
+
+    def word_runs(self, ids):
+        """[(first, behind)] of the words of a text: a token with those that continue it."""
+        starts = [i for i, token in enumerate(ids) if not self.inner[token]]
+        return list(zip(starts, starts[1:] + [len(ids)]))
+
+    def swap(self, q, rng):
+        """The question with one of its rare words, which its text has, made a like one that the text does not have: a question that
+        sounds answered and is not. None where there is no such word."""
+        question, text = self.question(q), self.body(self.gold[q])
+        rare = [a for a, b in self.word_runs(question) if b == a + 1 and self.seen[question[a]] < self.rare and question[a] in text]
+        if not rare:
+            return None
+        at = rare[rng.integers(len(rare))]
+        near = [other for other in self.like[question[at]] if other >= 0 and other not in text and other not in question]
+        if not near:
+            return None
+        swapped = question.copy()
+        swapped[at] = near[rng.integers(len(near))]
+        return swapped
+
+    def swapped_batch(self, asked, rng, cap):
+        """Questions that swap gives, each with its gold text; None where there are none."""
+        questions, texts = [], []
+        for q in asked:
+            question = self.swap(q, rng)
+            if question is not None:
+                questions.append(question)
+                texts.append(self.row(self.gold[q], True, cap, rng, False, (self.start[q], self.end[q]))[0])
+        if not questions:
+            return None
+        return (*pad(questions), *pad(texts))
 
     def plain_batch(self, question, texts, cap=TEXT_TOKENS):
         """One question with whole texts, as they are given at query time."""

@@ -75,13 +75,19 @@ func readGoldens(t *testing.T) (g goldens) {
 // near fails the test when values differ by more than 1e-4, and gives the largest difference.
 func near(t *testing.T, what string, got, want []float32) (worst float64) {
 	t.Helper()
+	return within(t, exact, what, got, want)
+}
+
+// within is near with a graph's own tolerance.
+func within(t *testing.T, tolerance float64, what string, got, want []float32) (worst float64) {
+	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%s: %d values, want %d", what, len(got), len(want))
 	}
 	for i := range want {
 		worst = max(worst, math.Abs(float64(got[i])-float64(want[i])))
 	}
-	if !(worst <= 1e-4) {
+	if !(worst <= tolerance) {
 		t.Errorf("%s: differs by %g", what, worst)
 	}
 	return worst
@@ -137,11 +143,15 @@ func TestGoldenGraphs(t *testing.T) {
 // TestGoldenPairs: alone and with all others in a batch, so that neither side's padding counts.
 func TestGoldenPairs(t *testing.T) {
 	m, g := open(t), readGoldens(t)
-	t.Run("pair", func(t *testing.T) { goldenPairs(t, m.pair, g.Pair) })
-	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, g.Reranker) })
+	t.Run("pair", func(t *testing.T) { goldenPairs(t, m.pair, m.manifest.Pair, g.Pair) })
+	t.Run("reranker", func(t *testing.T) { goldenPairs(t, m.reranker, m.manifest.Reranker, g.Reranker) })
 }
 
-func goldenPairs(t *testing.T, model pairModel, goldens []goldenPair) {
+func goldenPairs(t *testing.T, model pairModel, section *ManifestPair, goldens []goldenPair) {
+	tolerance := exact
+	if section != nil {
+		tolerance = max(tolerance, section.Tolerance)
+	}
 	if (model != nil) != (len(goldens) > 0) {
 		t.Fatalf("the pack has the graph: %v, but %d goldens of it", model != nil, len(goldens))
 	}
@@ -160,7 +170,7 @@ func goldenPairs(t *testing.T, model pairModel, goldens []goldenPair) {
 		if err := model.score(t.Context(), []textPair{alone}); err != nil {
 			t.Fatal(err)
 		}
-		near(t, "scores alone", []float32{alone.result.relevance, alone.result.hasAnswer, alone.result.llmPrefer}, p.Scores)
+		within(t, tolerance, "scores alone", []float32{alone.result.relevance, alone.result.hasAnswer, alone.result.llmPrefer}, p.Scores)
 		alone.result = &pairResult{}
 		together = append(together, alone)
 	}
@@ -171,9 +181,9 @@ func goldenPairs(t *testing.T, model pairModel, goldens []goldenPair) {
 	}
 	for i, p := range slices.DeleteFunc(goldens, func(p goldenPair) bool { return len(p.TextIDs) == 0 }) {
 		r := together[i].result
-		near(t, "scores of "+p.Text[:min(40, len(p.Text))], []float32{r.relevance, r.hasAnswer, r.llmPrefer}, p.Scores)
+		within(t, tolerance, "scores of "+p.Text[:min(40, len(p.Text))], []float32{r.relevance, r.hasAnswer, r.llmPrefer}, p.Scores)
 		_, _, span := bestSpan(p.Start, p.End, maxAnswerTokens)
-		near(t, "answer of "+p.Text[:min(40, len(p.Text))], []float32{r.span}, []float32{span})
+		within(t, tolerance, "answer of "+p.Text[:min(40, len(p.Text))], []float32{r.span}, []float32{span})
 	}
 }
 

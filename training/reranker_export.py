@@ -1,0 +1,204 @@
+"""The reranker as it is shipped: eight-bit weights, its graph, its section of the manifest, its tokenizer and goldens in a pack."""
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+
+import bert
+import corpora
+import goldens
+import pack
+import pair_export
+import reranker_model
+import teachers
+import wordpiece
+from pair_data import QUESTION_TOKENS, TEXT_TOKENS, TRAIN, Data
+from pair_measure import best_spans
+
+VOCABULARY = "reranker-tokenizer.json"
+
+
+def load(work, name, teacher="minilm", chance=(1.0, 0.0)):
+    """The trained reranker of a checkpoint, in fp32; chance is what Platt scaling makes of has_answer."""
+    state = torch.load(work / f"{name}.pt", map_location="cpu", weights_only=False)
+    layers = 1 + max(int(key.split(".")[2]) for key in state["model"] if key.startswith("bert.layers."))
+    shape = teachers.load(teacher, work).bert.shape
+    shape.layers = layers
+    model = reranker_model.Reranker(bert.Bert(shape), 0.0)
+    model.load_state_dict(state["model"])
+    return told_apart(model, *chance).eval()
+
+
+@torch.no_grad()
+def told_apart(model, slope=1.0, shift=0.0):
+    """The model with has_answer as the logit of a chance (Platt scaling), and llm_prefer the same: it has no labels of its own."""
+    model.scores.weight[1] *= slope
+    model.scores.bias[1] = slope * model.scores.bias[1] + shift
+    model.scores.weight[2], model.scores.bias[2] = model.scores.weight[1], model.scores.bias[1]
+    return model
+
+
+def write_fp32(path, model):
+    question, text = torch.randint(1000, 2000, (3, 6)), torch.randint(1000, 2000, (3, 17))
+    rows = {"question_ids": "q", "question_mask": "q", "text_ids": "t", "text_mask": "t", "start": "t", "end": "t"}
+    torch.onnx.export(
+        model,
+        (question, torch.ones_like(question), text, torch.ones_like(text)),
+        path,
+        input_names=["question_ids", "question_mask", "text_ids", "text_mask"],
+        output_names=["scores", "start", "end"],
+        dynamic_axes={"scores": {0: "n"}, **{name: {0: "n", 1: width} for name, width in rows.items()}},
+        opset_version=17,
+        dynamo=False,
+    )
+
+
+def byte_tables(graph):
+    """Token vectors in eight bits, a scale for each row: looked up first, made floats afterwards."""
+    for node in list(graph.node):
+        if node.op_type != "Gather":
+            continue
+        table = next((i for i in graph.initializer if i.name == node.input[0]), None)
+        if table is None or len(table.dims) != 2 or table.dims[0] < 10_000:
+            continue
+        values = numpy_helper.to_array(table).astype(np.float32)
+        scale = np.maximum(np.abs(values).max(1, keepdims=True) / 127, 1e-12)
+        name, out = table.name, node.output[0]
+        graph.initializer.remove(table)
+        graph.initializer.extend([
+            numpy_helper.from_array(np.rint(values / scale).astype(np.int8), name + "_bytes"),
+            numpy_helper.from_array(scale.astype(np.float32), name + "_scale"),
+        ])
+        at = list(graph.node).index(node)
+        new = [
+            helper.make_node("Gather", [name + "_bytes", node.input[1]], [out + "_bytes"]),
+            helper.make_node("Cast", [out + "_bytes"], [out + "_floats"], to=TensorProto.FLOAT),
+            helper.make_node("Gather", [name + "_scale", node.input[1]], [out + "_scale"]),
+            helper.make_node("Mul", [out + "_floats", out + "_scale"], [out]),
+        ]
+        graph.node.remove(node)
+        for i, n in enumerate(new):
+            graph.node.insert(at + i, n)
+
+
+def ranges(path, batches):
+    """{name: (scale, zero point)} of what every DynamicQuantizeLinear of a graph saw over the batches, the widest of all."""
+    graph = onnx.load(path)
+    nodes = [node for node in graph.graph.node if node.op_type == "DynamicQuantizeLinear"]
+    for node in nodes:
+        graph.graph.output.append(helper.make_tensor_value_info(node.input[0], TensorProto.FLOAT, None))
+    session = ort.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [node.input[0] for node in nodes]
+    low, high = np.zeros(len(names)), np.zeros(len(names))
+    for batch in batches:
+        for i, values in enumerate(session.run(names, batch)):
+            low[i], high[i] = min(low[i], values.min()), max(high[i], values.max())
+    scale = (high - low) / 255
+    return {node.output[0]: (s, int(np.clip(np.rint(-l / s), 0, 255))) for node, s, l in zip(nodes, scale, low)}
+
+
+def fix_ranges(graph, found):
+    """Quantises activations by constants: with ranges of the batch at hand, what else is in a batch would change a text's scores."""
+    for node in list(graph.node):
+        if node.op_type != "DynamicQuantizeLinear":
+            continue
+        (scale, zero), (out, out_scale, out_zero) = found[node.output[0]], node.output
+        graph.initializer.extend([
+            numpy_helper.from_array(np.array(scale, np.float32), out_scale),
+            numpy_helper.from_array(np.array(zero, np.uint8), out_zero),
+        ])
+        at = list(graph.node).index(node)
+        graph.node.remove(node)
+        graph.node.insert(at, helper.make_node("QuantizeLinear", [node.input[0], out_scale, out_zero], [out]))
+
+
+def write_graph(path, model, batches):
+    """Writes the graph with weights and products in eight bits; activations have the ranges that they reach on the batches."""
+    with tempfile.TemporaryDirectory() as temporary:
+        whole, bytes_ = Path(temporary) / "fp32.onnx", Path(temporary) / "int8.onnx"
+        write_fp32(whole, model)
+        # Weights have seven bits: without VNNI a processor's sums of two products of eight bits overflow.
+        quantize_dynamic(whole, bytes_, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True, reduce_range=True,
+                         weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True})
+        found = ranges(bytes_, batches)
+        graph = onnx.load(bytes_)
+    fix_ranges(graph.graph, found)
+    byte_tables(graph.graph)
+    onnx.checker.check_model(graph)
+    onnx.save(graph, path)
+
+
+def calibration(data, questions=200):
+    """Batches of training questions with their best candidates, over which activations' ranges are found."""
+    names = ("question_ids", "question_mask", "text_ids", "text_mask")
+    asked = np.random.default_rng(5).permutation(data.asked(TRAIN))[:questions]
+    for q in asked:
+        texts = data.candidates[q][:3]
+        yield dict(zip(names, (x.numpy() for x in data.plain_batch(q, texts[texts >= 0]))))
+
+
+def difference(path, rows):
+    """The largest difference of the shipped graph's scores, and of its best span's, from the goldens."""
+    session, worst = ort.InferenceSession(str(path)), 0.0
+    for row in rows:
+        if not row["text_ids"]:
+            continue
+        q, t = np.array([row["question_ids"]]), np.array([row["text_ids"]])
+        scores, start, end = session.run(None, {"question_ids": q, "question_mask": np.ones_like(q), "text_ids": t, "text_mask": np.ones_like(t)})
+        best = best_spans(torch.from_numpy(start), torch.from_numpy(end))[2][0].item()
+        wanted = best_spans(torch.tensor([row["start"]]), torch.tensor([row["end"]]))[2][0].item()
+        worst = max(worst, np.abs(scores[0] - row["scores"]).max(), abs(best - wanted))
+    return float(worst)
+
+
+def section(folder, settings, tolerance):
+    digest = hashlib.sha256((folder / VOCABULARY).read_bytes()).hexdigest()
+    return f"""\
+# The same inputs and outputs as pair's, by a transformer: six layers of all-MiniLM-L6-v2, trained as the pair model is. It has BERT's
+# vocabulary; the graph puts [CLS] and [SEP] around both texts. Weights and products have eight bits: tolerance is how far scores were
+# from the fp32 original's on the goldens.
+reranker:
+{pack.file_lines(folder, "reranker.onnx")}  tolerance: {tolerance:.2f}
+  tokenizer:
+    file: {VOCABULARY}
+    sha256: {digest}
+    pad: "[PAD]"
+    before: []
+    after: []
+  max_question_tokens: {QUESTION_TOKENS}
+  max_text_tokens: {TEXT_TOKENS}
+  has_answer_threshold: {settings["has_answer_threshold"]:.3f}
+"""
+
+
+def main():
+    parser = corpora.arguments(__doc__)
+    parser.add_argument("--name", default="reranker")
+    parser.add_argument("--pack", type=corpora.Path, default=corpora.TRAINING.parent / "models" / "default")
+    parser.add_argument("--version", default=None, help="new version of the pack")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    vocabulary = corpora.intermediate(args.work, "tokenizer.json", "tokenizer")
+    tokenizer = wordpiece.Tokenizer.load(vocabulary)
+    settings = json.loads(corpora.intermediate(args.work, f"{args.name}_calibrated.json", "reranker-calibrate").read_text())
+    model = load(args.work, args.name, chance=settings["platt"])
+    rows = pair_export.make_goldens(model, tokenizer, goldens.QUESTIONS, goldens.TEXTS)
+    (args.pack / VOCABULARY).write_bytes(vocabulary.read_bytes())
+    write_graph(args.pack / "reranker.onnx", model, list(calibration(Data(args.work, tokenizer))))
+    worst = difference(args.pack / "reranker.onnx", rows)
+    pack.put_goldens(args.pack, "reranker", rows)
+    pack.put_section(args.pack, "reranker", section(args.pack, settings, 1.5 * worst), args.version)
+    pack.put_calibrated(args.pack, "answerable_reranker", settings["answerable"])
+    print(f"{(args.pack / 'reranker.onnx').stat().st_size:>10} reranker.onnx; {worst:.3f} from the fp32 original at most")
+
+
+if __name__ == "__main__":
+    main()
