@@ -65,7 +65,7 @@ const (
 	// maxRead bounds the pieces that are read for an answer, maxReranked those that
 	// the reranker reads: of more, the pair model finds the best for it.
 	maxRead     = 256
-	maxReranked = 32
+	maxReranked = 8
 )
 
 // pairReads says whether the pack's pair model finds answers in texts.
