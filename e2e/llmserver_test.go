@@ -1,0 +1,240 @@
+//go:build llm
+
+package e2e
+
+// This file runs a real language model behind llama.cpp's server, with a proxy before it that keeps what was asked and
+// replied.
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// modelName is what the gateway calls the model; llama.cpp's server takes any name.
+const modelName = "SmolLM2-135M-Instruct"
+
+// languageModel is the server of a model, as the gateway sees it.
+type languageModel struct {
+	*httptest.Server
+	process *process
+	url     string      // of llama.cpp's server itself
+	long    atomic.Bool // replies do not end by themselves
+	dies    atomic.Bool // in the middle of the next reply
+	open    atomic.Int32
+	begun   chan struct{}
+
+	mu    sync.Mutex
+	calls []modelCall
+}
+
+// modelCall is one request that the model got.
+type modelCall struct {
+	task          string // by its system prompt
+	repair        bool   // it asks once more for what was not in the form
+	status        int
+	streamed      bool
+	reply, finish string
+	input, output int  // tokens, as the server counts them
+	left          bool // the gateway left before the end of the reply
+}
+
+// startLanguageModel starts what `tools/setup language-model` put there.
+func startLanguageModel(t *testing.T, p programs) *languageModel {
+	t.Helper()
+	tools, err := local.ToolsDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, model := os.Getenv("SLUICE_TEST_LLAMA_SERVER"), os.Getenv("SLUICE_TEST_LLAMA_MODEL")
+	if program == "" {
+		program = filepath.Join(tools, "language-model-1", "llama-server")
+	}
+	if model == "" {
+		model = filepath.Join(tools, "language-model-1", modelName+".Q4_1.gguf")
+	}
+	m := &languageModel{begun: make(chan struct{}, 1)}
+	m.process = programs{dir: filepath.Dir(program), repository: p.repository}.start(t, nil, filepath.Base(program),
+		"--model", model, "--host", "127.0.0.1", "--port", "0", "--device", "none",
+		"--threads", strconv.Itoa(min(4, runtime.NumCPU())), "--ctx-size", "8192", "--parallel", "1")
+	listens := regexp.MustCompile(`listening on (http://127\.0\.0\.1:\d+)`)
+	waittest.Until(t, func() string {
+		select {
+		case <-m.process.done:
+			t.Fatalf("llama-server ended at its start: %v (`tools/setup language-model` gets it)\n%s",
+				m.process.err, m.process.log.tail())
+		default:
+		}
+		found := listens.FindStringSubmatch(m.process.log.tail() + m.process.out.tail())
+		if found == nil {
+			return "llama-server does not listen yet\n" + m.process.log.tail()
+		}
+		m.url = found[1]
+		return ""
+	})
+	m.Server = httptest.NewServer(http.HandlerFunc(m.forward))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// forward sends a request on and its reply back, piece by piece.
+func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
+	var body map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if m.long.Load() {
+		body["ignore_eos"], body["max_tokens"] = true, 6000
+		delete(body, "response_format") // it has an end
+	}
+	call := describeCall(body)
+	m.open.Add(1)
+	defer func() {
+		defer m.open.Add(-1) // when it is kept
+		call.left = r.Context().Err() != nil
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.calls = append(m.calls, call)
+	}()
+	sent, err := json.Marshal(body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	request, err := http.NewRequestWithContext(r.Context(), r.Method, m.url+r.URL.Path, bytes.NewReader(sent))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	request.Header.Set("Content-Type", "application/json")
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	reply, err := client.Do(request)
+	if err != nil {
+		panic(http.ErrAbortHandler) // as the server does to who speaks to it
+	}
+	defer func() { _ = reply.Body.Close() }()
+	call.status = reply.StatusCode
+	w.Header().Set("Content-Type", reply.Header.Get("Content-Type"))
+	w.WriteHeader(reply.StatusCode)
+	if !call.streamed || reply.StatusCode != http.StatusOK {
+		whole, err := io.ReadAll(reply.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		call.read(whole)
+		_, _ = w.Write(whole)
+		return
+	}
+	lines := bufio.NewReader(reply.Body)
+	for {
+		line, err := lines.ReadBytes('\n')
+		call.read(bytes.TrimPrefix(line, []byte("data: ")))
+		_, _ = w.Write(line)
+		w.(http.Flusher).Flush()
+		if call.reply != "" {
+			select {
+			case m.begun <- struct{}{}:
+			default:
+			}
+			if m.dies.Load() {
+				_ = m.process.cmd.Process.Kill() // it may be gone already
+			}
+		}
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// tasks are how the system prompts begin.
+var tasks = []struct{ begins, task string }{
+	{"You answer questions for", "answer"}, {"You prepare questions", "rewrite"}, {"You judge passages", "judge"},
+	{"You check answers", "feedback"}, {"You answer questions from what you know", "background"},
+}
+
+func describeCall(body map[string]any) modelCall {
+	call := modelCall{task: "unknown"}
+	call.streamed, _ = body["stream"].(bool)
+	messages, _ := body["messages"].([]any)
+	call.repair = len(messages) > 2
+	if len(messages) == 0 {
+		return call
+	}
+	first, _ := messages[0].(map[string]any)
+	system, _ := first["content"].(string)
+	for _, t := range tasks {
+		if strings.HasPrefix(system, t.begins) {
+			call.task = t.task
+		}
+	}
+	return call
+}
+
+// read takes a completion, or a piece of one.
+func (c *modelCall) read(data []byte) {
+	var got struct {
+		Choices []struct {
+			Message, Delta struct{ Content string }
+			Finish         string `json:"finish_reason"`
+		}
+		Usage struct {
+			Input  int `json:"prompt_tokens"`
+			Output int `json:"completion_tokens"`
+		}
+	}
+	if json.Unmarshal(data, &got) != nil {
+		return
+	}
+	for _, choice := range got.Choices {
+		c.reply += choice.Message.Content + choice.Delta.Content
+		if choice.Finish != "" {
+			c.finish = choice.Finish
+		}
+	}
+	if got.Usage.Input > 0 {
+		c.input, c.output = got.Usage.Input, got.Usage.Output
+	}
+}
+
+// since returns the calls after the first n.
+func (m *languageModel) since(n int) []modelCall {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]modelCall(nil), m.calls[n:]...)
+}
+
+func (m *languageModel) count() int { return len(m.since(0)) }
+
+// idle waits until the server computes nothing.
+func (m *languageModel) idle(t *testing.T) {
+	t.Helper()
+	waittest.Until(t, func() string {
+		for _, slot := range as[[]struct {
+			Processing bool `json:"is_processing"`
+		}](t, (&server{url: m.url}).call(t, http.MethodGet, "/slots", nil).want(t, http.StatusOK)) {
+			if slot.Processing {
+				return "llama-server computes a reply that nobody waits for"
+			}
+		}
+		return ""
+	})
+}
