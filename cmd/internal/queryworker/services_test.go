@@ -43,7 +43,7 @@ func TestSearchFindsAndExplains(t *testing.T) {
 		t.Fatalf("got %+v", reply)
 	}
 	best := reply.Candidates[0]
-	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["score"] != best.Score || best.Scores["relevance"] == 0 || best.Scores["proximity"] <= 0 ||
+	if best.ExternalID != "leave.md" || best.Location != "Annual leave" || !strings.Contains(best.Text, "carry over") || best.Tokens == 0 || best.Scores["reranker"] != best.Score || best.Scores["score"] <= 0 || best.Scores["relevance"] == 0 || best.Scores["proximity"] <= 0 ||
 		best.Scores["hybrid"] <= 0 || best.Scores["lexical.passage"] <= 0 || best.Scores["dense.passage"] <= 0 {
 		t.Errorf("the best is %+v", best)
 	}
