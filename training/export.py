@@ -104,6 +104,7 @@ tokenizer:
 encoder:
 {file("encoder.onnx")}  dimension: 256
   max_tokens: {MAX_TOKENS}
+  scripts: [Latin]
   similarity_threshold: {similarity:.4f}
 {segmenter_export.section(folder, threshold)}"""
 

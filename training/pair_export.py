@@ -77,7 +77,8 @@ def section(folder, settings):
 # A text has the form "title\\ntext". From has_answer_threshold on, our equivalent of FIT-RAG's delta,
 # a text among BM25's best 50 holds the answer more likely than not.
 pair:
-{pack.file_lines(folder, "pair.onnx")}  max_question_tokens: {QUESTION_TOKENS}
+{pack.file_lines(folder, "pair.onnx")}  scripts: [Latin]
+  max_question_tokens: {QUESTION_TOKENS}
   max_text_tokens: {TEXT_TOKENS}
   has_answer_threshold: {settings["has_answer_threshold"]:.3f}
 """

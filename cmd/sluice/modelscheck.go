@@ -146,6 +146,9 @@ func sayReport(path string, report modelpack.Report) error {
 	for _, op := range slices.Sorted(maps.Keys(info.Limits)) {
 		line("limit", "%s: %d %s", op, info.Limits[op], units[op])
 	}
+	for _, op := range slices.Sorted(maps.Keys(info.Scripts)) {
+		line("scripts", "%s: %s", op, strings.Join(info.Scripts[op], ", "))
+	}
 	for _, name := range slices.Sorted(maps.Keys(info.Calibrated)) {
 		line("threshold", "%s: %.4g", name, info.Calibrated[name])
 	}

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -70,6 +71,9 @@ type ManifestGraph struct {
 	ManifestFile `yaml:",inline"`
 	// Tolerance is how far the graph's outputs may be from those of its fp32 original, for fp16 and int8 graphs; 0: 1e-4.
 	Tolerance float64 `yaml:"tolerance" need:"maybe"`
+	// Scripts are those whose words the graph learnt, by Unicode's names, such as Latin: of an encoder, a pair model or a reranker.
+	// None: it is not known.
+	Scripts []string `yaml:"scripts" need:"maybe"`
 }
 
 // ManifestEncoder is the graph from token ids to a vector.
@@ -175,10 +179,39 @@ func parseManifest(data []byte) (Manifest, error) {
 	return m, m.check()
 }
 
+// readingGraph is a graph that reads text by itself.
+type readingGraph struct {
+	section string
+	op      wire.ModelOp
+	graph   ManifestGraph
+}
+
+// reading are the graphs whose knowledge of scripts counts where they rank.
+func (m *Manifest) reading() []readingGraph {
+	var out []readingGraph
+	if m.Encoder != nil {
+		out = append(out, readingGraph{"encoder", wire.OpEncode, m.Encoder.ManifestGraph})
+	}
+	if m.Pair != nil {
+		out = append(out, readingGraph{wire.GraphPair, wire.OpScore, m.Pair.ManifestGraph})
+	}
+	if m.Reranker != nil {
+		out = append(out, readingGraph{wire.GraphReranker, wire.OpRerank, m.Reranker.ManifestGraph})
+	}
+	return out
+}
+
 // check says which value is out of range.
 func (m *Manifest) check() error {
 	if err := m.checkBERT(); err != nil {
 		return err
+	}
+	for _, g := range m.reading() {
+		for i, name := range g.graph.Scripts {
+			if unicode.Scripts[name] == nil {
+				return schema.Invalid(fmt.Sprintf("%s.scripts[%d]", g.section, i), "%.40q is no script that Unicode names, such as Latin or Han", name)
+			}
+		}
 	}
 	if m.Encoder != nil && m.Space == "" {
 		return schema.Invalid("space", "is missing, the encoder's vectors need one")

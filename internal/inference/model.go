@@ -174,6 +174,14 @@ func (m *Model) Info() wire.ModelInfo {
 		Calibrated: map[string]float64{},
 		Limits:     map[wire.ModelOp]int{},
 	}
+	for _, g := range m.manifest.reading() {
+		if len(g.graph.Scripts) > 0 {
+			if info.Scripts == nil {
+				info.Scripts = map[wire.ModelOp][]string{}
+			}
+			info.Scripts[g.op] = g.graph.Scripts
+		}
+	}
 	for _, o := range operations {
 		if o.Name != wire.OpInfo && m.serves(o.Name) == nil {
 			info.Operations = append(info.Operations, o.Name)

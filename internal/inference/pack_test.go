@@ -57,6 +57,7 @@ func TestWhatIsWrongWithAPackIsNamed(t *testing.T) {
 		"wrong dimension":   {manifest("dimension: 256", "dimension: 128"), []string{"128"}},
 		"bad threshold":     {manifest("  threshold: 0", "  threshold: 7"), []string{"segmenter.threshold"}},
 		"bad similarity":    {manifest("similarity_threshold: 0", "similarity_threshold: 7"), []string{"encoder.similarity_threshold"}},
+		"unknown script":    {manifest("scripts: [Latin]", "scripts: [Latn]"), []string{"encoder.scripts[0]", "Latn"}},
 		"path outside":      {manifest("file: encoder.onnx", "file: ../encoder.onnx"), []string{"encoder.file", "leaves the pack's folder"}},
 		"unknown pad":       {manifest(`"[PAD]"`, `"<pad>"`), []string{"tokenizer.pad", "<pad>"}},
 		"no YAML":           {func(dir string) { os.WriteFile(filepath.Join(dir, manifestName), []byte("{{{"), 0o600) }, []string{manifestName}},

@@ -91,18 +91,19 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
 		}
 	}
-	graph := readsBy(info)
+	graph := readsBy(info, r.Question)
 	switch {
 	case len(r.Choices) > 0: // weighed by what was measured with the pair model
 		return p.pickChoice(ctx, r, info, pairReads(info))
 	case graph != "":
 		return p.read(ctx, r, info, graph)
 	}
-	return p.quote(ctx, r)
+	return p.quote(ctx, r, text.InScripts(r.Question, info.Scripts[wire.OpEncode]))
 }
 
-// quote answers by the best sentences.
-func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, error) {
+// quote answers by the best sentences. Vectors count as far as the encoder knows
+// the question.
+func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, knows float64) (Completion, error) {
 	out := Completion{Model: "sentences"}
 	question := text.ContentWords(r.Question)
 	found := candidates(r.Passages, question)
@@ -127,7 +128,7 @@ func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest) (Completion, 
 	}
 	share := sharedWords(question, found)
 	for i := range found {
-		found[i].score = (1-lexicalWeight)*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i] +
+		found[i].score = (1-lexicalWeight)*knows*max(0, dot(vectors.Row(0), vectors.Row(i+1))) + lexicalWeight*share[i] +
 			rankBonus/float64(1+found[i].quote.Passage)
 	}
 	best := pick(found)

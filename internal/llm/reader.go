@@ -73,13 +73,15 @@ func pairReads(info wire.ModelInfo) bool {
 	return slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
 }
 
-// readsBy is the graph that finds answers in texts: the reranker, or else the pair
-// model; "": the pack has none that does.
-func readsBy(info wire.ModelInfo) string {
+// readsBy is the graph that finds answers to a question in texts: the reranker, or
+// else the pair model; "": the pack has none that does, or none that has learnt the
+// script of most of the question.
+func readsBy(info wire.ModelInfo, question string) string {
+	knows := func(op wire.ModelOp) bool { return text.InScripts(question, info.Scripts[op]) >= 0.5 }
 	switch {
-	case slices.Contains(info.Operations, wire.OpRerank) && !info.NoRerankSpans:
+	case slices.Contains(info.Operations, wire.OpRerank) && !info.NoRerankSpans && knows(wire.OpRerank):
 		return wire.GraphReranker
-	case pairReads(info):
+	case pairReads(info) && knows(wire.OpScore):
 		return wire.GraphPair
 	}
 	return ""

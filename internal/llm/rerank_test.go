@@ -45,6 +45,18 @@ func TestTheRerankerReadsWhereThereIsOne(t *testing.T) {
 	if c := complete(t, r, works); c.Model != "reranker/scripted/1" || len(c.Quotes) != 1 || len(r.texts) != 0 {
 		t.Errorf("the reranker alone gave %+v", c)
 	}
+	// What has learnt no script of the question's reads nothing either.
+	r = reranks(pair, better)
+	r.info.Scripts = map[wire.ModelOp][]string{wire.OpRerank: {"Han"}}
+	if c := complete(t, r, works); c.Model != "reader/scripted/1" || len(r.reranked) != 0 {
+		t.Errorf("a reranker of Chinese gave %+v", c)
+	}
+	r.info.Scripts[wire.OpScore] = []string{"Han"}
+	if c, err := llm.NewExtractive(encoder(t), r).Complete(t.Context(), request(works)); err != nil || !strings.HasPrefix(c.Model, "sentences/") {
+		t.Errorf("a pack of Chinese gave %+v, %v", c, err)
+	}
+	r = reranks(pair, better)
+	r.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpRerank}
 	r.fail = context.DeadlineExceeded
 	if _, err := llm.NewExtractive(nil, r).Complete(t.Context(), request(works)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)

@@ -48,6 +48,9 @@ type ModelInfo struct {
 	// tokens of a text (of a longer one the beginning is read), link passages of a window,
 	// fuse passages of a question, detect texts of a context.
 	Limits map[ModelOp]int `json:"limits,omitempty"`
+	// Scripts are those whose words an operation's graph learnt, by Unicode's
+	// names; an operation that has none here may know any.
+	Scripts map[ModelOp][]string `json:"scripts,omitempty"`
 	// NoSpans says that score finds no answers in texts: the pair model of the
 	// pack is a cross-encoder, which knows relevance alone.
 	NoSpans bool `json:"no_spans,omitempty"`

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -47,6 +48,37 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 
 	got = c.run(t, "- lexical\n- score: {model: reranker, by: has_answer}\n- gradient: {min_k: 1, g: 1, score: reranker.relevance}")
 	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
+}
+
+// TestAModelThatKnowsTheScript: its weight falls with what it knows of the question's letters, to not being asked.
+func TestAModelThatKnowsTheScript(t *testing.T) {
+	const stages = `
+- lexical
+- hybrid: {of: [lexical: {unit: passage}, dense: {unit: passage, known: true}]}
+- score: {weight: 0.5, known: true}`
+	ask := func(text string, scripts ...string) (*scriptedCorpus, run.Result) {
+		c := reranked([]float32{1, 9, 3}, nil)
+		c.readers.info.Scripts = map[wire.ModelOp][]string{wire.OpEncode: scripts, wire.OpScore: scripts}
+		return c, c.run(t, stages, func(q *wire.SearchQuery) { q.Text = text })
+	}
+	half := func(r run.Result) float64 { return r.Candidates[0].Score }
+	c, whole := ask("ab", "Latin")
+	want(t, "asked", len(c.readers.scored), 1)
+	c, part := ask("aב", "Latin")
+	want(t, "asked of a part", len(c.readers.scored), 1)
+	if half(part) >= half(whole) {
+		t.Errorf("it weighs %v of a half of the letters, %v of all", half(part), half(whole))
+	}
+	c, none := ask("אב", "Latin")
+	want(t, "asked of nothing that it knows", len(c.readers.scored), 0)
+	if why := none.Trace[2].Why; why != "the model knows no word of the question" {
+		t.Errorf("the stage says %q", why)
+	}
+	if _, ok := none.Candidates[0].Scores["relevance"]; ok {
+		t.Errorf("it has %v", none.Candidates[0].Scores)
+	}
+	c, _ = ask("אב") // the pack does not say
+	want(t, "asked where it is not known", len(c.readers.scored), 1)
 }
 
 func TestAStageNamesWhoReads(t *testing.T) {

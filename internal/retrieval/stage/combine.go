@@ -44,7 +44,7 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 			shares = normalised(values, h.normalise)
 		}
 		for j := range items {
-			total[j] += c.share() * shares[j]
+			total[j] += c.share(t) * shares[j]
 		}
 	}
 	for j := range items {

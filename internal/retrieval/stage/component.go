@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // everything is a k that no restricted search reaches.
@@ -24,7 +25,7 @@ type component interface {
 	// scorer names its scores, "lexical.passage".
 	scorer() string
 	size() schema.Unit
-	share() float64 // its weight in a hybrid
+	share(t *Task) float64 // its weight in a hybrid
 	// prepare makes the forms of the question that the others need.
 	prepare(ctx context.Context, t *Task) error
 	// search finds the k best units, in some places or, when they are nil,
@@ -70,9 +71,9 @@ type bm25 struct {
 	weight   float64
 }
 
-func (c bm25) scorer() string    { return "lexical." + string(c.unit) }
-func (c bm25) size() schema.Unit { return c.unit }
-func (c bm25) share() float64    { return c.weight }
+func (c bm25) scorer() string      { return "lexical." + string(c.unit) }
+func (c bm25) size() schema.Unit   { return c.unit }
+func (c bm25) share(*Task) float64 { return c.weight }
 
 func (c bm25) prepare(ctx context.Context, t *Task) error {
 	if err := t.analyse(); err != nil {
@@ -143,15 +144,29 @@ func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
 type inner struct {
 	unit   schema.Unit
 	weight float64
+	// known has the weight fall with what the encoder knows of the question.
+	known bool
 }
 
 func (c inner) scorer() string    { return "dense." + string(c.unit) }
 func (c inner) size() schema.Unit { return c.unit }
-func (c inner) share() float64    { return c.weight }
+
+func (c inner) share(t *Task) float64 {
+	if c.known {
+		return c.weight * t.encoderKnows
+	}
+	return c.weight
+}
 
 func (c inner) prepare(ctx context.Context, t *Task) error {
 	if err := t.narrow(ctx); err != nil {
 		return err
+	}
+	if c.known {
+		var err error
+		if t.encoderKnows, err = t.known(ctx, wire.OpEncode); err != nil || t.encoderKnows == 0 {
+			return err
+		}
 	}
 	return t.encode(ctx)
 }

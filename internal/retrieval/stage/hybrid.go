@@ -51,7 +51,11 @@ var hybridKind = Kind{
 //	  normalise: max        # of weighted: max, minmax, none
 //	  of:
 //	    - lexical: {unit: document, weight: 1, k1: 1.2, b: 0.75}
-//	    - dense: {unit: passage, weight: 1}
+//	    - dense: {unit: passage, weight: 1, known: false}
+//
+// A component that is known weighs as much as the share of the question's letters
+// that are of scripts which the encoder has learnt: nothing in a script that it
+// never read.
 //
 // What one component found is scored exactly by all others.
 func readHybrid(p *Parameters) Stage {
@@ -66,7 +70,7 @@ func readHybrid(p *Parameters) Stage {
 			lexical.weight = p.number("weight", 1, 0, 1e6)
 			c = lexical
 		case "dense":
-			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6)}
+			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6), known: p.flag("known")}
 		default:
 			p.refuse("there is no component %q; components are: dense, lexical", kind)
 			return

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -95,6 +96,16 @@ func packName(info wire.ModelInfo) string {
 func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 	info, err := p.describe(ctx, packFresh)
 	return info.Limits[op], err
+}
+
+// known is the share of the question's letters that are of scripts which the
+// graph of an operation has learnt.
+func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
+	info, err := t.pack.describe(ctx, packFresh)
+	if err != nil {
+		return 0, err
+	}
+	return text.InScripts(t.query.Text, info.Scripts[op]), nil
 }
 
 // noWord reports whether a model refused a question because it has no word to

@@ -33,18 +33,19 @@ type score struct {
 	least       *Threshold
 	pieces      int
 	optional    bool
+	known       bool
 }
 
 var scoreKind = Kind{
 	Name:       "score",
-	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `optional` (false)",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `known` (false), `optional` (false)",
 	Does:       "a model reads the first `depth` with the question, see below",
 	read:       readScore,
 }
 
 // readScore reads the stage "score":
 //
-//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, optional: false}
+//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, known: false, optional: false}
 //
 // A model reads the first depth candidates with the question: the pair model, or
 // the reranker, which is better and about ten times as long about each, so it comes
@@ -64,7 +65,9 @@ var scoreKind = Kind{
 // below that rank, least what the model scores below it, and what it did not
 // read: a number, or calibrated.
 //
-// An optional stage is skipped when the model pack has no such model.
+// A stage that is known weighs as much as the share of the question's letters that
+// are of scripts which the model has learnt; one that has learnt none of them reads
+// nothing. An optional stage is skipped when the model pack has no such model.
 func readScore(p *Parameters) Stage {
 	model, depth := p.Choice("model", wire.GraphPair, wire.GraphReranker), 50
 	if model == wire.GraphReranker {
@@ -72,7 +75,7 @@ func readScore(p *Parameters) Stage {
 	}
 	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 1, 500),
 		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
-		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional"), known: p.flag("known")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
@@ -142,6 +145,17 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if skip != "" || err != nil {
 		out.why = skip
 		return out, err
+	}
+	if s.known {
+		knows, err := t.known(ctx, op)
+		if err != nil {
+			return outcome{}, err
+		}
+		if knows == 0 {
+			out.why = noWordWhy
+			return out, nil
+		}
+		s.weight *= knows
 	}
 	room, err := t.pack.limit(ctx, op)
 	if err != nil {

@@ -32,12 +32,15 @@ const (
 // and score of components after prepare.
 type Task struct {
 	retrieval.Sources
-	pack    *Pack
-	query   wire.SearchQuery // its text is the question as it was worded anew, after rewrite
-	asked   string           // the question as it was asked
-	stage   int              // that runs, from 0
-	Skipped bool             // it is answered without what was found
-	place   retrieval.Place
+	pack *Pack
+	// encoderKnows is the share of the question that the encoder has learnt the
+	// scripts of.
+	encoderKnows float64
+	query        wire.SearchQuery // its text is the question as it was worded anew, after rewrite
+	asked        string           // the question as it was asked
+	stage        int              // that runs, from 0
+	Skipped      bool             // it is answered without what was found
+	place        retrieval.Place
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
 	terms      []string          // of the question; made by prepare
