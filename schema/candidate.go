@@ -46,6 +46,8 @@ type StageReport struct {
 	Out    int     `json:"out"`
 	Millis float64 `json:"ms"`
 	Why    string  `json:"why,omitempty"`
+	// Features are what the confidence in an answer was computed from, by name.
+	Features map[string]float64 `json:"features,omitempty" doc:"Of generate: what the confidence in the answer was computed from."`
 	// Kept and Dropped show the first few of each, best first.
 	Kept    []Judged `json:"kept,omitempty"`
 	Dropped []Judged `json:"dropped,omitempty"`
@@ -84,12 +86,13 @@ type Citation struct {
 	Answer ShortAnswer `json:"answer,omitzero"`
 }
 
-// ShortAnswer is bytes [Start, End) of a quote.
+// ShortAnswer is bytes [Start, End) of a quote. Where it has no text, the confidence is
+// that the quote answers.
 type ShortAnswer struct {
 	Text       string  `json:"text"`
 	Start      int     `json:"start"`
 	End        int     `json:"end"`
-	Confidence float64 `json:"confidence"` // in [0, 1], that the quoted passage has the answer
+	Confidence float64 `json:"confidence"` // in [0, 1], that it is right
 }
 
 // Usage is what an answer cost.
@@ -137,7 +140,7 @@ type Answer struct {
 	Question  string        `json:"question"`
 	Answer    string        `json:"answer"`
 	Supported bool          `json:"supported"` // false: the documents do not say
-	Citations []Citation    `json:"citations"`
+	Citations []Citation    `json:"citations" doc:"Of an answer that is held back because it may be wrong they are the nearest passages, and prove nothing."`
 	Sentences []Sentence    `json:"sentences,omitempty"`
 	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
 	Uncited   bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval

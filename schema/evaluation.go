@@ -48,6 +48,28 @@ type EvaluatedPlan struct {
 	// answers failed.
 	Answering *Latency `json:"answer_ms,omitempty"`
 	Errors    int      `json:"errors,omitempty" minimum:"0" doc:"Answers that failed."`
+	// Calibration compares the answers' confidence with how many are right; nil: none
+	// has any.
+	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// Calibration says whether the confidence of answers is the chance that they are right.
+type Calibration struct {
+	Answers int      `json:"answers" minimum:"0" doc:"Those that were given with a confidence."`
+	Right   float64  `json:"right" doc:"The share of them that is right."`
+	Error   float64  `json:"error" doc:"Expected calibration error, over the bins."`
+	AUROC   *float64 `json:"auroc,omitempty" doc:"Area under the ROC curve of confidence telling right from wrong; absent when all are right, or none is."`
+	// Bins are those of the reliability diagram, of equal width.
+	Bins []CalibrationBin `json:"bins" maxItems:"100"`
+}
+
+// CalibrationBin are the answers whose confidence is in [Low, High).
+type CalibrationBin struct {
+	Low        float64 `json:"low"`
+	High       float64 `json:"high"`
+	Answers    int     `json:"answers" minimum:"0"`
+	Confidence float64 `json:"confidence" doc:"Their mean."`
+	Right      float64 `json:"right" doc:"The share that is right."`
 }
 
 // Interval is a 95 % confidence interval.

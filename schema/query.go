@@ -13,6 +13,9 @@ type Query struct {
 	K        int    `json:"k,omitempty"` // 0: the plan's
 	// Choices make it a multiple-choice question: what to choose from, in order.
 	Choices []string `json:"choices,omitempty"`
+	// Risk is how likely an answer may be wrong, from 0 to 1, for it to be given; nil:
+	// what the model pack was calibrated to.
+	Risk *float64 `json:"risk,omitempty"`
 	// Documents asks for the ranking of that many documents too.
 	Documents int `json:"documents,omitempty"`
 	// Explain asks for what each stage kept and dropped.

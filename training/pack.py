@@ -25,13 +25,20 @@ def put_section(folder, name, text, version=None):
     path.write_text(manifest, encoding="utf-8")
 
 
-def put_calibrated(folder, name, value):
+def drop_calibrated(folder, pattern, suffix):
+    """Takes out what no graph's section has and whose name, but for the suffix, matches."""
+    path = folder / "manifest.yaml"
+    manifest = re.sub(rf"^  {pattern}{re.escape(suffix)}:.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    path.write_text(manifest, encoding="utf-8")
+
+
+def put_calibrated(folder, name, value, digits=3):
     """Writes a threshold that no graph's section has."""
     path = folder / "manifest.yaml"
     manifest = re.sub(rf"^  {re.escape(name)}:.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     if "\ncalibrated:\n" not in manifest:
         manifest = manifest.rstrip("\n") + "\ncalibrated:\n"
-    manifest = manifest.replace("\ncalibrated:\n", f"\ncalibrated:\n  {name}: {value:.3f}\n", 1)
+    manifest = manifest.replace("\ncalibrated:\n", f"\ncalibrated:\n  {name}: {value:.{digits}f}\n", 1)
     path.write_text(manifest, encoding="utf-8")
 
 

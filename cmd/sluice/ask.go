@@ -84,6 +84,7 @@ func (s *searchCommand) Run(ctx context.Context) error {
 type askCommand struct {
 	question
 	Choice []string `sep:"none" help:"One of the answers to choose from; give two or more." placeholder:"ANSWER"`
+	Risk   *float64 `help:"How likely the answer may be wrong for it to be given, from 0 to 1; what the model pack was calibrated to when left out." placeholder:"RISK"`
 	Async  bool     `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
 	Wait   bool     `help:"With --async: follow the job until it ends, and print its result."`
 }
@@ -93,11 +94,14 @@ func (a *askCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if a.Risk != nil && !(*a.Risk >= 0 && *a.Risk <= 1) {
+		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *a.Risk)
+	}
 	q, err := a.query(ctx, c)
 	if err != nil {
 		return err
 	}
-	q.Choices = a.Choice
+	q.Choices, q.Risk = a.Choice, a.Risk
 	if a.Async {
 		job, err := c.StartJob(ctx, q)
 		if err != nil {
@@ -196,6 +200,9 @@ func printAnswer(a schema.Answer, choices []string) {
 }
 
 func printCitations(a schema.Answer) {
+	if !a.Supported && len(a.Citations) > 0 {
+		fmt.Println("\n  What is nearest, and may not answer:")
+	}
 	for i, c := range a.Citations {
 		title := c.Document
 		if c.Title != "" && c.Title != c.Document {
@@ -205,6 +212,8 @@ func printCitations(a schema.Answer) {
 		indent(os.Stdout, "      | ", c.Quote, 92)
 		if c.Answer.Text != "" {
 			fmt.Printf("      = %s (confidence %.2f)\n", printable(c.Answer.Text), c.Answer.Confidence)
+		} else if c.Answer.Confidence > 0 {
+			fmt.Printf("      (confidence %.2f)\n", c.Answer.Confidence)
 		}
 	}
 }

@@ -33,10 +33,11 @@ type evalCommand struct {
 
 	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages, for all plans: segmenter, similarity or sentences, and settings; when left out what each plan is meant for, else the segmenter."`
 
-	Answers   bool    `help:"Have every question answered too, and measure the answers."`
-	PriceIn   float64 `default:"10" placeholder:"DOLLARS" help:"Price of a million input tokens, for answers that do not state their cost."`
-	PriceOut  float64 `default:"30" placeholder:"DOLLARS" help:"Price of a million output tokens, likewise."`
-	Questions string  `placeholder:"FILE" help:"Write the figures of every question under every plan, one line of JSON each."`
+	Answers   bool     `help:"Have every question answered too, and measure the answers."`
+	Risk      *float64 `help:"Ask with this risk (see ask); 1 gives every answer, however unsure." placeholder:"RISK"`
+	PriceIn   float64  `default:"10" placeholder:"DOLLARS" help:"Price of a million input tokens, for answers that do not state their cost."`
+	PriceOut  float64  `default:"30" placeholder:"DOLLARS" help:"Price of a million output tokens, likewise."`
+	Questions string   `placeholder:"FILE" help:"Write the figures of every question under every plan, one line of JSON each."`
 
 	Store bool   `help:"Store the figures with the server (of SLUICE_URL, or the one that runs here), to be shown and compared later."`
 	Name  string `help:"Name of what is stored; datasets and plans when left out."`
@@ -64,6 +65,9 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	segmentation, err := c.segmentation()
 	if err != nil {
 		return err
+	}
+	if c.Risk != nil && !(*c.Risk >= 0 && *c.Risk <= 1) {
+		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *c.Risk)
 	}
 	datasets := make([]*evaluate.Dataset, len(c.Datasets))
 	for i, dir := range c.Datasets {

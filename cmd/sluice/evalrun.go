@@ -235,6 +235,6 @@ func (e *evaluation) Search(ctx context.Context, plan, question string, depth, p
 // Ask implements evaluate.Answerer.
 func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Topic) (evaluate.Answered, error) {
 	begin := time.Now()
-	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices})
+	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices, Risk: e.Risk})
 	return evaluate.Answered{Answer: a, Millis: float64(time.Since(begin).Microseconds()) / 1000}, err
 }

@@ -40,6 +40,9 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 			fmt.Fprintf(out, "\n%s searched documents cut by %s", printable(p.Plan), printable(p.Segmentation))
 		}
 	}
+	for _, p := range s.Plans {
+		printCalibration(out, p)
+	}
 	if s.Prices != nil {
 		fmt.Fprintf(out, "\n$ and F1/$: at %g and %g dollars a million tokens of input and output, for the %d answers that do not state their cost", s.Prices.Input, s.Prices.Output, s.Nominal)
 	}
@@ -72,4 +75,22 @@ func printTable(out io.Writer, table evaluate.Table) error {
 		fmt.Fprintln(w)
 	}
 	return w.Flush()
+}
+
+// printCalibration writes how far the answers' confidence can be believed, and the
+// reliability diagram as a table.
+func printCalibration(out io.Writer, p evaluate.PlanSummary) {
+	c := p.Calibration
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(out, "\n%s: confidence of %d answers, %.0f %% of which are right: expected calibration error %.3f", printable(p.Plan), c.Answers, 100*c.Right, c.Error)
+	if c.AUROC != nil {
+		fmt.Fprintf(out, ", AUROC %.3f", *c.AUROC)
+	}
+	for _, b := range c.Bins {
+		if b.Answers > 0 {
+			fmt.Fprintf(out, "\n  %.1f to %.1f  %5d answers  confidence %.3f  right %.3f", b.Low, b.High, b.Answers, b.Confidence, b.Right)
+		}
+	}
 }

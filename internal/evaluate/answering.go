@@ -101,6 +101,10 @@ type answerObservation struct {
 	rounds            float64
 	nominal, failed   bool // the cost is at nominal prices; there is no answer, by an error
 	text, shortText   string
+
+	confidence   float64
+	rated, right bool // there is a confidence; it is right
+	features     map[string]float64
 }
 
 // resemblance is how like a right answer a text is.
@@ -119,6 +123,7 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	if given {
 		out.text = withoutMarks(a.Answer.Answer)
 		out.shortText = shortAnswer(&a.Answer, out.text)
+		out.rate(q, &a.Answer)
 	}
 	if q.Unanswerable {
 		out.refused = share(!given)

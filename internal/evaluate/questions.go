@@ -26,6 +26,10 @@ type questionAnswer struct {
 	Short  string  `json:"short"` // what exact match and F1 compare
 	Failed bool    `json:"failed,omitempty"`
 	Millis float64 `json:"ms"`
+	// Of an answer that has a confidence.
+	Confidence float64            `json:"confidence,omitempty"`
+	Right      *bool              `json:"right,omitempty"`
+	Features   map[string]float64 `json:"features,omitempty"`
 }
 
 // WriteQuestions writes one JSON object a line for each question and plan, the
@@ -43,6 +47,9 @@ func (r *Results) WriteQuestions(w io.Writer) error {
 			if len(p.answers) > 0 {
 				a := p.answers[q]
 				out.Answer = &questionAnswer{Text: a.text, Short: a.shortText, Failed: a.failed, Millis: p.answering[q]}
+				if a.rated {
+					out.Answer.Confidence, out.Answer.Right, out.Answer.Features = a.confidence, &a.right, a.features
+				}
 			}
 			if err := e.Encode(out); err != nil {
 				return fmt.Errorf("write the figures of question %s: %w", out.Query, err)

@@ -82,7 +82,7 @@ func (p *planResults) summary(names []string, cutoffs []int) PlanSummary {
 	combined(out.Metrics, cutoffs)
 	if len(p.answers) > 0 {
 		millis := latency(p.answering)
-		out.Answering = &millis
+		out.Answering, out.Calibration = &millis, p.calibration()
 		if e := p.efficiency(names); !math.IsNaN(e) {
 			out.Metrics[efficiency] = e
 		}

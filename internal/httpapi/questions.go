@@ -47,7 +47,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 		return schema.Query{}, err
 	}
 	return schema.Query{Collection: collection, Text: q.Query, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
-		Choices: q.Choices}, nil
+		Choices: q.Choices, Risk: q.Risk}, nil
 }
 
 func (s *server) routeQuestions() {

@@ -171,6 +171,14 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 		reply.Text, reply.Quotes = schema.NoAnswer, nil
 		return
 	}
+	if reply.Withheld = c.Withheld; r.Risk != nil && *r.Risk < 1 && !c.Rated {
+		reply.Withheld = notCalibrated
+	}
+	reply.Features = c.Features
+	if reply.Withheld != "" { // the quotes stay, as what is nearest
+		reply.Text, reply.Supported = schema.NoAnswer, false
+		return
+	}
 	if reply.Text == c.Text {
 		reply.Sentences = provedSentences(c, reply)
 	}

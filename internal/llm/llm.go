@@ -41,13 +41,19 @@ type Provider interface {
 
 // Completion is what a provider made of a request.
 type Completion struct {
-	Model        string
-	Text         string // empty: the passages do not answer
-	Quotes       []wire.Quote
-	Sentences    []wire.ReplySentence // of Text, where the provider knows which quote proves which
-	Choice       int                  // of the request's, from 1; 0: none
-	Scores       []float64            // of each passage, where the task judges
-	Feedback     *wire.Feedback       // of an answer
+	Model     string
+	Text      string // empty: the passages do not answer
+	Quotes    []wire.Quote
+	Sentences []wire.ReplySentence // of Text, where the provider knows which quote proves which
+	Choice    int                  // of the request's, from 1; 0: none
+	Scores    []float64            // of each passage, where the task judges
+	Feedback  *wire.Feedback       // of an answer
+	// Rated says that the quotes' confidence is a calibrated probability, Features are
+	// what it was computed from. Withheld is why the answer is not to be given at the
+	// request's risk; "": it is.
+	Rated        bool
+	Features     map[string]float64
+	Withheld     string
 	InputTokens  int
 	OutputTokens int
 }
@@ -236,6 +242,8 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("question", "is empty")
 	case len(r.Choices) != 0 && (r.Task != wire.TaskAnswer || len(r.Choices) < schema.MinChoices || len(r.Choices) > schema.MaxChoices):
 		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), schema.MinChoices, schema.MaxChoices)
+	case r.Risk != nil && !(*r.Risk >= 0 && *r.Risk <= 1):
+		return nil, schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *r.Risk)
 	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
 		return nil, schema.Invalid("choices", "one is empty")
 	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground:
@@ -260,7 +268,8 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Choices  []string `json:",omitempty"`
 		Answer   string   `json:",omitempty"`
 		Prompt   string   `json:",omitempty"`
-	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt})
+		Risk     *float64 `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt, r.Risk})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
@@ -311,9 +320,10 @@ func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 		}) {
 			continue
 		}
-		// Written so that a confidence that is no number is refused.
-		if a := q.Answer; a.Start < q.Start || a.End > q.End || a.Start >= a.End || !utf8.ValidString(body[a.Start:a.End]) ||
-			!(a.Confidence >= 0 && a.Confidence <= 1) {
+		// Written so that a confidence that is no number is refused. One without an
+		// answer is that of the quote.
+		if a := q.Answer; !(a.Confidence >= 0 && a.Confidence <= 1) || (a.Start != 0 || a.End != 0) &&
+			(a.Start < q.Start || a.End > q.End || a.Start >= a.End || !utf8.ValidString(body[a.Start:a.End])) {
 			q.Answer = wire.QuoteAnswer{}
 		}
 		out = append(out, q)

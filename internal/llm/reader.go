@@ -97,8 +97,9 @@ type stretch struct {
 
 // span is an answer that was read.
 type span struct {
-	quote wire.Quote
-	value float64
+	quote    wire.Quote
+	value    float64
+	features map[string]float64 // of its confidence
 }
 
 // read answers by a graph.
@@ -134,6 +135,11 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	}
 	out.Model = by + model
 	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
+	calibrated := calibrationOf(info, graph)
+	out.Rated, out.Withheld = calibrated.known(), calibrated.rate(spans, r.Risk)
+	if len(spans) > 0 {
+		out.Features = spans[0].features
+	}
 	bodies := make([]string, len(spans))
 	for i, s := range spans {
 		out.Quotes = append(out.Quotes, s.quote)
@@ -241,15 +247,16 @@ func inputs(question string, stretches []stretch, out *Completion) []string {
 // passage that it has the answer, or scores it as no number. Each is quoted with
 // the sentences that it lies in.
 func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
-	var all []span
+	var all, good []reading
 	asked := text.AskedFor(question)
 	for i, s := range stretches {
 		x := scores[i]
 		has := float64(x.HasAnswer)
-		if !(has >= least) || x.Answer == nil || math.IsNaN(float64(x.Answer.Score)) {
+		if x.Answer == nil || math.IsNaN(has) || math.IsNaN(float64(x.Answer.Score)) {
 			continue
 		}
-		answer, score, ok := s.answer(asked, passages[s.passage].Text, x)
+		body := passages[s.passage].Text
+		answer, score, ok := s.answer(asked, body, x)
 		if answer.Start >= answer.End {
 			continue
 		}
@@ -257,22 +264,32 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		if !ok { // the quote may answer all the same
 			short = wire.QuoteAnswer{}
 		}
-		whole := sentencesAround(passages[s.passage].Text, answer)
-		loss := aside(question, s, whole.Of(passages[s.passage].Text))
-		if has-loss < least-allowed {
-			continue
+		whole := sentencesAround(body, answer)
+		found := reading{has: has, score: float64(score), next: float64(score) - surely, asked: asked, fits: ok, words: sameWords(answer.Of(body)),
+			lacks: lacking(question, s, whole.Of(body))}
+		for _, other := range x.Others {
+			if other.Score != score {
+				found.next = max(found.next, float64(other.Score))
+			}
 		}
-		all = append(all, span{
-			quote: wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End, Answer: short},
-			value: has - loss + spanWeight*float64(score) + rankLogit/float64(1+s.passage),
-		})
+		loss := found.lacks.loss()
+		found.quote = wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End, Answer: short}
+		found.value = has - loss + spanWeight*float64(score) + rankLogit/float64(1+s.passage)
+		all = append(all, found)
+		if has >= least && has-loss >= least-allowed {
+			good = append(good, found)
+		}
 	}
-	slices.SortStableFunc(all, func(a, b span) int { return cmp.Compare(b.value, a.value) })
-	n := 0
-	for n < min(len(all), maxSentences) && all[n].value >= all[0].value-nearLogit {
-		n++
+	byValue(good)
+	var best []span
+	for _, r := range good {
+		if len(best) == maxSentences || r.value < good[0].value-nearLogit {
+			break
+		}
+		r.features = features(r, all)
+		best = append(best, r.span)
 	}
-	return all[:n]
+	return best
 }
 
 // answer is the best span that the reader found in a stretch, as a range of the passage's text; an empty one where it
@@ -302,17 +319,10 @@ func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer
 	return best, x.Answer.Score, false
 }
 
-// aside is how far what a stretch and the sentences quoted of it speak of is not
-// what the question does.
-func aside(question string, s stretch, quoted string) float64 {
+// lacking is what a stretch, and the sentences quoted of it, lack of the question.
+func lacking(question string, s stretch, quoted string) lacks {
 	in := text.Supported(question, "", s.input, "")
-	loss := offQuestion * (1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole)
-	for _, lacks := range []bool{in.Name, in.Number} {
-		if lacks {
-			loss += madeUp
-		}
-	}
-	return loss
+	return lacks{share: 1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole, name: in.Name, number: in.Number}
 }
 
 // probability is that of a logit.

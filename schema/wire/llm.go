@@ -74,6 +74,9 @@ type LLMRequest struct {
 	// Choices make it a multiple-choice question; the reply's Choice is one of
 	// them.
 	Choices []string `json:"choices,omitempty"`
+	// Risk is how likely the answer may be wrong, from 0 to 1, for it to be given; nil:
+	// what the model pack was calibrated to.
+	Risk *float64 `json:"risk,omitempty"`
 	// Answer is what TaskFeedback judges.
 	Answer string `json:"answer,omitempty"`
 	// Prompt asks for an answer in another way: "explain" has it explained. Empty:
@@ -106,11 +109,12 @@ type Quote struct {
 	Answer QuoteAnswer `json:"answer,omitzero"`
 }
 
-// QuoteAnswer is bytes [Start, End) of a passage's text, inside a quote of it.
+// QuoteAnswer is bytes [Start, End) of a passage's text, inside a quote of it; none,
+// [0, 0), where no part of the quote answers by itself.
 type QuoteAnswer struct {
 	Start      int     `json:"start"`
 	End        int     `json:"end"`
-	Confidence float64 `json:"confidence"` // in [0, 1], that the passage has the answer
+	Confidence float64 `json:"confidence"` // in [0, 1], that it is right
 }
 
 // ReplySentence is bytes [Start, End) of a reply's text and what is said to prove
@@ -128,7 +132,12 @@ type LLMReply struct {
 	Error     *schema.RemoteError `json:"error,omitempty"`
 	Text      string              `json:"text"`
 	Supported bool                `json:"supported"`
-	Quotes    []Quote             `json:"quotes,omitempty"`
+	// Withheld is why there was an answer and it is not given, at the request's risk.
+	// Then the quotes are those of it.
+	Withheld string `json:"withheld,omitempty"`
+	// Features are what the confidence was computed from, by name.
+	Features map[string]float64 `json:"features,omitempty"`
+	Quotes   []Quote            `json:"quotes,omitempty"`
 	// Sentences tile Text, where the provider says which quote is to prove which.
 	Sentences []ReplySentence `json:"sentences,omitempty"`
 	// Scores are the judgement of each passage, in [0, 1].

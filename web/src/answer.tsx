@@ -19,8 +19,8 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
       </div>
       {a.question_id && !a.withheld && <Rating key={a.question_id} question={a.question_id} />}
       {citations.length > 0 && (
-        <section aria-label="Sources">
-          <h2>Sources</h2>
+        <section aria-label={a.supported ? "Sources" : "Nearest passages"}>
+          <h2>{a.supported ? "Sources" : "Nearest passages"}</h2>
           <ol className="sources">
             {citations.map((c, i) => (
               <li key={i}>

@@ -32,6 +32,7 @@ export interface components {
             answer: string;
             /** Format: int64 */
             choice?: number;
+            /** @description Of an answer that is held back because it may be wrong they are the nearest passages, and prove nothing. */
             citations: components["schemas"]["Citation"][] | null;
             plan: string;
             question: string;
@@ -83,6 +84,47 @@ export interface components {
             };
             id: string;
             target: string;
+        };
+        Calibration: {
+            /**
+             * Format: int64
+             * @description Those that were given with a confidence.
+             */
+            answers: number;
+            /**
+             * Format: double
+             * @description Area under the ROC curve of confidence telling right from wrong; absent when all are right, or none is.
+             */
+            auroc?: number;
+            bins: components["schemas"]["CalibrationBin"][] | null;
+            /**
+             * Format: double
+             * @description Expected calibration error, over the bins.
+             */
+            error: number;
+            /**
+             * Format: double
+             * @description The share of them that is right.
+             */
+            right: number;
+        };
+        CalibrationBin: {
+            /** Format: int64 */
+            answers: number;
+            /**
+             * Format: double
+             * @description Their mean.
+             */
+            confidence: number;
+            /** Format: double */
+            high: number;
+            /** Format: double */
+            low: number;
+            /**
+             * Format: double
+             * @description The share that is right.
+             */
+            right: number;
         };
         Candidate: {
             cluster?: string;
@@ -372,6 +414,7 @@ export interface components {
         };
         EvaluatedPlan: {
             answer_ms?: components["schemas"]["Latency"];
+            calibration?: components["schemas"]["Calibration"];
             /**
              * Format: int64
              * @description Answers that failed.
@@ -1007,6 +1050,11 @@ export interface components {
             /** @description The YAML of a plan to run instead of one that has a name here. */
             plan_text?: string;
             query: string;
+            /**
+             * Format: double
+             * @description How likely an answer may be wrong for it to be given; what the model pack was calibrated to when absent. A search takes no notice of it.
+             */
+            risk?: number;
         };
         QueueState: {
             /** Format: int64 */
@@ -1294,6 +1342,10 @@ export interface components {
         };
         StageReport: {
             dropped?: components["schemas"]["Judged"][] | null;
+            /** @description Of generate: what the confidence in the answer was computed from. */
+            features?: {
+                [key: string]: number;
+            };
             /** Format: int64 */
             in: number;
             kept?: components["schemas"]["Judged"][] | null;
@@ -1512,6 +1564,8 @@ export type Activity = components['schemas']['Activity'];
 export type Answer = components['schemas']['Answer'];
 export type AskedQuestion = components['schemas']['AskedQuestion'];
 export type AuditEntry = components['schemas']['AuditEntry'];
+export type Calibration = components['schemas']['Calibration'];
+export type CalibrationBin = components['schemas']['CalibrationBin'];
 export type Candidate = components['schemas']['Candidate'];
 export type ChangeEvent = components['schemas']['ChangeEvent'];
 export type Citation = components['schemas']['Citation'];

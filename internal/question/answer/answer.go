@@ -312,7 +312,7 @@ func (a *Answerer) generate(ctx context.Context, in wire.QuestionInput, q Questi
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Step: at, Task: wire.LLMTask(at.Step), Question: q.Query.Text,
 		Passages: passagesOf(sent(found.Candidates)), Versions: versionsOf(sent(found.Candidates))}
 	if !found.Skipped {
-		request.Choices, request.Prompt = q.Query.Choices, plan.Prompt
+		request.Choices, request.Prompt, request.Risk = q.Query.Choices, plan.Prompt, q.Query.Risk
 	}
 	request.Deadline, _ = ctx.Deadline()
 	if reply, err = a.generator.Complete(ctx, request); err != nil {
@@ -364,6 +364,8 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	prove(&out, q, sent(found.Candidates), reply, at, a.opinionOf(ctx, in, q, kept))
 	switch {
 	case found.Skipped:
+	case reply.Withheld != "":
+		out.Answer, out.Sentences = schema.NoAnswer, nil
 	case !out.Supported:
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
 	}

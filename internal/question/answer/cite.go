@@ -60,6 +60,9 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 // short is the answer inside a quote of text; none when it lies outside.
 func short(q wire.Quote, text string) schema.ShortAnswer {
 	a := q.Answer
+	if a.Start == 0 && a.End == 0 {
+		return schema.ShortAnswer{Confidence: a.Confidence}
+	}
 	if a.Start < q.Start || a.End > q.End || a.Start >= a.End {
 		return schema.ShortAnswer{}
 	}

@@ -13,7 +13,7 @@ import (
 func traceOf(rounds []made, kept made, citations int) []schema.StageReport {
 	out := []schema.StageReport{}
 	for i, m := range rounds {
-		generated := schema.StageReport{Stage: StepGenerate, In: len(sent(m.found.Candidates)), Out: len(m.reply.Quotes), Millis: m.reply.Usage.Millis, Why: why(m)}
+		generated := schema.StageReport{Stage: StepGenerate, In: len(sent(m.found.Candidates)), Out: len(m.reply.Quotes), Millis: m.reply.Usage.Millis, Why: why(m), Features: m.reply.Features}
 		if m.round == kept.round {
 			generated.Out = citations
 		}
@@ -41,6 +41,8 @@ func why(m made) string {
 		return "nothing was found to answer from"
 	case m.found.Skipped:
 		return fmt.Sprintf("answered by %s from what it knows, without documents", reply.Usage.Provider)
+	case reply.Withheld != "":
+		return fmt.Sprintf("the answer of %s is held back: %s", reply.Usage.Provider, reply.Withheld)
 	case !reply.Supported:
 		return fmt.Sprintf("%s found no answer in the passages", reply.Usage.Provider)
 	}

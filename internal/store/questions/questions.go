@@ -48,6 +48,9 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
+	if q.Risk != nil && !(*q.Risk >= 0 && *q.Risk <= 1) {
+		return schema.Job{}, schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *q.Risk)
+	}
 	for i, c := range q.Choices {
 		if err := schema.CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {
 			return schema.Job{}, err
@@ -63,11 +66,11 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until, risk)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval, $16
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, store.EmptyNotNull(p.Groups), q.Async, q.Trace, store.EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits()).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, store.EmptyNotNull(p.Groups), q.Async, q.Trace, store.EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits(), q.Risk).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -103,13 +106,13 @@ func (q NewQuestion) waits() *time.Duration {
 	return &left
 }
 
-const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, key_id, groups, person, async, state, attempt FROM questions
+const questionSQL = `SELECT id, collection_id, question, plan, plan_text, filter, k, choices, risk, key_id, groups, person, async, state, attempt FROM questions
 WHERE tenant_id = $1 AND id = $2`
 
 func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 	var q answer.Question
 	var filter []byte
-	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &q.Query.PlanText, &filter, &q.Query.K, &q.Query.Choices,
+	err := row.Scan(&q.ID, &q.Query.Collection, &q.Query.Text, &q.Query.Plan, &q.Query.PlanText, &filter, &q.Query.K, &q.Query.Choices, &q.Query.Risk,
 		&q.Query.Principal.Key, &q.Query.Principal.Groups, &q.Query.Principal.Person, &q.Async, &q.State, &q.Attempt)
 	if err != nil {
 		return answer.Question{}, err
