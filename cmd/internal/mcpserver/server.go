@@ -135,6 +135,7 @@ func (t tools) search(ctx context.Context, _ *mcp.CallToolRequest, in SearchInpu
 type AskInput struct {
 	SearchInput
 	Choices []string `json:"choices,omitempty" jsonschema:"what to choose the answer from, 2 to 26"`
+	Risk    *float64 `json:"risk,omitempty" jsonschema:"how likely the answer may be wrong for it to be given, 0 to 1; left out: the server's usual"`
 }
 
 // Citation is a verbatim quote.
@@ -151,7 +152,7 @@ type AskOutput struct {
 	Answer    string     `json:"answer"`
 	Supported bool       `json:"supported" jsonschema:"false: the documents do not say"`
 	Choice    int        `json:"choice,omitempty" jsonschema:"of the choices, from 1"`
-	Citations []Citation `json:"citations"`
+	Citations []Citation `json:"citations" jsonschema:"of an answer that is not supported: the nearest passages, which prove nothing"`
 }
 
 func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*mcp.CallToolResult, AskOutput, error) {
@@ -159,7 +160,7 @@ func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*m
 	if err != nil {
 		return nil, AskOutput{}, err
 	}
-	q.Choices = in.Choices
+	q.Choices, q.Risk = in.Choices, in.Risk
 	a, err := t.api.Ask(ctx, q)
 	if err != nil {
 		return nil, AskOutput{}, err
