@@ -36,12 +36,15 @@ class Layer(nn.Module):
         self.norm2 = nn.LayerNorm(shape.width, eps=shape.epsilon)
         self.dropout = dropout
 
-    def forward(self, x, bias):
+    def attend(self, x, bias):
         n, l, w = x.shape
         q, k, v = self.qkv(x).view(n, l, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
         # Products and softmax apart: on a CPU PyTorch's fused attention takes several times as long to go back through.
         a = torch.softmax(q @ k.transpose(2, 3) * (w // self.heads) ** -0.5 + bias, 3).to(v.dtype) @ v
-        a = self.out(a.transpose(1, 2).reshape(n, l, w))
+        return a.transpose(1, 2).reshape(n, l, w)
+
+    def forward(self, x, bias):
+        a = self.out(self.attend(x, bias))
         x = self.norm1(x + F.dropout(a, self.dropout, self.training))
         h = self.down(F.gelu(self.up(x)))
         return self.norm2(x + F.dropout(h, self.dropout, self.training))

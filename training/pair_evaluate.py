@@ -106,6 +106,17 @@ def run(model, tokenizer, question, rows):
     return scores, spans
 
 
+def graph(path, threads):
+    """A shipped graph in the form of the model."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session = onnxruntime.InferenceSession(path, options)
+    names = [i.name for i in session.get_inputs()]
+    return lambda *inputs: [torch.from_numpy(x) for x in session.run(["scores", "start", "end"], dict(zip(names, (x.numpy() for x in inputs))))]
+
+
 def sliding_window(data, question, body):
     """A reader without a model: the run of words outside the question, in the sentence that shares most of it, that the most of it is near."""
     asked = set(bm25.terms(question))
@@ -137,13 +148,17 @@ def main():
     parser.add_argument("--set", type=corpora.Path, default=None, help="folder; squad-paragraphs by default")
     parser.add_argument("--questions", type=int, default=0, help="so many, spread evenly; 0: all")
     parser.add_argument("--depth", type=int, default=50)
+    parser.add_argument("--graph", type=corpora.Path, default=None, help="a pack's reranker.onnx, which is measured instead of the trained pair model")
     parser.add_argument("--weight", type=float, default=None, help="of BM25's score; by default what pair_calibrate.py found")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     started = time.time()
     tokenizer = wordpiece.Tokenizer.load(corpora.intermediate(args.work, "tokenizer.json", "tokenizer"))
-    model, settings = ready(args.work)
-    weight = settings["bm25_weight"] if args.weight is None else args.weight
+    if args.graph:
+        model, weight = graph(args.graph, args.threads), 5.0 if args.weight is None else args.weight
+    else:
+        model, settings = ready(args.work)
+        weight = settings["bm25_weight"] if args.weight is None else args.weight
     folder = args.set or corpora.dataset("squad-paragraphs")
     data = Set(folder, tokenizer)
     questions = data.questions

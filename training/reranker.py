@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 import bm25
 import corpora
+import reranker_export
 import teachers
 import wordpiece
 from pair import batch_of, losses, rate
@@ -87,7 +88,7 @@ def train(args):
     ranking = ranking[~medical | (np.random.default_rng(args.seed).random(len(ranking)) < args.medical)]
     checkpoint, step = args.work / f"{args.name}.pt", 0
     if args.start and not checkpoint.exists():
-        model.load_state_dict(torch.load(args.work / f"{args.start}.pt", map_location=device, weights_only=False)["model"])
+        reranker_export.weights_of(args.start, model)
     if args.resume and checkpoint.exists():
         state = torch.load(checkpoint, map_location=device, weights_only=False)
         model.load_state_dict(state["model"])
@@ -108,9 +109,10 @@ def train(args):
         model.train()
         torch.manual_seed(args.seed * 1_000_003 + step)  # dropout, so that a resumed run goes on as it would have
         rng = np.random.default_rng([args.seed, 1, step])
-        negatives = 0 if step < args.reader_steps else args.negatives
+        after = step - args.reader_steps
+        negatives = args.negatives if after >= 0 and after % args.every == 0 else 0
         if negatives:
-            asked = batch_of(ranking, data, step - args.reader_steps, args.questions, batches)
+            asked = batch_of(ranking, data, after // args.every, args.questions, batches)
         else:
             asked = batch_of(reading, data, step, args.reader_questions, batches)
         q, qm, t, tm, spans, holds = (x.to(device) for x in data.train_batch(asked, negatives, rng, args))
@@ -128,9 +130,9 @@ def train(args):
         optimizer.step()
         step += 1
         tokens += int(qm.sum() + tm.sum())
-        seen.append([span.item(), relevance.item(), answers.item()])
+        seen.append([span.item()] + ([relevance.item(), answers.item()] if negatives else [np.nan, np.nan]))
         if step % args.report == 0 or step == total:
-            means, took = np.mean(seen, 0), time.time() - began
+            means, took = np.nanmean(seen, 0), time.time() - began
             print(f"step {step}/{total}: span {means[0]:.3f}, relevance {means[1]:.3f}, has_answer {means[2]:.3f}, "
                   f"{took / len(seen):.2f} s a step, {tokens / took:.0f} tokens/s", flush=True)
             began, seen, tokens = time.time(), [], 0
@@ -153,13 +155,14 @@ def main():
     parser = corpora.arguments(__doc__)
     parser.add_argument("--name", default="reranker")
     parser.add_argument("--teacher", default="minilm")
-    parser.add_argument("--start", help="checkpoint whose weights training starts from")
+    parser.add_argument("--start", type=corpora.Path, help="a shipped graph whose weights training starts from")
     parser.add_argument("--layers", type=int, nargs="*", help="numbers of the layers kept; all when absent")
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--warm", type=int, default=100)
     parser.add_argument("--reader-steps", type=int, default=1500)
     parser.add_argument("--reader-questions", type=int, default=32)
-    parser.add_argument("--steps", type=int, default=1200, help="steps with negatives, after the others")
+    parser.add_argument("--steps", type=int, default=1200, help="steps after those, with negatives")
+    parser.add_argument("--every", type=int, default=1, help="only one of so many of these has negatives, the others read gold texts")
     parser.add_argument("--questions", type=int, default=16)
     parser.add_argument("--negatives", type=int, default=3)
     parser.add_argument("--medical", type=float, default=0.3, help="share of the medical pairs used")
