@@ -38,6 +38,11 @@ type Candidate struct {
 	Origin      string             `json:"origin"` // the stage that found it
 }
 
+// StageVectors names the report, before those of a plan's stages, of a search that
+// did without vectors because the collection's are of another space than the model
+// server's.
+const StageVectors = "vectors"
+
 // StageReport is what one stage of a plan did: the explanation of a search.
 type StageReport struct {
 	Stage  string  `json:"stage"`

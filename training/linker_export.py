@@ -4,15 +4,15 @@ import numpy as np
 import torch
 
 import corpora
-import export
 import goldens
 import linker
 import pack
+import segmenter_export
 import shipped
 
 
-def write_graph(path, model):
-    vectors, mask = torch.randn(2, 9, 256), torch.ones(2, 9, dtype=torch.long)
+def write_graph(path, model, dimension=256):
+    vectors, mask = torch.randn(2, 9, dimension), torch.ones(2, 9, dtype=torch.long)
     torch.onnx.export(
         model,
         (vectors, mask),
@@ -20,7 +20,7 @@ def write_graph(path, model):
         input_names=["vectors", "mask"],
         output_names=["attention"],
         dynamic_axes={"vectors": {0: "n", 1: "p"}, "mask": {0: "n", 1: "p"}, "attention": {0: "n", 1: "p", 2: "p"}},
-        opset_version=export.OPSET,
+        **segmenter_export.EXPORT,
     )
 
 

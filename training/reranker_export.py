@@ -68,9 +68,14 @@ def attend(layer, x, bias):
     return Attention.apply(*layer.qkv(x).chunk(3, -1), (bias[:, 0, 0, :] == 0).int(), layer.heads)
 
 
-def write_fp32(path, model):
-    for layer in model.bert.layers:
+def one_operator(bert):
+    """Has the layers' attention exported as ONNX Runtime's own operator."""
+    for layer in bert.layers:
         layer.attend = functools.partial(attend, layer)
+
+
+def write_fp32(path, model):
+    one_operator(model.bert)
     question, text = torch.randint(1000, 2000, (3, 6)), torch.randint(1000, 2000, (3, 17))
     rows = {"question_ids": "q", "question_mask": "q", "text_ids": "t", "text_mask": "t", "start": "t", "end": "t"}
     torch.onnx.export(
@@ -192,11 +197,11 @@ def join(graph):
             before.op_type = "Sum"
 
 
-def write_graph(path, model, batches):
+def write_graph(path, model, batches, write=write_fp32):
     """Writes the graph with weights and products in eight bits; activations have the ranges that they reach on the batches."""
     with tempfile.TemporaryDirectory() as temporary:
         whole, bytes_ = Path(temporary) / "fp32.onnx", Path(temporary) / "int8.onnx"
-        write_fp32(whole, model)
+        write(whole, model)
         # Weights have seven bits: without VNNI a processor's sums of two products of eight bits overflow.
         quantize_dynamic(whole, bytes_, op_types_to_quantize=["MatMul", "Gemm"], per_channel=True, reduce_range=True,
                          weight_type=QuantType.QInt8, extra_options={"MatMulConstBOnly": True})

@@ -14,6 +14,8 @@ import shipped
 import windows
 
 OPSET = 17
+# Of torch.onnx.export; later versions of PyTorch have another exporter too, which needs more packages.
+EXPORT = {"opset_version": OPSET} | ({"dynamo": False} if torch.__version__ >= "2" else {})
 
 
 def write_graph(path, head, dimension):
@@ -25,7 +27,7 @@ def write_graph(path, head, dimension):
         input_names=["left", "right"],
         output_names=["score"],
         dynamic_axes={"left": {0: "places"}, "right": {0: "places"}, "score": {0: "places"}},
-        opset_version=OPSET,
+        **EXPORT,
     )
 
 

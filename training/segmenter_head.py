@@ -32,12 +32,12 @@ def held_out(corpus):
     return windows.articles(corpus, True), windows.joined(corpus, True, ["squad"], 300, np.random.default_rng(5))
 
 
-def train(data, args, features="all", seed=1):
+def train(data, args, features="all", seed=1, model=Segmenter):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     left, right, label = data
     apart, together = (np.flatnonzero(label.numpy() == kind) for kind in (0, 1))
-    head = Segmenter(left.shape[1], features=features)
+    head = model(left.shape[1], features=features)
     optimizer = torch.optim.AdamW(head.parameters(), lr=args.rate, weight_decay=args.decay)
     started = time.time()
     for epoch in range(args.epochs):

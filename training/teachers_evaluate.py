@@ -11,6 +11,8 @@ import torch
 
 import corpora
 import embed
+import large
+import large_encoder
 import teachers
 
 
@@ -45,13 +47,16 @@ def measure(order, ids, keys, grades):
 def main():
     parser = corpora.arguments(__doc__)
     parser.add_argument("sets", nargs="+")
-    parser.add_argument("--teachers", default="minilm,bge")
+    parser.add_argument("--teachers", default="minilm,bge", help="large is the graph of that pack, in eight bits")
     parser.add_argument("--limit", type=int, default=2000)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     for name in args.teachers.split(","):
-        teacher = teachers.load(name, args.work)
-        embedder = embed.Embedder(teacher.bert, teacher.tokenizer, teacher.pooling, teacher.prefix, teacher.max_tokens)
+        if name == "large":
+            embedder = large_encoder.Embedder(args.work, large.PACK, args.threads)
+        else:
+            teacher = teachers.load(name, args.work)
+            embedder = embed.Embedder(teacher.bert, teacher.tokenizer, teacher.pooling, teacher.prefix, teacher.max_tokens)
         for spec in args.sets:
             label, _, place = spec.partition("=")
             folder, _, split = place.partition(":")

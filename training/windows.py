@@ -32,7 +32,7 @@ def articles(corpus, held_out):
                 out.append((np.array(numbers), np.array(bounds[:-1], bool)))
                 numbers, bounds, size = [], [], 0
             numbers.extend(range(first, last))
-            bounds.extend([False] * (last - first - 1) + [True] * (last > first))
+            bounds.extend([False] * (last - first - 1) + [True] * int(last > first))
             size += tokens
         if numbers:
             out.append((np.array(numbers), np.array(bounds[:-1], bool)))

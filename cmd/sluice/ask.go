@@ -77,7 +77,9 @@ func (s *searchCommand) Run(ctx context.Context) error {
 	fmt.Printf("%d passages in %.0f ms, plan %s; an answer would be made from %s\n", len(found.Passages), found.Millis, found.Plan, numbers(found.Context))
 	if s.Explain {
 		printTrace(os.Stdout, found.Trace)
+		return nil
 	}
+	printNotes(os.Stdout, found.Trace)
 	return nil
 }
 
@@ -123,6 +125,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 	printChoice(answer, q.Choices)
 	printCitations(answer)
 	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
+	printNotes(os.Stdout, answer.Trace)
 	return nil
 }
 

@@ -15,6 +15,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// printNotes prints what everybody should know who does not ask what the stages did.
+func printNotes(w io.Writer, trace []schema.StageReport) {
+	if i := slices.IndexFunc(trace, func(s schema.StageReport) bool { return s.Stage == schema.StageVectors }); i >= 0 {
+		fmt.Fprintf(w, "note: %s\n", printable(trace[i].Why))
+	}
+}
+
 func printTrace(w io.Writer, trace []schema.StageReport) {
 	for i, s := range trace {
 		fmt.Fprintf(w, "\n%d. %-9s %6d in %6d out %8.1f ms", i+1, s.Stage, s.In, s.Out, s.Millis)

@@ -4,9 +4,11 @@ package main
 // modelscheck.go tries them.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/config"
@@ -15,7 +17,7 @@ import (
 )
 
 type modelsCommand struct {
-	List   modelsList   `cmd:"" default:"withargs" help:"List model packs: the one shipped and those added."`
+	List   modelsList   `cmd:"" default:"withargs" help:"List model packs: those shipped and those added."`
 	Add    modelsAdd    `cmd:"" help:"Make a pack of a Hugging Face folder, or of a model on a hub."`
 	Check  modelsCheck  `cmd:"" help:"Load a pack, run its goldens, and say what it can do or what is wrong."`
 	Use    modelsUse    `cmd:"" help:"Choose the pack that 'sluice up' starts with."`
@@ -167,7 +169,7 @@ func (a *modelsAdd) say(added modelpack.Added) error {
 
 type modelsUse struct {
 	packs
-	Pack string `arg:"" help:"Name of an added pack; 'default' for the one shipped."`
+	Pack string `arg:"" help:"Name of an added pack, or of one that is shipped: default or large."`
 }
 
 func (u *modelsUse) Run() error {
@@ -175,15 +177,37 @@ func (u *modelsUse) Run() error {
 	if err != nil {
 		return err
 	}
+	before, _, err := packInUse(dir)
+	if err != nil {
+		return err
+	}
 	if err := modelpack.Use(dir, u.Pack); err != nil {
 		return err
 	}
+	now, found, err := packInUse(dir)
+	if err != nil {
+		return err
+	}
 	if u.JSON {
-		return printJSON(map[string]string{"in_use": u.Pack})
+		return printJSON(map[string]string{"in_use": u.Pack, "space": now.Space, "space_before": before.Space})
 	}
 	fmt.Printf("`sluice up` starts with %s from now on; restart it if it runs\n", u.Pack)
-	fmt.Println("Collections with vectors of another encoder need `sluice collections rebuild NAME` before vectors find anything in them.")
+	if found && before.Space == now.Space {
+		fmt.Printf("It makes vectors of the same space as before, %s: collections stay as they are.\n", now.Space)
+		return nil
+	}
+	fmt.Printf("It makes vectors of the space %s. A collection with vectors of another one is searched by its words alone, and takes no\n"+
+		"new documents, until `sluice collections rebuild NAME` has encoded it anew; it is searched all the while.\n", cmp.Or(now.Space, "none"))
 	return nil
+}
+
+// packInUse is the pack that is chosen in dir; found is false when there is none.
+func packInUse(dir string) (pack modelpack.Pack, found bool, err error) {
+	all, err := modelpack.List(dir, "")
+	if i := slices.IndexFunc(all, func(p modelpack.Pack) bool { return p.InUse }); i >= 0 {
+		return all[i], true, err
+	}
+	return modelpack.Pack{}, false, err
 }
 
 type modelsRemove struct {

@@ -63,7 +63,7 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 		}
 		return byName
 	}
-	if p := packs(); len(p) != 1 || !p["default"].InUse {
+	if p := packs(); len(p) != 2 || !p["default"].InUse || p["large"].InUse {
 		t.Errorf("at first: %+v", p)
 	}
 	out := must("add", testModels+"/pooled-384", "--name", "mine", "--unchecked")
@@ -87,9 +87,15 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 	if _, err := sluice(t, "models", "remove", "mine"); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("removing the pack in use: %v", err)
 	}
+	if out := must("use", "large"); !strings.Contains(out, "its words alone") || !strings.Contains(out, "sluice collections rebuild") || !packs()["large"].InUse {
+		t.Errorf("the large pack's vectors are others, but it says:\n%s", out)
+	}
+	if out := must("use", "large"); !strings.Contains(out, "same space") {
+		t.Errorf("the same pack's vectors are the same, but it says:\n%s", out)
+	}
 	must("use", "default")
 	must("remove", "mine")
-	if p := packs(); len(p) != 3 || !p["default"].InUse {
+	if p := packs(); len(p) != 4 || !p["default"].InUse {
 		t.Errorf("at last: %+v", p)
 	}
 	for name, c := range map[string]struct {

@@ -111,7 +111,7 @@ type SpaceError struct {
 
 func (e *SpaceError) Error() string {
 	return fmt.Sprintf("collection %s holds vectors of space %q but the model server serves %q: start gpu-segmenter with the model pack of %q, "+
-		"or ingest the documents into a new collection", e.Collection, e.Stored, e.Served, e.Stored)
+		"or rebuild the collection with `sluice collections rebuild`", e.Collection, e.Stored, e.Served, e.Stored)
 }
 
 // Unwrap makes errors.Is(err, schema.ErrConflict) true.
@@ -121,6 +121,7 @@ func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 type Place struct {
 	Language   string // BCP 47
 	Generation int    // that is live
+	Space      string // of its vectors; empty: there are none
 	// Segmentation is how its text is cut, with every setting.
 	Segmentation schema.Segmentation
 	// Unindexed counts the visible versions that curation has yet to index:

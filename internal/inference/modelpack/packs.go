@@ -30,7 +30,7 @@ type Pack struct {
 	Problem   string   `json:"problem,omitempty"` // why it can't be read
 }
 
-// shippedName stands for the pack that Sluice comes with.
+// shippedName is the pack that is used when no other is chosen. Those that Sluice comes with lie beside it.
 const shippedName = "default"
 
 // inUse is the file, beside the packs, that names the one in use.
@@ -87,17 +87,17 @@ func read(dir string) Pack {
 	return p
 }
 
-// List gives the shipped pack, when there is one, and those added in dir, by name. named is what SLUICE_MODEL_PACK says.
+// List gives the shipped packs, when there are any, and those added in dir, by name. named is what SLUICE_MODEL_PACK says.
 func List(dir, named string) ([]Pack, error) {
 	var all []Pack
 	current, err := Find(dir, named)
 	if err != nil && !errors.Is(err, schema.ErrNotFound) && !errors.Is(err, schema.ErrInvalid) {
 		return nil, err
 	}
-	if shipped, err := Shipped(); err == nil {
-		p := read(shipped)
-		p.Name = shippedName
-		all = append(all, p)
+	for _, name := range shippedNames() {
+		if path := shippedPath(name); path != "" && !isAdded(dir, name) {
+			all = append(all, read(path))
+		}
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +132,10 @@ func Find(dir, named string) (string, error) {
 		}
 		name := strings.TrimSpace(string(data))
 		path := filepath.Join(dir, name)
-		if !packName.MatchString(name) || !isPack(path) {
+		if !isAdded(dir, name) {
+			if path = shippedPath(name); path != "" {
+				return path, nil
+			}
 			return "", schema.Invalid(filepath.Join(dir, inUse), "names a pack %q that is not there: choose another with `sluice models use`", name)
 		}
 		return path, nil
@@ -140,8 +143,11 @@ func Find(dir, named string) (string, error) {
 	if named == shippedName {
 		return Shipped()
 	}
-	if packName.MatchString(named) && isPack(filepath.Join(dir, named)) {
+	if isAdded(dir, named) {
 		return filepath.Join(dir, named), nil
+	}
+	if path := shippedPath(named); path != "" {
+		return path, nil
 	}
 	path, err := filepath.Abs(named)
 	if err != nil {
@@ -158,7 +164,41 @@ func isPack(dir string) bool {
 	return err == nil
 }
 
-// Use makes an added pack, or the shipped one, that in use: `sluice up` starts with it.
+// isAdded reports whether a pack of the name was added in dir. It goes before a shipped one of its name, which came later.
+func isAdded(dir, name string) bool {
+	return packName.MatchString(name) && isPack(filepath.Join(dir, name))
+}
+
+// shippedNames are the packs that Sluice comes with, the default one first.
+func shippedNames() []string {
+	shipped, err := Shipped()
+	if err != nil {
+		return nil
+	}
+	names := []string{shippedName}
+	manifests, _ := filepath.Glob(filepath.Join(filepath.Dir(shipped), "*", ManifestName)) // the pattern is well formed
+	for _, m := range manifests {
+		if name := filepath.Base(filepath.Dir(m)); name != shippedName {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// shippedPath is the folder of a pack that Sluice comes with; empty when it comes with none of the name.
+func shippedPath(name string) string {
+	shipped, err := Shipped()
+	if err != nil || !packName.MatchString(name) {
+		return ""
+	}
+	path := filepath.Join(filepath.Dir(shipped), name)
+	if !isPack(path) {
+		return ""
+	}
+	return path
+}
+
+// Use makes an added pack, or a shipped one, that in use: `sluice up` starts with it.
 func Use(dir, name string) error {
 	file := filepath.Join(dir, inUse)
 	if name == shippedName {
@@ -167,8 +207,11 @@ func Use(dir, name string) error {
 		}
 		return nil
 	}
-	if !packName.MatchString(name) || !isPack(filepath.Join(dir, name)) {
+	if !isAdded(dir, name) && shippedPath(name) == "" {
 		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make the folder of the model packs: %w", err)
 	}
 	made := file + ".new"
 	if err := os.WriteFile(made, []byte(name+"\n"), 0o644); err != nil {
@@ -180,7 +223,7 @@ func Use(dir, name string) error {
 	return nil
 }
 
-// Shipped finds the pack that Sluice comes with: below the working folder, beside the program's folder, or where
+// Shipped finds the default pack that Sluice comes with: below the working folder, beside the program's folder, or where
 // packages put it.
 func Shipped() (string, error) {
 	const shipped = "models/" + shippedName
@@ -203,6 +246,9 @@ func Shipped() (string, error) {
 // Remove deletes an added pack.
 func Remove(dir, name string) error {
 	path := filepath.Join(dir, name)
+	if !isAdded(dir, name) && shippedPath(name) != "" {
+		return fmt.Errorf("the model pack %s comes with Sluice and stays: %w", name, schema.ErrConflict)
+	}
 	if !packName.MatchString(name) || name == inUse {
 		return fmt.Errorf("there is no model pack %q in %s: %w", name, dir, schema.ErrNotFound)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 func TestPacksAreListedChosenAndFound(t *testing.T) {
 	t.Chdir("../../..") // where the shipped pack is
 	dir := filepath.Join(t.TempDir(), "models")
-	shippedPath, err := Shipped()
+	shippedPath, err := Shipped() // the default one
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +32,7 @@ func TestPacksAreListedChosenAndFound(t *testing.T) {
 		}
 		return names, inUse
 	}
-	if names, current := list(""); len(names) != 1 || current != "default" {
+	if names, current := list(""); !slices.Equal(names, []string{"default", "large"}) || current != "default" {
 		t.Errorf("before any: %v, in use %q", names, current)
 	}
 	added, err := Add(t.Context(), Options{Dir: dir}, Addition{From: "internal/inference/modelpack/testdata/bert-mean"})
@@ -46,11 +47,11 @@ func TestPacksAreListedChosenAndFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if names, current := list(""); len(names) != 3 || names[1] != "bert-mean" || current != "default" {
+	if names, current := list(""); !slices.Equal(names, []string{"default", "large", "bert-mean", "broken"}) || current != "default" {
 		t.Errorf("with one added: %v, in use %q", names, current)
 	}
 	packs, err := List(dir, "")
-	if err != nil || packs[2].Problem == "" {
+	if err != nil || packs[3].Problem == "" {
 		t.Errorf("a folder without a manifest: %+v, %v", packs, err)
 	}
 
@@ -75,6 +76,27 @@ func TestPacksAreListedChosenAndFound(t *testing.T) {
 		if err := Use(dir, bad); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("Use(%q): %v", bad, err)
 		}
+	}
+	large := filepath.Join(filepath.Dir(shippedPath), "large")
+	if err := Use(dir, "large"); err != nil {
+		t.Fatal(err)
+	}
+	for _, named := range []string{"", "large"} {
+		if got, err := Find(dir, named); err != nil || got != large {
+			t.Errorf("Find(%q) of the other shipped one = %s, %v", named, got, err)
+		}
+	}
+	if _, current := list(""); current != "large" {
+		t.Errorf("in use %q", current)
+	}
+	if err := Remove(dir, "large"); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("removing a shipped one: %v", err)
+	}
+	if _, err := Add(t.Context(), Options{Dir: dir}, Addition{From: added.Pack.Path, Name: "large"}); !errors.Is(err, schema.ErrInvalid) {
+		t.Errorf("adding one of a shipped one's name: %v", err)
+	}
+	if err := Use(dir, "bert-mean"); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.RemoveAll(added.Pack.Path); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -174,7 +175,7 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Resu
 		ranking = &all
 		found = found.First(stage.DefaultK)
 	}
-	out, err := t.Result(ctx, *ranking, found, steps)
+	out, err := t.Result(ctx, *ranking, found, slices.Concat(t.Apart(), steps))
 	out.Plan = p.Name
 	return Result{SearchResult: out, Pool: pool, Skipped: t.Skipped}, err
 }

@@ -50,6 +50,7 @@ type scriptedCorpus struct {
 	history   *scriptedHistory // nil: nothing is known of earlier questions
 
 	segmentation schema.Segmentation // zero: not known
+	space        string              // of the stored vectors; empty: the question's
 
 	calls   int             // of sources
 	called  func(calls int) // before each
@@ -212,6 +213,9 @@ func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]den
 		return nil, err
 	}
 	c.nearest = append(c.nearest, q)
+	if c.space != "" {
+		return nil, &retrieval.SpaceError{Collection: q.Collection, Stored: c.space, Served: q.Space}
+	}
 	var hits []dense.Hit
 	for _, r := range c.all(schema.UnitPassage) {
 		x, ok := c.dense[r]
@@ -236,7 +240,7 @@ func (c *scriptedCorpus) EncodeQuery(_ context.Context, _ wire.Lane, question st
 func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (retrieval.Place, error) {
 	c.call()
 	c.places = append(c.places, c.Generation())
-	return retrieval.Place{Language: "en", Generation: c.Generation(), Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
+	return retrieval.Place{Language: "en", Generation: c.Generation(), Space: cmp.Or(c.space, "scripted"), Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
 }
 
 func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {

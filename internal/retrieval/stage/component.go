@@ -146,6 +146,8 @@ type inner struct {
 	weight float64
 	// known has the weight fall with what the encoder knows of the question.
 	known bool
+	// alone: nothing else finds the units, so that words do where the vectors are of another space.
+	alone bool
 }
 
 func (c inner) scorer() string    { return "dense." + string(c.unit) }
@@ -168,10 +170,24 @@ func (c inner) prepare(ctx context.Context, t *Task) error {
 			return err
 		}
 	}
-	return t.encode(ctx)
+	if err := t.encode(ctx); err != nil {
+		return err
+	}
+	if t.apart() && c.alone {
+		return t.analyse()
+	}
+	return nil
 }
 
 func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
+	switch {
+	case t.apart() && c.alone:
+		f, err := bm25{unit: c.unit, settings: lexical.Defaults}.search(ctx, t, k, within)
+		f.note = join("BM25 in the place of vectors of another space", f.note)
+		return f, err
+	case t.apart():
+		return found{note: "the vectors are of another space"}, nil
+	}
 	if t.vector == nil {
 		return found{note: "the model knows no word of the question"}, nil
 	}

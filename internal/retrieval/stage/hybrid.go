@@ -77,6 +77,14 @@ func readHybrid(p *Parameters) Stage {
 		}
 		h.of = append(h.of, c)
 	})
+	if !slices.ContainsFunc(h.of, func(c component) bool { return kindOf(c) == "lexical" }) {
+		for i, c := range h.of {
+			if dense, ok := c.(inner); ok {
+				dense.alone = true
+				h.of[i] = dense
+			}
+		}
+	}
 	return Stage{Fit: h.fit, Scores: h.scores(), Cost: Cost{Searches: len(h.of)}, run: h.run}
 }
 

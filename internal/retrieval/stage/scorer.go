@@ -60,9 +60,10 @@ var denseKind = Kind{
 //	dense: {unit: passage, k: 10}
 //
 // The units nearest to the question by inner product of unit vectors; one above
-// a passage counts as its best passage (MaxP).
+// a passage counts as its best passage (MaxP). Where the collection's vectors are of
+// another space than the question's they are not compared: units are found by BM25.
 func readDense(p *Parameters) Stage {
-	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1}, k: p.Whole("k", 100, 1, MaxDepth)}.stage()
+	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1, alone: true}, k: p.Whole("k", 100, 1, MaxDepth)}.stage()
 }
 
 func (s scorer) stage() Stage {

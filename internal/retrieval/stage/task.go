@@ -313,6 +313,20 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	return nil
 }
 
+// apart reports whether the question's vector and the collection's are of
+// different spaces, so that they cannot be compared.
+func (t *Task) apart() bool { return t.encoded && t.place.Space != "" && t.space != t.place.Space }
+
+// Apart says that the run did without vectors, which are of another space than
+// the model server's.
+func (t *Task) Apart() []Step {
+	if !t.apart() {
+		return nil
+	}
+	return []Step{{name: schema.StageVectors, outcome: outcome{why: fmt.Sprintf("the collection's vectors are of space %s, the question's of space %s: "+
+		"only words were compared; `sluice collections rebuild` encodes the collection anew", t.place.Space, t.space)}}}
+}
+
 // CutOtherwise says that the collection is not cut as a plan is meant for. A
 // collection whose segmentation is not known is taken as it is.
 func (t *Task) CutOtherwise(wants schema.Segmentation) []Step {
