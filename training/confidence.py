@@ -26,7 +26,7 @@ import pack
 LEFT_OUT = 0.3  # of the documents that questions are about
 RISKS = (0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5)
 SURE = 0.9  # that the error is within a nominal risk, over draws of the calibration questions
-KEPT = 0.98  # of the right answers of each set are given by default
+KEPT = 0.985  # of the right answers of each set are given by default
 LEAST = 0.1  # of the answers are above the strictest threshold that is tried
 RIDGE = 10.0
 FEATURES = (
@@ -212,7 +212,7 @@ def fit(args):
     table = thresholds(p[held], y[held])
     least = min(float(np.quantile(p[held & (y > 0.5) & (of == i)], 1 - KEPT)) for i in range(len(args.files)))
     refused = np.mean(p[held & (y < 0.5)] < least)
-    print(f"from {least:.3f} on {KEPT:.0%} of the right answers of every set are given, and {refused:.1%} of the wrong ones are not")
+    print(f"from {least:.3f} on {KEPT:.1%} of the right answers of every set are given, and {refused:.1%} of the wrong ones are not")
     for risk, threshold in table.items():
         given = p[held] >= threshold
         print(f"risk {risk}: from {threshold:.3f} on, {given.mean():.1%} given, {1 - y[held][given].mean():.1%} of them wrong")
