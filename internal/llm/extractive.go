@@ -26,6 +26,8 @@ type Encoder interface {
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
+const extractiveName = "extractive"
+
 // Extractive is the provider "extractive".
 type Extractive struct {
 	encoder Encoder
@@ -36,7 +38,7 @@ type Extractive struct {
 func NewExtractive(e Encoder, r Reader) *Extractive { return &Extractive{encoder: e, reader: r} }
 
 // Name implements Provider.
-func (*Extractive) Name() string { return "extractive" }
+func (*Extractive) Name() string { return extractiveName }
 
 // The weights and the threshold were measured on 1,500 questions of SQuAD's
 // training set, each against the ten nearest of 4,199 passages of 50 articles,
@@ -79,6 +81,8 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 		return Completion{Model: "none", Text: r.Question}, nil
 	case r.Task.Judges():
 		return p.judge(ctx, r)
+	case r.Task == wire.TaskRead:
+		return p.readings(ctx, r)
 	case r.Task == wire.TaskFeedback:
 		return p.feedback(ctx, r)
 	case r.Task == wire.TaskBackground:

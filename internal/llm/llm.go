@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -47,6 +48,7 @@ type Completion struct {
 	Sentences []wire.ReplySentence // of Text, where the provider knows which quote proves which
 	Choice    int                  // of the request's, from 1; 0: none
 	Scores    []float64            // of each passage, where the task judges
+	Readings  []wire.Reading       // of the passages, where the task reads
 	Feedback  *wire.Feedback       // of an answer
 	// Rated says that the quotes' confidence is a calibrated probability, Features are
 	// what it was computed from. Withheld is why the answer is not to be given at the
@@ -234,8 +236,10 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
-	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && !r.Task.Judges():
+	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && r.Task != wire.TaskRead && !r.Task.Judges():
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
+	case r.Task == wire.TaskRead && r.Provider != extractiveName:
+		return nil, schema.Invalid("provider", "%q does not read: %s does", r.Provider, extractiveName)
 	case r.Step.Step == "" || r.Step.Question == uuid.Nil && (r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground):
 		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
@@ -286,6 +290,9 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 	case wire.TaskBackground:
 		checkBackground(reply)
 		return nil
+	case wire.TaskRead:
+		reply.Text, reply.Readings = "", readable(c.Readings, r.Passages)
+		return nil
 	case wire.TaskRewrite:
 		if reply.Text = strings.Join(strings.Fields(reply.Text), " "); reply.Text == "" {
 			return fmt.Errorf("provider %s made no other words of the question", p.Name())
@@ -303,6 +310,17 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 	}
 	reply.Scores = c.Scores
 	return nil
+}
+
+// readable keeps the readings that are text of a passage and have a score.
+func readable(readings []wire.Reading, passages []wire.LLMPassage) []wire.Reading {
+	return slices.DeleteFunc(slices.Clone(readings), func(x wire.Reading) bool {
+		if x.Passage < 0 || x.Passage >= len(passages) || math.IsNaN(x.Score) || math.IsInf(x.Score, 0) {
+			return true
+		}
+		body := passages[x.Passage].Text
+		return x.Start < 0 || x.End > len(body) || x.Start >= x.End || !utf8.ValidString(body[x.Start:x.End])
+	})
 }
 
 // proved keeps the quotes that are text of a passage, each once, and what lies in

@@ -188,3 +188,47 @@ func TestExtractiveJudgesByThePairModel(t *testing.T) {
 		t.Errorf("rewriting: %+v, %v", got, err)
 	}
 }
+
+// readsLeave is a reranker that reads two numbers in a text of leave.
+type readsLeave struct{ judging }
+
+func (readsLeave) Rerank(_ context.Context, _ wire.Lane, _ string, texts []string, answers bool) ([]wire.PairScore, string, error) {
+	out := make([]wire.PairScore, len(texts))
+	for i, text := range texts {
+		if at := strings.Index(text, "five"); answers && at >= 0 {
+			out[i].Answer = &wire.AnswerSpan{Start: at, End: at + len("five days"), Score: 7}
+			out[i].Others = []wire.AnswerSpan{{Start: 0, End: 4, Score: 3}, {Start: at, End: at + 4, Score: 2}} // the first in the title
+		}
+	}
+	return out, "scripted/1", nil
+}
+
+func TestExtractiveReadsByTheReranker(t *testing.T) {
+	request := wire.LLMRequest{Tenant: uuid.New(), Step: wire.Step{Step: "read"}, Task: wire.TaskRead, Provider: "extractive", Question: "How many days?",
+		Passages: []wire.LLMPassage{{Title: "Rules", Text: "Of unused leave five days are carried over."}, {Title: "Rules", Text: "Lunch is at noon."}}}
+	info := wire.ModelInfo{Operations: []wire.ModelOp{wire.OpScore, wire.OpRerank}}
+	for name, x := range map[string]struct {
+		info wire.ModelInfo
+		want []wire.Reading
+	}{
+		"a reranker that reads": {info, []wire.Reading{{Passage: 0, Start: 16, End: 25, Score: 7}, {Passage: 0, Start: 16, End: 20, Score: 2}}},
+		"one that does not":     {wire.ModelInfo{Operations: info.Operations, NoRerankSpans: true}, nil},
+		"a pair model alone":    {wire.ModelInfo{Operations: info.Operations[:1]}, nil},
+	} {
+		got, err := llm.NewExtractive(nil, readsLeave{judging{x.info}}).Complete(t.Context(), request)
+		if err != nil || !slices.Equal(got.Readings, x.want) {
+			t.Errorf("%s: %+v, %v; want %+v", name, got.Readings, err, x.want)
+		}
+	}
+	gateway, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{llm.NewExtractive(nil, readsLeave{judging{info}})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := gateway.Complete(t.Context(), request); got.Error != nil || len(got.Readings) != 2 || got.Text != "" || got.Supported {
+		t.Errorf("through the gateway: %+v", got)
+	}
+	request.Provider = ""
+	if got := gateway.Complete(t.Context(), request); got.Error == nil || got.Error.Field != "provider" {
+		t.Errorf("without a provider that reads: %+v", got)
+	}
+}

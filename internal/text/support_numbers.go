@@ -4,7 +4,10 @@ package text
 // question says need not be in the quote, which often does not repeat it; where the
 // quote has another one of the same shape in its place, it speaks of something else.
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // otherAlike reports whether r has, in the place of number w of a sentence, another
 // of the same shape that the sentence does not have: a year for a year, a number
@@ -100,4 +103,53 @@ func denies(negation string) bool {
 		return true
 	}
 	return strings.HasSuffix(negation, "n't")
+}
+
+// UnnamedNumber reports whether a sentence repeats a number of its question that none of the places has: what the
+// sentence says of it is not said there.
+func UnnamedNumber(sentence, question string, places ...string) bool {
+	said, asked := read(sentence), read(question)
+	for _, w := range said.content {
+		if w.number == "" || w.loose || asked.holds(w) == nil {
+			continue
+		}
+		if !slices.ContainsFunc(places, func(s string) bool { return read(s).holds(w) != nil }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Adds is how many content words a sentence adds to its question, and what share of the question's content it repeats.
+func Adds(sentence, question string) (added int, repeats float64) {
+	said, asked := read(sentence), read(question)
+	for _, w := range said.content {
+		if asked.holds(w) == nil {
+			added++
+		}
+	}
+	repeated := 0
+	for _, w := range asked.content {
+		if said.holds(w) != nil {
+			repeated++
+		}
+	}
+	return added, float64(repeated) / float64(max(1, len(asked.content)))
+}
+
+// Names reports whether what a sentence adds to its question is this part of a text: they share half of the content of
+// either.
+func Names(sentence, question, part string) bool {
+	said, asked, in := read(sentence), read(question), read(part)
+	added, shared := 0, 0
+	for _, w := range said.content {
+		if asked.holds(w) != nil {
+			continue
+		}
+		added++
+		if in.holds(w) != nil {
+			shared++
+		}
+	}
+	return shared > 0 && (2*shared >= added || 2*shared >= len(in.content))
 }

@@ -30,6 +30,9 @@ const (
 	// passages (FIT-RAG).
 	TaskFeedback   LLMTask = "feedback"
 	TaskBackground LLMTask = "background"
+	// TaskRead names the parts of each passage that may answer. The provider extractive
+	// alone does it, by the model pack's reranker.
+	TaskRead LLMTask = "read"
 )
 
 // Judges reports whether a task gives a score for each passage.
@@ -117,6 +120,15 @@ type QuoteAnswer struct {
 	Confidence float64 `json:"confidence"` // in [0, 1], that it is right
 }
 
+// Reading is bytes [Start, End) of passage Passage's text that may answer. Scores are logits,
+// those of one passage comparable with each other.
+type Reading struct {
+	Passage int     `json:"passage"`
+	Start   int     `json:"start"`
+	End     int     `json:"end"`
+	Score   float64 `json:"score"`
+}
+
 // ReplySentence is bytes [Start, End) of a reply's text and what is said to prove
 // them: a claim, which nothing has checked yet.
 type ReplySentence struct {
@@ -142,6 +154,8 @@ type LLMReply struct {
 	Sentences []ReplySentence `json:"sentences,omitempty"`
 	// Scores are the judgement of each passage, in [0, 1].
 	Scores []float64 `json:"scores,omitempty"`
+	// Readings are what TaskRead found: none where the model pack has no graph that reads.
+	Readings []Reading `json:"readings,omitempty"`
 	// Choice is the one of the request's Choices that it chose, from 1; 0: none.
 	Choice   int          `json:"choice,omitempty"`
 	Feedback *Feedback    `json:"feedback,omitempty"`

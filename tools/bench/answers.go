@@ -78,14 +78,6 @@ func (c *answersCommand) Run(ctx context.Context) (err error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
 	defer cancel()
-	if c.Sentences > 0 {
-		if err := printSupport(os.Stdout, measureSupport(articles, c.Sentences, c.Seed)); err != nil {
-			return err
-		}
-	}
-	if c.Questions == 0 {
-		return nil
-	}
 	if len(c.Articles) > 0 {
 		var some []squadArticle
 		for _, i := range c.Articles {
@@ -101,9 +93,21 @@ func (c *answersCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	provider := llm.NewExtractive(b.client, b.client)
+	if c.Sentences > 0 {
+		figures, err := measureSupport(ctx, provider, articles, c.Sentences, c.Seed)
+		if err != nil {
+			return fmt.Errorf("answers: %w", err)
+		}
+		if err := printSupport(os.Stdout, figures); err != nil {
+			return err
+		}
+	}
+	if c.Questions == 0 {
+		return nil
+	}
 	pool := newPool(articles)
 	asked := pool.sample(c.Questions, rand.New(rand.NewPCG(c.Seed, 3)))
-	provider := llm.NewExtractive(b.client, b.client)
 	say("answers: asking %d questions of %d paragraphs", len(asked), len(pool.texts))
 	figures, err := measureAsking(ctx, provider, pool, asked)
 	if err != nil {

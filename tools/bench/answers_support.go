@@ -4,37 +4,43 @@ package main
 // question with its answer in the place of the question word says what the paragraph's sentence says, in other words.
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"regexp"
 	"strings"
 
+	"github.com/sluice-rag/sluice/internal/llm"
 	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 var (
 	questionWord = regexp.MustCompile(`(?i)\b(?:what|which|who|whom|whose|when|where|how many|how much|how long|how old|how often|how far|how)\b`)
 	auxiliary    = regexp.MustCompile(`(?i)\b(?:was|were|is|are|did|does|do|can|could|has|had|have|will|would|should)\b`)
+	clauseEnd    = regexp.MustCompile(`(?i)[,;:()]|\b(?:and|but|or|that|which|who|whom|whose|where|when|while|although|though|because|as|to)\b`)
 	digits       = regexp.MustCompile(`\d[\d,.]*\d|\d`)
 )
 
 // supportKinds are the kinds of pairs, the supported ones first.
 var supportKinds = []string{"supported", "another sentence of the paragraph", "the likest sentence of other paragraphs", "another answer, not in the quote",
-	"another answer, in the quote", "a digit of the answer changed", "a digit of the question changed", "the sentence denied", "the quote denied"}
+	"another answer, in the quote", "a digit of the answer changed", "a digit of the question changed", "the sentence denied", "the quote denied before the answer, in its clause", "the quote denied elsewhere"}
 
 // supportCase is a sentence, the question it answers, and a quote.
 type supportCase struct {
 	kind                             int
 	sentence, question, quote, title string
+	passage                          string // that the quote is of
 }
 
-// supportFigures count pairs, and those that were taken for supported, by kind, half of the articles, and trust.
-type supportFigures struct{ pairs, taken map[[3]int]int }
+// supportFigures count pairs, and those that were taken for supported, by kind, half of the articles, and trust: by the rules
+// alone, and with what is read in the quotes.
+type supportFigures struct{ pairs, byRules, taken map[[3]int]int }
 
-func measureSupport(articles []squadArticle, n int, seed uint64) supportFigures {
-	out := supportFigures{map[[3]int]int{}, map[[3]int]int{}}
+func measureSupport(ctx context.Context, provider *llm.Extractive, articles []squadArticle, n int, seed uint64) (supportFigures, error) {
+	out := supportFigures{map[[3]int]int{}, map[[3]int]int{}, map[[3]int]int{}}
 	r := rand.New(rand.NewPCG(seed, 2))
 	for made := 0; made < n; {
 		at := r.IntN(len(articles))
@@ -44,16 +50,35 @@ func measureSupport(articles []squadArticle, n int, seed uint64) supportFigures 
 		}
 		made++
 		for _, c := range cases {
+			e, err := c.evidence(ctx, provider)
+			if err != nil {
+				return out, err
+			}
 			for _, trust := range []answer.Trust{answer.Unclaimed, answer.Claimed} {
 				key := [3]int{c.kind, at % 2, int(trust)}
 				out.pairs[key]++
-				if answer.Supports(c.sentence, c.question, c.quote, c.title, trust) {
+				rules := e
+				rules.Read = nil
+				if answer.Supports(c.sentence, c.question, rules, trust) {
+					out.byRules[key]++
+				}
+				if answer.Supports(c.sentence, c.question, e, trust) && answer.ViewOf(c.sentence, c.question, e.Read) != answer.OtherAnswer {
 					out.taken[key]++
 				}
 			}
 		}
 	}
-	return out
+	return out, nil
+}
+
+// evidence is a case's quote with what the provider reads in it.
+func (c supportCase) evidence(ctx context.Context, provider *llm.Extractive) (answer.Evidence, error) {
+	e := answer.Evidence{Quote: c.quote, Context: c.title, Passage: c.passage}
+	read, err := provider.Complete(ctx, wire.LLMRequest{Task: wire.TaskRead, Question: c.question, Passages: []wire.LLMPassage{{Title: c.title, Text: c.quote}}})
+	for _, x := range read.Readings {
+		e.Read = append(e.Read, answer.Reading{Text: c.quote[x.Start:x.End], Score: x.Score})
+	}
+	return e, err
 }
 
 func supportCases(a squadArticle, r *rand.Rand) []supportCase {
@@ -86,7 +111,7 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 	}
 	var out []supportCase
 	add := func(kind int, sentence, question, quote string) {
-		out = append(out, supportCase{kind: kind, sentence: sentence, question: question, quote: quote, title: a.Title})
+		out = append(out, supportCase{kind: kind, sentence: sentence, question: question, quote: quote, title: a.Title, passage: p.Context})
 	}
 	add(0, sentence, question, quote)
 	if len(others) > 0 {
@@ -116,7 +141,11 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 		add(7, sentence[:place[1]]+" not"+sentence[place[1]:], question, quote)
 	}
 	if place := auxiliary.FindStringIndex(quote); place != nil {
-		add(8, sentence, question, quote[:place[1]]+" not"+quote[place[1]:])
+		kind := 9
+		if said := strings.Index(quote, right); said > place[1] && !clauseEnd.MatchString(quote[place[1]:said]) {
+			kind = 8
+		}
+		add(kind, sentence, question, quote[:place[1]]+" not"+quote[place[1]:])
 	}
 	return out
 }
@@ -165,16 +194,18 @@ func likestElsewhere(a squadArticle, at int, sentence, right string) string {
 }
 
 func printSupport(w io.Writer, f supportFigures) error {
-	rows := [][]string{{"taken for supported", "pairs", "even articles", "odd articles", "claimed by the model: even", "odd"}}
+	rows := [][]string{{"taken for supported", "pairs", "unclaimed", "by the rules alone", "claimed by the model", "by the rules alone", "unclaimed: even articles", "odd articles"}}
 	for kind, name := range supportKinds {
-		row := []string{name, fmt.Sprint(f.pairs[[3]int{kind, 0, 0}] + f.pairs[[3]int{kind, 1, 0}])}
-		for trust := range 2 {
-			for half := range 2 {
+		share := func(taken map[[3]int]int, trust int, halves ...int) string {
+			n, of := 0, 0
+			for _, half := range halves {
 				key := [3]int{kind, half, trust}
-				row = append(row, fmt.Sprintf("%.1f %%", 100*float64(f.taken[key])/max(1, float64(f.pairs[key]))))
+				n, of = n+taken[key], of+f.pairs[key]
 			}
+			return fmt.Sprintf("%.1f %%", 100*float64(n)/max(1, float64(of)))
 		}
-		rows = append(rows, row)
+		rows = append(rows, []string{name, fmt.Sprint(f.pairs[[3]int{kind, 0, 0}] + f.pairs[[3]int{kind, 1, 0}]),
+			share(f.taken, 0, 0, 1), share(f.byRules, 0, 0, 1), share(f.taken, 1, 0, 1), share(f.byRules, 1, 0, 1), share(f.taken, 0, 0), share(f.taken, 0, 1)})
 	}
 	return table(w, rows)
 }

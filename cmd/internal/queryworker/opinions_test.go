@@ -19,6 +19,9 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 		unknown    = "How do I bake a sourdough loaf with rye flour?"
 		known      = "How are short journeys made?"
 		secondRate = "Journeys under four hours are made by train in second class."
+		howMany    = "How much annual leave does every employee have?"
+		leaves     = "Every employee has 25 days of annual leave a year. Part-time employees have a proportionate share. " +
+			"Leave is requested from the line manager at least two weeks ahead."
 		// Three quarters of what it says are in the quote: enough where the language
 		// model's word for it counts, and not where it does not.
 		inOwnWords = "All staff make their journeys under four hours by train in second class."
@@ -37,6 +40,9 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 		{"only the language model finds one, and its quote says just that", unknown, secondRate, secondRate, true,
 			"the checked quotes decide, and claims count for nothing"},
 		{"both find an answer, in the model's own words", known, inOwnWords, secondRate, true, "all of 1 sentences are in what they cite"},
+		{"the language model gives what reads best in its quote", howMany, "Every employee has 25 days of leave.", leaves, true, "all of 1 sentences are in what they cite"},
+		{"the language model gives another answer of its quote", howMany, "Every employee has two weeks of annual leave.", leaves, false,
+			"1 would be, but the model pack's reader finds another answer in the quotes"},
 		{"only the language model finds one, in its own words", unknown, inOwnWords, secondRate, false,
 			"none of 1 sentences is in what is cited, so the documents do not say; the pair model finds no answer in the passages: the checked quotes decide"},
 	} {

@@ -361,7 +361,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 		Citations: citations, Plan: plan.Name, Rounds: len(rounds), Trace: traceOf(rounds, kept, len(citations)),
 	}
 	out.Uncited = found.Skipped
-	prove(&out, q, sent(found.Candidates), reply, at, a.opinionOf(ctx, in, q, kept))
+	a.prove(ctx, &out, in, q, kept, at)
 	switch {
 	case found.Skipped:
 	case reply.Withheld != "":

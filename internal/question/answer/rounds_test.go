@@ -80,7 +80,7 @@ func (w *world) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply,
 	if kept, ok := w.replies[r.Step]; ok {
 		return kept, nil
 	}
-	if r.Task == wire.TaskFilter { // what a citation supports is judged, too
+	if r.Task == wire.TaskFilter || r.Task == wire.TaskRead { // what a citation supports is judged and read, too
 		return wire.LLMReply{}, schema.ErrUnavailable
 	}
 	call := fmt.Sprintf("%s %d", r.Task, r.Step.Round)

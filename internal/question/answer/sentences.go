@@ -19,17 +19,11 @@ import (
 // StageSupport is what a trace calls this.
 const StageSupport = "support"
 
-// evidence is a citation as sentences are compared with it.
-type evidence struct {
-	quote   string // with the rest of the sentences that it was cut out of
-	context string // title and headings above it
-}
-
 // prove completes an answer that was made of reply: its choice, its sentences, and
 // whether one of them is supported at all. at says which of out's citations each
-// of the reply's quotes became; -1: none. doubted is what the pair model's word
-// against the answer makes of the model's claims.
-func prove(out *schema.Answer, q Question, passages []schema.Candidate, reply wire.LLMReply, at []int, second opinion) {
+// of the reply's quotes became; -1: none.
+func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.QuestionInput, q Question, m made, at []int) {
+	reply, second := m.reply, a.opinionOf(ctx, in, q, m)
 	if reply.Choice >= 1 && reply.Choice <= len(q.Query.Choices) {
 		out.Choice = reply.Choice
 	}
@@ -37,9 +31,11 @@ func prove(out *schema.Answer, q Question, passages []schema.Candidate, reply wi
 		out.Sentences = unproved(out.Answer)
 		return
 	}
-	report := schema.StageReport{Stage: StageSupport}
+	report, others := schema.StageReport{Stage: StageSupport}, 0
 	if out.Supported {
-		out.Sentences = sentencesOf(q, passages, reply, at, second)
+		proofs := proofsOf(sent(m.found.Candidates), reply, at)
+		a.read(ctx, in, q, m, proofs)
+		out.Sentences, others = sentencesOf(q, reply, at, proofs, second)
 		report.In = len(out.Sentences)
 		for _, s := range out.Sentences {
 			if s.Supported {
@@ -48,26 +44,34 @@ func prove(out *schema.Answer, q Question, passages []schema.Candidate, reply wi
 		}
 		out.Supported = report.Out > 0
 	}
-	if report.Why = explain(report, reply, second); report.Why != "" {
+	if report.Why = explain(report, reply, second, others); report.Why != "" {
 		out.Trace = append(out.Trace, report)
 	}
 }
 
-// sentencesOf compares the sentences of a reply with its citations.
-func sentencesOf(q Question, passages []schema.Candidate, reply wire.LLMReply, at []int, second opinion) []schema.Sentence {
-	proofs := map[int]evidence{} // of each citation
+// proofsOf is what sentences are compared with, of each citation.
+func proofsOf(passages []schema.Candidate, reply wire.LLMReply, at []int) map[int]Evidence {
+	proofs := map[int]Evidence{}
 	for i, quote := range reply.Quotes {
 		if at[i] >= 0 {
 			proofs[at[i]] = evidenceOf(passages[quote.Passage], quote)
 		}
 	}
+	return proofs
+}
+
+// sentencesOf compares the sentences of a reply with its citations. others counts those that would be supported, but for what
+// was read in the quotes as the answer.
+func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evidence, second opinion) (out []schema.Sentence, others int) {
 	claims := reply.Sentences
 	if len(claims) == 0 {
 		for _, r := range text.Sentences(reply.Text) {
 			claims = append(claims, wire.ReplySentence{Start: r.Start, End: r.End})
 		}
 	}
-	out := make([]schema.Sentence, 0, len(claims))
+	out = make([]schema.Sentence, 0, len(claims))
+	var refused []int // sentences, as long as no other gives the answer that was read
+	read := false
 	for _, c := range claims {
 		s := schema.Sentence{Start: c.Start, End: c.End, Citations: []int{}}
 		if c.Start < 0 || c.End > len(reply.Text) || c.Start >= c.End {
@@ -79,23 +83,42 @@ func sentencesOf(q Question, passages []schema.Candidate, reply wire.LLMReply, a
 				claimed = append(claimed, at[i])
 			}
 		}
-		s.Citations = supporting(reply.Text[c.Start:c.End], q.Query.Text, proofs, claimed, second)
+		body := reply.Text[c.Start:c.End]
+		s.Citations = supporting(body, q.Query.Text, proofs, claimed, second)
 		s.Supported = len(s.Citations) > 0
+		views := 0
+		for _, i := range s.Citations {
+			switch view := ViewOf(body, q.Query.Text, proofs[i].Read); {
+			case view == SameAnswer:
+				read = true
+			case view == OtherAnswer && !strings.Contains(proofs[i].Quote, strings.TrimSpace(body)):
+				views++
+			}
+		}
+		if s.Supported && views == len(s.Citations) && answers(body, q.Query.Text, len(claims) == 1) {
+			refused = append(refused, len(out))
+		}
 		out = append(out, s)
 	}
-	return out
+	if read {
+		return out, 0
+	}
+	for _, i := range refused {
+		out[i].Supported, out[i].Citations = false, []int{}
+	}
+	return out, len(refused)
 }
 
 // supporting are the citations that support a sentence: those claimed for it that
 // do, alone or together; without one, any.
-func supporting(sentence, question string, proofs map[int]evidence, claimed []int, second opinion) []int {
+func supporting(sentence, question string, proofs map[int]Evidence, claimed []int, second opinion) []int {
 	trust := Claimed
 	if second == against {
 		trust = Unclaimed
 	}
 	out := []int{}
 	for _, i := range claimed {
-		if Supports(sentence, question, proofs[i].quote, proofs[i].context, trust) {
+		if Supports(sentence, question, proofs[i], trust) {
 			out = append(out, i)
 		}
 	}
@@ -103,17 +126,18 @@ func supporting(sentence, question string, proofs map[int]evidence, claimed []in
 		return out
 	}
 	if len(claimed) > 1 {
-		var together evidence
+		var together Evidence
 		for _, i := range claimed {
-			together.quote += proofs[i].quote + "\n"
-			together.context += proofs[i].context + "\n"
+			together.Quote += proofs[i].Quote + "\n"
+			together.Context += proofs[i].Context + "\n"
+			together.Passage += proofs[i].Passage + "\n"
 		}
-		if Supports(sentence, question, together.quote, together.context, Unclaimed) {
+		if Supports(sentence, question, together, Unclaimed) {
 			return claimed
 		}
 	}
 	for i := range len(proofs) {
-		if Supports(sentence, question, proofs[i].quote, proofs[i].context, Unclaimed) {
+		if Supports(sentence, question, proofs[i], Unclaimed) {
 			out = append(out, i)
 		}
 	}
@@ -126,7 +150,7 @@ const widest = 400
 
 // evidenceOf widens a quote to the sentences that it stands in, so that what was
 // cut off it ("it is not true that") counts.
-func evidenceOf(c schema.Candidate, quote wire.Quote) evidence {
+func evidenceOf(c schema.Candidate, quote wire.Quote) Evidence {
 	start, end := quote.Start, quote.End
 	for _, r := range text.Sentences(c.Text) {
 		if r.Start < quote.End && quote.Start < r.End {
@@ -137,7 +161,7 @@ func evidenceOf(c schema.Candidate, quote wire.Quote) evidence {
 	}
 	for end = min(end, quote.End+widest); end > quote.End && end < len(c.Text) && !utf8.RuneStart(c.Text[end]); end-- {
 	}
-	return evidence{quote: c.Text[start:end], context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n")}
+	return Evidence{Quote: c.Text[start:end], Context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n"), Passage: c.Text}
 }
 
 // unproved are the sentences of a text that nothing is cited for.
@@ -150,7 +174,7 @@ func unproved(body string) []schema.Sentence {
 }
 
 // explain says what came of an answer's sentences.
-func explain(r schema.StageReport, reply wire.LLMReply, second opinion) string {
+func explain(r schema.StageReport, reply wire.LLMReply, second opinion, others int) string {
 	var said []string
 	switch {
 	case r.In == 0:
@@ -160,6 +184,9 @@ func explain(r schema.StageReport, reply wire.LLMReply, second opinion) string {
 		said = append(said, fmt.Sprintf("none of %d sentences is in what is cited, so the documents do not say", r.In))
 	default:
 		said = append(said, fmt.Sprintf("%d of %d sentences are in what they cite, the others are marked", r.Out, r.In))
+	}
+	if others > 0 {
+		said = append(said, fmt.Sprintf("%d would be, but the model pack's reader finds another answer in the quotes", others))
 	}
 	switch {
 	case second == agrees && !reply.Supported:

@@ -29,14 +29,24 @@ var (
 	leastWhole = map[Trust]float64{Unclaimed: 0.5, Claimed: 0.3}
 )
 
-// Supports reports whether a quote supports a sentence of an answer to question.
-// Context is the title and the headings above the quote. A sentence that stands in
-// the quote is supported; one without content ("Yes.") is where it is claimed.
-func Supports(sentence, question, quote, context string, trust Trust) bool {
+// Evidence is a quote as sentences are compared with it.
+type Evidence struct {
+	Quote   string // with the rest of the sentences that it was cut out of
+	Context string // the title and the headings above it
+	Passage string // that it is quoted from: numbers of the question may come from there, too
+	// Read is what a model reads in the quote as answers to the question; empty where nobody read.
+	Read []Reading
+}
+
+// Supports reports whether a quote supports a sentence of an answer to question. A sentence that stands in
+// the quote is supported; one without content ("Yes.") is where it is claimed. One that gives the answer that was read
+// in the quote is as good as claimed; whether it gives another is ViewOf's to say.
+func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	s := strings.TrimSpace(sentence)
 	if s == "" {
 		return false
 	}
+	quote, context := e.Quote, e.Context
 	if at := strings.Index(quote, s); at >= 0 && endsWord(quote, at) && endsWord(quote, at+len(s)) && !cutsDenial(quote, at, at+len(s)) {
 		return true
 	}
@@ -46,6 +56,11 @@ func Supports(sentence, question, quote, context string, trust Trust) bool {
 		return false
 	case x.Words == 0:
 		return trust == Claimed
+	case text.UnnamedNumber(sentence, question, quote, context, e.Passage):
+		return false
+	}
+	if ViewOf(sentence, question, e.Read) == SameAnswer {
+		trust = Claimed
 	}
 	return x.Added >= leastAdded[trust] && x.Whole >= leastWhole[trust]
 }
