@@ -100,6 +100,14 @@ func run() error {
 	})
 }
 
+// gateway is llm-gateway, which asks models behind an API.
+type gateway struct{ nc *nats.Conn }
+
+// Encode implements inference.Remote.
+func (g gateway) Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error) {
+	return bus.Request[wire.RemoteEncodeReply](ctx, g.nc, wire.RemoteEncodeSubject, r)
+}
+
 // compose makes one service of the parts: telemetry, NATS, the model, the server that answers for it, and its health.
 func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	var (
@@ -124,7 +132,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		}),
 	}
 	serving := lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
-		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch})
+		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch, Remote: gateway{nc}})
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}

@@ -81,7 +81,7 @@ type modelsAdd struct {
 	packs
 	config.Model
 	config.Hub
-	From      string  `arg:"" help:"A folder in Hugging Face's layout with an ONNX graph, a pack's folder, or hf:org/name[@revision]."`
+	From      string  `arg:"" help:"A folder in Hugging Face's layout with an ONNX graph, a pack's folder, hf:org/name[@revision], or remote:PROVIDER/MODEL for a model behind an API."`
 	Name      string  `help:"Name of the new pack; the model's when empty."`
 	Graph     string  `placeholder:"FILE" help:"The graph, e.g. onnx/model_fp16.onnx; onnx/model.onnx or model.onnx when empty."`
 	Onto      string  `placeholder:"PACK" help:"Pack whose other graphs the new one has too; the one in use when empty."`
@@ -91,6 +91,10 @@ type modelsAdd struct {
 	Passage   string  `name:"passage-prompt" placeholder:"TEXT" help:"What an encoder wants in front of passages; as the model says when empty."`
 	Reranker  bool    `help:"Make a cross-encoder the pack's reranker, which reads the best few, instead of its pair model."`
 	Tolerance float64 `help:"How far the graph may be from its fp32 original, for fp16 and int8; by its precision when 0."`
+	Dimension int     `help:"Of a model behind an API: the dimension of its vectors."`
+	Shorten   bool    `help:"Of a model behind an API: have its server give vectors of that dimension, which some models can."`
+	MaxTokens int     `name:"max-tokens" help:"Of a model behind an API: tokens of a text that it reads."`
+	Batch     int     `help:"Of a model behind an API: most texts that its server takes in one call; 96 when 0."`
 	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`
 	Unchecked bool    `help:"Do not run the pack before it is added."`
 }
@@ -100,7 +104,7 @@ func (a *modelsAdd) Help() string {
 	return "Models of the families of BERT, RoBERTa, XLM-R and ModernBERT can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
 		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model, or with --reranker of its reranker; " +
-		"the other graphs stay. " +
+		"the other graphs stay. remote:openai/MODEL is a model at a server with OpenAI's embeddings (SLUICE_EMBED_URL). " +
 		"docs/model-packs.md has the details."
 }
 
@@ -110,7 +114,8 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 		return err
 	}
 	add := modelpack.Addition{From: a.From, Name: a.Name, Graph: a.Graph, Pooling: a.Pooling, Reranker: a.Reranker, Tolerance: a.Tolerance,
-		QueryPrompt: a.Query, PassagePrompt: a.Passage}
+		QueryPrompt: a.Query, PassagePrompt: a.Passage,
+		Remote: modelpack.Remote{Dimension: a.Dimension, Shorten: a.Shorten, MaxTokens: a.MaxTokens, Batch: a.Batch}}
 	switch {
 	case a.Alone && a.Onto != "":
 		return schema.Invalid("alone", "contradicts --onto")

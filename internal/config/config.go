@@ -150,6 +150,10 @@ type LLM struct {
 	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"json_object" enum:"json_object,json_schema,text" help:"How it is held to JSON: ${enum}; json_schema sends the form of each reply, text nothing." when:"the server knows json_schema, which keeps small models to the form, or refuses json_object"`
 	LLMPrice   LLMPrice `name:"llm-price" env:"SLUICE_LLM_PRICE" default:"0.15/0.60" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model." when:"another model is wanted, or its price has changed"`
 
+	EmbedURL   string  `name:"embed-url" env:"SLUICE_EMBED_URL" placeholder:"URL" help:"Base URL of a server with OpenAI's embeddings, for model packs whose encoder is behind an API; OpenAI's when only the key is set." when:"the pack in use has such an encoder"`
+	EmbedKey   string  `name:"embed-key" env:"SLUICE_EMBED_KEY" placeholder:"KEY" help:"Its key." when:"the server asks for a key"`
+	EmbedPrice float64 `name:"embed-price" env:"SLUICE_EMBED_PRICE" default:"0.02" placeholder:"DOLLARS" help:"US dollars per million of its tokens." when:"another model than text-embedding-3-small encodes, or a server of one's own, which costs 0"`
+
 	AnthropicBaseURL string   `name:"llm-anthropic-base-url" env:"SLUICE_LLM_ANTHROPIC_BASE_URL" placeholder:"URL" help:"Address of Anthropic's Messages API, when it is another one than https://api.anthropic.com." when:"requests go through a proxy"`
 	AnthropicAPIKey  string   `name:"llm-anthropic-api-key" env:"SLUICE_LLM_ANTHROPIC_API_KEY" placeholder:"KEY" help:"Its key." when:"Anthropic is to answer"`
 	AnthropicModel   string   `name:"llm-anthropic-model" env:"SLUICE_LLM_ANTHROPIC_MODEL" default:"claude-haiku-4-5" help:"Its model." when:"another model is wanted"`

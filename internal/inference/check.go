@@ -80,7 +80,7 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	}
 	for _, kind := range graphs {
 		spec := kind.spec(&m.manifest)
-		if spec == nil {
+		if spec == nil || spec.File == "" {
 			continue
 		}
 		g := modelpack.GraphReport{Section: kind.section, Tolerance: max(spec.Tolerance, exact)}

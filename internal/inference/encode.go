@@ -31,6 +31,9 @@ func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) 
 		return reply, err
 	}
 	defer s.load.remove(0, len(request.Texts))
+	if s.model.manifest.Encoder.remote() {
+		return s.encodeRemotely(ctx, caller, request)
+	}
 	work, err := s.tokenise(ctx, wire.OpEncode, request.Lane, s.model.encoder, request.Texts, request.Queries)
 	if err != nil {
 		return reply, err

@@ -14,7 +14,7 @@ import (
 // graphKind is a graph that a pack may have.
 type graphKind struct {
 	section string // of the manifest
-	// spec is what a manifest says of it; nil: the pack has none.
+	// spec is what a manifest says of it; nil: the pack has none. That of a model behind an API names no file.
 	spec func(m *Manifest) *ManifestGraph
 	// open opens it for a model, which closes what it gives.
 	open func(m *Model, f graphFile) (opened closer, err error)

@@ -80,10 +80,13 @@ type ManifestGraph struct {
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	Pooling       string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
-	Dimension     int              `yaml:"dimension"`
-	MaxTokens     int              `yaml:"max_tokens"` // special tokens included; what is longer is cut
-	Prompts       *ManifestPrompts `yaml:"prompts" need:"maybe"`
+	// ManifestRemote is the model in place of the graph, of the format remote. Shorten has its server asked for vectors of Dimension.
+	ManifestRemote `yaml:",inline"`
+	Shorten        bool             `yaml:"shorten" need:"maybe"`
+	Pooling        string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
+	Dimension      int              `yaml:"dimension"`
+	MaxTokens      int              `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	Prompts        *ManifestPrompts `yaml:"prompts" need:"maybe"`
 	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this pack's equivalent of ChunkRAG's theta = 0.8.
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
 }
@@ -232,6 +235,8 @@ func (m *Manifest) check() error {
 		return schema.Invalid("encoder", "is missing, and so is every other graph: a pack needs one")
 	case m.Encoder == nil && m.Segmenter != nil && m.Segmenter.Encoder == nil:
 		return schema.Invalid("encoder", "is missing, the segmenter works on its vectors")
+	case m.Encoder != nil && m.Encoder.remote() && m.Segmenter != nil && m.Segmenter.Encoder == nil:
+		return schema.Invalid("segmenter.encoder", "is missing: a segmenter does not know the vectors of a model behind an API")
 	case m.Encoder == nil && m.Linker != nil:
 		return schema.Invalid("encoder", "is missing, the linker works on its vectors")
 	case m.Encoder != nil && m.Encoder.SimilarityThreshold != nil && (*m.Encoder.SimilarityThreshold <= 0 || *m.Encoder.SimilarityThreshold >= 1):
@@ -256,6 +261,8 @@ func (m *Manifest) check() error {
 	return nil
 }
 
+var graphType = reflect.TypeFor[ManifestGraph]()
+
 // missing names the first field without a value, as the manifest spells it.
 func missing(v reflect.Value, prefix string) string {
 	for i := range v.NumField() {
@@ -267,6 +274,7 @@ func missing(v reflect.Value, prefix string) string {
 				return found
 			}
 		case field.Tag.Get("need") == "maybe":
+		case option == "inline" && v.Field(i).Type() == graphType && remoteSection(v):
 		case option == "inline":
 			if found := missing(v.Field(i), prefix); found != "" {
 				return found

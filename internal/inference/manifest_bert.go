@@ -15,7 +15,7 @@ const formatBERT = "bert"
 
 // ManifestBERT is what sections of graphs that read text have when the graph is in Hugging Face's form.
 type ManifestBERT struct {
-	Format  string        `yaml:"format" need:"maybe"`  // empty, or bert
+	Format  string        `yaml:"format" need:"maybe"`  // empty, bert or remote
 	Types   bool          `yaml:"types" need:"maybe"`   // the graph takes token_type_ids
 	Output  string        `yaml:"output" need:"maybe"`  // which of the graph's outputs is used
 	Licence string        `yaml:"licence" need:"maybe"` // of the graph, when not the pack's
@@ -90,8 +90,10 @@ func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
 	case e.MaxTokens < 1+len(words.Before)+len(words.After):
 		return schema.Invalid(section+".max_tokens", "%d leaves no room for text", e.MaxTokens)
 	case e.Format == "":
+	case e.remote():
+		return m.checkRemoteEncoder(section, e)
 	case e.Format != formatBERT:
-		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s", e.Format, formatBERT)
+		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s or %s", e.Format, formatBERT, formatRemote)
 	case e.Output == "":
 		return schema.Invalid(section+".output", "is missing")
 	case e.Pooling != poolMean && e.Pooling != poolFirst && e.Pooling != poolLast && e.Pooling != poolNone:

@@ -65,7 +65,7 @@ func Open(o Options) (_ *Model, err error) {
 	}
 	paths := map[string]string{}
 	for _, g := range graphs {
-		if spec := g.spec(&m.manifest); spec != nil {
+		if spec := g.spec(&m.manifest); spec != nil && spec.File != "" {
 			if paths[g.section], err = spec.locate(o.Pack, g.section); err != nil {
 				return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 			}
@@ -191,6 +191,10 @@ func (m *Model) Info() wire.ModelInfo {
 	if e := m.manifest.Encoder; e != nil {
 		info.Dimension, info.MaxTokens = e.Dimension, e.MaxTokens
 		info.Limits[wire.OpEncode] = e.MaxTokens
+		if e.remote() {
+			info.Remote = append(info.Remote, wire.OpEncode)
+			info.Notes = append(info.Notes, e.note(wire.OpEncode))
+		}
 		if e.SimilarityThreshold != nil {
 			info.Calibrated[wire.CalibratedSimilarity] = *e.SimilarityThreshold
 		}

@@ -116,6 +116,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch,
 		attribute.Int("sluice.versions", len(in.Items))))
 	defer span.End()
 	defer timed(ctx, stage, "all")()
+	ctx = wire.ForTenant(ctx, in.Tenant)
 	log := slog.With("stage", stage, "tenant", in.Tenant, "collection", in.Collection, "versions", len(in.Items))
 
 	faults := heartbeat.Faults(ctx)

@@ -41,6 +41,7 @@ func links(traceparents []string) trace.SpanStartOption {
 func transient(err error) bool {
 	for _, target := range []error{
 		schema.ErrUnavailable, schema.ErrOverloaded, schema.ErrConflict, context.Canceled, context.DeadlineExceeded,
+		schema.ErrProvider, // an encoder behind an API, or its settings, are to be mended for all documents
 	} {
 		if errors.Is(err, target) {
 			return true

@@ -85,6 +85,7 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 		attribute.String("sluice.collection", in.Collection.String()),
 		attribute.Int("sluice.generation", in.Generation)))
 	defer span.End()
+	ctx = wire.ForTenant(ctx, in.Tenant)
 	begin := time.Now()
 	stop := heartbeat.Start(ctx, heartbeat.Every)
 	err := do(ctx)

@@ -41,7 +41,7 @@ const retryIn = 100 * time.Millisecond
 // Admit reports why a reservation may not be made, and when it may, as
 // Accounts.Reserve does.
 func (a Account) Admit(r Reservation) (again time.Duration, err error) {
-	if !r.More {
+	if !r.More && !r.Uncounted {
 		if again, err = a.hold(); err != nil {
 			return again, err
 		}

@@ -68,7 +68,7 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 		return nil, schema.Invalid(at.keySetting, "is missing: %s answers nobody without a key", at.address)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing(o.Pause)},
+	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing[spoken](o.Pause)},
 		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key,
 		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
 	p.speaker = p

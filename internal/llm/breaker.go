@@ -35,64 +35,74 @@ const (
 	slow = 5 * time.Second
 )
 
-// member is a provider as the gateway has it.
-type member struct {
-	Provider
-	price   Price
-	breaker circuitbreaker.CircuitBreaker[any] // nil: none
+// guard is the breaker before one server. That of nil lets everything in.
+type guard struct {
+	name    string
+	breaker circuitbreaker.CircuitBreaker[any]
 }
 
-func newMember(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *member {
-	m := &member{Provider: p, price: price}
-	if _, ok := p.(Remote); !ok {
-		return m
-	}
-	of := metric.WithAttributes(attribute.String("provider", p.Name()))
+// newGuard makes one whose state is told of as that of a provider.
+func newGuard(name, provider string, pause time.Duration, state metric.Int64Gauge) *guard {
+	of := metric.WithAttributes(attribute.String("provider", provider))
 	tell := func(s circuitbreaker.State) {
 		state.Record(context.Background(), map[circuitbreaker.State]int64{circuitbreaker.HalfOpenState: 1, circuitbreaker.OpenState: 2}[s], of)
 	}
 	tell(circuitbreaker.ClosedState)
-	m.breaker = circuitbreaker.NewBuilder[any]().
+	return &guard{name, circuitbreaker.NewBuilder[any]().
 		WithFailureThreshold(breakAfter).
 		WithSuccessThreshold(1).
 		WithDelay(pause).
 		OnStateChanged(func(e circuitbreaker.StateChangedEvent) { tell(e.NewState) }).
-		Build()
+		Build()}
+}
+
+// member is a provider as the gateway has it.
+type member struct {
+	Provider
+	price  Price
+	*guard // nil: none
+}
+
+func newMember(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *member {
+	m := &member{Provider: p, price: price}
+	if _, ok := p.(Remote); ok {
+		m.guard = newGuard(p.Name(), p.Name(), pause, state)
+	}
 	return m
 }
 
 // enter reports as an error that the breaker is open. Whoever enters must leave.
-func (m *member) enter() error {
-	if m.breaker == nil || m.breaker.TryAcquirePermit() {
+func (g *guard) enter() error {
+	if g == nil || g.breaker.TryAcquirePermit() {
 		return nil
 	}
 	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
-		"%s failed %d times in a row and is left alone for %s", m.Name(), breakAfter, max(m.breaker.RemainingDelay(), 0).Round(time.Second))}
+		"%s failed %d times in a row and is left alone for %s", g.name, breakAfter, max(g.breaker.RemainingDelay(), 0).Round(time.Second))}
 }
 
 // leave tells the breaker how a call went that took some time.
-func (m *member) leave(ctx context.Context, err error, took time.Duration) {
-	if m.breaker == nil {
+func (g *guard) leave(ctx context.Context, err error, took time.Duration) {
+	if g == nil {
 		return
 	}
 	var e *schema.RemoteError
 	var limit *refusal
 	switch {
 	case err == nil:
-		m.breaker.RecordSuccess()
+		g.breaker.RecordSuccess()
 	case errors.As(err, &limit): // it was not asked
-		if m.breaker.IsHalfOpen() {
-			m.breaker.RecordFailure()
+		if g.breaker.IsHalfOpen() {
+			g.breaker.RecordFailure()
 		}
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slow:
-		m.breaker.RecordFailure()
+		g.breaker.RecordFailure()
 	case ctx.Err() != nil: // the caller's affair; a call on trial has shown nothing
-		if m.breaker.IsHalfOpen() {
-			m.breaker.RecordFailure()
+		if g.breaker.IsHalfOpen() {
+			g.breaker.RecordFailure()
 		}
 	case errors.As(err, &e) && (e.Code == schema.CodeUnavailable || e.Code == schema.CodeOverloaded || e.Code == schema.CodeDeadline):
-		m.breaker.RecordFailure()
+		g.breaker.RecordFailure()
 	default: // it answered, if not as it should
-		m.breaker.RecordSuccess()
+		g.breaker.RecordSuccess()
 	}
 }

@@ -44,6 +44,9 @@ type Reservation struct {
 	// Own says that the call is to Sluice's own models. It costs nothing, and the
 	// limits of calls hold for such calls apart from all others.
 	Own bool
+	// Uncounted says that limits of calls neither hold nor count it, as they do not calls
+	// to encoders and rerankers: one document may take many.
+	Uncounted bool
 	// More adds to the reservation of that id, for another call to a model on the
 	// way to one reply. It is not held up.
 	More bool

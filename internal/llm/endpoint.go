@@ -143,18 +143,18 @@ const (
 )
 
 // retryPassing tries again what may pass; first is the pause before that.
-func retryPassing(first time.Duration) failsafe.Executor[spoken] {
+func retryPassing[T any](first time.Duration) failsafe.Executor[T] {
 	if first <= 0 {
 		first = firstPause
 	}
-	policy := retrypolicy.NewBuilder[spoken]().
-		HandleIf(func(_ spoken, err error) bool {
+	policy := retrypolicy.NewBuilder[T]().
+		HandleIf(func(_ T, err error) bool {
 			var p *passing
 			return errors.As(err, &p) && p.after <= longestWait
 		}).
 		WithBackoff(first, max(lastPause, 2*first)).
 		WithJitterFactor(0.2).
-		WithDelayFunc(func(exec failsafe.ExecutionAttempt[spoken]) time.Duration {
+		WithDelayFunc(func(exec failsafe.ExecutionAttempt[T]) time.Duration {
 			var p *passing
 			if errors.As(exec.LastError(), &p) && p.after > 0 {
 				return p.after
@@ -164,5 +164,5 @@ func retryPassing(first time.Duration) failsafe.Executor[spoken] {
 		WithMaxRetries(retries).
 		ReturnLastFailure().
 		Build()
-	return failsafe.With[spoken](policy)
+	return failsafe.With[T](policy)
 }

@@ -160,7 +160,7 @@ func (g *Gateway) Complete(ctx context.Context, r wire.LLMRequest) wire.LLMReply
 		ctx, cancel = context.WithDeadline(ctx, r.Deadline)
 		defer cancel()
 	}
-	reply, err := g.complete(ctx, r)
+	reply, err := g.complete(wire.ForTenant(ctx, r.Tenant), r)
 	switch {
 	case err != nil && cancelled(ctx):
 		slog.InfoContext(ctx, "a completion was cancelled", "tenant", r.Tenant, "question", r.Step.Question, "step", r.Step.Step, "cause", context.Cause(ctx))

@@ -80,7 +80,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, forms: o.Format == FormatSchema, retry: retryPassing(o.Pause)},
+	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, forms: o.Format == FormatSchema, retry: retryPassing[spoken](o.Pause)},
 		official: o.BaseURL == openAIAddress, format: o.Format, chat: openai.NewChatCompletionService(options...), transport: transport}
 	p.speaker = p
 	return p, nil

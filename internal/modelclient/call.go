@@ -3,10 +3,12 @@ package modelclient
 // This file sends one part until a server answers it, and says in words what to do when none does.
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -50,10 +52,6 @@ func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
 // call sends a request until it is answered or ctx ends. request gives the request for a deadline; failure finds the error
 // in a reply.
 func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
-	limit := c.options.BulkTry
-	if lane == wire.LaneInteractive {
-		limit = c.options.InteractiveTry
-	}
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.options.Patience)
@@ -61,12 +59,15 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 	}
 	var last error // what kept it from being answered, before ctx ended
 	_, err = c.retry.WithContext(ctx).Get(func() ([]byte, error) {
-		try, cancel := context.WithTimeout(ctx, limit)
+		try, cancel := context.WithTimeout(ctx, c.tryTime(ctx, op, lane))
 		defer cancel()
 		var err error
 		reply, err = once(try, c, op, request, failure)
 		if err != nil && ctx.Err() == nil {
 			last = err
+		}
+		if errors.Is(err, errNoServer) {
+			c.info.Store(nil) // a server with another pack may come
 		}
 		return nil, err
 	})
@@ -82,6 +83,37 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 	return reply, err
 }
 
+// tryTime is how long one try of an operation may take. A model behind an API may take as long as its gateway lets it: who
+// asked again before would have it paid twice.
+func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) time.Duration {
+	limit := c.options.BulkTry
+	if lane == wire.LaneInteractive {
+		limit = c.options.InteractiveTry
+	}
+	if op != wire.OpEncode && op != wire.OpRerank {
+		return limit
+	}
+	known := c.info.Load()
+	if known == nil {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		info, err := once(ctx, c, wire.OpInfo, func(time.Time) any { return wire.ModelInfoRequest{Envelope: wire.Header()} },
+			func(r wire.ModelInfo) *schema.RemoteError { return r.Error })
+		if err != nil {
+			return limit
+		}
+		known = &serverInfo{info, time.Now()}
+		c.info.Store(known)
+	}
+	if slices.Contains(known.info.Remote, op) {
+		return c.options.Patience
+	}
+	return limit
+}
+
+// askTime is how long a server may take to say what it serves before it is asked without.
+const askTime = time.Second
+
 // once sends a request to one server and waits for its reply until ctx ends.
 func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	deadline, _ := ctx.Deadline()
@@ -89,10 +121,14 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 	if err != nil {
 		return reply, err
 	}
-	msg := &nats.Msg{Subject: wire.ModelSubject(op), Data: data, Header: nats.Header{}}
+	subject := op
+	if op == wire.OpRerank {
+		subject = wire.OpScore // has its requests
+	}
+	msg := &nats.Msg{Subject: wire.ModelSubject(subject), Data: data, Header: nats.Header{}}
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
-	if c.tenant != uuid.Nil {
-		msg.Header.Set(wire.HeaderTenant, c.tenant.String())
+	if tenant := cmp.Or(c.tenant, wire.TenantOf(ctx)); tenant != uuid.Nil {
+		msg.Header.Set(wire.HeaderTenant, tenant.String())
 	}
 	if c.yields != nil && c.yields() {
 		msg.Header.Set(wire.HeaderYields, "yes")

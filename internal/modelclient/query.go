@@ -85,7 +85,11 @@ func (c *Client) score(ctx context.Context, graph string, lane wire.Lane, questi
 
 // scorePart scores one part; when its reply would be too large for a message, its halves.
 func (c *Client) scorePart(ctx context.Context, graph string, lane wire.Lane, question string, texts []string, answers bool) ([]wire.ScoreReply, error) {
-	reply, err := call(ctx, c, wire.OpScore, lane, func(deadline time.Time) any {
+	op := wire.OpScore
+	if graph == wire.GraphReranker {
+		op = wire.OpRerank
+	}
+	reply, err := call(ctx, c, op, lane, func(deadline time.Time) any {
 		return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: question, Texts: texts, Answers: answers, Graph: graph}
 	}, func(r wire.ScoreReply) *schema.RemoteError { return r.Error })
 	if tooLarge(err) && len(texts) > 1 {

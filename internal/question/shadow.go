@@ -70,7 +70,7 @@ func (j *Jobs) learn(ctx context.Context, in wire.QuestionInput) error {
 	if err != nil {
 		return err
 	}
-	vectors, space, err := j.Models.EncodeQuery(ctx, wire.LaneBulk, question, nil)
+	vectors, space, err := j.Models.EncodeQuery(wire.ForTenant(ctx, in.Tenant), wire.LaneBulk, question, nil)
 	if err != nil {
 		return fmt.Errorf("encode the question: %w", err)
 	}

@@ -83,11 +83,14 @@ var traffics = map[Program]traffic{
 	},
 	ProgramLLMGateway: {
 		asks:    modelSubjects,
-		answers: []string{LLMSubject, StatusSubject},
+		answers: []string{LLMSubject, RemoteEncodeSubject, StatusSubject},
 		streams: []string{AskSubject}, // the text of an answer goes to who waits for it
 		hears:   []string{CancelSubject(LLMSubject)},
 	},
-	ProgramGPUSegmenter: {answers: append([]string{StatusSubject}, modelSubjects...)},
+	ProgramGPUSegmenter: {
+		asks:    []string{RemoteEncodeSubject},
+		answers: append([]string{StatusSubject}, modelSubjects...),
+	},
 }
 
 func init() {

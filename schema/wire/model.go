@@ -56,6 +56,9 @@ type ModelInfo struct {
 	NoSpans bool `json:"no_spans,omitempty"`
 	// NoRerankSpans says the same of the reranker.
 	NoRerankSpans bool `json:"no_rerank_spans,omitempty"`
+	// Remote are the operations that a model behind an API computes: callers wait longer
+	// for them.
+	Remote []ModelOp `json:"remote,omitempty"`
 	// Notes are what people should know of the pack, such as which scores a
 	// cross-encoder does not make.
 	Notes []string `json:"notes,omitempty"`

@@ -35,6 +35,8 @@ const (
 	SearchSubject = "sluice.query.search"
 	AskSubject    = "sluice.query.ask"
 	LLMSubject    = "sluice.llm.complete"
+	// RemoteEncodeSubject is where the model server asks for vectors by a model behind an API.
+	RemoteEncodeSubject = "sluice.llm.encode"
 
 	// SearchingSubject is where query workers say, now and then and without a
 	// body, that somebody searches.

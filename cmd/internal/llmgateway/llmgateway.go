@@ -37,6 +37,13 @@ type Deps struct {
 // Concurrency is how many completions one gateway makes at once.
 const Concurrency = 12
 
+// remoteConcurrency is how many requests to models behind an API one gateway works on at
+// once, remoteBulk how many of them that nobody waits for.
+const (
+	remoteConcurrency = 8
+	remoteBulk        = 6
+)
+
 // stopShare is the part of the time to stop that completions in progress get to
 // end; then they are cancelled.
 const stopShare = 0.75
@@ -89,6 +96,16 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
+	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: calls, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
+		Embed: llm.RemoteServer{URL: settings.EmbedURL, Key: settings.EmbedKey}, EmbedPrice: settings.EmbedPrice})
+	if err != nil {
+		return nil, err
+	}
+	parts = append(parts, lifecycle.NewResource("connections to models behind an API", nil, func(context.Context) error {
+		remote.Close()
+		return nil
+	}), bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.RemoteEncodeSubject, Group: wire.LLMGroup, Concurrency: remoteConcurrency, StopShare: stopShare},
+		remote.Encode, llm.EncodeFailure))
 	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare, Trusted: d.Trusted},
 		gateway.Complete, llm.Failure)
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil

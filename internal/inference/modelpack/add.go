@@ -39,7 +39,7 @@ type Options struct {
 
 // Addition is a model to add.
 type Addition struct {
-	From    string // a folder in Hugging Face's layout, a pack's folder, or hf:org/name[@revision]
+	From    string // a folder in Hugging Face's layout, a pack's folder, hf:org/name[@revision], or remote:PROVIDER/MODEL
 	Name    string // of the new pack; empty: the model's
 	Graph   string // file of the graph; empty: onnx/model.onnx, else model.onnx
 	Onto    string // folder of a pack whose other graphs the new one has too; empty: none
@@ -48,6 +48,7 @@ type Addition struct {
 	QueryPrompt, PassagePrompt string
 	Reranker                   bool    // a cross-encoder becomes the pack's reranker instead of its pair model
 	Tolerance                  float64 // of the graph against its fp32 original; 0: by its precision
+	Remote                     Remote  // of a model behind an API
 }
 
 // Added is a pack that was added.
@@ -144,6 +145,9 @@ func open(o Options, from string) (source, error) {
 	if what, ok := strings.CutPrefix(from, HubPrefix); ok {
 		return newHub(o.Hub, what, o.Client)
 	}
+	if what, ok := strings.CutPrefix(from, RemotePrefix); ok {
+		return newRemote(what)
+	}
 	dir, err := filepath.Abs(from)
 	if err != nil {
 		return nil, fmt.Errorf("add %s: %w", from, err)
@@ -167,6 +171,12 @@ func plain(name string) string {
 
 // fill makes the pack in dir.
 func fill(ctx context.Context, dir, name string, o Options, a Addition, from source) (Added, error) {
+	if r, ok := from.(remoteModel); ok {
+		return r.fill(ctx, dir, name, o, a)
+	}
+	if a.Remote != (Remote{}) {
+		return Added{}, schema.Invalid("model", "dimension, max-tokens, batch and shorten are for models behind an API (%sPROVIDER/MODEL)", RemotePrefix)
+	}
 	if f, ok := from.(folder); ok {
 		if _, err := os.Stat(filepath.Join(string(f), ManifestName)); err == nil {
 			return Added{}, copyPack(ctx, dir, name, string(f))

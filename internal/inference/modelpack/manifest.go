@@ -176,7 +176,7 @@ func (d document) bytes() ([]byte, error) {
 
 // replaceEncoder takes in another encoder. What works on the old one's vectors keeps the old one (the segmenter) or
 // goes (the linker, which gets the vectors that are stored).
-func (d document) replaceEncoder(section encoderSection) error {
+func (d document) replaceEncoder(section any) error {
 	old, segmenter := get(d.root, "encoder"), get(d.root, "segmenter")
 	if old != nil && segmenter != nil && segmenter.Kind == yaml.MappingNode && get(segmenter, "encoder") == nil {
 		if err := set(segmenter, "encoder", old); err != nil {

@@ -35,7 +35,7 @@ SELECT at, ` + limitColumns + `,
     d.calls, d.cached, d.input, d.output, d.nanos, m.calls, m.cached, m.input, m.output, m.nanos,
     r.open, r.tokens, r.nanos, r.began,
     (SELECT began_at FROM llm_reservations WHERE tenant_id = $1 AND began_at > at - interval '1 minute'
-     AND own = $2 ORDER BY began_at DESC OFFSET greatest(t.llm_per_minute - 1, 0) LIMIT 1)
+     AND own = $2 AND counted ORDER BY began_at DESC OFFSET greatest(t.llm_per_minute - 1, 0) LIMIT 1)
 FROM today, tenants t,
 LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 0)::bigint AS cached, coalesce(sum(input_tokens), 0)::bigint AS input,
                 coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(nanos), 0)::bigint AS nanos
@@ -43,13 +43,13 @@ LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 
 LATERAL (SELECT coalesce(sum(calls), 0)::bigint AS calls, coalesce(sum(cached), 0)::bigint AS cached, coalesce(sum(input_tokens), 0)::bigint AS input,
                 coalesce(sum(output_tokens), 0)::bigint AS output, coalesce(sum(nanos), 0)::bigint AS nanos
          FROM llm_days WHERE tenant_id = $1 AND day BETWEEN date_trunc('month', today.day)::date AND today.day) AS m,
-LATERAL (SELECT count(*) FILTER (WHERE until > at AND own = $2) AS open, coalesce(sum(tokens) FILTER (WHERE until > at), 0)::bigint AS tokens,
-                coalesce(sum(nanos) FILTER (WHERE until > at), 0)::bigint AS nanos, count(*) FILTER (WHERE began_at > at - interval '1 minute' AND own = $2) AS began
+LATERAL (SELECT count(*) FILTER (WHERE until > at AND own = $2 AND counted) AS open, coalesce(sum(tokens) FILTER (WHERE until > at), 0)::bigint AS tokens,
+                coalesce(sum(nanos) FILTER (WHERE until > at), 0)::bigint AS nanos, count(*) FILTER (WHERE began_at > at - interval '1 minute' AND own = $2 AND counted) AS began
          FROM llm_reservations WHERE tenant_id = $1) AS r
 WHERE t.id = $1`
 
 	reserveSQL = `
-INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos, own) VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6)
+INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos, own, counted) VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6, $7)
 ON CONFLICT (tenant_id, id) DO UPDATE SET until = excluded.until, tokens = llm_reservations.tokens + excluded.tokens,
     nanos = llm_reservations.nanos + excluded.nanos`
 
@@ -96,7 +96,7 @@ func (l *LedgerStore) Reserve(ctx context.Context, r llm.Reservation) (again tim
 		if again, err = a.Admit(r); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Until, r.Tokens, r.Nanos, r.Own)
+		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Until, r.Tokens, r.Nanos, r.Own, !r.Uncounted)
 		return err
 	})
 	if limit := (*schema.RemoteError)(nil); err != nil && again == 0 && !errors.As(err, &limit) {

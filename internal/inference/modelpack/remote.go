@@ -1,0 +1,121 @@
+package modelpack
+
+// This file adds a model behind an API: the pack has its name in place of a graph, and llm-gateway asks it.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// RemotePrefix marks a model behind an API: remote:PROVIDER/MODEL.
+const RemotePrefix = "remote:"
+
+// FormatRemote is the value of a section's format for models behind an API.
+const FormatRemote = "remote"
+
+// Remote is what must be said of a model behind an API, for no file says it.
+type Remote struct {
+	Dimension int  // of an encoder's vectors
+	Shorten   bool // have the server give vectors of that dimension
+	MaxTokens int  // of a text
+	Batch     int  // most texts of a call; 0: as llm-gateway has it
+}
+
+// remoteSection is written into manifests; package inference reads it.
+type remoteSection struct {
+	Format    string          `yaml:"format"`
+	Provider  string          `yaml:"provider"`
+	Model     string          `yaml:"model"`
+	Source    string          `yaml:"source"`
+	Shorten   bool            `yaml:"shorten,omitempty"`
+	Batch     int             `yaml:"batch,omitempty"`
+	Prompts   *promptsSection `yaml:"prompts,omitempty"`
+	Dimension int             `yaml:"dimension,omitempty"`
+	MaxTokens int             `yaml:"max_tokens,omitempty"`
+}
+
+// remoteModel is a model behind an API as a source. It has no files.
+type remoteModel struct {
+	folder
+	provider, model string
+}
+
+func (r remoteModel) label() string { return RemotePrefix + r.provider + "/" + r.model }
+func (r remoteModel) base() string  { return path.Base(r.model) }
+
+// newRemote reads what follows RemotePrefix.
+func newRemote(what string) (source, error) {
+	provider, model, found := strings.Cut(what, "/")
+	if !found || provider == "" || model == "" {
+		return nil, schema.Invalid("model", "%q is not a model behind an API, such as %s%s/text-embedding-3-small", RemotePrefix+what, RemotePrefix, wire.RemoteOpenAI)
+	}
+	return remoteModel{provider: provider, model: model}, nil
+}
+
+// fill makes the pack in dir.
+func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Addition) (Added, error) {
+	s := remoteSection{Format: FormatRemote, Provider: r.provider, Model: r.model, Source: r.label(), Batch: a.Remote.Batch}
+	switch {
+	case a.Onto == "":
+		return Added{}, schema.Invalid("alone", "a pack cannot have a model behind an API alone: it has a tokenizer, and graphs to segment with")
+	case r.provider != wire.RemoteOpenAI:
+		return Added{}, schema.Invalid("model", "there is no provider %q of models behind an API; there is %s", r.provider, wire.RemoteOpenAI)
+	case a.Graph != "" || a.Pooling != "" || a.Tolerance != 0:
+		return Added{}, schema.Invalid("model", "a model behind an API has no graph, pooling or tolerance")
+	case a.Remote.MaxTokens < 1:
+		return Added{}, schema.Invalid("max-tokens", "say how many tokens of a text the model reads, as its provider states them")
+	case a.Remote.Batch < 0:
+		return Added{}, schema.Invalid("batch", "%d is negative", a.Remote.Batch)
+	}
+	d, err := readDocument(a.Onto)
+	if err != nil {
+		return Added{}, err
+	}
+	d.root.HeadComment = ""
+	role, err := r.encoder(d, o, a, s)
+	if err != nil {
+		return Added{}, err
+	}
+	if err := copyFiles(ctx, d, a.Onto, dir); err != nil {
+		return Added{}, err
+	}
+	for _, f := range []field{{"name", name}, {"version", d.version()}} {
+		if err := set(d.root, f.name, f.value); err != nil {
+			return Added{}, err
+		}
+	}
+	data, err := d.bytes()
+	if err != nil {
+		return Added{}, err
+	}
+	_, err = write(dir, ManifestName, append([]byte("# Written by `sluice models add`.\n"), data...))
+	return Added{Role: role, Precision: "behind an API"}, err
+}
+
+// encoder takes the model in as the encoder.
+func (r remoteModel) encoder(d document, o Options, a Addition, s remoteSection) (role string, err error) {
+	if a.Reranker {
+		return "", schema.Invalid("reranker", "%s makes vectors, it is no reranker", r.label())
+	}
+	if len(o.Dimensions) > 0 && !slices.Contains(o.Dimensions, a.Remote.Dimension) {
+		return "", schema.Invalid("dimension", "vectors of dimension %d can't be stored, only those of %v: choose one that the model gives, or --shorten where it gives any", a.Remote.Dimension, o.Dimensions)
+	}
+	s.Dimension, s.MaxTokens, s.Shorten = a.Remote.Dimension, a.Remote.MaxTokens, a.Remote.Shorten
+	space := wire.RemoteSpace(r.provider, r.model, s.Dimension)
+	if a.QueryPrompt != "" || a.PassagePrompt != "" {
+		s.Prompts = &promptsSection{Query: a.QueryPrompt, Passage: a.PassagePrompt}
+		hash := sha256.Sum256([]byte(a.QueryPrompt + "\x00" + a.PassagePrompt))
+		space += "/" + hex.EncodeToString(hash[:4])
+	}
+	if err := set(d.root, "space", space); err != nil {
+		return "", err
+	}
+	return RoleEncoder, d.replaceEncoder(s)
+}

@@ -1,0 +1,76 @@
+package inference
+
+// This file has models behind an API compute what a pack has no graph for. llm-gateway asks them, for it holds the keys and
+// the tenants' budgets.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/inference/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Remote is the gateway to models behind an API. Its errors are those of NATS; what the gateway says is in replies.
+type Remote interface {
+	Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error)
+}
+
+// payer is who pays for a request that a model behind an API answers.
+func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
+	switch {
+	case s.remote == nil:
+		return uuid.Nil, fmt.Errorf("the pack %s has a model behind an API, and this model server asks none: %w", s.model.name(), schema.ErrUnavailable)
+	case caller.Tenant == uuid.Nil:
+		return uuid.Nil, schema.Invalid("tenant", "is missing: the pack %s has a model behind an API, so the request must say in the header %s who pays",
+			s.model.name(), wire.HeaderTenant)
+	}
+	return caller.Tenant, nil
+}
+
+// encodeRemotely is encode by a model behind an API.
+func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, request wire.EncodeRequest) (wire.EncodeReply, error) {
+	tenant, err := s.payer(caller)
+	if err != nil {
+		return wire.EncodeReply{}, err
+	}
+	e := s.model.manifest.Encoder
+	texts := request.Texts
+	if p := e.Prompts; p != nil {
+		texts = make([]string, len(request.Texts))
+		for i, text := range request.Texts {
+			prompt := p.Passage
+			if i < request.Queries {
+				prompt = p.Query
+			}
+			if strings.TrimSpace(text) != "" { // a blank one stays one
+				texts[i] = prompt + text
+			}
+		}
+	}
+	got, err := s.remote.Encode(ctx, wire.RemoteEncodeRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
+		By: e.by(e.MaxTokens), Dimension: e.Dimension, Shorten: e.Shorten, Texts: texts})
+	switch {
+	case err != nil:
+		return wire.EncodeReply{}, fmt.Errorf("ask llm-gateway for vectors: %w", err)
+	case got.Error != nil:
+		return wire.EncodeReply{}, remoteFailure(got.Error)
+	case got.Vectors.Dimension != e.Dimension || got.Vectors.Len() != len(texts):
+		return wire.EncodeReply{}, fmt.Errorf("llm-gateway gave %d vectors of dimension %d for %d texts", got.Vectors.Len(), got.Vectors.Dimension, len(texts))
+	}
+	return wire.EncodeReply{Envelope: wire.Header(), Space: s.model.manifest.Space, Vectors: got.Vectors, Truncated: got.Truncated}, nil
+}
+
+// remoteFailure is what a gateway says went wrong. A server that was too slow is one that does not answer: the request's own
+// deadline is another matter.
+func remoteFailure(e *schema.RemoteError) error {
+	said := *e
+	if said.Code == schema.CodeDeadline {
+		said.Code = schema.CodeUnavailable
+	}
+	return &said
+}

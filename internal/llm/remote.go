@@ -1,0 +1,263 @@
+package llm
+
+// Models behind an API that are no language models: encoders, which a model pack may
+// have in place of a graph. They are asked as language models are: within tenants'
+// budgets, booked in the ledger, tried again while an error may pass, and left alone
+// while they keep failing. The model server asks; it knows the pack.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go"
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// RemoteServer is where models behind an API are.
+type RemoteServer struct {
+	URL string // its base; empty: the provider's own server, where there is a key
+	Key string // may be empty for servers that ask for none
+}
+
+// RemoteOptions are the parts of a RemoteModels.
+type RemoteOptions struct {
+	Embed      RemoteServer
+	EmbedPrice float64       // US dollars per million tokens
+	Accounts   Accounts      // may be nil
+	Timeout    time.Duration // of one call, further tries included; 0: 60 s
+	Pause      time.Duration // before the first further try; 0: 500 ms
+	// BreakerPause is how long a server that keeps failing is left alone; 0: 15 s.
+	BreakerPause time.Duration
+	// Patience is how long a call waits at its tenant's budgets; 0: 5 s.
+	Patience time.Duration
+	// Bulk is how many requests that nobody waits for are worked on at once; 0: 6.
+	Bulk int
+}
+
+// RemoteModels asks models behind an API. It is safe for concurrent use.
+type RemoteModels struct {
+	options  RemoteOptions
+	embed    *remoteServer
+	retry    failsafe.Executor[struct{}]
+	bulk     chan struct{}
+	tracer   trace.Tracer
+	duration metric.Float64Histogram
+	tokens   metric.Int64Counter
+}
+
+// NewRemoteModels checks the options.
+func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
+	if o.BreakerPause <= 0 {
+		o.BreakerPause = pauseFor
+	}
+	if o.Patience <= 0 {
+		o.Patience = patience
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.Bulk <= 0 {
+		o.Bulk = 6
+	}
+	x := &RemoteModels{options: o, retry: retryPassing[struct{}](o.Pause), bulk: make(chan struct{}, o.Bulk), tracer: otel.Tracer(scope)}
+	meter := otel.Meter(scope)
+	var breakers metric.Int64Gauge
+	var problems [3]error
+	x.duration, problems[0] = meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
+	x.tokens, problems[1] = meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
+	breakers, problems[2] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("0: the provider is asked; 1: it is on trial; 2: it is left alone"))
+	if err := errors.Join(problems[:]...); err != nil {
+		return nil, fmt.Errorf("make metrics of models behind an API: %w", err)
+	}
+	var err error
+	x.embed, err = newRemoteServer(o.Embed, "SLUICE_EMBED", newGuard("the server of SLUICE_EMBED_URL", "embeddings", o.BreakerPause, breakers))
+	return x, err
+}
+
+// Close drops idle connections.
+func (x *RemoteModels) Close() { x.embed.close() }
+
+// billed is what a request used so far.
+type billed struct {
+	tokens int
+	nanos  int64
+}
+
+// job is a request as the ledger has it.
+type job struct {
+	tenant   uuid.UUID
+	lane     wire.Lane
+	task     wire.LLMTask
+	by       wire.RemoteModel
+	deadline time.Time
+	most     billed // that it may use
+}
+
+// run does a request's work within its tenant's budgets and books what work counts in
+// used, whether it fails or not.
+func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Context, used *billed) error) (_ schema.Usage, err error) {
+	if !j.deadline.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, j.deadline)
+		defer cancel()
+	}
+	ctx, span := x.tracer.Start(ctx, string(j.task), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("gen_ai.provider.name", j.by.Provider), attribute.String("gen_ai.request.model", j.by.Model)))
+	defer span.End()
+	defer func() {
+		if err != nil {
+			span.RecordError(err)
+			span.SetStatus(codes.Error, err.Error())
+			slog.WarnContext(ctx, "a model behind an API was asked in vain", "task", j.task, "tenant", j.tenant, "error", err)
+		}
+	}()
+	if j.tenant == uuid.Nil {
+		return schema.Usage{}, schema.Invalid("tenant", "is missing: a model behind an API is paid for, so the request must say by whom")
+	}
+	if j.lane.Background() {
+		select {
+		case x.bulk <- struct{}{}:
+			defer func() { <-x.bulk }()
+		default:
+			return schema.Usage{}, &schema.RemoteError{Code: schema.CodeOverloaded, Message: fmt.Sprintf(
+				"the gateway works on %d requests to models behind an API that nobody waits for: try again", x.options.Bulk)}
+		}
+	}
+	call := Call{ID: schema.NewID(), Tenant: j.tenant, Step: wire.Step{Step: string(j.task)}, Task: j.task}
+	if err := x.reserve(ctx, call.ID, j); err != nil {
+		return schema.Usage{}, err
+	}
+	var used billed
+	start := time.Now()
+	err = work(ctx, &used)
+	took := time.Since(start)
+	u := schema.Usage{Provider: j.by.Provider, Model: j.by.Model, InputTokens: used.tokens, Cost: Dollars(used.nanos), Millis: float64(took.Microseconds()) / 1000}
+	of := attribute.String("provider", j.by.Provider+" "+string(j.task))
+	x.duration.Record(ctx, took.Seconds(), metric.WithAttributes(of, attribute.Bool("failed", err != nil)))
+	x.tokens.Add(ctx, int64(used.tokens), metric.WithAttributes(of, attribute.String("direction", "in")))
+	x.book(ctx, call, u, err)
+	return u, err
+}
+
+// reserve sets aside what a request may cost, and waits a little for what calls in
+// progress hold.
+func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
+	if x.options.Accounts == nil {
+		return nil
+	}
+	until := time.Now().Add(longestCall)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	waiting, cancel := context.WithTimeout(ctx, x.options.Patience)
+	defer cancel()
+	for {
+		again, err := x.options.Accounts.Reserve(ctx, Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos,
+			Until: until.Add(settleIn), Uncounted: true})
+		if err == nil || again <= 0 {
+			return err
+		}
+		select {
+		case <-waiting.Done():
+			return err
+		case <-time.After(again):
+		}
+	}
+}
+
+// book settles a request's reservation with what it used.
+func (x *RemoteModels) book(ctx context.Context, call Call, u schema.Usage, failed error) {
+	if x.options.Accounts == nil {
+		return
+	}
+	booking, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleIn/2)
+	defer cancel()
+	var err error
+	switch {
+	case failed == nil:
+		err = x.options.Accounts.Record(booking, call, wire.LLMReply{Usage: u})
+	case cancelled(ctx):
+		err = x.options.Accounts.RecordCancelled(booking, call, u)
+	default:
+		err = x.options.Accounts.Settle(booking, call.Tenant, call.ID, u)
+	}
+	if err != nil {
+		slog.WarnContext(ctx, "what a model behind an API cost was not kept", "tenant", call.Tenant, "error", err)
+	}
+}
+
+// ask makes one call to a server, again while an error may pass.
+func (x *RemoteModels) ask(ctx context.Context, e remoteEndpoint, call func(ctx context.Context) error) error {
+	if err := e.guard.enter(); err != nil {
+		return err
+	}
+	start := time.Now()
+	bounded, cancel := context.WithTimeout(ctx, e.timeout)
+	defer cancel()
+	_, err := x.retry.WithContext(bounded).Get(func() (struct{}, error) { return struct{}{}, call(bounded) })
+	if err != nil && bounded.Err() != nil { // between two tries, too
+		err = e.ended(bounded)
+	}
+	e.guard.leave(bounded, err, time.Since(start))
+	return err
+}
+
+// cutTo gives the beginning of a text that has no more tokens than a model reads,
+// counted generously.
+func cutTo(s string, most int) (_ string, cut bool) {
+	if mostTokens(s)-messageTokens <= most {
+		return s, false
+	}
+	low, high := 0, len(s) // the beginning of low bytes fits
+	for high-low > 1 {
+		if half := (low + high) / 2; mostTokens(s[:half])-messageTokens <= most {
+			low = half
+		} else {
+			high = half
+		}
+	}
+	return strings.ToValidUTF8(s[:low], ""), true
+}
+
+// callTokens is how many tokens the texts of one call have at most, generously counted:
+// servers refuse calls that are larger.
+const callTokens = 100_000
+
+// batches divides texts into calls of so many at most: each is the indices of its texts.
+// Blank ones are in none.
+func batches(texts []string, most int) (out [][]int) {
+	tokens := 0
+	for i, t := range texts {
+		if strings.TrimSpace(t) == "" {
+			continue
+		}
+		n := mostTokens(t)
+		if last := len(out) - 1; last < 0 || len(out[last]) == most || tokens+n > callTokens {
+			out, tokens = append(out, nil), 0
+		}
+		tokens += n
+		out[len(out)-1] = append(out[len(out)-1], i)
+	}
+	return out
+}
+
+// countTexts is how many tokens texts have, for servers that do not count.
+func countTexts(texts []string) (n int) {
+	for _, t := range texts {
+		n += text.CountTokens(t)
+	}
+	return n
+}
