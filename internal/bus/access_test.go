@@ -28,6 +28,7 @@ sluice.query.stage.TENANT.TENANT             query-worker                serve
 sluice.query.text.TENANT.TENANT              query-worker                serve
 sluice.llm.complete                          query-worker                llm-gateway
 sluice.llm.complete.cancel                   query-worker                llm-gateway
+sluice.llm.encode                            gpu-segmenter               llm-gateway
 sluice.status                                serve                       query-worker,llm-gateway,gpu-segmenter
 sluice.model.info                            serve,query-worker,ingest-worker,llm-gateway gpu-segmenter
 sluice.model.encode                          query-worker,ingest-worker,llm-gateway gpu-segmenter
@@ -45,7 +46,7 @@ _INBOX.serve.abc.text                        query-worker,llm-gateway,gpu-segmen
 _INBOX.query-worker.abc                      llm-gateway,gpu-segmenter   query-worker
 _INBOX.ingest-worker.abc                     gpu-segmenter               ingest-worker
 _INBOX.llm-gateway.abc                       gpu-segmenter               llm-gateway
-_INBOX.gpu-segmenter.abc                     -                           gpu-segmenter
+_INBOX.gpu-segmenter.abc                     llm-gateway                 gpu-segmenter
 _INBOX.abc                                   -                           -
 $JS.API.INFO                                 -                           -
 $JS.API.STREAM.NAMES                         -                           -
