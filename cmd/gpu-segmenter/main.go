@@ -108,6 +108,11 @@ func (g gateway) Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.R
 	return bus.Request[wire.RemoteEncodeReply](ctx, g.nc, wire.RemoteEncodeSubject, r)
 }
 
+// Rerank implements inference.Remote.
+func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error) {
+	return bus.Request[wire.RemoteRerankReply](ctx, g.nc, wire.RemoteRerankSubject, r)
+}
+
 // compose makes one service of the parts: telemetry, NATS, the model, the server that answers for it, and its health.
 func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	var (

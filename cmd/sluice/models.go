@@ -104,7 +104,8 @@ func (a *modelsAdd) Help() string {
 	return "Models of the families of BERT, RoBERTa, XLM-R and ModernBERT can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
 		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model, or with --reranker of its reranker; " +
-		"the other graphs stay. remote:openai/MODEL is a model at a server with OpenAI's embeddings (SLUICE_EMBED_URL). " +
+		"the other graphs stay. remote:openai/MODEL is a model at a server with OpenAI's embeddings (SLUICE_EMBED_URL); with --reranker remote:cohere/MODEL, remote:llamacpp/MODEL or " +
+		"remote:tei/MODEL is one at a server that reranks (SLUICE_RERANK_URL). " +
 		"docs/model-packs.md has the details."
 }
 

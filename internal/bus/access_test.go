@@ -29,6 +29,7 @@ sluice.query.text.TENANT.TENANT              query-worker                serve
 sluice.llm.complete                          query-worker                llm-gateway
 sluice.llm.complete.cancel                   query-worker                llm-gateway
 sluice.llm.encode                            gpu-segmenter               llm-gateway
+sluice.llm.rerank                            gpu-segmenter               llm-gateway
 sluice.status                                serve                       query-worker,llm-gateway,gpu-segmenter
 sluice.model.info                            serve,query-worker,ingest-worker,llm-gateway gpu-segmenter
 sluice.model.encode                          query-worker,ingest-worker,llm-gateway gpu-segmenter

@@ -154,6 +154,10 @@ type LLM struct {
 	EmbedKey   string  `name:"embed-key" env:"SLUICE_EMBED_KEY" placeholder:"KEY" help:"Its key." when:"the server asks for a key"`
 	EmbedPrice float64 `name:"embed-price" env:"SLUICE_EMBED_PRICE" default:"0.02" placeholder:"DOLLARS" help:"US dollars per million of its tokens." when:"another model than text-embedding-3-small encodes, or a server of one's own, which costs 0"`
 
+	RerankURL   string  `name:"rerank-url" env:"SLUICE_RERANK_URL" placeholder:"URL" help:"Base URL of a server that reranks, for model packs whose reranker is behind an API; Cohere's when only the key is set." when:"the pack in use has such a reranker"`
+	RerankKey   string  `name:"rerank-key" env:"SLUICE_RERANK_KEY" placeholder:"KEY" help:"Its key." when:"the server asks for a key"`
+	RerankPrice float64 `name:"rerank-price" env:"SLUICE_RERANK_PRICE" default:"0.02" placeholder:"DOLLARS" help:"US dollars per million of its tokens, the question counted with each text." when:"the server costs another price, or is one of one's own, which costs 0"`
+
 	AnthropicBaseURL string   `name:"llm-anthropic-base-url" env:"SLUICE_LLM_ANTHROPIC_BASE_URL" placeholder:"URL" help:"Address of Anthropic's Messages API, when it is another one than https://api.anthropic.com." when:"requests go through a proxy"`
 	AnthropicAPIKey  string   `name:"llm-anthropic-api-key" env:"SLUICE_LLM_ANTHROPIC_API_KEY" placeholder:"KEY" help:"Its key." when:"Anthropic is to answer"`
 	AnthropicModel   string   `name:"llm-anthropic-model" env:"SLUICE_LLM_ANTHROPIC_MODEL" default:"claude-haiku-4-5" help:"Its model." when:"another model is wanted"`

@@ -111,8 +111,10 @@ type ManifestSegmenter struct {
 
 // ManifestPair is a graph from a question and a text to scores and an answer span: the pair model or the reranker.
 type ManifestPair struct {
-	ManifestGraph     `yaml:",inline"`
-	ManifestBERT      `yaml:",inline"`
+	ManifestGraph `yaml:",inline"`
+	ManifestBERT  `yaml:",inline"`
+	// ManifestRemote is the model in place of the graph, of the format remote.
+	ManifestRemote    `yaml:",inline"`
 	Labels            int    `yaml:"labels" need:"maybe"`     // of BERT's format: logits of a pair, 1 or 2
 	MaxTokens         int    `yaml:"max_tokens" need:"maybe"` // of BERT's format: of both, special tokens included
 	Truncation        string `yaml:"truncation" need:"maybe"` // of BERT's format: longest_first or only_second

@@ -68,8 +68,10 @@ func (m *Manifest) checkPair(section string, p ManifestPair) error {
 	case p.MaxTextTokens < 1:
 		return schema.Invalid(section+".max_text_tokens", "%d is not positive", p.MaxTextTokens)
 	case p.Format == "":
+	case p.remote():
+		return p.checkRemoteReranker(section)
 	case p.Format != formatBERT:
-		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s", p.Format, formatBERT)
+		return schema.Invalid(section+".format", "%q is unknown; leave it out or say %s or %s", p.Format, formatBERT, formatRemote)
 	case p.Output == "":
 		return schema.Invalid(section+".output", "is missing")
 	case p.Labels != 1 && p.Labels != 2:

@@ -54,7 +54,7 @@ func (r ManifestRemote) check(section string, providers ...string) error {
 
 func (m *Manifest) checkRemoteEncoder(section string, e ManifestEncoder) error {
 	if section != "encoder" {
-		return schema.Invalid(section+".format", "%q is only for the section encoder", formatRemote)
+		return schema.Invalid(section+".format", "%q is only for the sections encoder and reranker", formatRemote)
 	}
 	if err := e.check(section, wire.RemoteOpenAI); err != nil {
 		return err
@@ -64,4 +64,11 @@ func (m *Manifest) checkRemoteEncoder(section string, e ManifestEncoder) error {
 		return schema.Invalid("space", "%q is not that of the model: it is %s, with a slash and more behind it where prompts differ", m.Space, space)
 	}
 	return nil
+}
+
+func (p ManifestPair) checkRemoteReranker(section string) error {
+	if section != "reranker" {
+		return schema.Invalid(section+".format", "%q is only for the sections encoder and reranker", formatRemote)
+	}
+	return p.check(section, wire.RemoteRerankers()...)
 }

@@ -142,10 +142,14 @@ func (p *ManifestPair) describe(info *wire.ModelInfo, op wire.ModelOp, suffix st
 	if p.HasAnswerThreshold != nil {
 		info.Calibrated["has_answer"+suffix] = *p.HasAnswerThreshold
 	}
-	if p.Format == formatBERT {
+	if p.remote() {
+		info.Remote = append(info.Remote, op)
+		info.Notes = append(info.Notes, p.note(op))
+	}
+	if p.Format == formatBERT || p.remote() {
 		info.Notes = append(info.Notes, string(op)+": has_answer and llm_prefer are the relevance; there are no answer spans")
 	}
-	return p.Format == formatBERT
+	return p.Format == formatBERT || p.remote()
 }
 
 // Close frees the graphs. Nothing may run any more.

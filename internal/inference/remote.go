@@ -18,6 +18,7 @@ import (
 // Remote is the gateway to models behind an API. Its errors are those of NATS; what the gateway says is in replies.
 type Remote interface {
 	Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error)
+	Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error)
 }
 
 // payer is who pays for a request that a model behind an API answers.
@@ -63,6 +64,34 @@ func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, reque
 		return wire.EncodeReply{}, fmt.Errorf("llm-gateway gave %d vectors of dimension %d for %d texts", got.Vectors.Len(), got.Vectors.Dimension, len(texts))
 	}
 	return wire.EncodeReply{Envelope: wire.Header(), Space: s.model.manifest.Space, Vectors: got.Vectors, Truncated: got.Truncated}, nil
+}
+
+// rerankRemotely is score by a reranker behind an API. It knows relevance alone.
+func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, request wire.ScoreRequest) (wire.ScoreReply, error) {
+	reply := wire.ScoreReply{Graph: wire.GraphReranker}
+	tenant, err := s.payer(caller)
+	if err != nil {
+		return reply, err
+	}
+	if strings.TrimSpace(request.Question) == "" {
+		return reply, schema.Invalid("question", "has no word to score texts for")
+	}
+	r := s.model.manifest.Reranker
+	got, err := s.remote.Rerank(ctx, wire.RemoteRerankRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
+		By: r.by(r.MaxTextTokens), Question: request.Question, Texts: request.Texts})
+	switch {
+	case err != nil:
+		return reply, fmt.Errorf("ask llm-gateway for scores: %w", err)
+	case got.Error != nil:
+		return reply, remoteFailure(got.Error)
+	case len(got.Scores) != len(request.Texts):
+		return reply, fmt.Errorf("llm-gateway gave %d scores for %d texts", len(got.Scores), len(request.Texts))
+	}
+	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(got.Scores)), Truncated: got.Truncated, Graph: reply.Graph}
+	for i, x := range got.Scores {
+		reply.Scores[i] = wire.PairScore{Relevance: x, HasAnswer: x, LLMPrefer: x}
+	}
+	return reply, nil
 }
 
 // remoteFailure is what a gateway says went wrong. A server that was too slow is one that does not answer: the request's own

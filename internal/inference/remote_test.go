@@ -18,8 +18,9 @@ import (
 
 // scriptedgateway gives the vector (1, 0 ...) for every text, or fails.
 type scriptedgateway struct {
-	asked chan wire.RemoteEncodeRequest
-	fails *schema.RemoteError
+	asked    chan wire.RemoteEncodeRequest
+	reranked chan wire.RemoteRerankRequest
+	fails    *schema.RemoteError
 }
 
 func (g scriptedgateway) Encode(_ context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error) {
@@ -31,10 +32,25 @@ func (g scriptedgateway) Encode(_ context.Context, r wire.RemoteEncodeRequest) (
 	return wire.RemoteEncodeReply{Envelope: wire.Header(), Vectors: v, Error: g.fails}, nil
 }
 
+// Rerank scores each text by its length, or fails.
+func (g scriptedgateway) Rerank(_ context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error) {
+	g.reranked <- r
+	reply := wire.RemoteRerankReply{Envelope: wire.Header(), Error: g.fails}
+	for _, text := range r.Texts {
+		reply.Scores = append(reply.Scores, float32(len(text)))
+	}
+	return reply, nil
+}
+
 func remotePack(t *testing.T) *Model {
 	t.Helper()
-	added, err := modelpack.Add(t.Context(), modelpack.Options{Dir: t.TempDir()}, modelpack.Addition{From: "remote:openai/m", Onto: "../../models/default", QueryPrompt: "query: ",
+	return packWith(t, modelpack.Addition{From: "remote:openai/m", Onto: "../../models/default", QueryPrompt: "query: ",
 		Remote: modelpack.Remote{Dimension: 512, MaxTokens: 100}})
+}
+
+func packWith(t *testing.T, a modelpack.Addition) *Model {
+	t.Helper()
+	added, err := modelpack.Add(t.Context(), modelpack.Options{Dir: t.TempDir()}, a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +91,29 @@ func TestAnEncoderBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 	}
 }
 
+func TestARerankerBehindAnAPIIsAskedForItsTenant(t *testing.T) {
+	gateway := scriptedgateway{reranked: make(chan wire.RemoteRerankRequest, 1)}
+	nc, _ := serving(t, packWith(t, modelpack.Addition{From: "remote:cohere/m", Onto: "../../models/default", Reranker: true, Remote: modelpack.Remote{MaxTokens: 100}}), ServerOptions{Remote: gateway})
+	tenant := schema.NewID()
+	client := modelclient.New(nc, modelclient.Options{}).For(tenant, nil)
+	scores, _, err := client.Rerank(t.Context(), wire.LaneInteractive, "what?", []string{"that", "this one"}, true)
+	if err != nil || len(scores) != 2 || scores[0].Relevance != 4 || scores[1].HasAnswer != 8 || scores[1].Answer != nil {
+		t.Fatalf("got %+v, %v", scores, err)
+	}
+	if asked := <-gateway.reranked; asked.Tenant != tenant || asked.By != (wire.RemoteModel{Provider: "cohere", Model: "m", MaxTokens: 100}) || asked.Question != "what?" {
+		t.Errorf("the gateway was asked %+v", asked)
+	}
+	if scores, _, err := client.Score(t.Context(), wire.LaneInteractive, "what?", []string{"that"}, true); err != nil || scores[0].Answer == nil {
+		t.Errorf("the pair model reads %+v, %v", scores, err)
+	}
+	info, err := client.Info(t.Context())
+	if err != nil || !slices.Equal(info.Remote, []wire.ModelOp{wire.OpRerank}) || !info.NoRerankSpans || info.NoSpans || !slices.Contains(info.Operations, wire.OpRerank) {
+		t.Errorf("it serves %+v, %v", info, err)
+	}
+}
+
 func TestWhatTheGatewaySaysReachesWhoAsked(t *testing.T) {
-	gateway := scriptedgateway{make(chan wire.RemoteEncodeRequest, 1), &schema.RemoteError{Code: schema.CodeQuota, Message: "the budget has no room"}}
+	gateway := scriptedgateway{make(chan wire.RemoteEncodeRequest, 1), nil, &schema.RemoteError{Code: schema.CodeQuota, Message: "the budget has no room"}}
 	nc, _ := serving(t, remotePack(t), ServerOptions{Remote: gateway})
 	_, _, err := modelclient.New(nc, modelclient.Options{}).For(schema.NewID(), nil).Encode(t.Context(), wire.LaneBulk, []string{"that"})
 	if !errors.Is(err, schema.ErrQuota) || !strings.Contains(err.Error(), "no room") {

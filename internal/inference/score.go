@@ -11,9 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// lowestScore is what a text without a token gets for every score: below all that a model gives, and as a logit it is
-// a probability of 0 in float32.
-const lowestScore = -100
+const lowestScore = wire.LowestScore
 
 // scoreBytes is what a text's scores take in a reply at most.
 const scoreBytes = 224
@@ -60,6 +58,9 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	}
 	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
 		return reply, err
+	}
+	if r := s.model.manifest.Reranker; by.op == wire.OpRerank && r.remote() {
+		return s.rerankRemotely(ctx, caller, request)
 	}
 	if err := s.load.add(request.Lane, 0, by.weight*len(request.Texts)); err != nil {
 		return reply, err

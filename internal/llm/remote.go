@@ -1,7 +1,7 @@
 package llm
 
-// Models behind an API that are no language models: encoders, which a model pack may
-// have in place of a graph. They are asked as language models are: within tenants'
+// Models behind an API that are no language models: encoders and rerankers, which a model
+// pack may have in place of a graph. They are asked as language models are: within tenants'
 // budgets, booked in the ledger, tried again while an error may pass, and left alone
 // while they keep failing. The model server asks; it knows the pack.
 
@@ -35,10 +35,13 @@ type RemoteServer struct {
 // RemoteOptions are the parts of a RemoteModels.
 type RemoteOptions struct {
 	Embed      RemoteServer
-	EmbedPrice float64       // US dollars per million tokens
-	Accounts   Accounts      // may be nil
-	Timeout    time.Duration // of one call, further tries included; 0: 60 s
-	Pause      time.Duration // before the first further try; 0: 500 ms
+	EmbedPrice float64 // US dollars per million tokens
+	// Rerank and RerankPrice are the same of rerankers.
+	Rerank      RemoteServer
+	RerankPrice float64
+	Accounts    Accounts      // may be nil
+	Timeout     time.Duration // of one call, further tries included; 0: 60 s
+	Pause       time.Duration // before the first further try; 0: 500 ms
 	// BreakerPause is how long a server that keeps failing is left alone; 0: 15 s.
 	BreakerPause time.Duration
 	// Patience is how long a call waits at its tenant's budgets; 0: 5 s.
@@ -51,6 +54,7 @@ type RemoteOptions struct {
 type RemoteModels struct {
 	options  RemoteOptions
 	embed    *remoteServer
+	rerank   *remoteServer
 	retry    failsafe.Executor[struct{}]
 	bulk     chan struct{}
 	tracer   trace.Tracer
@@ -82,13 +86,17 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	if err := errors.Join(problems[:]...); err != nil {
 		return nil, fmt.Errorf("make metrics of models behind an API: %w", err)
 	}
-	var err error
+	var err, other error
 	x.embed, err = newRemoteServer(o.Embed, "SLUICE_EMBED", newGuard("the server of SLUICE_EMBED_URL", "embeddings", o.BreakerPause, breakers))
-	return x, err
+	x.rerank, other = newRemoteServer(o.Rerank, "SLUICE_RERANK", newGuard("the server of SLUICE_RERANK_URL", "rerank", o.BreakerPause, breakers))
+	return x, errors.Join(err, other)
 }
 
 // Close drops idle connections.
-func (x *RemoteModels) Close() { x.embed.close() }
+func (x *RemoteModels) Close() {
+	x.embed.close()
+	x.rerank.close()
+}
 
 // billed is what a request used so far.
 type billed struct {

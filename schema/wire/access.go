@@ -83,12 +83,12 @@ var traffics = map[Program]traffic{
 	},
 	ProgramLLMGateway: {
 		asks:    modelSubjects,
-		answers: []string{LLMSubject, RemoteEncodeSubject, StatusSubject},
+		answers: []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
 		streams: []string{AskSubject}, // the text of an answer goes to who waits for it
 		hears:   []string{CancelSubject(LLMSubject)},
 	},
 	ProgramGPUSegmenter: {
-		asks:    []string{RemoteEncodeSubject},
+		asks:    []string{RemoteEncodeSubject, RemoteRerankSubject},
 		answers: append([]string{StatusSubject}, modelSubjects...),
 	},
 }

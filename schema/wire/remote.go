@@ -15,6 +15,9 @@ import (
 // TaskEncode is a call to an encoder behind an API, in the ledger: no LLMRequest asks for it.
 const TaskEncode LLMTask = "encode"
 
+// TaskRerank says the same of a call to a reranker behind an API.
+const TaskRerank LLMTask = "rerank"
+
 // RemoteModel is a model behind an API.
 type RemoteModel struct {
 	Provider  string `json:"provider"` // which API
@@ -48,6 +51,33 @@ type RemoteEncodeReply struct {
 	Usage     schema.Usage        `json:"usage"`
 }
 
+// RemoteRerankRequest asks the gateway how well texts answer a question.
+type RemoteRerankRequest struct {
+	Envelope
+	Tenant   uuid.UUID   `json:"tenant"` // who pays
+	Lane     Lane        `json:"lane"`
+	Deadline time.Time   `json:"deadline,omitzero"`
+	By       RemoteModel `json:"by"`
+	Question string      `json:"question"`
+	Texts    []string    `json:"texts"` // one that is blank is not sent, and scores least
+}
+
+// TenantID implements OfTenant.
+func (r RemoteRerankRequest) TenantID() uuid.UUID { return r.Tenant }
+
+// RemoteRerankReply answers RemoteRerankRequest: one logit per text, in order.
+type RemoteRerankReply struct {
+	Envelope
+	Error     *schema.RemoteError `json:"error,omitempty"`
+	Scores    []float32           `json:"scores,omitempty"`
+	Truncated int                 `json:"truncated,omitempty"` // texts that were cut
+	Usage     schema.Usage        `json:"usage"`
+}
+
+// LowestScore is what a text without a word gets for every score: below all that a model gives, and as a logit it is
+// a probability of 0 in float32.
+const LowestScore = -100
+
 type tenantKey struct{}
 
 // ForTenant gives a context that says for which tenant models are asked: its share of the model server is used, and it
@@ -64,6 +94,17 @@ func TenantOf(ctx context.Context) uuid.UUID {
 
 // RemoteOpenAI is the provider of encoders: servers with OpenAI's embeddings.
 const RemoteOpenAI = "openai"
+
+// Providers of rerankers. RemoteCohere has scores from 0 to 1: Cohere, Jina, vLLM. RemoteLlamaCPP is the same API with logits, as
+// llama.cpp gives them; RemoteTEI is Text Embeddings Inference.
+const (
+	RemoteCohere   = "cohere"
+	RemoteLlamaCPP = "llamacpp"
+	RemoteTEI      = "tei"
+)
+
+// RemoteRerankers are the providers of rerankers.
+func RemoteRerankers() []string { return []string{RemoteCohere, RemoteLlamaCPP, RemoteTEI} }
 
 // MaxRemoteDimension bounds the vectors of encoders behind an API.
 const MaxRemoteDimension = 4096

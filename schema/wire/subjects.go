@@ -37,6 +37,8 @@ const (
 	LLMSubject    = "sluice.llm.complete"
 	// RemoteEncodeSubject is where the model server asks for vectors by a model behind an API.
 	RemoteEncodeSubject = "sluice.llm.encode"
+	// RemoteRerankSubject is the same for scores of texts.
+	RemoteRerankSubject = "sluice.llm.rerank"
 
 	// SearchingSubject is where query workers say, now and then and without a
 	// body, that somebody searches.

@@ -97,7 +97,8 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 		return nil, err
 	}
 	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: calls, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
-		Embed: llm.RemoteServer{URL: settings.EmbedURL, Key: settings.EmbedKey}, EmbedPrice: settings.EmbedPrice})
+		Embed: llm.RemoteServer{URL: settings.EmbedURL, Key: settings.EmbedKey}, EmbedPrice: settings.EmbedPrice,
+		Rerank: llm.RemoteServer{URL: settings.RerankURL, Key: settings.RerankKey}, RerankPrice: settings.RerankPrice})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +106,9 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 		remote.Close()
 		return nil
 	}), bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.RemoteEncodeSubject, Group: wire.LLMGroup, Concurrency: remoteConcurrency, StopShare: stopShare},
-		remote.Encode, llm.EncodeFailure))
+		remote.Encode, llm.EncodeFailure),
+		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.RemoteRerankSubject, Group: wire.LLMGroup, Concurrency: remoteConcurrency, StopShare: stopShare},
+			remote.Rerank, llm.RerankFailure))
 	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare, Trusted: d.Trusted},
 		gateway.Complete, llm.Failure)
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil

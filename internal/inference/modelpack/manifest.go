@@ -219,7 +219,7 @@ func (d document) replacePair(section pairSection) error {
 }
 
 // replaceReranker takes in another reranker.
-func (d document) replaceReranker(section pairSection) error {
+func (d document) replaceReranker(section any) error {
 	d.forget(ofReranker)
 	return set(d.root, "reranker", section)
 }

@@ -39,6 +39,9 @@ type remoteSection struct {
 	Prompts   *promptsSection `yaml:"prompts,omitempty"`
 	Dimension int             `yaml:"dimension,omitempty"`
 	MaxTokens int             `yaml:"max_tokens,omitempty"`
+	// Of a reranker.
+	MaxQuestionTokens int `yaml:"max_question_tokens,omitempty"`
+	MaxTextTokens     int `yaml:"max_text_tokens,omitempty"`
 }
 
 // remoteModel is a model behind an API as a source. It has no files.
@@ -65,8 +68,9 @@ func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Ad
 	switch {
 	case a.Onto == "":
 		return Added{}, schema.Invalid("alone", "a pack cannot have a model behind an API alone: it has a tokenizer, and graphs to segment with")
-	case r.provider != wire.RemoteOpenAI:
-		return Added{}, schema.Invalid("model", "there is no provider %q of models behind an API; there is %s", r.provider, wire.RemoteOpenAI)
+	case r.provider != wire.RemoteOpenAI && !r.reranks():
+		return Added{}, schema.Invalid("model", "there is no provider %q of models behind an API; there are %s for encoders, and %s for rerankers",
+			r.provider, wire.RemoteOpenAI, strings.Join(wire.RemoteRerankers(), ", "))
 	case a.Graph != "" || a.Pooling != "" || a.Tolerance != 0:
 		return Added{}, schema.Invalid("model", "a model behind an API has no graph, pooling or tolerance")
 	case a.Remote.MaxTokens < 1:
@@ -79,7 +83,11 @@ func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Ad
 		return Added{}, err
 	}
 	d.root.HeadComment = ""
-	role, err := r.encoder(d, o, a, s)
+	take := r.encoder
+	if r.reranks() {
+		take = r.reranker
+	}
+	role, err := take(d, o, a, s)
 	if err != nil {
 		return Added{}, err
 	}
@@ -97,6 +105,23 @@ func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Ad
 	}
 	_, err = write(dir, ManifestName, append([]byte("# Written by `sluice models add`.\n"), data...))
 	return Added{Role: role, Precision: "behind an API"}, err
+}
+
+// reranks says that the provider has rerankers.
+func (r remoteModel) reranks() bool { return slices.Contains(wire.RemoteRerankers(), r.provider) }
+
+// reranker takes the model in as the reranker.
+func (r remoteModel) reranker(d document, _ Options, a Addition, s remoteSection) (role string, err error) {
+	switch {
+	case !a.Reranker:
+		return "", schema.Invalid("reranker", "%s reranks: say --reranker, for it takes the place of the pack's reranker", r.label())
+	case a.Remote.Dimension != 0 || a.Remote.Shorten:
+		return "", schema.Invalid("dimension", "%s reranks, and makes no vectors", r.label())
+	case a.QueryPrompt != "" || a.PassagePrompt != "":
+		return "", schema.Invalid("query-prompt", "a reranker has no prompts")
+	}
+	s.MaxQuestionTokens, s.MaxTextTokens = a.Remote.MaxTokens, a.Remote.MaxTokens
+	return RoleReranker, d.replaceReranker(s)
 }
 
 // encoder takes the model in as the encoder.

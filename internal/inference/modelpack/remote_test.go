@@ -40,6 +40,32 @@ func TestAnEncoderBehindAnAPITakesThePlaceOfThePacks(t *testing.T) {
 	}
 }
 
+func TestARerankerBehindAnAPITakesThePlaceOfThePacks(t *testing.T) {
+	dir, added := add(t, Addition{From: "remote:cohere/rerank-v3.5", Onto: shipped, Reranker: true, Remote: Remote{MaxTokens: 4096}})
+	d, err := readDocument(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Space      string
+		Reranker   remoteSection
+		Calibrated map[string]float64
+	}
+	if err := d.root.Decode(&m); err != nil {
+		t.Fatal(err)
+	}
+	want := remoteSection{Format: "remote", Provider: "cohere", Model: "rerank-v3.5", Source: "remote:cohere/rerank-v3.5", MaxQuestionTokens: 4096, MaxTextTokens: 4096}
+	if m.Reranker != want || added.Role != RoleReranker || m.Space != manifestOf(t, shipped).Space {
+		t.Errorf("space %s, reranker %+v, added %+v", m.Space, m.Reranker, added)
+	}
+	for name := range m.Calibrated {
+		if ofReranker(name) {
+			t.Errorf("the old reranker's %s is still there", name)
+		}
+	}
+	whole(t, dir)
+}
+
 func TestWhatIsMissingOfAModelBehindAnAPIIsNamed(t *testing.T) {
 	full := Remote{Dimension: 512, MaxTokens: 512}
 	for field, a := range map[string]Addition{
@@ -47,11 +73,13 @@ func TestWhatIsMissingOfAModelBehindAnAPIIsNamed(t *testing.T) {
 		"alone":      {From: "remote:openai/m", Remote: full},
 		"dimension":  {From: "remote:openai/m", Onto: shipped, Remote: Remote{MaxTokens: 512, Dimension: 1536}},
 		"max-tokens": {From: "remote:openai/m", Onto: shipped, Remote: Remote{Dimension: 512}},
-		"reranker":   {From: "remote:openai/m", Onto: shipped, Remote: full, Reranker: true},
+		"reranker":   {From: "remote:cohere/m", Onto: shipped, Remote: Remote{MaxTokens: 512}},
+		"dimension ": {From: "remote:tei/m", Onto: shipped, Remote: full, Reranker: true},
+		"reranker ":  {From: "remote:openai/m", Onto: shipped, Remote: full, Reranker: true},
 	} {
 		_, err := Add(t.Context(), Options{Dir: t.TempDir(), Dimensions: schema.VectorDimensions}, a)
 		var wrong *schema.FieldError
-		if !errors.As(err, &wrong) || wrong.Field != field {
+		if !errors.As(err, &wrong) || wrong.Field != strings.TrimSpace(field) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
