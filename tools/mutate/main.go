@@ -1,0 +1,155 @@
+// Command mutate changes one constant or operator at a time, of the shipped plans and of the formulas behind them, and runs the tests
+// that should notice. It prints the changes that no test noticed.
+//
+//	go run ./tools/mutate [-only plans/saki] [-list] [-at 2/8]
+//
+// No file is changed: each variant is given to go test as an overlay.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// targets are the files that are changed, and the packages whose tests should notice.
+var targets = []struct {
+	files    []string // patterns
+	packages []string
+}{
+	{[]string{"plans/*.yaml"}, []string{"./internal/retrieval/..."}},
+	{[]string{"internal/retrieval/stage/*.go"}, []string{"./internal/retrieval/..."}},
+	{[]string{"internal/cluster/*.go"}, []string{"./internal/cluster"}},
+	{
+		[]string{"internal/evaluate/measures.go", "internal/evaluate/ranking.go", "internal/evaluate/overlap.go", "internal/evaluate/bootstrap.go", "internal/evaluate/calibration.go"},
+		[]string{"./internal/evaluate"},
+	},
+}
+
+// longest is how long tests may run with a change before it counts as noticed: some changes make a loop that does not end.
+const longest = 3 * time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "mutate: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
+	only := flags.String("only", "", "change only files whose path has this `part`")
+	list := flags.Bool("list", false, "print the changes and run nothing")
+	at := flags.String("at", "1/1", "`i/n`: every n-th change, from the i-th on")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var first, step int
+	if _, err := fmt.Sscanf(*at, "%d/%d", &first, &step); err != nil || first < 1 || step < first {
+		return fmt.Errorf("-at %s: want i/n with 1 <= i <= n", *at)
+	}
+	made, noticed, unbuilt, number := 0, 0, 0, 0
+	for _, t := range targets {
+		for _, pattern := range t.files {
+			paths, err := filepath.Glob(pattern)
+			if err != nil {
+				return err
+			}
+			for _, path := range paths {
+				if strings.HasSuffix(path, "_test.go") || !strings.Contains(path, *only) {
+					continue
+				}
+				mutants, err := mutantsOf(path)
+				if err != nil {
+					return err
+				}
+				for _, m := range mutants {
+					if number++; (number-first)%step != 0 {
+						continue
+					}
+					if made++; *list {
+						fmt.Fprintln(out, m)
+						continue
+					}
+					switch result, err := try(ctx, path, m.source, t.packages); {
+					case err != nil:
+						return fmt.Errorf("%s: %w", m, err)
+					case result == survived:
+						fmt.Fprintln(out, m)
+					case result == noBuild:
+						unbuilt++
+					default:
+						noticed++
+					}
+				}
+			}
+		}
+	}
+	if !*list {
+		fmt.Fprintf(out, "%d changes: %d noticed, %d do not build, %d survive\n", made, noticed, unbuilt, made-noticed-unbuilt)
+	}
+	return nil
+}
+
+type result int
+
+const (
+	killed result = iota
+	survived
+	noBuild
+)
+
+// try runs the tests of the packages with another source in the place of path.
+func try(ctx context.Context, path string, source []byte, packages []string) (result, error) {
+	folder, err := os.MkdirTemp("", "mutate")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(folder)
+	full, err := filepath.Abs(path)
+	if err != nil {
+		return 0, err
+	}
+	other, overlay := filepath.Join(folder, filepath.Base(path)), filepath.Join(folder, "overlay.json")
+	said, err := json.Marshal(map[string]map[string]string{"Replace": {full: other}})
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(os.WriteFile(other, source, 0o600), os.WriteFile(overlay, said, 0o600)); err != nil {
+		return 0, err
+	}
+	limited, cancel := context.WithTimeout(ctx, longest)
+	defer cancel()
+	test := exec.CommandContext(limited, "go", append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off"}, packages...)...)
+	// A group of its own, so that the end of the context reaches the tests and not go alone.
+	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	test.Cancel = func() error { return syscall.Kill(-test.Process.Pid, syscall.SIGKILL) }
+	output, err := test.CombinedOutput()
+	var failed *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case limited.Err() != nil:
+		return killed, nil
+	case err == nil:
+		return survived, nil
+	case !errors.As(err, &failed):
+		return 0, err
+	case strings.Contains(string(output), "[build failed]") || strings.Contains(string(output), "[setup failed]"):
+		return noBuild, nil
+	default:
+		return killed, nil
+	}
+}
