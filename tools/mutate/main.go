@@ -27,7 +27,7 @@ var targets = []struct {
 	files    []string // patterns
 	packages []string
 }{
-	{[]string{"plans/*.yaml"}, []string{"./internal/retrieval/..."}},
+	{[]string{"plans/*.yaml"}, []string{"./plans", "./internal/retrieval/..."}},
 	{[]string{"internal/retrieval/stage/*.go"}, []string{"./internal/retrieval/..."}},
 	{[]string{"internal/cluster/*.go"}, []string{"./internal/cluster"}},
 	{
