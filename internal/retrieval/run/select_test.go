@@ -14,6 +14,8 @@ import (
 var (
 	figure8 = []float64{13.79, 13.58, 11.91, 11.55, 10.94, 7.815, 7.665, 5.490, 4.416, 1.304, 0.800, 0.255, 0.198, 0.093, 0.089}
 	figure9 = []float64{5.080, 3.854, 3.016, 1.734, 1.560, 1.146, 0.842, 0.823, 0.685}
+	// halves falls once, from the seventh to the eighth.
+	halves = []float64{9, 8.8, 8.6, 8.4, 8.2, 8.1, 8, 4, 3.9, 3.8}
 )
 
 func probabilities(logits []float64) []float64 {
@@ -61,6 +63,24 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 9, at once", "{min_k: 1}", figure9, 9},
 		{"figure 9, one fewer", "{min_k: 6}", figure9, 9},
 		{"figure 9, g 0.6", "{min_k: 1, g: 0.6}", figure9, 3},
+		// The other reading: g is the share that a score may lose. It keeps the same on both figures.
+		{"figure 8, by its fall", "{by: fall}", figure8, 9},
+		{"figure 9, by its fall", "{by: fall}", figure9, 9},
+		// The tenth of figure 8 is 0.295 of the ninth: it stays when just over 0.7 may be lost.
+		{"figure 8, a fall of 0.7", "{by: fall, g: 0.7}", figure8, 9},
+		{"figure 8, a fall of 0.71", "{by: fall, g: 0.71}", figure8, 15},
+		// From the first chunk on the readings, and g = 0.3 and 0.7, tell figure 9 apart: its fourth is 0.575 of its third.
+		{"figure 9, at once, g 0.7", "{min_k: 1, g: 0.7}", figure9, 3},
+		{"figure 9, at once, by its fall", "{by: fall, min_k: 1}", figure9, 3},
+		{"figure 9, at once, a fall of 0.7", "{by: fall, min_k: 1, g: 0.7}", figure9, 9},
+		{"figure 8, at once, by its fall", "{by: fall, min_k: 1}", figure8, 9},
+		{"figure 8, at once, a fall of 0.25", "{by: fall, min_k: 1, g: 0.25}", figure8, 5},
+		// Behind the published min_k of 7, too.
+		{"the eighth halves", "{g: 0.3}", halves, 10},
+		{"the eighth halves, g 0.7", "{g: 0.7}", halves, 7},
+		{"the eighth halves, by its fall", "{by: fall, g: 0.3}", halves, 7},
+		{"the eighth halves, a fall of 0.7", "{by: fall, g: 0.7}", halves, 10},
+		{"by the fall of their chances", "{by: fall, min_k: 1, g: 0.4, scale: probability}", []float64{5, -0.5, -0.6, -3}, 1},
 		{"fewer than min_k", "{}", figure9[:4], 4},
 		{"a score of nothing ends it", "{min_k: 1}", []float64{3, 2, 1, 0, 0}, 3},
 		{"below nothing", "{min_k: 1}", []float64{-1, -1.1, -1.2}, 1},
