@@ -59,13 +59,13 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
 		return reply, err
 	}
-	if r := s.model.manifest.Reranker; by.op == wire.OpRerank && r.remote() {
-		return s.rerankRemotely(ctx, caller, request)
-	}
 	if err := s.load.add(request.Lane, 0, by.weight*len(request.Texts)); err != nil {
 		return reply, err
 	}
 	defer s.load.remove(0, by.weight*len(request.Texts))
+	if r := s.model.manifest.Reranker; by.op == wire.OpRerank && r.remote() {
+		return s.rerankRemotely(ctx, caller, request)
+	}
 	work, err := s.pairUp(ctx, request, by)
 	if err != nil {
 		return reply, err
