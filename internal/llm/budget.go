@@ -96,17 +96,39 @@ func reserve(ctx context.Context, input, output int) error {
 		}
 		input, output = 0, 0
 	}
-	until := time.Now().Add(longestCall)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until = deadline
-	}
 	r := Reservation{Tenant: p.tenant, ID: p.id, Tokens: int64(input) + int64(output), Nanos: p.price.Nanos(input, output),
-		Until: until.Add(settleIn), Own: p.own, More: p.reserved}
+		Until: holdUntil(ctx), Own: p.own, More: p.reserved}
 	if err := p.g.admit(ctx, r); err != nil {
 		return &refusal{err}
 	}
 	p.reserved = true
 	return nil
+}
+
+// holdUntil is when a reservation ends by itself that is made for a call of ctx.
+func holdUntil(ctx context.Context) time.Time {
+	until := time.Now().Add(longestCall)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+		until = deadline
+	}
+	return until.Add(settleIn)
+}
+
+// awaitRoom tries to reserve until it is done, until waiting is of no use, or until patience ends.
+func awaitRoom(ctx context.Context, patience time.Duration, try func(waiting context.Context) (again time.Duration, err error)) error {
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		again, err := try(waiting)
+		if err == nil || again <= 0 {
+			return err
+		}
+		select {
+		case <-waiting.Done():
+			return err
+		case <-time.After(again):
+		}
+	}
 }
 
 // admit reserves, waiting at limits.
@@ -115,20 +137,8 @@ func (g *Gateway) admit(ctx context.Context, r Reservation) error {
 		_, err := g.accounts.Reserve(ctx, r)
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, g.patience)
-	defer cancel()
-	for {
-		again, err := g.inOrder(waiting, r)
-		if err == nil || again <= 0 {
-			return err
-		}
-		// A budget that others hold: whoever needs less may go before.
-		select {
-		case <-waiting.Done():
-			return err
-		case <-time.After(again):
-		}
-	}
+	// At a budget that others hold it leaves the order: whoever needs less may go before.
+	return awaitRoom(ctx, g.patience, func(waiting context.Context) (time.Duration, error) { return g.inOrder(waiting, r) })
 }
 
 // inOrder tries to reserve when those of the tenant that came before have, and

@@ -88,12 +88,9 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	case r.Task == wire.TaskBackground:
 		return p.background()
 	}
-	var info wire.ModelInfo
-	if p.reader != nil {
-		var err error
-		if info, err = p.reader.Info(ctx); err != nil {
-			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-		}
+	info, err := p.info(ctx)
+	if err != nil {
+		return Completion{}, err
 	}
 	graph := readsBy(info, r.Question)
 	switch {
@@ -103,6 +100,18 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 		return p.read(ctx, r, info, graph)
 	}
 	return p.quote(ctx, r, text.InScripts(r.Question, info.Scripts[wire.OpEncode]))
+}
+
+// info says what the model pack can do: nothing where nobody reads.
+func (p *Extractive) info(ctx context.Context) (wire.ModelInfo, error) {
+	if p.reader == nil {
+		return wire.ModelInfo{}, nil
+	}
+	info, err := p.reader.Info(ctx)
+	if err != nil {
+		return info, fmt.Errorf("ask what the model pack can do: %w", err)
+	}
+	return info, nil
 }
 
 // quote answers by the best sentences. Vectors count as far as the encoder knows

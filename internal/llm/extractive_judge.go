@@ -16,10 +16,8 @@ import (
 // pairModel says which model pack judges what is named; one without a pair graph
 // judges nothing.
 func (p *Extractive) pairModel(ctx context.Context, what string) (info wire.ModelInfo, err error) {
-	if p.reader != nil {
-		if info, err = p.reader.Info(ctx); err != nil {
-			return info, fmt.Errorf("ask what the model pack can do: %w", err)
-		}
+	if info, err = p.info(ctx); err != nil {
+		return info, err
 	}
 	if !slices.Contains(info.Operations, wire.OpScore) {
 		return info, &schema.RemoteError{Code: schema.CodeUnavailable,

@@ -7,19 +7,15 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // readings names the parts of the passages that may answer: of each stretch the best and the next best that the
 // reranker finds. A pack without a reranker that reads, or one that does not know the question's script, reads nothing.
 func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completion, error) {
-	var info wire.ModelInfo
-	if p.reader != nil {
-		var err error
-		if info, err = p.reader.Info(ctx); err != nil {
-			return Completion{}, fmt.Errorf("ask what the model pack can do: %w", err)
-		}
+	info, err := p.info(ctx)
+	if err != nil {
+		return Completion{}, err
 	}
 	out := Completion{Model: "reranker/" + info.Pack}
 	if readsBy(info, r.Question) != wire.GraphReranker {
@@ -46,7 +42,7 @@ func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completio
 		}
 		body := r.Passages[s.passage].Text
 		for _, a := range append([]wire.AnswerSpan{*scores[i].Answer}, scores[i].Others...) {
-			if at := s.place(body, a); at != (text.Range{}) && at.Start < at.End {
+			if at := s.place(body, a); at.Start < at.End {
 				out.Readings = append(out.Readings, wire.Reading{Passage: s.passage, Start: at.Start, End: at.End, Score: float64(a.Score)})
 			}
 		}

@@ -111,7 +111,28 @@ type job struct {
 	task     wire.LLMTask
 	by       wire.RemoteModel
 	deadline time.Time
+	price    Price
 	most     billed // that it may use
+}
+
+// inBatches does a request by calls of at most size texts each: call makes one, of the texts at these places, and gives the
+// tokens to pay for. The whole request may use most tokens.
+func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, most int, texts []string, size int,
+	call func(ctx context.Context, batch []int) (tokens int, err error)) (schema.Usage, error) {
+	j.most = billed{most, j.price.Nanos(most, 0)}
+	return x.run(ctx, j, func(ctx context.Context, used *billed) error {
+		for _, batch := range batches(texts, size) {
+			if err := x.ask(ctx, e, func(ctx context.Context) error {
+				n, err := call(ctx, batch)
+				used.tokens += n
+				used.nanos += j.price.Nanos(n, 0)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // run does a request's work within its tenant's budgets and books what work counts in
@@ -166,24 +187,8 @@ func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 	if x.options.Accounts == nil {
 		return nil
 	}
-	until := time.Now().Add(longestCall)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until = deadline
-	}
-	waiting, cancel := context.WithTimeout(ctx, x.options.Patience)
-	defer cancel()
-	for {
-		again, err := x.options.Accounts.Reserve(ctx, Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos,
-			Until: until.Add(settleIn), Uncounted: true})
-		if err == nil || again <= 0 {
-			return err
-		}
-		select {
-		case <-waiting.Done():
-			return err
-		case <-time.After(again):
-		}
-	}
+	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Until: holdUntil(ctx), Uncounted: true}
+	return awaitRoom(ctx, x.options.Patience, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
 }
 
 // book settles a request's reservation with what it used.
@@ -238,6 +243,30 @@ func cutTo(s string, most int) (_ string, cut bool) {
 		}
 	}
 	return strings.ToValidUTF8(s[:low], ""), true
+}
+
+// cutAll is cutTo of each text; truncated counts those that were cut.
+func cutAll(texts []string, most int) (out []string, truncated int) {
+	out = make([]string, len(texts))
+	for i, s := range texts {
+		var cut bool
+		if out[i], cut = cutTo(s, most); cut {
+			truncated++
+		}
+	}
+	return out, truncated
+}
+
+// places are those of a call's texts whose results came.
+type places []bool
+
+// take reports whether index is a place whose result has not come yet, and takes it.
+func (p places) take(index *int) bool {
+	if index == nil || *index < 0 || *index >= len(p) || p[*index] {
+		return false
+	}
+	p[*index] = true
+	return true
 }
 
 // callTokens is how many tokens the texts of one call have at most, generously counted:

@@ -41,30 +41,16 @@ func (x *RemoteModels) encode(ctx context.Context, r wire.RemoteEncodeRequest) (
 	if err != nil {
 		return reply, err
 	}
-	texts := make([]string, len(r.Texts))
+	var texts []string
+	texts, reply.Truncated = cutAll(r.Texts, r.By.MaxTokens)
 	most := 0
-	for i, s := range r.Texts {
-		var cut bool
-		if texts[i], cut = cutTo(s, r.By.MaxTokens); cut {
-			reply.Truncated++
-		}
-		most += mostTokens(texts[i])
+	for _, s := range texts {
+		most += mostTokens(s)
 	}
-	price := Price{Input: x.options.EmbedPrice}
 	reply.Vectors.Data = make([]float32, len(texts)*r.Dimension)
-	reply.Usage, err = x.run(ctx, job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskEncode, by: r.By, deadline: r.Deadline,
-		most: billed{most, price.Nanos(most, 0)}}, func(ctx context.Context, used *billed) error {
-		for _, batch := range batches(texts, cmp.Or(r.By.Batch, encodeBatch)) {
-			if err := x.ask(ctx, e, func(ctx context.Context) error {
-				n, err := e.encodeBatch(ctx, r, texts, batch, reply.Vectors)
-				used.tokens += n
-				used.nanos += price.Nanos(n, 0)
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+	j := job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskEncode, by: r.By, deadline: r.Deadline, price: Price{Input: x.options.EmbedPrice}}
+	reply.Usage, err = x.inBatches(ctx, e, j, most, texts, cmp.Or(r.By.Batch, encodeBatch), func(ctx context.Context, batch []int) (int, error) {
+		return e.encodeBatch(ctx, r, texts, batch, reply.Vectors)
 	})
 	return reply, err
 }
@@ -103,16 +89,15 @@ func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequ
 	if len(reply.Data) != len(batch) {
 		return tokens, unusable("%s gave %d vectors for %d texts", e.address, len(reply.Data), len(batch))
 	}
-	placed := make([]bool, len(batch))
+	placed := make(places, len(batch))
 	for _, d := range reply.Data {
 		switch {
-		case d.Index == nil || *d.Index < 0 || *d.Index >= len(batch) || placed[*d.Index]:
+		case !placed.take(d.Index):
 			return tokens, unusable("%s does not say which vector is of which text: data[].index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case len(d.Embedding) != into.Dimension:
 			return tokens, unusable("model %s at %s gives vectors of dimension %d, and the model pack says %d: make a pack with --dimension %[3]d, or with --shorten where the model can give %[4]d",
 				e.model, e.address, len(d.Embedding), into.Dimension)
 		}
-		placed[*d.Index] = true
 		if !unit(into.Row(batch[*d.Index]), d.Embedding) {
 			return tokens, unusable("model %s at %s gave a vector without length or with a number that is not finite", e.model, e.address)
 		}

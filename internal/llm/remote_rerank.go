@@ -55,30 +55,16 @@ func (x *RemoteModels) rerankTexts(ctx context.Context, r wire.RemoteRerankReque
 		return reply, err
 	}
 	question, _ := cutTo(r.Question, r.By.MaxTokens)
-	texts := make([]string, len(r.Texts))
+	var texts []string
+	texts, reply.Truncated = cutAll(r.Texts, r.By.MaxTokens)
 	most := 0
-	for i, s := range r.Texts {
-		var cut bool
-		if texts[i], cut = cutTo(s, r.By.MaxTokens); cut {
-			reply.Truncated++
-		}
-		most += mostTokens(texts[i]) + mostTokens(question)
+	for i, s := range texts {
+		most += mostTokens(s) + mostTokens(question)
 		reply.Scores[i] = wire.LowestScore
 	}
-	price := Price{Input: x.options.RerankPrice}
-	reply.Usage, err = x.run(ctx, job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskRerank, by: r.By, deadline: r.Deadline,
-		most: billed{most, price.Nanos(most, 0)}}, func(ctx context.Context, used *billed) error {
-		for _, batch := range batches(texts, cmp.Or(r.By.Batch, rerankBatch)) {
-			if err := x.ask(ctx, e, func(ctx context.Context) error {
-				n, err := e.rerankBatch(ctx, r.By.Provider, question, texts, batch, reply.Scores)
-				used.tokens += n
-				used.nanos += price.Nanos(n, 0)
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+	j := job{tenant: r.Tenant, lane: r.Lane, task: wire.TaskRerank, by: r.By, deadline: r.Deadline, price: Price{Input: x.options.RerankPrice}}
+	reply.Usage, err = x.inBatches(ctx, e, j, most, texts, cmp.Or(r.By.Batch, rerankBatch), func(ctx context.Context, batch []int) (int, error) {
+		return e.rerankBatch(ctx, r.By.Provider, question, texts, batch, reply.Scores)
 	})
 	return reply, err
 }
@@ -145,21 +131,20 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 	if len(reply.Results) != len(batch) {
 		return tokens, unusable("%s gave %d scores for %d texts", e.address, len(reply.Results), len(batch))
 	}
-	placed := make([]bool, len(batch))
+	placed := make(places, len(batch))
 	for _, x := range reply.Results {
 		score := x.Relevance
 		if provider == wire.RemoteTEI {
 			score = x.Score
 		}
 		switch {
-		case x.Index == nil || *x.Index < 0 || *x.Index >= len(batch) || placed[*x.Index]:
+		case !placed.take(x.Index):
 			return tokens, unusable("%s does not say which score is of which text: index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case score == nil:
 			return tokens, unusable("%s gave a text no score: check that %s speaks the API of %s", e.address, e.urlSetting, provider)
 		case provider == wire.RemoteCohere && !(*score >= 0 && *score <= 1):
 			return tokens, unusable("model %s at %s gives the score %g, which is not from 0 to 1: name the provider %s for servers that give logits", e.model, e.address, *score, wire.RemoteLlamaCPP)
 		}
-		placed[*x.Index] = true
 		into[batch[*x.Index]] = float32(logitOf(provider, *score))
 	}
 	return tokens, nil

@@ -97,13 +97,11 @@ func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) t
 	if known == nil {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
-		info, err := once(ctx, c, wire.OpInfo, func(time.Time) any { return wire.ModelInfoRequest{Envelope: wire.Header()} },
-			func(r wire.ModelInfo) *schema.RemoteError { return r.Error })
+		info, err := once(ctx, c, wire.OpInfo, infoRequest, infoFailure)
 		if err != nil {
 			return limit
 		}
-		known = &serverInfo{info, time.Now()}
-		c.info.Store(known)
+		known = c.remember(info)
 	}
 	if slices.Contains(known.info.Remote, op) {
 		return c.options.Patience

@@ -192,15 +192,24 @@ func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (
 func (c *Client) Info(ctx context.Context) (_ wire.ModelInfo, err error) {
 	ctx, finish := c.begin(ctx, wire.OpInfo, wire.LaneInteractive)
 	defer func() { finish(err) }()
-	info, err := call(ctx, c, wire.OpInfo, wire.LaneInteractive, func(time.Time) any {
-		return wire.ModelInfoRequest{Envelope: wire.Header()}
-	}, func(r wire.ModelInfo) *schema.RemoteError { return r.Error })
+	info, err := call(ctx, c, wire.OpInfo, wire.LaneInteractive, infoRequest, infoFailure)
 	if err != nil {
 		return info, fmt.Errorf("ask the model server what it serves: %w", err)
 	}
-	c.dimension.Store(int64(info.Dimension))
-	c.info.Store(&serverInfo{info, time.Now()})
+	c.remember(info)
 	return info, nil
+}
+
+func infoRequest(time.Time) any { return wire.ModelInfoRequest{Envelope: wire.Header()} }
+
+func infoFailure(r wire.ModelInfo) *schema.RemoteError { return r.Error }
+
+// remember keeps what a server said of itself.
+func (c *Client) remember(info wire.ModelInfo) *serverInfo {
+	known := &serverInfo{info, time.Now()}
+	c.dimension.Store(int64(info.Dimension))
+	c.info.Store(known)
+	return known
 }
 
 // each runs a bounded number of parts at once and stops at the first error.
