@@ -120,12 +120,20 @@ func UnnamedNumber(sentence, question string, places ...string) bool {
 	return false
 }
 
-// Adds is how many content words a sentence adds to its question, and what share of the question's content it repeats.
-func Adds(sentence, question string) (added int, repeats float64) {
+// Addition is what a sentence adds to its question.
+type Addition struct {
+	words []word
+	// Repeats is the share of the question's content that the sentence says again.
+	Repeats float64
+}
+
+// Adds compares a sentence with its question.
+func Adds(sentence, question string) Addition {
 	said, asked := read(sentence), read(question)
+	var out Addition
 	for _, w := range said.content {
 		if asked.holds(w) == nil {
-			added++
+			out.words = append(out.words, w)
 		}
 	}
 	repeated := 0
@@ -134,22 +142,20 @@ func Adds(sentence, question string) (added int, repeats float64) {
 			repeated++
 		}
 	}
-	return added, float64(repeated) / float64(max(1, len(asked.content)))
+	out.Repeats = float64(repeated) / float64(max(1, len(asked.content)))
+	return out
 }
 
-// Names reports whether what a sentence adds to its question is this part of a text: they share half of the content of
-// either.
-func Names(sentence, question, part string) bool {
-	said, asked, in := read(sentence), read(question), read(part)
-	added, shared := 0, 0
-	for _, w := range said.content {
-		if asked.holds(w) != nil {
-			continue
-		}
-		added++
+// Words is how many content words there are.
+func (a Addition) Words() int { return len(a.words) }
+
+// Is reports whether it is this part of a text: they share half of the content of either.
+func (a Addition) Is(part string) bool {
+	in, shared := read(part), 0
+	for _, w := range a.words {
 		if in.holds(w) != nil {
 			shared++
 		}
 	}
-	return shared > 0 && (2*shared >= added || 2*shared >= len(in.content))
+	return shared > 0 && (2*shared >= len(a.words) || 2*shared >= len(in.content))
 }

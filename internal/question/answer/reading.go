@@ -28,7 +28,8 @@ const (
 	OtherAnswer
 )
 
-// On the scale of logits (of an answer's first and last token, added up), by the shipped pack's reranker; docs/questions.md has what they do.
+// On the scale of logits (of an answer's first and last token, added up), by the shipped pack's reranker; docs/questions.md
+// has what they do.
 const (
 	// aheadLogit is how far ahead of a sentence's answer another must be.
 	aheadLogit = 4.0
@@ -43,13 +44,14 @@ func ViewOf(sentence, question string, read []Reading) View {
 	if len(read) == 0 || text.AskedFor(question) == text.AskedYesNo {
 		return NoView
 	}
-	if added, _ := text.Adds(sentence, question); added == 0 {
+	adds := text.Adds(sentence, question)
+	if adds.Words() == 0 {
 		return NoView
 	}
 	best, own, named := read[0].Score, 0.0, false
 	for _, r := range read {
 		best = max(best, r.Score)
-		if text.Names(sentence, question, r.Text) && (!named || r.Score > own) {
+		if adds.Is(r.Text) && (!named || r.Score > own) {
 			own, named = r.Score, true
 		}
 	}
@@ -62,20 +64,38 @@ func ViewOf(sentence, question string, read []Reading) View {
 	return NoView
 }
 
+// viewOfAll is the view of all that a sentence cites: SameAnswer where one has it, OtherAnswer where all do. A sentence that
+// stands in a quote as it is is no other answer.
+func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) View {
+	others := 0
+	for _, i := range cited {
+		switch view := ViewOf(sentence, question, proofs[i].Read); {
+		case view == SameAnswer:
+			return SameAnswer
+		case view == OtherAnswer && !strings.Contains(proofs[i].Quote, strings.TrimSpace(sentence)):
+			others++
+		}
+	}
+	if len(cited) > 0 && others == len(cited) {
+		return OtherAnswer
+	}
+	return NoView
+}
+
 // longAnswer is how many content words a sentence may add and still be the short answer that a reader finds.
 const longAnswer = 12
 
 // answers reports whether a sentence is meant as the answer, not as a detail that follows it: it is alone, or says the question again.
 func answers(sentence, question string, alone bool) bool {
-	added, repeats := text.Adds(sentence, question)
-	return added <= longAnswer && (alone || repeats >= 0.5)
+	adds := text.Adds(sentence, question)
+	return adds.Words() <= longAnswer && (alone || adds.Repeats >= 0.5)
 }
 
 // stepRead names the call that has the quotes read.
 const stepRead = "read"
 
-// read asks the model pack's reader, through the gateway's provider that has it, for the parts of the citations' quotes that answer. Where there is
-// none, or it does not answer, nothing was read, and the rules decide.
+// read asks the model pack's reader, through the gateway's provider that has it, for the parts of the citations' quotes that
+// answer. Where there is none, or it does not answer, nothing was read, and the rules decide.
 func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, m made, proofs map[int]Evidence) {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(proofs) == 0 || len(q.Query.Choices) > 0 {

@@ -86,16 +86,10 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 		body := reply.Text[c.Start:c.End]
 		s.Citations = supporting(body, q.Query.Text, proofs, claimed, second)
 		s.Supported = len(s.Citations) > 0
-		views := 0
-		for _, i := range s.Citations {
-			switch view := ViewOf(body, q.Query.Text, proofs[i].Read); {
-			case view == SameAnswer:
-				read = true
-			case view == OtherAnswer && !strings.Contains(proofs[i].Quote, strings.TrimSpace(body)):
-				views++
-			}
-		}
-		if s.Supported && views == len(s.Citations) && answers(body, q.Query.Text, len(claims) == 1) {
+		switch view := viewOfAll(body, q.Query.Text, s.Citations, proofs); {
+		case view == SameAnswer:
+			read = true
+		case view == OtherAnswer && answers(body, q.Query.Text, len(claims) == 1):
 			refused = append(refused, len(out))
 		}
 		out = append(out, s)
