@@ -103,12 +103,12 @@ func run() error {
 // gateway is llm-gateway, which asks models behind an API.
 type gateway struct{ nc *nats.Conn }
 
-// Encode implements inference.Remote.
+// Encode implements inference.Gateway.
 func (g gateway) Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error) {
 	return bus.Request[wire.RemoteEncodeReply](ctx, g.nc, wire.RemoteEncodeSubject, r)
 }
 
-// Rerank implements inference.Remote.
+// Rerank implements inference.Gateway.
 func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error) {
 	return bus.Request[wire.RemoteRerankReply](ctx, g.nc, wire.RemoteRerankSubject, r)
 }
@@ -137,7 +137,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		}),
 	}
 	serving := lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
-		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch, Remote: gateway{nc}})
+		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch, Gateway: gateway{nc}})
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}

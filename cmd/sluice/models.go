@@ -94,7 +94,7 @@ type modelsAdd struct {
 	Dimension int     `help:"Of a model behind an API: the dimension of its vectors."`
 	Shorten   bool    `help:"Of a model behind an API: have its server give vectors of that dimension, which some models can."`
 	MaxTokens int     `name:"max-tokens" help:"Of a model behind an API: tokens of a text that it reads."`
-	Batch     int     `help:"Of a model behind an API: most texts that its server takes in one call; 96 when 0."`
+	Batch     int     `help:"Of a model behind an API: most texts that its server takes in one call; 96, or 32 of a reranker, when 0."`
 	MaxSize   int64   `name:"max-size-mb" default:"2048" help:"Largest graph, in MB, that is taken."`
 	Unchecked bool    `help:"Do not run the pack before it is added."`
 }

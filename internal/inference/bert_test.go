@@ -29,7 +29,7 @@ func added(t *testing.T, a modelpack.Addition) string {
 	return made.Pack.Path
 }
 
-func openPack(t *testing.T, dir string) *Model {
+func openPack(t testing.TB, dir string) *Model {
 	t.Helper()
 	m, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1})
 	if err != nil {

@@ -54,16 +54,7 @@ func packDir(t testing.TB) string {
 
 func open(t testing.TB) *Model {
 	t.Helper()
-	m, err := Open(Options{Pack: packDir(t), Library: libraryPath(t), Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
+	return openPack(t, packDir(t))
 }
 
 func connect(t testing.TB, url string) *nats.Conn {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Remote is the gateway to models behind an API. Its errors are those of NATS; what the gateway says is in replies.
-type Remote interface {
+// Gateway asks models behind an API. Its errors are those of NATS; what the gateway says is in replies.
+type Gateway interface {
 	Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error)
 	Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error)
 }
@@ -24,7 +24,7 @@ type Remote interface {
 // payer is who pays for a request that a model behind an API answers.
 func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
 	switch {
-	case s.remote == nil:
+	case s.gateway == nil:
 		return uuid.Nil, fmt.Errorf("the pack %s has a model behind an API, and this model server asks none: %w", s.model.name(), schema.ErrUnavailable)
 	case caller.Tenant == uuid.Nil:
 		return uuid.Nil, schema.Invalid("tenant", "is missing: the pack %s has a model behind an API, so the request must say in the header %s who pays",
@@ -53,7 +53,7 @@ func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, reque
 			}
 		}
 	}
-	got, err := s.remote.Encode(ctx, wire.RemoteEncodeRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
+	got, err := s.gateway.Encode(ctx, wire.RemoteEncodeRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
 		By: e.by(e.MaxTokens), Dimension: e.Dimension, Shorten: e.Shorten, Texts: texts})
 	switch {
 	case err != nil:
@@ -77,7 +77,7 @@ func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, reque
 		return reply, schema.Invalid("question", "has no word to score texts for")
 	}
 	r := s.model.manifest.Reranker
-	got, err := s.remote.Rerank(ctx, wire.RemoteRerankRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
+	got, err := s.gateway.Rerank(ctx, wire.RemoteRerankRequest{Envelope: wire.Header(), Tenant: tenant, Lane: request.Lane, Deadline: request.Deadline,
 		By: r.by(r.MaxTextTokens), Question: request.Question, Texts: request.Texts})
 	switch {
 	case err != nil:

@@ -54,21 +54,12 @@ func packWith(t *testing.T, a modelpack.Addition) *Model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := Open(Options{Pack: added.Pack.Path, Library: libraryPath(t), Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return m
+	return openPack(t, added.Pack.Path)
 }
 
 func TestAnEncoderBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 	gateway := scriptedgateway{asked: make(chan wire.RemoteEncodeRequest, 1)}
-	nc, _ := serving(t, remotePack(t), ServerOptions{Remote: gateway})
+	nc, _ := serving(t, remotePack(t), ServerOptions{Gateway: gateway})
 	client, tenant := modelclient.New(nc, modelclient.Options{}), schema.NewID()
 	vectors, space, err := client.EncodeQuery(wire.ForTenant(t.Context(), tenant), wire.LaneInteractive, "what?", []string{"that", " "})
 	if err != nil || vectors.Len() != 3 || vectors.Dimension != 512 || !strings.HasPrefix(space, "remote/openai/m/512/") {
@@ -93,7 +84,7 @@ func TestAnEncoderBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 
 func TestARerankerBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 	gateway := scriptedgateway{reranked: make(chan wire.RemoteRerankRequest, 1)}
-	nc, _ := serving(t, packWith(t, modelpack.Addition{From: "remote:cohere/m", Onto: "../../models/default", Reranker: true, Remote: modelpack.Remote{MaxTokens: 100}}), ServerOptions{Remote: gateway})
+	nc, _ := serving(t, packWith(t, modelpack.Addition{From: "remote:cohere/m", Onto: "../../models/default", Reranker: true, Remote: modelpack.Remote{MaxTokens: 100}}), ServerOptions{Gateway: gateway})
 	tenant := schema.NewID()
 	client := modelclient.New(nc, modelclient.Options{}).For(tenant, nil)
 	scores, _, err := client.Rerank(t.Context(), wire.LaneInteractive, "what?", []string{"that", "this one"}, true)
@@ -114,7 +105,7 @@ func TestARerankerBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 
 func TestWhatTheGatewaySaysReachesWhoAsked(t *testing.T) {
 	gateway := scriptedgateway{make(chan wire.RemoteEncodeRequest, 1), nil, &schema.RemoteError{Code: schema.CodeQuota, Message: "the budget has no room"}}
-	nc, _ := serving(t, remotePack(t), ServerOptions{Remote: gateway})
+	nc, _ := serving(t, remotePack(t), ServerOptions{Gateway: gateway})
 	_, _, err := modelclient.New(nc, modelclient.Options{}).For(schema.NewID(), nil).Encode(t.Context(), wire.LaneBulk, []string{"that"})
 	if !errors.Is(err, schema.ErrQuota) || !strings.Contains(err.Error(), "no room") {
 		t.Errorf("got %v", err)

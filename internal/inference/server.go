@@ -36,7 +36,7 @@ type ServerOptions struct {
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
 	Log          *slog.Logger  // default: slog.Default()
-	Remote       Remote        // asks models behind an API; needed by packs that have any
+	Gateway      Gateway       // asks models behind an API; needed by packs that have any
 }
 
 func (o ServerOptions) withDefaults(model *Model) ServerOptions {
@@ -98,7 +98,7 @@ type service struct {
 	slots   *fairness.Slots // to decode and tokenise
 	metrics requestMetrics
 	counts  requestCounts
-	remote  Remote
+	gateway Gateway
 
 	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
 	pool       *batch.Pool
@@ -122,7 +122,7 @@ type service struct {
 
 func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*service, error) {
 	s := &service{
-		nc: nc, model: model, log: o.Log, remote: o.Remote,
+		nc: nc, model: model, log: o.Log, gateway: o.Gateway,
 		slots:   fairness.NewSlots(runtime.GOMAXPROCS(0)),
 		metrics: newRequestMetrics(),
 		counts:  requestCounts{id: schema.NewID(), since: time.Now().UTC()},

@@ -131,11 +131,8 @@ func Find(dir, named string) (string, error) {
 			return "", fmt.Errorf("read which model pack is in use: %w", err)
 		}
 		name := strings.TrimSpace(string(data))
-		path := filepath.Join(dir, name)
-		if !isAdded(dir, name) {
-			if path = shippedPath(name); path != "" {
-				return path, nil
-			}
+		path := locate(dir, name)
+		if path == "" {
 			return "", schema.Invalid(filepath.Join(dir, inUse), "names a pack %q that is not there: choose another with `sluice models use`", name)
 		}
 		return path, nil
@@ -143,10 +140,7 @@ func Find(dir, named string) (string, error) {
 	if named == shippedName {
 		return Shipped()
 	}
-	if isAdded(dir, named) {
-		return filepath.Join(dir, named), nil
-	}
-	if path := shippedPath(named); path != "" {
+	if path := locate(dir, named); path != "" {
 		return path, nil
 	}
 	path, err := filepath.Abs(named)
@@ -164,7 +158,16 @@ func isPack(dir string) bool {
 	return err == nil
 }
 
-// isAdded reports whether a pack of the name was added in dir. It goes before a shipped one of its name, which came later.
+// locate is the folder of the pack of a name; empty when there is none. One that was added goes before a shipped one of its
+// name, which came later.
+func locate(dir, name string) string {
+	if isAdded(dir, name) {
+		return filepath.Join(dir, name)
+	}
+	return shippedPath(name)
+}
+
+// isAdded reports whether a pack of the name was added in dir.
 func isAdded(dir, name string) bool {
 	return packName.MatchString(name) && isPack(filepath.Join(dir, name))
 }
@@ -207,7 +210,7 @@ func Use(dir, name string) error {
 		}
 		return nil
 	}
-	if !isAdded(dir, name) && shippedPath(name) == "" {
+	if locate(dir, name) == "" {
 		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
