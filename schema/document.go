@@ -85,11 +85,31 @@ const (
 	GenerationFailed    GenerationState = "failed"
 )
 
+// Encoder is whose vectors a collection has.
+type Encoder string
+
+// Encoders. The second one's vectors are better and take longer (docs/second-encoder.md).
+const (
+	EncoderAuto   Encoder = "auto"   // the first one's until the second has encoded the collection in the background
+	EncoderFirst  Encoder = "first"  // the model pack's own, for good
+	EncoderSecond Encoder = "second" // what comes is found by its words until it is encoded
+)
+
+// CheckEncoder says whether there is such an encoder.
+func CheckEncoder(field string, e Encoder) error {
+	switch e {
+	case EncoderAuto, EncoderFirst, EncoderSecond:
+		return nil
+	}
+	return Invalid(field, "%.40q is none of %s, %s and %s", e, EncoderAuto, EncoderFirst, EncoderSecond)
+}
+
 // NewRebuild asks for a new generation of a collection. What is empty stays as
 // it is.
 type NewRebuild struct {
 	Language     string
 	Segmentation Segmentation
+	Encoder      Encoder
 }
 
 // Rebuild is the making of a generation beside the live one.
@@ -98,6 +118,7 @@ type Rebuild struct {
 	Generation   int             `json:"generation"`
 	Language     string          `json:"language"`
 	Segmentation Segmentation    `json:"segmentation"`
+	Encoder      Encoder         `json:"encoder"`
 	Space        string          `json:"space,omitempty"` // empty until something is encoded
 	State        GenerationState `json:"state"`
 	Reason       string          `json:"reason,omitempty"` // when it failed

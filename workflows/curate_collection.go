@@ -30,7 +30,7 @@ var curateSteps = []struct {
 	activity string
 	limit    time.Duration
 }{
-	{wire.ActivityBackfill, 30 * time.Minute},
+	{wire.ActivityBackfill, 2 * time.Hour},
 	{wire.ActivityCluster, time.Hour},
 	{wire.ActivityMerge, time.Hour},
 	{wire.ActivityVectors, 6 * time.Hour},

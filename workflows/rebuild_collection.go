@@ -20,6 +20,9 @@ const (
 	// rebuildAtOnce is how many parts are cut at a time: one waits for the
 	// models while another is written.
 	rebuildAtOnce = 2
+	// rebuildSecondAtOnce is the same for the second encoder, which works within
+	// a share of processor time and leaves its place to others.
+	rebuildSecondAtOnce = 1
 	// maxRebuildPages bounds one execution's history.
 	maxRebuildPages = 50
 )
@@ -61,7 +64,11 @@ func rebuild(ctx workflow.Context, in wire.Rebuild) error {
 			return err
 		}
 		if len(list.Parts) > 0 {
-			if err := cutParts(ctx, list.Parts); err != nil {
+			atOnce := rebuildAtOnce
+			if in.Second {
+				atOnce = rebuildSecondAtOnce
+			}
+			if err := cutParts(ctx, list.Parts, atOnce); err != nil {
 				return err
 			}
 		} else {
@@ -85,14 +92,14 @@ func rebuild(ctx workflow.Context, in wire.Rebuild) error {
 	}
 }
 
-// cutParts has the parts cut, a few at a time, and returns the first error when
+// cutParts has the parts cut, so many at a time, and returns the first error when
 // none is under way any more.
-func cutParts(ctx workflow.Context, parts []wire.RebuildPart) error {
+func cutParts(ctx workflow.Context, parts []wire.RebuildPart, atOnce int) error {
 	var failure error
 	running := 0
 	selector := workflow.NewSelector(ctx)
 	for _, part := range parts {
-		if running == rebuildAtOnce {
+		if running == atOnce {
 			selector.Select(ctx)
 		}
 		if failure != nil {

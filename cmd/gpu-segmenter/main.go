@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/telemetry"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -90,6 +91,12 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	if s.SecondShare < 1 || s.SecondShare > 100 {
+		return schema.Invalid("SLUICE_SECOND_SHARE", "%d is not a percentage between 1 and 100", s.SecondShare)
+	}
+	if s.SecondPack != "" {
+		s.ModelPack = s.SecondPack
+	}
 	if err := find(&s.Model); err != nil {
 		return err
 	}
@@ -123,7 +130,11 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
 		// Before NATS, so that a wrong pack is said at once.
 		lifecycle.NewResource("model", func(context.Context) (err error) {
-			model, err = inference.Open(options(s.Model))
+			o := options(s.Model)
+			if o.Second = s.SecondPack != ""; o.Second && o.Threads == 0 {
+				o.Threads = 1 // the share is kept to in smaller steps
+			}
+			model, err = inference.Open(o)
 			return err
 		}, func(context.Context) error { return model.Close() }),
 		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {
@@ -136,8 +147,12 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 			return nil
 		}),
 	}
+	share := 0.0
+	if s.SecondPack != "" {
+		share = float64(s.SecondShare) / 100
+	}
 	serving := lifecycle.NewFunc("model server", func(ctx context.Context) (lifecycle.Run, error) {
-		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch, Gateway: gateway{nc}})
+		server := inference.NewServer(nc, model, inference.ServerOptions{Batch: s.Batch, Gateway: gateway{nc}, Second: s.SecondPack != "", Share: share})
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}

@@ -19,6 +19,7 @@ type collectionsRebuild struct {
 	Name         string `arg:"" help:"Name or id."`
 	Language     string `help:"BCP 47; the collection's own when left out."`
 	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter, similarity or sentences, and settings; the collection's own when left out."`
+	Encoder      string `enum:",auto,first,second" default:"" help:"Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto); the collection's own when left out."`
 	Wait         bool   `help:"Wait until it is done."`
 	Status       bool   `xor:"do" help:"Show the newest rebuild and begin none."`
 	Cancel       bool   `xor:"do" help:"Cancel the rebuild that is under way."`
@@ -40,7 +41,7 @@ func (b *collectionsRebuild) Run(ctx context.Context) error {
 	case b.Status:
 		r, err = c.Rebuild(ctx, b.Name)
 	default:
-		r, err = c.StartRebuild(ctx, b.Name, api.NewRebuild{Language: b.Language, Segmentation: segmentation})
+		r, err = c.StartRebuild(ctx, b.Name, api.NewRebuild{Language: b.Language, Segmentation: segmentation, Encoder: schema.Encoder(b.Encoder)})
 	}
 	if err == nil && b.Wait {
 		r, err = b.wait(ctx, c, r)
@@ -109,7 +110,11 @@ func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r sc
 }
 
 func rebuildText(r schema.Rebuild) string {
-	text := fmt.Sprintf("generation %d (%s, %s): %s", r.Generation, r.Language, r.Segmentation.By, r.State)
+	encoder := ""
+	if r.Encoder == schema.EncoderSecond {
+		encoder = ", second encoder"
+	}
+	text := fmt.Sprintf("generation %d (%s, %s%s): %s", r.Generation, r.Language, r.Segmentation.By, encoder, r.State)
 	switch r.State {
 	case schema.GenerationBuilding:
 		text += fmt.Sprintf(", %d of %d documents", min(r.Versions, r.Total), r.Total)

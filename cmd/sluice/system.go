@@ -305,12 +305,26 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	models := modelclient.New(u.nats[wire.ProgramServe], modelclient.Options{})
-	env, err := u.modelEnv(pack)
+	child := func(pack string, client *modelclient.Client, more ...string) (lifecycle.Service, error) {
+		env, err := u.modelEnv(pack)
+		return modelchild.New(modelchild.Options{Program: program, Env: append(env, more...), Log: u.log,
+			Ready: func(ctx context.Context) error { _, err := client.Info(ctx); return err }}), err
+	}
+	model, err := child(pack, models)
 	if err != nil {
 		return nil, err
 	}
-	model := modelchild.New(modelchild.Options{Program: program, Env: env, Log: u.log,
-		Ready: func(ctx context.Context) error { _, err := models.Info(ctx); return err }})
+	servers := []lifecycle.Service{model}
+	if s.SecondPack != "" {
+		if pack, err = modelpack.Find(modelsDirectory(s.Data), s.SecondPack); err != nil {
+			return nil, fmt.Errorf("find the second encoder's pack (SLUICE_SECOND_PACK): %w", err)
+		}
+		second, err := child(pack, models.Second(), "SLUICE_SECOND_PACK="+pack, fmt.Sprintf("SLUICE_SECOND_SHARE=%d", s.SecondShare))
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, second)
+	}
 	ingest, err := ingestworker.New(ingestworker.Settings{Ingest: s.Ingest, Retention: s.Retention, Parse: s.Parse, Streams: s.Streams},
 		ingestworker.Deps{Store: u.ingestion, NATS: u.nats[wire.ProgramIngestWorker], Temporal: u.temporal})
 	if err != nil {
@@ -334,7 +348,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	u.credentials.URL = api.URL()
 	metrics := health.Metrics(s.MetricsListen, u.observed.Handler())
 	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
-	return lifecycle.NewGroup("workers", grace, model, ingest, gateway, query, api, metrics, left), nil
+	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, api, metrics, left)...), nil
 }
 
 // modelEnv is the model server's environment: this process's, without what

@@ -38,6 +38,7 @@ type upCommand struct {
 	config.Webhooks
 	config.LLM
 	config.Model
+	config.SecondEncoder
 	config.Log `set:"log_level=warn"`
 }
 

@@ -102,6 +102,12 @@ type Model struct {
 	ONNXRuntimeLib string `name:"onnxruntime-lib" env:"SLUICE_ONNXRUNTIME_LIB" placeholder:"FILE" help:"The ONNX Runtime library; searched for when empty." when:"the library is where it is not found"`
 }
 
+// SecondEncoder is the encoder that encodes collections again in the background.
+type SecondEncoder struct {
+	SecondPack  string `env:"SLUICE_SECOND_PACK" placeholder:"DIR" help:"Folder of the model pack whose encoder encodes collections again in the background, for 'sluice' also its name: 'sluice up' starts a gpu-segmenter for it, and a gpu-segmenter that has this serves that encoder alone. None when empty." when:"searches by vectors are to be better than those of the first encoder, and the machine has time to spare"`
+	SecondShare int    `env:"SLUICE_SECOND_SHARE" default:"25" help:"Per cent of the machine's processor time that the second encoder takes for what is encoded in the background; questions are encoded at once. While other programs use more than half of the machine it rests." when:"collections are to be encoded sooner, or other programs need the machine"`
+}
+
 // Hub is where models are fetched from, when somebody adds one.
 type Hub struct {
 	HubURL string `name:"hub-url" env:"SLUICE_HUB_URL" placeholder:"URL" help:"Address of a hub in Hugging Face's layout, for 'sluice models add hf:...'; nothing is fetched without it." when:"models are added from a hub"`
@@ -300,6 +306,7 @@ type LLMGateway struct {
 type GPUSegmenter struct {
 	NATS
 	Model
+	SecondEncoder
 	Health
 	Log
 }

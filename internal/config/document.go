@@ -32,6 +32,7 @@ var groups = []group{
 	{"Retention", &Retention{}},
 	{"Parsing", &Parse{}},
 	{"Models", &Model{}},
+	{"Second encoder", &SecondEncoder{}},
 	{"Model hub", &Hub{}},
 	{"Plans", &Plans{}},
 	{"Questions", &Answering{}},

@@ -54,6 +54,12 @@ type Store interface {
 	PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error)
 }
 
+// Encoder encodes what was written before it was encoded.
+type Encoder interface {
+	// Encode encodes some versions of a collection, and reports whether there are more.
+	Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
+}
+
 // Options are the settings of curation. Zero values take the defaults.
 type Options struct {
 	// Slice is how long one run of a step goes on while there is work: between
@@ -84,19 +90,24 @@ const (
 // Activities are the steps of CurateCollection.
 type Activities struct {
 	store   Store
+	encoder Encoder
 	options Options
 }
 
 // NewActivities makes the steps.
-func NewActivities(s Store, o Options) *Activities {
-	return &Activities{store: s, options: o.defaults()}
+func NewActivities(s Store, e Encoder, o Options) *Activities {
+	return &Activities{store: s, encoder: e, options: o.defaults()}
 }
 
-// Backfill indexes versions that lack their entry in the lexical index.
+// Backfill indexes versions that lack their entry in the lexical index, and has those encoded that lack their vectors.
 func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "backfill", in, func(ctx context.Context) (int, bool, error) {
 		done, left, err := a.store.BackfillLexical(ctx, in.Tenant, in.Collection, backfillVersions)
-		return done, done > 0 && left > 0, err
+		if err != nil || done > 0 && left > 0 {
+			return done, true, err
+		}
+		encoded, more, err := a.encoder.Encode(ctx, in.Tenant, in.Collection)
+		return done + encoded, more, err
 	})
 }
 

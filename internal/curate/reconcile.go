@@ -29,6 +29,12 @@ type Found interface {
 	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
 }
 
+// Second begins generations of the second encoder.
+type Second interface {
+	// Begin has a collection built anew with the second encoder, if a server of it answers and none is being built.
+	Begin(ctx context.Context) error
+}
+
 // Workflows begins workflows. One that runs already goes on as it does.
 type Workflows interface {
 	Curate(ctx context.Context, in wire.Curation) error
@@ -52,11 +58,11 @@ const (
 )
 
 // NewReconciler makes the reconciler. Any number may run.
-func NewReconciler(f Found, w Workflows, o ReconcilerOptions) lifecycle.Service {
+func NewReconciler(f Found, second Second, w Workflows, o ReconcilerOptions) lifecycle.Service {
 	if o.Keep == 0 {
 		o.Keep = Options{}.defaults().Keep
 	}
-	r := &reconciler{found: f, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
+	r := &reconciler{found: f, second: second, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
 	return lifecycle.NewLoop("curation reconciler", nil, func(fetch, _ context.Context) error {
 		tick := time.NewTicker(o.Every)
 		defer tick.Stop()
@@ -75,6 +81,7 @@ func NewReconciler(f Found, w Workflows, o ReconcilerOptions) lifecycle.Service 
 
 type reconciler struct {
 	found     Found
+	second    Second
 	workflows Workflows
 	options   ReconcilerOptions
 	after     uuid.UUID
@@ -88,6 +95,9 @@ type pause struct {
 }
 
 func (r *reconciler) round(ctx context.Context) error {
+	if err := r.second.Begin(ctx); err != nil {
+		return err
+	}
 	rebuilds, err := r.found.Rebuilds(ctx, atOnce)
 	if err != nil {
 		return fmt.Errorf("list rebuilds: %w", err)

@@ -115,6 +115,12 @@ func (m *Manifest) has(section string) bool {
 	return false
 }
 
+// second is the manifest without the graphs of operations that the second encoder's servers don't answer.
+func (m Manifest) second() Manifest {
+	m.Segmenter, m.Pair, m.Reranker, m.Fuser, m.Detector, m.Calibrated = nil, nil, nil, nil, nil, nil
+	return m
+}
+
 // openGraphs opens the graphs of the pack in dir, which lie at paths, by section. What it opened before an error, Close
 // closes.
 func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {

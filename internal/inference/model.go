@@ -24,6 +24,7 @@ type Options struct {
 	Library  string   // file of the ONNX Runtime library
 	Provider Provider // empty: CPU
 	Threads  int      // of one graph's run; 0: half of the cores
+	Second   bool     // only what the second encoder's servers answer with is opened
 }
 
 // Model is a loaded pack. Close frees it.
@@ -59,6 +60,12 @@ func Open(o Options) (_ *Model, err error) {
 	m := &Model{provider: o.Provider, threads: o.Threads}
 	if m.manifest, err = ReadManifest(o.Pack); err != nil {
 		return nil, err
+	}
+	if o.Second {
+		if m.manifest.Encoder == nil {
+			return nil, schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no encoder, so it cannot be the second one", m.name())
+		}
+		m.manifest = m.manifest.second()
 	}
 	if m.tokenizer, err = openPieces(o.Pack, "tokenizer", m.manifest.Tokenizer); err != nil {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)

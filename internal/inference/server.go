@@ -37,6 +37,8 @@ type ServerOptions struct {
 	Workers      int           // batches that run at once; default: cores / the model's threads
 	Log          *slog.Logger  // default: slog.Default()
 	Gateway      Gateway       // asks models behind an API; needed by packs that have any
+	Second       bool          // answer on the subjects of the second encoder
+	Share        float64       // of the machine's processor time that bulk requests may take, in (0, 1]; 0: all
 }
 
 func (o ServerOptions) withDefaults(model *Model) ServerOptions {
@@ -120,30 +122,33 @@ type service struct {
 	done    chan struct{}
 }
 
-func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*service, error) {
+func serve(ctx context.Context, nc *nats.Conn, model *Model, bounds ServerOptions) (*service, error) {
 	s := &service{
-		nc: nc, model: model, log: o.Log, gateway: o.Gateway,
+		nc: nc, model: model, log: bounds.Log, gateway: bounds.Gateway,
 		slots:   fairness.NewSlots(runtime.GOMAXPROCS(0)),
 		metrics: newRequestMetrics(),
 		counts:  requestCounts{id: schema.NewID(), since: time.Now().UTC()},
 		done:    make(chan struct{}),
 	}
-	bound := fairness.Amount{Count: o.MaxSequences, Bytes: o.MaxBytes}
+	bound := fairness.Amount{Count: bounds.MaxSequences, Bytes: bounds.MaxBytes}
 	s.load = &load{fairness.NewSemaphore(fairness.Amount{}, bound), bound, s.metrics}
 	s.ctx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	s.openQueues(o)
+	s.openQueues(bounds)
 
 	for _, o := range operations {
-		if o.Of != "" {
+		if o.Of != "" || bounds.Second && !o.Second {
 			continue // another's subject has its requests
 		}
-		op := o.Name
+		op, subject := o.Name, wire.ModelSubject(o.Name)
+		if bounds.Second {
+			subject = wire.SecondModelSubject(op)
+		}
 		if answers[op] == nil {
 			return nil, errors.Join(fmt.Errorf("the model server has no code for the operation %s", op), s.abandon())
 		}
-		sub, err := nc.QueueSubscribe(wire.ModelSubject(op), wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
+		sub, err := nc.QueueSubscribe(subject, wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", wire.ModelSubject(op), err), s.abandon())
+			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", subject, err), s.abandon())
 		}
 		closed := make(chan struct{})
 		sub.SetClosedHandler(func(string) { close(closed) })
@@ -160,6 +165,9 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, o ServerOptions) (*
 // openQueues makes a queue for each graph.
 func (s *service) openQueues(o ServerOptions) {
 	s.pool = batch.NewPool(o.Workers)
+	if o.Share > 0 {
+		s.pool.Bound(batch.NewShare(o.Share, s.model.threads, runtime.NumCPU(), batch.OthersBusy()))
+	}
 	options := func(graph string, cells int) batch.Options {
 		return batch.Options{Graph: graph, MaxItems: o.Batch, MaxCells: cells, Wait: o.Wait}
 	}

@@ -25,54 +25,60 @@ func (a *Activities) encode(ctx context.Context, in wire.IngestBatch) ([]wire.Ou
 	if err != nil {
 		return nil, err
 	}
-	var inputs []string
-	for _, item := range in.Items {
-		t := texts[item.Version]
-		for _, sec := range t.Sections {
-			for _, p := range sec.Passages {
-				inputs = append(inputs, Embedded(t.Title, sec.HeadingPath, sec.Text[p.Start:p.End]))
-			}
-		}
-	}
-	done := timed(ctx, "encode", "model")
-	vectors, space, err := a.models.Encode(ctx, wire.LaneBulk, inputs)
-	done()
+	artifacts, err := a.encoded(ctx, in, texts)
 	if errors.Is(err, schema.ErrInvalid) {
 		return a.eachAlone(ctx, in, nil, a.encode, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("encode %d passages: %w", len(inputs), err)
-	}
-	if vectors.Len() != len(inputs) {
-		return nil, fmt.Errorf("the model server sent %d vectors for %d passages", vectors.Len(), len(inputs))
-	}
-	counts := make([]int, len(in.Items))
-	for i, item := range in.Items {
-		counts[i] = texts[item.Version].Passages()
-	}
-	done = timed(ctx, "encode", "link")
-	links, err := linked(ctx, a.models, space, vectors, counts)
-	done()
-	if err != nil {
 		return nil, err
-	}
-	artifacts := make([]batch.Artifact, 0, len(in.Items))
-	row := 0
-	for i, item := range in.Items {
-		n := counts[i]
-		rows := vectors.Data[row*vectors.Dimension : (row+n)*vectors.Dimension]
-		row += n
-		data, err := batch.NewVectors(space, vectors.Dimension, rows).Encode(links[i])
-		if err != nil {
-			return nil, err
-		}
-		artifacts = append(artifacts, batch.Artifact{Attempt: item, Data: data})
 	}
 	defer timed(ctx, "encode", "store")()
 	if err := a.store.SaveArtifacts(ctx, in.Tenant, batch.StageEncoded, artifacts); err != nil {
 		return nil, fmt.Errorf("save vectors: %w", err)
 	}
 	return nil, nil
+}
+
+// encoded makes the artifacts of a batch. Those of a collection of the second encoder have zero vectors, which that
+// encoder replaces once they are written.
+func (a *Activities) encoded(ctx context.Context, in wire.IngestBatch, texts map[uuid.UUID]batch.Text) (artifacts []batch.Artifact, err error) {
+	var inputs []string
+	var items []wire.Attempt // that are encoded now
+	var counts []int
+	add := func(item wire.Attempt, v batch.Vectors, l batch.Links) error {
+		data, err := v.Encode(l)
+		artifacts = append(artifacts, batch.Artifact{Attempt: item, Data: data})
+		return err
+	}
+	for _, item := range in.Items {
+		t := texts[item.Version]
+		if t.Later != nil {
+			none := make([]float32, t.Passages()*t.Later.Dimension)
+			if err := add(item, batch.NewVectors(t.Later.Name, t.Later.Dimension, none), nil); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		items, counts = append(items, item), append(counts, t.Passages())
+		for _, sec := range t.Sections {
+			for _, p := range sec.Passages {
+				inputs = append(inputs, Embedded(t.Title, sec.HeadingPath, sec.Text[p.Start:p.End]))
+			}
+		}
+	}
+	if len(items) == 0 {
+		return artifacts, nil
+	}
+	vectors, links, space, err := encodeAndLink(ctx, a.models, inputs, counts, "encode")
+	if err != nil {
+		return nil, err
+	}
+	for i, item := range items {
+		if err := add(item, batch.NewVectors(space, vectors[i].Dimension, vectors[i].Data), links[i]); err != nil {
+			return nil, err
+		}
+	}
+	return artifacts, nil
 }
 
 // texts reads the segmented artifacts of a batch.

@@ -17,6 +17,36 @@ import (
 // LinksKept is how many links of a passage are kept.
 const LinksKept = 10
 
+// encodeAndLink makes the vectors of documents' passages, which follow each other, and their links: counts says how many
+// passages each has, stage for what.
+func encodeAndLink(ctx context.Context, m Models, inputs []string, counts []int, stage string) (vectors []wire.Vectors, links []batch.Links, space string, err error) {
+	done := timed(ctx, stage, "model")
+	all, space, err := m.Encode(ctx, wire.LaneBulk, inputs)
+	done()
+	if err != nil {
+		return nil, nil, "", fmt.Errorf("encode %d passages: %w", len(inputs), err)
+	}
+	if all.Len() != len(inputs) {
+		return nil, nil, "", fmt.Errorf("the model server sent %d vectors for %d passages", all.Len(), len(inputs))
+	}
+	defer timed(ctx, stage, "link")()
+	if links, err = linked(ctx, m, space, all, counts); err != nil {
+		return nil, nil, "", err
+	}
+	return documentsOf(all, counts), links, space, nil
+}
+
+// documentsOf divides the vectors of passages among their documents.
+func documentsOf(all wire.Vectors, counts []int) []wire.Vectors {
+	out := make([]wire.Vectors, len(counts))
+	row := 0
+	for i, n := range counts {
+		out[i] = wire.Vectors{Dimension: all.Dimension, Data: all.Data[row*all.Dimension : (row+n)*all.Dimension]}
+		row += n
+	}
+	return out
+}
+
 // linked finds the links of documents, whose passages' vectors follow each
 // other: counts says how many each has. A model pack without a graph for it
 // links nothing, and all are nil.
@@ -29,13 +59,7 @@ func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, c
 	if !slices.Contains(info.Operations, wire.OpLink) {
 		return out, nil
 	}
-	documents := make([]wire.Vectors, len(counts))
-	row := 0
-	for i, n := range counts {
-		documents[i] = wire.Vectors{Dimension: vectors.Dimension, Data: vectors.Data[row*vectors.Dimension : (row+n)*vectors.Dimension]}
-		row += n
-	}
-	found, _, err := m.Link(ctx, wire.LaneBulk, space, documents, LinksKept)
+	found, _, err := m.Link(ctx, wire.LaneBulk, space, documentsOf(vectors, counts), LinksKept)
 	if errors.Is(err, schema.ErrInvalid) {
 		// No document is at fault: the server has other models than a moment ago.
 		err = fmt.Errorf("%w: %s", schema.ErrUnavailable, err)

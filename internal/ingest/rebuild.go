@@ -68,13 +68,15 @@ const (
 type Rebuilder struct {
 	generations Generations
 	models      Models
+	second      Models // of the second encoder
 	curation    Curation
 }
 
-// NewRebuilder makes the steps. curation hears of collections with a new
-// generation, and what is left of the old one.
-func NewRebuilder(g Generations, m Models, c Curation) *Rebuilder {
-	return &Rebuilder{generations: g, models: m, curation: c}
+// NewRebuilder makes the steps. second asks the second encoder's servers;
+// curation hears of collections with a new generation, and what is left of the
+// old one.
+func NewRebuilder(g Generations, m, second Models, c Curation) *Rebuilder {
+	return &Rebuilder{generations: g, models: m, second: second, curation: c}
 }
 
 // step runs one step under a span, with heartbeats, and gives its errors the
@@ -157,7 +159,11 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 	if err != nil {
 		return fmt.Errorf("read the recipe of generation %d: %w", in.Generation, err)
 	}
-	docs, err := r.recut(ctx, stored, g)
+	encoder := r.models
+	if in.Second {
+		encoder = r.second
+	}
+	docs, err := r.recut(ctx, stored, g, encoder)
 	if errors.Is(err, schema.ErrInvalid) {
 		if len(stored) == 1 {
 			return &batch.RefusedError{Reason: fmt.Sprintf("the model server cannot take document %q: %v", stored[0].ExternalID, err)}
@@ -180,8 +186,8 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 	return nil
 }
 
-// recut cuts texts into passages, as g says, and makes their vectors.
-func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.Segmentation) ([]batch.Recut, error) {
+// recut cuts texts into passages, as g says, and has an encoder make their vectors.
+func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.Segmentation, encoder Models) ([]batch.Recut, error) {
 	drafts := make([]*draft, len(stored))
 	var runs [][]string
 	for i, s := range stored {
@@ -206,28 +212,18 @@ func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.S
 			}
 		}
 	}
-	vectors, space, err := r.models.Encode(ctx, wire.LaneBulk, inputs)
-	if err != nil {
-		return nil, fmt.Errorf("encode %d passages: %w", len(inputs), err)
-	}
-	if vectors.Len() != len(inputs) {
-		return nil, fmt.Errorf("the model server sent %d vectors for %d passages", vectors.Len(), len(inputs))
-	}
 	counts := make([]int, len(drafts))
 	for i, d := range drafts {
 		counts[i] = d.text.Passages()
 	}
-	links, err := linked(ctx, r.models, space, vectors, counts)
+	vectors, links, space, err := encodeAndLink(ctx, encoder, inputs, counts, "rebuild")
 	if err != nil {
 		return nil, err
 	}
 	docs := make([]batch.Recut, len(stored))
-	row := 0
 	for i, d := range drafts {
-		n := counts[i]
 		docs[i] = batch.Recut{Version: stored[i].Version, Sections: d.text.Sections, Links: links[i],
-			Vectors: batch.NewVectors(space, vectors.Dimension, vectors.Data[row*vectors.Dimension:(row+n)*vectors.Dimension])}
-		row += n
+			Vectors: batch.NewVectors(space, vectors[i].Dimension, vectors[i].Data)}
 	}
 	return docs, nil
 }

@@ -50,7 +50,7 @@ func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.O
 			outcomes = append(outcomes, wire.Outcome{Version: item.Version, Reason: reason})
 			continue
 		}
-		d.text.Generation = recipe.Generation
+		d.text.Generation, d.text.Later = recipe.Generation, recipe.Later
 		runs = d.runs(runs)
 		drafts = append(drafts, d)
 	}

@@ -123,7 +123,7 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 	if op == wire.OpRerank {
 		subject = wire.OpScore // has its requests
 	}
-	msg := &nats.Msg{Subject: wire.ModelSubject(subject), Data: data, Header: nats.Header{}}
+	msg := &nats.Msg{Subject: c.subject(subject), Data: data, Header: nats.Header{}}
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
 	if tenant := cmp.Or(c.tenant, wire.TenantOf(ctx)); tenant != uuid.Nil {
 		msg.Header.Set(wire.HeaderTenant, tenant.String())

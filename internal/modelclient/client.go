@@ -51,6 +51,8 @@ type Client struct {
 	dimension *atomic.Int64
 	// info is what a server last said of itself; nil: none was asked yet.
 	info *atomic.Pointer[serverInfo]
+	// second is the client of the second encoder; nil: this is it.
+	second *Client
 	// tenant and yields are those of For.
 	tenant uuid.UUID
 	yields func() bool
@@ -62,8 +64,23 @@ type serverInfo struct {
 	at   time.Time
 }
 
+// The second encoder's servers work within a share of processor time: a request in the background may wait there for the
+// requests before it. Few texts at a time, one after the other, are not given up on while they are encoded.
+const (
+	secondTexts   = 16
+	secondBulkTry = 2 * time.Minute
+)
+
 // New makes a client on a connection that stays the caller's.
 func New(nc *nats.Conn, o Options) *Client {
+	c := newClient(nc, o)
+	o = c.options
+	o.Parallel, o.BulkTry = 1, max(o.BulkTry, secondBulkTry)
+	c.second = newClient(nc, o)
+	return c
+}
+
+func newClient(nc *nats.Conn, o Options) *Client {
 	if o.Parallel <= 0 {
 		o.Parallel = 4
 	}
@@ -95,6 +112,21 @@ func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
 	of := *c
 	of.tenant, of.yields = tenant, yields
 	return &of
+}
+
+// Second returns the client that asks the servers of the second encoder. It encodes, links and says what they serve.
+func (c *Client) Second() *Client {
+	of := *c.second
+	of.tenant, of.yields = c.tenant, c.yields
+	return &of
+}
+
+// subject is where the servers answer op.
+func (c *Client) subject(op wire.ModelOp) string {
+	if c.second == nil {
+		return wire.SecondModelSubject(op)
+	}
+	return wire.ModelSubject(op)
 }
 
 // Encode returns one unit vector per passage, in order, and the space they are in; a text without known tokens has a zero

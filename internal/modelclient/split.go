@@ -25,6 +25,9 @@ const (
 
 // textsPerPart is how many vectors fit a reply: base64 of float32.
 func (c *Client) textsPerPart() int {
+	if c.second == nil {
+		return secondTexts
+	}
 	dimension := int(c.dimension.Load())
 	if dimension == 0 {
 		return partTexts

@@ -22,6 +22,7 @@ import (
 // that need them say so.
 type Sources struct {
 	Model   Model
+	Second  Second // may be nil: no collection has the second encoder's vectors
 	Readers Readers
 	Judges  Judges
 	Lexical Lexical
@@ -39,6 +40,13 @@ type Model interface {
 	// zero vector for a text without a word that the model knows, and the name of the
 	// vectors' space.
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
+}
+
+// Second is the second encoder, which some collections have the vectors of.
+type Second interface {
+	Model
+	// Info says what it has learnt.
+	Info(ctx context.Context) (wire.ModelInfo, error)
 }
 
 // Readers are the model server's models that read texts. Errors are as the
@@ -122,6 +130,7 @@ type Place struct {
 	Language   string // BCP 47
 	Generation int    // that is live
 	Space      string // of its vectors; empty: there are none
+	Second     bool   // the vectors are the second encoder's
 	// Segmentation is how its text is cut, with every setting.
 	Segmentation schema.Segmentation
 	// Unindexed counts the visible versions that curation has yet to index:

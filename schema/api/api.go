@@ -38,6 +38,8 @@ type NewRebuild struct {
 	Language string `json:"language,omitempty" maxLength:"35" doc:"BCP 47."`
 
 	Segmentation *schema.Segmentation `json:"segmentation,omitempty" doc:"How sections become passages; settings that are absent have their usual values, not the collection's."`
+
+	Encoder schema.Encoder `json:"encoder,omitempty" enum:"auto,first,second" doc:"Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto)."`
 }
 
 // NewDocument is one document of an upload.

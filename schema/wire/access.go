@@ -65,7 +65,7 @@ const (
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks:  slices.Concat([]string{SearchSubject, AskSubject, StatusSubject, ModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		asks:  slices.Concat([]string{SearchSubject, AskSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
 		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject)},
 		hears: []string{EventsSubjects, stages, texts},
 	},
@@ -107,6 +107,9 @@ func subjectsOf(operations []ModelOperation) (subjects []string) {
 	for _, o := range operations {
 		if o.Of == "" {
 			subjects = append(subjects, ModelSubject(o.Name))
+		}
+		if o.Second {
+			subjects = append(subjects, SecondModelSubject(o.Name))
 		}
 	}
 	return subjects

@@ -20,6 +20,8 @@ type Rebuild struct {
 	Tenant     uuid.UUID `json:"tenant"`
 	Collection uuid.UUID `json:"collection"`
 	Generation int       `json:"generation"` // that is being built
+	// Second says that the second encoder makes its vectors.
+	Second bool `json:"second,omitempty"`
 	// Clustered says that an execution before this one clustered what there was.
 	Clustered bool `json:"clustered,omitempty"`
 }

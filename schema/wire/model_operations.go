@@ -32,25 +32,27 @@ type ModelOperation struct {
 	Graph string  // section of a pack's manifest that it needs; empty: none
 	Of    ModelOp // operation whose requests name this one, which has no subject then; empty: it has its own
 	Limit string  // what its number in ModelInfo.Limits counts; empty: it has none
+	// Second says that the servers of the second encoder answer it too, on a subject of their own.
+	Second bool
 	// Refuse is a reply that says what was wrong.
 	Refuse func(*schema.RemoteError) any
 }
 
 var modelOperations = []ModelOperation{
-	{Name: OpEncode, Graph: "encoder", Limit: "tokens of a text",
+	{Name: OpEncode, Graph: "encoder", Limit: "tokens of a text", Second: true,
 		Refuse: func(e *schema.RemoteError) any { return EncodeReply{Envelope: Header(), Error: e} }},
 	{Name: OpSegment, Graph: "segmenter",
 		Refuse: func(e *schema.RemoteError) any { return SegmentReply{Envelope: Header(), Error: e} }},
 	{Name: OpScore, Graph: GraphPair, Limit: "tokens of a text",
 		Refuse: func(e *schema.RemoteError) any { return ScoreReply{Envelope: Header(), Error: e} }},
 	{Name: OpRerank, Graph: GraphReranker, Of: OpScore, Limit: "tokens of a text"},
-	{Name: OpLink, Graph: "linker", Limit: "passages of a window",
+	{Name: OpLink, Graph: "linker", Limit: "passages of a window", Second: true,
 		Refuse: func(e *schema.RemoteError) any { return LinkReply{Envelope: Header(), Error: e} }},
 	{Name: OpFuse, Graph: "fuser", Limit: "passages of a question",
 		Refuse: func(e *schema.RemoteError) any { return FuseReply{Envelope: Header(), Error: e} }},
 	{Name: OpDetect, Graph: "detector", Limit: "texts",
 		Refuse: func(e *schema.RemoteError) any { return DetectReply{Envelope: Header(), Error: e} }},
-	{Name: OpInfo,
+	{Name: OpInfo, Second: true,
 		Refuse: func(e *schema.RemoteError) any { return ModelInfo{Envelope: Header(), Error: e} }},
 }
 
@@ -65,6 +67,16 @@ func ModelSubject(op ModelOp) string {
 		}
 	}
 	panic(fmt.Sprintf("wire: no model operation %q", op))
+}
+
+// SecondModelSubject is where the servers of the second encoder answer op, which they do where its Second says so.
+func SecondModelSubject(op ModelOp) string {
+	for _, o := range modelOperations {
+		if o.Name == op && o.Second {
+			return "sluice.model.second." + string(op)
+		}
+	}
+	panic(fmt.Sprintf("wire: the second encoder has no operation %q", op))
 }
 
 // EncodeRequest asks for a vector per text. Some encoders read questions otherwise than passages, with a prompt of their own.

@@ -27,6 +27,7 @@ type commands struct {
 	Callers   callersCommand   `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
 	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
 	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
+	Second    secondCommand    `cmd:"" help:"Measure what searches find while the second encoder encodes a collection in the background."`
 
 	Answers      answersCommand      `cmd:"" help:"Measure answers: whether they are found, supported, refused and chosen, on questions with known answers."`
 	Segmentation segmentationCommand `cmd:"" help:"Measure where texts are cut: Pk and WindowDiff on texts whose segments are known."`

@@ -72,7 +72,7 @@ type server struct {
 }
 
 // newBed starts everything. When it fails nothing is left.
-func newBed(ctx context.Context, program string) (_ *bed, err error) {
+func newBed(ctx context.Context, program string, more ...string) (_ *bed, err error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("%w; `make build` makes it", err)
 	}
@@ -112,7 +112,7 @@ func newBed(ctx context.Context, program string) (_ *bed, err error) {
 	b.metrics = "http://" + metrics
 	env := []string{"SLUICE_NATS_URL=" + line, "SLUICE_METRICS_LISTEN=" + metrics}
 	if b.sluice, line, err = start(ctx, b.dir, "sluice", env, program,
-		"up", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--json"); err != nil {
+		append([]string{"up", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--json"}, more...)...); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal([]byte(line), &b.access); err != nil {

@@ -823,6 +823,11 @@ export interface components {
             rating: "up" | "down";
         };
         NewRebuild: {
+            /**
+             * @description Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto).
+             * @enum {string}
+             */
+            encoder?: "auto" | "first" | "second";
             /** @description BCP 47. */
             language?: string;
             /** @description How sections become passages; settings that are absent have their usual values, not the collection's. */
@@ -1126,6 +1131,7 @@ export interface components {
             collection_id: string;
             /** Format: date-time */
             created_at: string;
+            encoder: string;
             /** Format: date-time */
             finished_at?: string;
             /** Format: int64 */

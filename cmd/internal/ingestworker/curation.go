@@ -30,8 +30,9 @@ import (
 
 const (
 	// curateAtOnce is how many steps of curations and rebuilds one worker runs:
-	// few, for ingestion and questions go first.
-	curateAtOnce = 2
+	// few, for ingestion and questions go first. One that waits for the second
+	// encoder, of which one is built at a time, leaves room for two others.
+	curateAtOnce = 3
 	// signalEvery is how often a collection's changes become a signal at most.
 	signalEvery = 250 * time.Millisecond
 	// signalTime bounds one signal.

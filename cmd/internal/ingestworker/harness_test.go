@@ -61,6 +61,7 @@ type world struct {
 	principal  schema.Principal
 	collection uuid.UUID
 	models     *scriptedModels
+	second     ingest.Models
 	parser     ingest.Parser
 	settings   Settings
 	options    ingest.Options
@@ -83,7 +84,7 @@ func newWorldOn(t *testing.T, url string) *world {
 // newWorldAt makes a world on a database, with what NATS stores in a directory.
 func newWorldAt(t *testing.T, url, natsDir string) *world {
 	t.Helper()
-	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, parser: &scriptedParser{}}
+	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, second: awayModels{}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
 			IngestBatches: 4, IngestBatchSize: 8,
@@ -190,7 +191,7 @@ func (w *world) adminURL() string {
 // start runs a worker until the test ends, or stop is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
-	parts, err := compose(w.options, w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.parser, w.models)
+	parts, err := compose(w.options, w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.parser, w.models, w.second)
 	w.ok(err)
 	worker := lifecycle.NewGroup("worker", Grace, parts...)
 	w.ok(worker.Start(w.context()))

@@ -93,7 +93,8 @@ func New(s Settings, d Deps) (lifecycle.Service, error) {
 		return nil, err
 	}
 	o := s.Options()
-	work, err := compose(o, s, d, parsers, modelclient.New(d.NATS, modelclient.Options{}))
+	models := modelclient.New(d.NATS, modelclient.Options{})
+	work, err := compose(o, s, d, parsers, models, models.Second())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +102,7 @@ func New(s Settings, d Deps) (lifecycle.Service, error) {
 }
 
 // compose makes the worker's parts, in the order in which they start.
-func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models ingest.Models) ([]lifecycle.Service, error) {
+func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models, second ingest.Models) ([]lifecycle.Service, error) {
 	js, err := jetstream.New(d.NATS)
 	if err != nil {
 		return nil, fmt.Errorf("use jetstream: %w", err)
@@ -118,6 +119,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 	if err != nil {
 		return nil, err
 	}
+	encoder := ingest.NewSecondEncoder(kept, second)
 	relay, err := ingest.NewRelay(kept, d.NATS, streams, func(ctx context.Context) (ingest.Wakeup, error) {
 		return d.Store.OpenSession(ctx, o.Holder)
 	}, o)
@@ -137,12 +139,12 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models 
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return retry(ctx, streams) }, nil),
 		changed,
 		stages(d.Temporal, activities, searches, o),
-		curator(d.Temporal, curate.NewActivities(kept, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, changed), searches),
+		curator(d.Temporal, curate.NewActivities(kept, encoder, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, second, changed), searches),
 		relay,
 		hearSearches(d.NATS, searches),
 		intake,
 		reconciler,
-		curate.NewReconciler(kept, curations{d.Temporal},
+		curate.NewReconciler(kept, encoder, curations{d.Temporal},
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
 		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions()),
 	}, nil

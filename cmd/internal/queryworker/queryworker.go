@@ -172,7 +172,7 @@ type requestState struct {
 func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, r.slot.Yields)
-		s.Model, s.Readers, s.GiveWay = models, models, r.slot.GiveWay
+		s.Model, s.Second, s.Readers, s.GiveWay = models, models.Second(), models, r.slot.GiveWay
 		s.Judges = gateway{w.deps.NATS, w.deps.Signer, requestState{to: r.to}}
 	})
 }
@@ -182,6 +182,7 @@ func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *m
 	kept := search.New(deps.Store)
 	return retrieval.Sources{
 		Model:   models,
+		Second:  models.Second(),
 		Readers: models,
 		Judges:  gateway{nc: deps.NATS, signer: deps.Signer},
 		Lexical: index,

@@ -34,6 +34,7 @@ type Pool struct {
 	owned   sync.WaitGroup // the dispatcher and the running batches
 	// interactive requests leave a worker, and its core, to the next one.
 	interactive *fairness.Foreground
+	share       *Share // bounds the bulk lane; nil: nothing does
 
 	mu      sync.Mutex // guards what follows and the queues' entries
 	closed  bool
@@ -71,6 +72,9 @@ func NewPool(workers int) *Pool {
 	p.owned.Go(p.dispatch)
 	return p
 }
+
+// Bound has the bulk lane keep to a share of the processors' time. It is called before the first request.
+func (p *Pool) Bound(s *Share) { p.share = s }
 
 // Close cancels what runs, fails what waits with schema.ErrUnavailable, and returns when nothing runs any more.
 func (p *Pool) Close() {
@@ -146,6 +150,10 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 			later = min(later, p.interactive.Left(now))
 			continue
 		}
+		if wait := p.share.wait(now); lanes[lane] == wire.LaneBulk && wait > 0 {
+			later = min(later, wait)
+			continue
+		}
 		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
 		if !found {
 			// A lower lane doesn't take the worker in the meantime.
@@ -154,7 +162,14 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		p.running[lane]++
 		p.waiting[lane].Begin(first.tenant)
 		run := first.source.take(lane, first, now)
-		return func() { run(); p.ran(lane, first.tenant) }, 0
+		return func() {
+			begin := time.Now()
+			run()
+			if lanes[lane] == wire.LaneBulk {
+				p.share.spend(begin, time.Since(begin))
+			}
+			p.ran(lane, first.tenant)
+		}, 0
 	}
 	return nil, later
 }

@@ -63,6 +63,15 @@ type Section struct {
 type Recipe struct {
 	Generation   int
 	Segmentation schema.Segmentation
+	// Later is the space of a collection of the second encoder, which encodes what comes after it was written; nil: it
+	// is encoded before.
+	Later *Space
+}
+
+// Space is where vectors are.
+type Space struct {
+	Name      string `json:"name"`
+	Dimension int    `json:"dimension"`
 }
 
 // Text is a version cut into sections and passages: the segmented artifact.
@@ -70,6 +79,7 @@ type Text struct {
 	// Generation is the collection's when the text was cut; 0 is 1, from before
 	// there were others. A version is written under this one or not at all.
 	Generation int       `json:"generation,omitempty"`
+	Later      *Space    `json:"later,omitempty"` // as in Recipe
 	MediaType  string    `json:"media_type"`
 	Title      string    `json:"title,omitempty"`
 	Pages      int       `json:"pages,omitempty"`

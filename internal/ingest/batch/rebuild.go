@@ -44,6 +44,13 @@ type Stored struct {
 	Sections   []schema.Section
 }
 
+// Written is a version as it was cut and written.
+type Written struct {
+	Version  uuid.UUID
+	Title    string
+	Sections []Section
+}
+
 // Recut is a version's text cut for another generation: its stored sections with
 // new passages, and one vector per passage in their order.
 type Recut struct {

@@ -60,7 +60,7 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources.Readers), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.

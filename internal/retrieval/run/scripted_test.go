@@ -49,6 +49,8 @@ type scriptedCorpus struct {
 	links     scriptedLinks    // nil: none are stored
 	history   *scriptedHistory // nil: nothing is known of earlier questions
 
+	second *scriptedSecond // nil: the vectors are the first encoder's
+
 	segmentation schema.Segmentation // zero: not known
 	space        string              // of the stored vectors; empty: the question's
 
@@ -240,7 +242,11 @@ func (c *scriptedCorpus) EncodeQuery(_ context.Context, _ wire.Lane, question st
 func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (retrieval.Place, error) {
 	c.call()
 	c.places = append(c.places, c.Generation())
-	return retrieval.Place{Language: "en", Generation: c.Generation(), Space: cmp.Or(c.space, "scripted"), Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
+	space := cmp.Or(c.space, "scripted")
+	if c.second != nil {
+		space = "second"
+	}
+	return retrieval.Place{Language: "en", Generation: c.Generation(), Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
 }
 
 func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {
@@ -389,6 +395,9 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *run.Engine {
 		t.Fatal(err)
 	}
 	sources := retrieval.Sources{Model: c, Judges: c.judges, Lexical: c, Vectors: c, Texts: c}
+	if c.second != nil {
+		sources.Second = c.second
+	}
 	if c.readers != nil {
 		sources.Readers = c.readers
 	}

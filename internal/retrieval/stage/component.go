@@ -144,6 +144,8 @@ func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
 type inner struct {
 	unit   schema.Unit
 	weight float64
+	// second is the weight where the vectors are the second encoder's; 0: weight.
+	second float64
 	// known has the weight fall with what the encoder knows of the question.
 	known bool
 	// alone: nothing else finds the units, so that words do where the vectors are of another space.
@@ -154,10 +156,14 @@ func (c inner) scorer() string    { return "dense." + string(c.unit) }
 func (c inner) size() schema.Unit { return c.unit }
 
 func (c inner) share(t *Task) float64 {
-	if c.known {
-		return c.weight * t.encoderKnows
+	weight := c.weight
+	if t.place.Second && c.second > 0 {
+		weight = c.second
 	}
-	return c.weight
+	if c.known {
+		weight *= t.encoderKnows
+	}
+	return weight
 }
 
 func (c inner) prepare(ctx context.Context, t *Task) error {

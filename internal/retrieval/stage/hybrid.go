@@ -70,7 +70,7 @@ func readHybrid(p *Parameters) Stage {
 			lexical.weight = p.number("weight", 1, 0, 1e6)
 			c = lexical
 		case "dense":
-			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6), known: p.flag("known")}
+			c = inner{unit: p.unit("unit"), weight: p.number("weight", 1, 0, 1e6), second: p.number("second", 0, 0, 1e6), known: p.flag("known")}
 		default:
 			p.refuse("there is no component %q; components are: dense, lexical", kind)
 			return

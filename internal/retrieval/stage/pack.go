@@ -29,18 +29,30 @@ const (
 // Pack is the model pack that the server serves, as it was described last. It is
 // safe for concurrent use.
 type Pack struct {
-	readers retrieval.Readers
-	mu      sync.Mutex
-	info    wire.ModelInfo
-	at      time.Time // zero: never asked
+	server interface {
+		Info(ctx context.Context) (wire.ModelInfo, error)
+	}
+	mu     sync.Mutex
+	info   wire.ModelInfo
+	at     time.Time // zero: never asked
+	second *Pack     // of the second encoder
 }
 
-// NewPack makes the description of the pack that these readers read with; nil: there is none.
-func NewPack(readers retrieval.Readers) *Pack { return &Pack{readers: readers} }
+// NewPack makes the description of the pack that these sources read with, if any.
+func NewPack(s retrieval.Sources) *Pack {
+	p := &Pack{second: &Pack{}}
+	if s.Readers != nil {
+		p.server = s.Readers
+	}
+	if s.Second != nil {
+		p.second.server = s.Second
+	}
+	return p
+}
 
 // describe returns the pack's description; old enough, it is asked for anew.
 func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
-	if p.readers == nil {
+	if p.server == nil {
 		return wire.ModelInfo{}, nil
 	}
 	p.mu.Lock()
@@ -51,7 +63,7 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 	}
 	// Without the lock: whoever asks waits no longer than its own deadline, and
 	// two that ask at once get the same answer.
-	info, err := p.readers.Info(ctx)
+	info, err := p.server.Info(ctx)
 	if err != nil {
 		return wire.ModelInfo{}, fmt.Errorf("ask what the model pack can do: %w", err)
 	}
@@ -101,6 +113,16 @@ func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 // known is the share of the question's letters that are of scripts which the
 // graph of an operation has learnt.
 func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
+	if op == wire.OpEncode && t.place.Second {
+		asking, cancel := context.WithTimeout(ctx, secondTime)
+		defer cancel()
+		info, err := t.pack.second.describe(asking, packFresh)
+		if unavailable(err) && ctx.Err() == nil {
+			t.secondAway = true
+			return 1, nil // words stand in for the vectors
+		}
+		return text.InScripts(t.query.Text, info.Scripts[op]), err
+	}
 	info, err := t.pack.describe(ctx, packFresh)
 	if err != nil {
 		return 0, err

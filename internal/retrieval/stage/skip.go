@@ -115,13 +115,19 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	if t.History == nil {
 		return 0, 0, nil
 	}
-	if err := t.encode(ctx); err != nil {
+	// Answered questions have vectors of the first encoder, whatever their collection's are of.
+	var vector []float32
+	var space string
+	if t.place.Second {
+		vector, space, err = t.encodeBy(ctx, t.Model)
+	} else {
+		err = t.encode(ctx)
+		vector, space = t.vector, t.space
+	}
+	if err != nil || vector == nil {
 		return 0, 0, err
 	}
-	if t.vector == nil {
-		return 0, 0, nil
-	}
-	all, err := t.History.Known(ctx, t.query.Principal, t.space, t.vector, s.k)
+	all, err := t.History.Known(ctx, t.query.Principal, space, vector, s.k)
 	for _, ok := range all {
 		if ok {
 			right++

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -53,6 +54,7 @@ type Task struct {
 	vector     []float32 // nil: the model knows no word of it
 	space      string
 	encoded    bool
+	secondAway bool // the second encoder did not answer
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
 	members   map[uuid.UUID][]lexical.Ref
@@ -133,18 +135,41 @@ func (t *Task) encode(ctx context.Context) error {
 	if t.encoded {
 		return nil
 	}
-	vectors, space, err := t.Model.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, nil)
+	var err error
+	if t.place.Second && t.Second != nil && !t.secondAway {
+		second, cancel := context.WithTimeout(ctx, secondTime)
+		t.vector, t.space, err = t.encodeBy(second, t.Second)
+		cancel()
+		if err == nil || !unavailable(err) || ctx.Err() != nil {
+			t.encoded = err == nil
+			return err
+		}
+	}
+	t.vector, t.space, err = t.encodeBy(ctx, t.Model)
+	t.encoded = err == nil
+	return err
+}
+
+// secondTime is how long a question waits for the second encoder's vector; without it words are compared.
+const secondTime = time.Second
+
+func unavailable(err error) bool {
+	return errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrOverloaded)
+}
+
+// encodeBy makes the question's vector, nil where the model knows no word of it, and gives its space.
+func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
+	vectors, space, err := m.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, nil)
 	if err != nil {
-		return fmt.Errorf("encode the question: %w", err)
+		return nil, "", fmt.Errorf("encode the question: %w", err)
 	}
 	if vectors.Len() != 1 {
-		return fmt.Errorf("encode the question: the model server gave %d vectors for 1 text", vectors.Len())
+		return nil, "", fmt.Errorf("encode the question: the model server gave %d vectors for 1 text", vectors.Len())
 	}
 	if v := vectors.Row(0); !isZero(v) {
-		t.vector = v
+		vector = v
 	}
-	t.space, t.encoded = space, true
-	return nil
+	return vector, space, nil
 }
 
 func isZero(v []float32) bool {
@@ -323,8 +348,12 @@ func (t *Task) Apart() []Step {
 	if !t.apart() {
 		return nil
 	}
+	remedy := "`sluice collections rebuild` encodes the collection anew"
+	if t.place.Second {
+		remedy = "start the second encoder's model server with the pack of that space (SLUICE_SECOND_PACK), or rebuild the collection with `--encoder first`"
+	}
 	return []Step{{name: schema.StageVectors, outcome: outcome{why: fmt.Sprintf("the collection's vectors are of space %s, the question's of space %s: "+
-		"only words were compared; `sluice collections rebuild` encodes the collection anew", t.place.Space, t.space)}}}
+		"only words were compared; %s", t.place.Space, t.space, remedy)}}}
 }
 
 // CutOtherwise says that the collection is not cut as a plan is meant for. A

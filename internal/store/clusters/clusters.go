@@ -46,11 +46,11 @@ ORDER BY c.generation FOR UPDATE OF c`
 	// Versions that left come first: they make room.
 	uncuratedSQL = `
 SELECT id, state = 'ready', section_count, relinked_at FROM versions
-WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')
+WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND (state = 'superseded' OR NOT unencoded)
 ORDER BY state = 'ready', id LIMIT $3`
 	countUncuratedSQL = `
 SELECT count(*) FROM versions
-WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded')`
+WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND (state = 'superseded' OR NOT unencoded)`
 	lockCuratedSQL = `
 SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
 	markCuratedSQL = `UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND id = ANY ($2)`

@@ -55,7 +55,9 @@ WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'buildin
 SELECT FROM generations WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'building' FOR UPDATE`
 	flipSQL = `
 UPDATE collections c SET generation = g.number, language = g.language, segmentation = g.segmentation,
-       space_id = coalesce(g.space_id, c.space_id)
+       space_id = coalesce(g.space_id, c.space_id),
+       -- Where nothing was encoded the second encoder has given no space yet.
+       encoder = CASE WHEN g.encoder = 'second' AND g.space_id IS NULL THEN 'auto' ELSE g.encoder END
 FROM generations g
 WHERE c.tenant_id = $1 AND c.id = $2 AND g.tenant_id = c.tenant_id AND g.collection_id = c.id AND g.number = $3`
 	failGenerationSQL = `
@@ -172,12 +174,8 @@ func (s *CorpusStore) WriteGeneration(ctx context.Context, in wire.Rebuild, docs
 			return &batch.RefusedError{Reason: why}
 		}
 		w.space = space
-		wanted := make([]uuid.UUID, len(docs))
-		for i, d := range docs {
-			wanted[i] = d.Version
-		}
 		// Locked against going, and against other labels.
-		locked, err := store.IDs(tx.Query(ctx, lockReadySQL, in.Tenant, wanted))
+		locked, err := store.IDs(tx.Query(ctx, lockReadySQL, in.Tenant, recutVersions(docs)))
 		if err == nil {
 			locked, err = store.IDs(tx.Query(ctx, stillUnindexedSQL, in.Tenant, in.Collection, in.Generation, locked))
 		}
@@ -279,7 +277,8 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 		var segmentation schema.Segmentation
 		var generation int
 		var space *int
-		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space); err != nil {
+		var encoder schema.Encoder
+		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space, &encoder); err != nil {
 			return store.Named(err, "collection", in.Collection)
 		}
 		// It may have been cancelled while this waited; from here on it cannot be.
@@ -300,7 +299,7 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 			return err
 		}
 		commands := &pgx.Batch{}
-		commands.Queue(noteLiveSQL, in.Tenant, in.Collection, generation, language, segmentation, space)
+		commands.Queue(noteLiveSQL, in.Tenant, in.Collection, generation, language, segmentation, space, encoder)
 		commands.Queue(retireGenerationSQL, in.Tenant, in.Collection)
 		commands.Queue(goLiveGenerationSQL, in.Tenant, in.Collection, in.Generation)
 		commands.Queue(flipSQL, in.Tenant, in.Collection, in.Generation)

@@ -19,18 +19,18 @@ import (
 
 const (
 	lockCollectionSQL = `
-SELECT language, segmentation, generation, space_id FROM collections
+SELECT language, segmentation, generation, space_id, encoder FROM collections
 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
 	// A collection's first generation has no row before there is another.
 	noteLiveSQL = `
-INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, space_id, state)
-VALUES ($1, $2, $3, $4, $5, $6, 'live') ON CONFLICT DO NOTHING`
+INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, space_id, encoder, state)
+VALUES ($1, $2, $3, $4, $5, $6, $7, 'live') ON CONFLICT DO NOTHING`
 	nextGenerationSQL   = `SELECT max(number) + 1 FROM generations WHERE tenant_id = $1 AND collection_id = $2`
 	insertGenerationSQL = `
-INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, $3, $4, $5, 'building')`
+INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, encoder, state) VALUES ($1, $2, $3, $4, $5, $6, 'building')`
 
 	rebuildSelect = `
-SELECT g.collection_id, g.number, g.language, g.segmentation, coalesce(s.name, ''), g.state, coalesce(g.reason, ''), g.versions,
+SELECT g.collection_id, g.number, g.language, g.segmentation, g.encoder, coalesce(s.name, ''), g.state, coalesce(g.reason, ''), g.versions,
        (SELECT count(*)::int FROM documents d
         WHERE d.tenant_id = g.tenant_id AND d.collection_id = g.collection_id AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL),
        g.passages, g.created_at, g.finished_at
@@ -38,6 +38,10 @@ FROM generations g LEFT JOIN spaces s ON s.id = g.space_id
 WHERE g.tenant_id = $1 AND g.collection_id = $2`
 	buildingSQL = rebuildSelect + ` AND g.state = 'building'`
 	rebuildSQL  = rebuildSelect + ` AND g.number > 1 ORDER BY g.number DESC LIMIT 1`
+
+	liveEncoderSQL = `
+SELECT c.generation, c.segmentation, s.name, s.dimension
+FROM collections c LEFT JOIN spaces s ON c.encoder = 'second' AND s.id = c.space_id WHERE c.tenant_id = $1 AND c.id = $2`
 
 	cancelGenerationSQL = `
 UPDATE generations SET state = 'cancelled', finished_at = now()
@@ -60,12 +64,18 @@ func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, coll
 			return out, err
 		}
 	}
+	if n.Encoder != "" {
+		if err := schema.CheckEncoder("encoder", n.Encoder); err != nil {
+			return out, err
+		}
+	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var live int
+		var encoder schema.Encoder
 		var space *int
 		var language string
 		var segmentation schema.Segmentation
-		if err := tx.QueryRow(ctx, lockCollectionSQL, p.Tenant, collection).Scan(&language, &segmentation, &live, &space); err != nil {
+		if err := tx.QueryRow(ctx, lockCollectionSQL, p.Tenant, collection).Scan(&language, &segmentation, &live, &space, &encoder); err != nil {
 			return store.Named(err, "collection", collection)
 		}
 		want := n
@@ -75,30 +85,33 @@ func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, coll
 		if want.Segmentation == (schema.Segmentation{}) {
 			want.Segmentation = segmentation
 		}
+		if want.Encoder == "" {
+			want.Encoder = encoder
+		}
 		building, found, err := oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
 		if err != nil {
 			return err
 		}
 		if found {
-			if building.Language != want.Language || building.Segmentation != want.Segmentation {
-				return fmt.Errorf("generation %d is being built with language %s and segmentation %s; wait for it or cancel it: %w",
-					building.Generation, building.Language, building.Segmentation, schema.ErrConflict)
+			if building.Language != want.Language || building.Segmentation != want.Segmentation || building.Encoder != want.Encoder {
+				return fmt.Errorf("generation %d is being built with language %s, segmentation %s and encoder %s; wait for it or cancel it: %w",
+					building.Generation, building.Language, building.Segmentation, building.Encoder, schema.ErrConflict)
 			}
 			out = building
 			return nil
 		}
-		if _, err := tx.Exec(ctx, noteLiveSQL, p.Tenant, collection, live, language, segmentation, space); err != nil {
+		if _, err := tx.Exec(ctx, noteLiveSQL, p.Tenant, collection, live, language, segmentation, space, encoder); err != nil {
 			return fmt.Errorf("note the live generation: %w", err)
 		}
 		var number int
 		if err := tx.QueryRow(ctx, nextGenerationSQL, p.Tenant, collection).Scan(&number); err != nil {
 			return fmt.Errorf("number the generation: %w", err)
 		}
-		if _, err := tx.Exec(ctx, insertGenerationSQL, p.Tenant, collection, number, want.Language, want.Segmentation); err != nil {
+		if _, err := tx.Exec(ctx, insertGenerationSQL, p.Tenant, collection, number, want.Language, want.Segmentation, want.Encoder); err != nil {
 			return fmt.Errorf("note generation %d: %w", number, err)
 		}
 		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.rebuild", collection.String(),
-			map[string]any{"generation": number, "language": want.Language, "segmentation": want.Segmentation}); err != nil {
+			map[string]any{"generation": number, "language": want.Language, "segmentation": want.Segmentation, "encoder": want.Encoder}); err != nil {
 			return err
 		}
 		out, _, err = oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
@@ -170,8 +183,12 @@ func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out sc
 func (s *CorpusStore) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error) {
 	var out batch.Recipe
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, `SELECT generation, segmentation FROM collections WHERE tenant_id = $1 AND id = $2`, tenant, collection).
-			Scan(&out.Generation, &out.Segmentation)
+		var space *string
+		var dimension *int
+		err := tx.QueryRow(ctx, liveEncoderSQL, tenant, collection).Scan(&out.Generation, &out.Segmentation, &space, &dimension)
+		if err == nil && space != nil {
+			out.Later = &batch.Space{Name: *space, Dimension: *dimension}
+		}
 		return store.Named(err, "collection", collection)
 	})
 	return out, err
@@ -182,12 +199,12 @@ func (s *CorpusStore) Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, 
 	var out []wire.Rebuild
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT tenant_id, collection_id, number FROM generations WHERE state = 'building' ORDER BY created_at LIMIT $1`, limit)
+			SELECT tenant_id, collection_id, number, encoder = 'second' FROM generations WHERE state = 'building' ORDER BY created_at LIMIT $1`, limit)
 		if err != nil {
 			return err
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r wire.Rebuild, err error) {
-			err = row.Scan(&r.Tenant, &r.Collection, &r.Generation)
+			err = row.Scan(&r.Tenant, &r.Collection, &r.Generation, &r.Second)
 			return r, err
 		})
 		return err

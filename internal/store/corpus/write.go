@@ -97,9 +97,9 @@ UPDATE versions v
 SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
     title = CASE WHEN v.title = '' THEN w.title ELSE v.title END,
     section_count = w.sections, passage_count = w.passages,
-    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb))
-FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[])
-     AS w(id, title, media, pages, sections, passages, warnings)
+    warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb)), unencoded = w.unencoded
+FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[], $8::bool[])
+     AS w(id, title, media, pages, sections, passages, warnings, unencoded)
 WHERE v.id = w.id`
 	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
 	supersedeLateSQL = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`
@@ -233,7 +233,9 @@ func queueLive(b *pgx.Batch, targets []*target) {
 	var ids, documents, old []uuid.UUID
 	var titles, media, warnings []string
 	var pages, sections, passages []int
+	var unencoded []bool
 	for _, t := range targets {
+		unencoded = append(unencoded, t.Text.Later != nil)
 		ids, documents = append(ids, t.Version), append(documents, t.document)
 		titles, media, warnings = append(titles, t.title), append(media, t.media), append(warnings, t.warnings)
 		pages = append(pages, t.Text.Pages)
@@ -243,7 +245,7 @@ func queueLive(b *pgx.Batch, targets []*target) {
 			old = append(old, *t.old)
 		}
 	}
-	b.Queue(readySQL, ids, titles, media, pages, sections, passages, warnings)
+	b.Queue(readySQL, ids, titles, media, pages, sections, passages, warnings, unencoded)
 	if len(old) > 0 {
 		b.Queue(supersedeSQL, old)
 	}

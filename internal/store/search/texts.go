@@ -36,7 +36,7 @@ const maxUnindexed = 1000
 // Versions that curation has not seen are few but for an upgrade and for a bulk
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
-SELECT c.language, c.generation, coalesce(s.name, ''), c.segmentation, (SELECT count(*) FROM (
+SELECT c.language, c.generation, coalesce(s.name, ''), c.encoder = 'second', c.segmentation, (SELECT count(*) FROM (
     SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
@@ -49,7 +49,7 @@ FROM collections c LEFT JOIN spaces s ON s.id = c.space_id WHERE c.tenant_id = $
 func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Space, &out.Segmentation, &out.Unindexed)
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Space, &out.Second, &out.Segmentation, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}

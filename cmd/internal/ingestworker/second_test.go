@@ -1,0 +1,184 @@
+package ingestworker
+
+// What becomes of collections when there is a second encoder.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/ingest"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// awayModels are of servers that do not run.
+type awayModels struct{ ingest.Models }
+
+func (awayModels) Info(context.Context) (wire.ModelInfo, error) {
+	return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
+}
+
+// withSecond gives the world a second encoder, whose calls pass the gate.
+func (w *world) withSecond() *scriptedModels {
+	second := &scriptedModels{dimension: 384, space: "second"}
+	w.second = second
+	return second
+}
+
+// awaitSecond waits until a generation of the second encoder is in a state, of the world's collection.
+func (w *world) awaitSecond(want schema.GenerationState) schema.Rebuild {
+	w.t.Helper()
+	w.poll("a generation of the second encoder", func() bool {
+		return w.count(`SELECT count(*) FROM generations WHERE encoder = 'second' AND collection_id = $1`, w.collection) > 0
+	})
+	return w.awaitRebuild(want)
+}
+
+// encodedBySecond checks that every passage of the live generation has a vector of the second encoder, none of them zero.
+func (w *world) encodedBySecond() {
+	w.t.Helper()
+	passages := w.count(`SELECT count(*) FROM passages p JOIN versions v ON v.id = p.version_id AND v.state = 'ready'
+		JOIN collections c ON c.id = p.collection_id AND c.generation = p.generation`)
+	vectors := w.count(`SELECT count(*) FROM passages p JOIN versions v ON v.id = p.version_id AND v.state = 'ready'
+		JOIN collections c ON c.id = p.collection_id AND c.generation = p.generation
+		JOIN vectors_384 e ON e.passage_id = p.id AND e.generation = p.generation AND e.space_id = c.space_id WHERE vector_norm(e.embedding::vector) > 0.1`)
+	if passages == 0 || passages != vectors {
+		w.t.Errorf("of %d passages %d have a vector of the second encoder", passages, vectors)
+	}
+	if n := w.count(`SELECT count(*) FROM versions WHERE unencoded AND state = 'ready'`); n != 0 {
+		w.t.Errorf("%d versions are still to be encoded", n)
+	}
+}
+
+func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
+	w := newWorld(t)
+	w.settings.CurateAfter, w.settings.CurateKeep = 100*time.Millisecond, -1
+	w.uploadAll(someDocuments(10))
+	stop := w.start() // without it
+	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
+	w.curated()
+	w.wholeGeneration()
+	stop()
+
+	second := w.withSecond()
+	w.start()
+	done := w.awaitSecond(schema.GenerationLive)
+	if done.Encoder != schema.EncoderSecond || done.Space != "second" || done.Versions != 10 {
+		t.Errorf("done: %+v", done)
+	}
+	w.curated()
+	w.encodedBySecond()
+	w.saveHistories(wire.WorkflowRebuild, "rebuild_collection", "second")
+
+	// What comes now is searchable before it is encoded, and encoded afterwards.
+	held, arrived := make(chan struct{}), make(chan struct{}, 100)
+	second.before = func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+		arrived <- struct{}{}
+		select {
+		case <-held:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	w.uploadAll(map[string]string{"late.md": document("late", 4), "doc-001.md": document("another topic", 5)})
+	w.awaitStates(map[schema.State]int{schema.StateReady: 11})
+	w.poll("the second encoder to be asked", func() bool { return len(arrived) > 0 })
+	w.poll("both to be marked", func() bool {
+		return w.count(`SELECT count(*) FROM versions WHERE unencoded AND state = 'ready'`) == 2
+	})
+	if n := w.count(`SELECT count(*) FROM versions v WHERE unencoded AND state = 'ready' AND NOT EXISTS (
+		SELECT FROM lexical_entries e WHERE e.version_id = v.id AND NOT e.dead)`); n != 0 {
+		t.Errorf("%d of them are not in the lexical index", n)
+	}
+	close(held)
+	w.curated()
+	w.encodedBySecond()
+	if n := w.count(`SELECT count(*) FROM sections s JOIN versions v ON v.id = s.version_id JOIN collections c ON c.id = v.collection_id
+		WHERE v.state = 'ready' AND NOT EXISTS (SELECT FROM cluster_members m WHERE m.section_id = s.id AND m.generation = c.generation)`); n != 0 {
+		t.Errorf("%d sections are in no cluster", n)
+	}
+
+	// And back, for good.
+	w.rebuild(schema.NewRebuild{Encoder: schema.EncoderFirst})
+	w.poll("the first encoder's generation", func() bool {
+		return w.count(`SELECT count(*) FROM collections WHERE encoder = 'first' AND generation = 3`) == 1
+	})
+	w.wholeGeneration()
+}
+
+func TestACancelledGenerationOfTheSecondEncoderIsNotBegunAgain(t *testing.T) {
+	w := newWorld(t)
+	w.uploadAll(someDocuments(3))
+	w.withSecond().before = func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 3})
+	w.awaitSecond(schema.GenerationBuilding)
+	cancelled, err := w.store.CancelRebuild(w.context(), w.principal, w.collection)
+	w.ok(err)
+	// Another collection is begun next, and this one is not.
+	one := w.collection
+	other, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: "other"})
+	w.ok(err)
+	w.collection = other.ID
+	w.uploadAll(someDocuments(3))
+	w.awaitSecond(schema.GenerationBuilding)
+	r, err := w.store.Rebuild(w.context(), w.principal, one)
+	w.ok(err)
+	if r.State != schema.GenerationCancelled || r.Generation != cancelled.Generation {
+		t.Errorf("the cancelled one is %+v", r)
+	}
+}
+
+func TestCollectionsOfTheFirstEncoderStayWithIt(t *testing.T) {
+	w := newWorld(t)
+	w.uploadAll(someDocuments(3))
+	stop := w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 3})
+	w.rebuild(schema.NewRebuild{Encoder: schema.EncoderFirst})
+	w.awaitRebuild(schema.GenerationLive)
+	stop()
+	_, _, began, err := w.store.BeginSecond(w.context())
+	w.ok(err)
+	if began {
+		t.Error("a generation of the second encoder was begun for a collection that has the first one's for good")
+	}
+	if _, err := w.store.StartRebuild(w.context(), w.principal, w.collection, schema.NewRebuild{Encoder: "third"}); err == nil {
+		t.Error("there is a third encoder")
+	}
+	w.rebuild(schema.NewRebuild{Encoder: schema.EncoderAuto})
+	if all, err := w.store.Rebuilds(w.context(), 10); err != nil || !slices.ContainsFunc(all, func(r wire.Rebuild) bool { return !r.Second }) {
+		t.Errorf("asked for: %+v, %v", all, err)
+	}
+}
+
+// TestVectorsOfAnotherSecondPackAreRefused: they would not compare with what is there.
+func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
+	w := newWorld(t)
+	w.settings.CurateAfter = 100 * time.Millisecond
+	second := w.withSecond()
+	w.uploadAll(someDocuments(3))
+	w.start()
+	w.awaitSecond(schema.GenerationLive)
+	asked := make(chan struct{}, 100)
+	second.space = "a third"
+	second.before = func(context.Context, wire.ModelOp, []string) error {
+		asked <- struct{}{}
+		return nil
+	}
+	w.upload("late.md", document("late", 4))
+	w.awaitStates(map[schema.State]int{schema.StateReady: 4})
+	w.poll("the second encoder to be asked twice", func() bool { return len(asked) > 1 })
+	if n := w.count(`SELECT count(*) FROM versions WHERE unencoded AND state = 'ready'`); n != 1 {
+		t.Errorf("%d versions are to be encoded", n)
+	}
+	if n := w.count(`SELECT count(*) FROM vectors_384 v JOIN spaces s ON s.id = v.space_id WHERE s.name <> 'second'`); n != 0 {
+		t.Errorf("%d vectors of another space were written", n)
+	}
+}

@@ -1,0 +1,127 @@
+package ingest
+
+// The second encoder: passages of its collections are encoded after they were written, and collections of the first are
+// built anew with it in the background.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Unencoded is what the second encoder reads and writes.
+type Unencoded interface {
+	// Unencoded returns live versions of a collection of the second encoder that were written before they were encoded: as
+	// many as have so many passages together, and at least one. A collection of the first encoder has none.
+	Unencoded(ctx context.Context, tenant, collection uuid.UUID, passages int) (generation int, docs []batch.Written, err error)
+	// WriteVectors gives versions their vectors and links, those that still lack them, and returns how many. Vectors of
+	// another space than the collection's are a *batch.RefusedError.
+	WriteVectors(ctx context.Context, tenant, collection uuid.UUID, generation int, docs []batch.Recut) (int, error)
+	// BeginSecond asks for a generation of the second encoder for a collection that has none and may, if none is being
+	// built anywhere.
+	BeginSecond(ctx context.Context) (tenant, collection uuid.UUID, began bool, err error)
+}
+
+const (
+	// laterPassages is how many passages are encoded before they are written.
+	laterPassages = 256
+	// secondTime is how long the second encoder may take to say that it is there.
+	secondTime = time.Second
+)
+
+// SecondEncoder encodes what waits for the second encoder.
+type SecondEncoder struct {
+	store  Unencoded
+	models Models
+}
+
+// NewSecondEncoder makes it of the client of the second encoder's servers.
+func NewSecondEncoder(s Unencoded, models Models) *SecondEncoder { return &SecondEncoder{s, models} }
+
+// there reports whether a server answers.
+func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
+	asking, cancel := context.WithTimeout(ctx, secondTime)
+	defer cancel()
+	_, err := e.models.Info(asking)
+	if err == nil || ctx.Err() != nil {
+		return err == nil, ctx.Err()
+	}
+	if errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrOverloaded) {
+		return false, nil
+	}
+	return false, err
+}
+
+// Begin has a collection built anew with the second encoder, if a server of it answers and none is being built.
+func (e *SecondEncoder) Begin(ctx context.Context) error {
+	there, err := e.there(ctx)
+	if err != nil || !there {
+		return err
+	}
+	tenant, collection, began, err := e.store.BeginSecond(ctx)
+	if err != nil {
+		return fmt.Errorf("begin a generation of the second encoder: %w", err)
+	}
+	if began {
+		slog.InfoContext(ctx, "the second encoder encodes a collection in the background", "tenant", tenant, "collection", collection)
+	}
+	return nil
+}
+
+// Encode encodes some versions of a collection that were written before they were encoded. It returns how many, and
+// whether there are more. While no server answers there is nothing to do.
+func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
+	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, laterPassages)
+	if err != nil || len(docs) == 0 {
+		return 0, false, err
+	}
+	if there, err := e.there(ctx); err != nil || !there {
+		return 0, false, err
+	}
+	encoded, err := e.encode(wire.ForTenant(ctx, tenant), docs)
+	if err != nil {
+		return 0, false, err
+	}
+	done, err = e.store.WriteVectors(ctx, tenant, collection, generation, encoded)
+	var refused *batch.RefusedError
+	if errors.As(err, &refused) {
+		slog.WarnContext(ctx, "documents stay without vectors", "tenant", tenant, "collection", collection, "reason", refused.Reason)
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("write the vectors of %d versions: %w", len(encoded), err)
+	}
+	return done, true, nil
+}
+
+// encode makes the vectors and links of versions as they were cut.
+func (e *SecondEncoder) encode(ctx context.Context, stored []batch.Written) ([]batch.Recut, error) {
+	docs := make([]batch.Recut, len(stored))
+	counts := make([]int, len(stored))
+	var inputs []string
+	for i, s := range stored {
+		docs[i] = batch.Recut{Version: s.Version, Sections: s.Sections}
+		for _, sec := range s.Sections {
+			counts[i] += len(sec.Passages)
+			for _, p := range sec.Passages {
+				inputs = append(inputs, Embedded(s.Title, sec.HeadingPath, sec.Text[p.Start:p.End]))
+			}
+		}
+	}
+	vectors, links, space, err := encodeAndLink(ctx, e.models, inputs, counts, "second")
+	if err != nil {
+		return nil, err
+	}
+	for i := range docs {
+		docs[i].Vectors, docs[i].Links = batch.NewVectors(space, vectors[i].Dimension, vectors[i].Data), links[i]
+	}
+	return docs, nil
+}
