@@ -30,7 +30,8 @@ var notTenants = []string{"goose_db_version", "spaces"}
 var systemColumns = map[string]string{
 	"collection_changes": "", // triggers of what it changes write there
 	"artifacts":          "attempt created_at stage tenant_id version_id",
-	"generations":        "collection_id created_at finished_at number removed_at state tenant_id",
+	"collections":        "deleted_at encoder generation id tenant_id",
+	"generations":        "collection_id created_at encoder finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",
 	"idempotency":        "created_at key tenant_id",
 	"known_questions":    "due_at known question_id tenant_id tries",
