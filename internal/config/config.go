@@ -146,14 +146,16 @@ type LLM struct {
 	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,anthropic,extractive" help:"Who answers: ${enum}; auto is openai with its key or base URL, else anthropic with its key, else extractive." when:"several providers are set up, or none is to be asked"`
 	LLMFallback  []string      `name:"llm-fallback" env:"SLUICE_LLM_FALLBACK" placeholder:"PROVIDER,..." help:"Who answers while that provider cannot, in this order, e.g. anthropic,extractive; nobody when empty." when:"an answer by another model is better than none"`
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call." when:"the model is slower, as on one's own machine"`
-	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most." when:"answers are cut short, or cost too much"`
+	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most; judgements and rewritten questions have smaller limits of their own." when:"answers are cut short, or cost too much"`
+
+	LLMReasoningTokens int `name:"llm-reasoning-tokens" env:"SLUICE_LLM_REASONING_TOKENS" default:"0" help:"Tokens that a model may reason with besides, added to the limit of each reply." when:"the model reasons before it replies"`
 
 	LLMCacheAge time.Duration `name:"llm-cache-age" env:"SLUICE_LLM_CACHE_AGE" default:"24h" help:"How long a language model's reply is kept for the same request of the same tenant; 0 for no cache." when:"equal questions must be answered anew, or replies may be kept for longer"`
 
 	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)." when:"the server is not OpenAI's"`
 	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key." when:"the provider asks for a key"`
 	LLMModel   string   `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model." when:"another model is wanted"`
-	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"json_object" enum:"json_object,json_schema,text" help:"How it is held to JSON: ${enum}; json_schema sends the form of each reply, text nothing." when:"the server knows json_schema, which keeps small models to the form, or refuses json_object"`
+	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"auto" enum:"auto,json_schema,json_object,text" help:"How it is held to JSON: ${enum}; json_schema sends the form of each reply, text nothing, auto takes the first of these that the server does not refuse." when:"a server takes json_schema and answers worse with it"`
 	LLMPrice   LLMPrice `name:"llm-price" env:"SLUICE_LLM_PRICE" default:"0.15/0.60" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model." when:"another model is wanted, or its price has changed"`
 
 	EmbedURL   string  `name:"embed-url" env:"SLUICE_EMBED_URL" placeholder:"URL" help:"Base URL of a server with OpenAI's embeddings, for model packs whose encoder is behind an API; OpenAI's when only the key is set." when:"the pack in use has such an encoder"`

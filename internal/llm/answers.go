@@ -42,17 +42,17 @@ func (n *numbers) UnmarshalJSON(data []byte) error {
 // answer that is written as a number, or names a passage by its title, has it when
 // there is a quote.
 func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
-	var reply struct {
+	type answered struct {
 		Answer    *words          `json:"answer"`
 		Choice    json.RawMessage `json:"choice"`
 		Citations []claim         `json:"citations"`
 	}
-	if !parseObject(content, &reply) || reply.Answer == nil {
+	reply, ok := parseObject[answered](content, "answer")
+	if !ok || reply.Answer == nil {
 		return false
 	}
 	choice := 0
 	if len(r.Choices) > 0 {
-		var ok bool
 		if choice, ok = parseChoice(reply.Choice, r.Choices); !ok {
 			return false
 		}

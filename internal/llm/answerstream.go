@@ -17,6 +17,7 @@ import (
 // anew makes void what was said.
 type answerStream struct {
 	say    func(wire.LLMDelta)
+	thinks reasoning
 	reader memberReader
 	raw    strings.Builder // of the reply
 	said   bool            // something
@@ -25,7 +26,7 @@ type answerStream struct {
 
 // begin tells that a reply begins.
 func (v *answerStream) begin() {
-	v.reader = memberReader{name: "answer"}
+	v.thinks, v.reader = reasoning{}, memberReader{name: "answer"}
 	v.raw.Reset()
 	v.again = v.said
 }
@@ -33,7 +34,7 @@ func (v *answerStream) begin() {
 // add takes the next piece of a reply.
 func (v *answerStream) add(piece string) {
 	v.raw.WriteString(piece)
-	said := text.Clean(v.reader.read(piece))
+	said := text.Clean(v.reader.read(v.thinks.skip(piece)))
 	if !v.said || v.again {
 		said = strings.TrimLeft(said, " \t\r\n")
 	}
@@ -44,8 +45,8 @@ func (v *answerStream) add(piece string) {
 	v.said, v.again = true, false
 }
 
-// memberReader reads the text of one member of the first JSON object in a text
-// that comes in pieces, cut anywhere.
+// memberReader reads the text of one member of the first JSON object that has it
+// in a text that comes in pieces, cut anywhere.
 type memberReader struct {
 	name string
 
@@ -85,7 +86,7 @@ func (m *memberReader) read(piece string) string {
 			case '"':
 				m.state, m.key = inKey, m.key[:0]
 			case '}':
-				m.state = afterAll
+				m.state = beforeObject // it has no such member
 			}
 		case inKey:
 			if end, bytes := m.character(c); end {
@@ -132,7 +133,7 @@ func (m *memberReader) other(c byte) {
 		m.depth++
 	case '}', ']':
 		if m.depth--; m.depth < 0 {
-			m.state = afterAll
+			m.state = beforeObject // that one is over
 		}
 	case ',':
 		if m.depth == 0 {

@@ -29,7 +29,9 @@ type AnthropicOptions struct {
 	Model     string
 	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
-	Pause     time.Duration // before the first further try; 0: 500 ms
+	// ReasoningTokens are those that the model may think with besides.
+	ReasoningTokens int
+	Pause           time.Duration // before the first further try; 0: 500 ms
 }
 
 const (
@@ -68,7 +70,7 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 		return nil, schema.Invalid(at.keySetting, "is missing: %s answers nobody without a key", at.address)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, retry: retryPassing[spoken](o.Pause)},
+	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryPassing[spoken](o.Pause)},
 		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key,
 		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
 	p.speaker = p
@@ -110,20 +112,20 @@ type anthropicError struct {
 }
 
 // speak implements speaker.
-func (p *Anthropic) speak(ctx context.Context, messages []message, _ string, piece func(string)) (spoken, error) {
+func (p *Anthropic) speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error) {
 	warm := p.warm.Load()
-	out, err := p.call(ctx, messages, warm, piece)
+	out, err := p.call(ctx, messages, want.tokens, warm, piece)
 	// Newer models take no temperature: they are asked without from then on.
 	var said *schema.RemoteError
 	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !warm {
 		p.warm.Store(true)
-		return p.call(ctx, messages, true, piece)
+		return p.call(ctx, messages, want.tokens, true, piece)
 	}
 	return out, err
 }
 
-func (p *Anthropic) call(ctx context.Context, messages []message, warm bool, piece func(string)) (spoken, error) {
-	request := anthropicRequest{Model: p.model, MaxTokens: p.maxTokens, Stream: piece != nil}
+func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, warm bool, piece func(string)) (spoken, error) {
+	request := anthropicRequest{Model: p.model, MaxTokens: tokens, Stream: piece != nil}
 	if !warm {
 		request.Temperature = new(float64)
 	}

@@ -47,10 +47,15 @@ type spoken struct {
 	cut           bool // it came to the end of the tokens that it may make
 }
 
-// speaker makes one call. form, if any, is the JSON Schema of the reply; piece, if any,
-// gets the content while it is made.
+// speaker makes one call; piece, if any, gets the content while it is made.
 type speaker interface {
-	speak(ctx context.Context, messages []message, form string, piece func(string)) (spoken, error)
+	speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error)
+}
+
+// expected is what a reply may be.
+type expected struct {
+	form   string // its JSON Schema; empty: none is sent
+	tokens int    // at most, reasoning included
 }
 
 // dialogue is the part of a provider that all language models behind an API
@@ -59,6 +64,7 @@ type dialogue struct {
 	endpoint
 	speaker   speaker
 	maxTokens int
+	reasoning int  // tokens that the model may think with besides
 	forms     bool // the server is sent the form of each reply
 	retry     failsafe.Executor[spoken]
 }
@@ -132,12 +138,12 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		return err
 	}
 	messages := []message{{roleSystem, system}, {roleUser, user}}
-	form := ""
+	want := expected{tokens: d.tokensOf(r)}
 	if d.forms {
-		form = formOf(r)
+		want.form = formOf(r)
 	}
 	for _, again := range []bool{false, true} {
-		said, err := d.once(ctx, messages, form, v, out)
+		said, err := d.once(ctx, messages, want, v, out)
 		if err != nil {
 			return err
 		}
@@ -147,7 +153,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		case (said.cut || again) && salvage(said.content, r.Task, read, out):
 			return nil
 		case said.cut:
-			return unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS", d.model, d.maxTokens)
+			return unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS, or SLUICE_LLM_REASONING_TOKENS for a model that reasons", d.model, want.tokens)
 		}
 		repair, err := prompt("repair_user.txt", nil)
 		if err != nil {
@@ -162,6 +168,20 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 	return unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)
 }
 
+// tokensOf bounds the reply to a request: judgements and questions are short, and a model that goes on gains nothing.
+func (d *dialogue) tokensOf(r wire.LLMRequest) int {
+	most := d.maxTokens
+	switch {
+	case r.Task.Judges():
+		most = min(most, 100+40*len(r.Passages))
+	case r.Task == wire.TaskRewrite:
+		most = min(most, 300)
+	case r.Task == wire.TaskFeedback:
+		most = min(most, 150)
+	}
+	return most + d.reasoning
+}
+
 // salvage has read take what of a reply is whole. Of an answer that is not enough
 // without a quote: it would be a refusal that the model did not give.
 func salvage(content string, task wire.LLMTask, read func(content string) bool, out *Completion) bool {
@@ -172,10 +192,10 @@ func salvage(content string, task wire.LLMTask, read func(content string) bool, 
 // once makes one call, again while an error may pass, and adds its tokens to
 // out: of a call that broke off or took too long those that went out and came,
 // for it may have to be paid.
-func (d *dialogue) once(ctx context.Context, messages []message, form string, v *answerStream, out *Completion) (spoken, error) {
+func (d *dialogue) once(ctx context.Context, messages []message, want expected, v *answerStream, out *Completion) (spoken, error) {
 	most := 0
-	if form != "" {
-		most = mostTokens(form)
+	if want.form != "" {
+		most = mostTokens(want.form)
 	}
 	for _, m := range messages {
 		most += mostTokens(m.content)
@@ -183,7 +203,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, form string, v 
 	reserved := false
 	said, err := d.retry.WithContext(ctx).Get(func() (spoken, error) {
 		if !reserved {
-			if err := reserve(ctx, most, d.maxTokens); err != nil {
+			if err := reserve(ctx, most, want.tokens); err != nil {
 				return spoken{}, err
 			}
 			reserved = true
@@ -193,7 +213,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, form string, v 
 			v.begin()
 			piece = v.add
 		}
-		said, err := d.speaker.speak(ctx, messages, form, piece)
+		said, err := d.speaker.speak(ctx, messages, want, piece)
 		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
 			out.InputTokens += countMessages(messages)
 			if v != nil {

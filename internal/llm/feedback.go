@@ -34,11 +34,12 @@ func checkJudged(r wire.LLMRequest) error {
 
 // parseFeedback reads a score from 1 to 10 and an adjustment of 1 or -1.
 func parseFeedback(content string) (*wire.Feedback, bool) {
-	var reply struct {
+	type judged struct {
 		Score  number `json:"score"`
 		Adjust number `json:"adjust"`
 	}
-	if !parseObject(content, &reply) {
+	reply, ok := parseObject[judged](content, "score")
+	if !ok {
 		return nil, false
 	}
 	f := &wire.Feedback{Score: int(reply.Score), Adjust: int(reply.Adjust)}
@@ -52,10 +53,11 @@ func validFeedback(f *wire.Feedback) bool {
 // parseBackground reads an answer from a model's own knowledge; the passage that
 // the model wrote down first has served its purpose. No answer is one too.
 func parseBackground(content string) (answer string, ok bool) {
-	var reply struct {
+	type known struct {
 		Answer *string `json:"answer"`
 	}
-	if !parseObject(content, &reply) || reply.Answer == nil {
+	reply, ok := parseObject[known](content, "answer")
+	if !ok || reply.Answer == nil {
 		return "", false
 	}
 	answer, _ = withoutMarks(text.Clean(*reply.Answer))

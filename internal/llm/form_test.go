@@ -43,7 +43,7 @@ func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 					t.Errorf("%s: sent %+v", name, sent)
 				}
 				continue
-			case llm.FormatObject, "":
+			case llm.FormatObject:
 				if sent.Type != "json_object" || sent.Schema.Schema != nil {
 					t.Errorf("%s: sent %+v", name, sent)
 				}

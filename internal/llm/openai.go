@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/openai/openai-go/v3"
@@ -28,12 +29,15 @@ type OpenAIOptions struct {
 	Model     string
 	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
-	Format    string        // how it is held to JSON: FormatObject when empty
-	Pause     time.Duration // before the first further try; 0: 500 ms
+	// ReasoningTokens are those that the model may think with besides.
+	ReasoningTokens int
+	Format          string        // how it is held to JSON: FormatAuto when empty
+	Pause           time.Duration // before the first further try; 0: 500 ms
 }
 
 // How a server is asked to hold a model to JSON.
 const (
+	FormatAuto   = "auto"        // as the server can: the first that it takes of those below
 	FormatObject = "json_object" // any object
 	FormatSchema = "json_schema" // the form of the reply
 	FormatText   = "text"        // not at all
@@ -45,7 +49,8 @@ const openAIAddress = "https://api.openai.com/v1/"
 type OpenAI struct {
 	dialogue
 	official  bool // OpenAI's own server
-	format    string
+	format    atomic.Pointer[string]
+	seeking   atomic.Bool // format is to be the strictest that the server takes, and none was taken yet
 	chat      openai.ChatCompletionService
 	transport *http.Transport
 }
@@ -62,10 +67,10 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	}
 	switch o.Format {
 	case "":
-		o.Format = FormatObject
-	case FormatObject, FormatSchema, FormatText:
+		o.Format = FormatAuto
+	case FormatAuto, FormatObject, FormatSchema, FormatText:
 	default:
-		return nil, schema.Invalid("SLUICE_LLM_FORMAT", "there is no format %q; there are %s, %s and %s", o.Format, FormatObject, FormatSchema, FormatText)
+		return nil, schema.Invalid("SLUICE_LLM_FORMAT", "there is no format %q; there are %s, %s, %s and %s", o.Format, FormatAuto, FormatSchema, FormatObject, FormatText)
 	}
 	at, err := newEndpoint(endpoint{address: o.BaseURL, model: o.Model, timeout: o.Timeout,
 		keySetting: "SLUICE_LLM_API_KEY", urlSetting: "SLUICE_LLM_BASE_URL", modelSetting: "SLUICE_LLM_MODEL"}, openAIAddress)
@@ -80,9 +85,14 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, forms: o.Format == FormatSchema, retry: retryPassing[spoken](o.Pause)},
-		official: o.BaseURL == openAIAddress, format: o.Format, chat: openai.NewChatCompletionService(options...), transport: transport}
+	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, forms: o.Format == FormatSchema || o.Format == FormatAuto, retry: retryPassing[spoken](o.Pause)},
+		official: o.BaseURL == openAIAddress, chat: openai.NewChatCompletionService(options...), transport: transport}
 	p.speaker = p
+	if o.Format == FormatAuto {
+		o.Format = FormatSchema
+		p.seeking.Store(true)
+	}
+	p.format.Store(&o.Format)
 	return p, nil
 }
 
@@ -92,16 +102,44 @@ func (*OpenAI) Name() string { return "openai" }
 // Close drops idle connections.
 func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 
-// speak implements speaker.
-func (p *OpenAI) speak(ctx context.Context, messages []message, form string, piece func(string)) (spoken, error) {
+// looser are the formats that a server may take which refuses one.
+var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
+
+// speak implements speaker. A server that refuses the first request may know nothing of its format: it is asked again with a
+// looser one, and from then on with what it took.
+func (p *OpenAI) speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error) {
+	format := *p.format.Load()
+	said, err := p.speakIn(ctx, format, messages, want, piece)
+	first := err
+	for p.seeking.Load() && refusedForm(err) && looser[format] != "" {
+		format = looser[format]
+		said, err = p.speakIn(ctx, format, messages, want, piece)
+	}
+	if err == nil && p.seeking.CompareAndSwap(true, false) {
+		p.format.Store(&format)
+	}
+	if refusedForm(err) {
+		return spoken{}, p.explain(ctx, first) // it was not the format
+	}
+	return said, err
+}
+
+// refusedForm reports whether a server called the request itself wrong.
+func refusedForm(err error) bool {
+	var api *openai.Error
+	return errors.As(err, &api) && (api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity)
+}
+
+// speakIn makes a call in a format. The error of a request that the server calls wrong is as the client gives it.
+func (p *OpenAI) speakIn(ctx context.Context, format string, messages []message, want expected, piece func(string)) (spoken, error) {
 	params := openai.ChatCompletionNewParams{Model: p.model}
-	switch p.format {
+	switch format {
 	case FormatObject:
 		object := shared.NewResponseFormatJSONObjectParam()
 		params.ResponseFormat.OfJSONObject = &object
 	case FormatSchema:
 		params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: "reply", Strict: openai.Bool(true), Schema: json.RawMessage(form)}}
+			Name: "reply", Strict: openai.Bool(true), Schema: json.RawMessage(want.form)}}
 	}
 	for _, m := range messages {
 		switch m.role {
@@ -114,15 +152,18 @@ func (p *OpenAI) speak(ctx context.Context, messages []message, form string, pie
 		}
 	}
 	if p.official { // its newer models refuse the old name and any temperature of their own
-		params.MaxCompletionTokens = openai.Int(int64(p.maxTokens))
+		params.MaxCompletionTokens = openai.Int(int64(want.tokens))
 	} else {
-		params.MaxTokens = openai.Int(int64(p.maxTokens))
+		params.MaxTokens = openai.Int(int64(want.tokens))
 		params.Temperature = openai.Float(0)
 	}
 	if piece != nil {
 		return p.speakInPieces(ctx, params, piece)
 	}
 	reply, err := p.chat.New(ctx, params)
+	if refusedForm(err) {
+		return spoken{}, err
+	}
 	if err != nil {
 		return spoken{}, p.explain(ctx, err)
 	}
@@ -158,7 +199,9 @@ func (p *OpenAI) speakInPieces(ctx context.Context, params openai.ChatCompletion
 			finished, out.cut = true, choice.FinishReason == "length"
 		}
 	}
-	if err := stream.Err(); err != nil {
+	if err := stream.Err(); refusedForm(err) {
+		return spoken{}, err
+	} else if err != nil {
 		return spoken{}, p.explain(ctx, err)
 	}
 	if !finished {

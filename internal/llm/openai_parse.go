@@ -12,15 +12,39 @@ import (
 	"strings"
 )
 
-// parseObject reads the JSON object in a reply, whatever stands around it.
-func parseObject(content string, into any) bool {
-	start, end := strings.IndexByte(content, '{'), strings.LastIndexByte(content, '}')
-	return start >= 0 && end > start && json.Unmarshal([]byte(content[start:end+1]), into) == nil
+// maxObjects bounds how many places of a reply are tried as the beginning of its object.
+const maxObjects = 200
+
+// parseObject reads the JSON object with a member in a reply, whatever stands around it: reasoning, prose, other objects.
+// Of several the last counts that has the form, for models write drafts first.
+func parseObject[T any](content, member string) (out T, ok bool) {
+	content = withoutReasoning(content)
+	for tries := 0; tries < maxObjects; tries++ {
+		start := strings.IndexByte(content, '{')
+		if start < 0 {
+			break
+		}
+		content = content[start:]
+		tokens := json.NewDecoder(strings.NewReader(content))
+		var members map[string]json.RawMessage
+		if tokens.Decode(&members) != nil {
+			content = content[1:] // a brace of prose, or what is around an object
+			continue
+		}
+		whole := content[:tokens.InputOffset()]
+		content = content[len(whole):]
+		var read T
+		if _, has := members[member]; has && json.Unmarshal([]byte(whole), &read) == nil {
+			out, ok = read, true
+		}
+	}
+	return out, ok
 }
 
 // closed is the JSON object in a reply that was cut off, or is malformed, as far as it
 // is whole: what is not goes, and what is open is closed. False: there is nothing.
 func closed(content string) (object string, ok bool) {
+	content = withoutReasoning(content)
 	start := strings.IndexByte(content, '{')
 	if start < 0 {
 		return "", false
@@ -96,12 +120,24 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// rating is a judgement that some models write as text.
+type rating float64
+
+func (r *rating) UnmarshalJSON(data []byte) error {
+	x, err := strconv.ParseFloat(strings.TrimSpace(strings.Trim(string(data), `"`)), 64)
+	if err != nil {
+		return fmt.Errorf("%.20s is no number", data)
+	}
+	*r = rating(x)
+	return nil
+}
+
 // parseRewrite reads a question in other words.
 func parseRewrite(content string) (question string, ok bool) {
-	var reply struct {
+	type rewritten struct {
 		Question string `json:"question"`
 	}
-	ok = parseObject(content, &reply)
+	reply, ok := parseObject[rewritten](content, "question")
 	question = strings.TrimSpace(reply.Question)
 	return question, ok && question != ""
 }
@@ -109,16 +145,19 @@ func parseRewrite(content string) (question string, ok bool) {
 // parseScores reads as many judgements from 0 to 1 as there are passages; whole
 // says that each is one or the other.
 func parseScores(content string, passages int, whole bool) ([]float64, bool) {
-	var reply struct {
-		Scores []float64 `json:"scores"`
+	type judged struct {
+		Scores []rating `json:"scores"`
 	}
-	if !parseObject(content, &reply) || len(reply.Scores) != passages {
+	reply, ok := parseObject[judged](content, "scores")
+	if !ok || len(reply.Scores) != passages {
 		return nil, false
 	}
-	for _, x := range reply.Scores {
+	scores := make([]float64, passages)
+	for i, x := range reply.Scores {
 		if !(x >= 0 && x <= 1) || whole && x != 0 && x != 1 {
 			return nil, false
 		}
+		scores[i] = float64(x)
 	}
-	return reply.Scores, true
+	return scores, true
 }

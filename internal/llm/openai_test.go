@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +94,7 @@ func TestOpenAIFencesRetrievedText(t *testing.T) {
 		t.Errorf("tokens were not counted for a server that is silent about them: %+v", c)
 	}
 	r := s.seen()[0]
-	if r.MaxTokens != 77 || r.ResponseFormat.Type != "json_object" || len(r.Messages) != 2 || r.Messages[0].Role != "system" {
+	if r.MaxTokens != 77 || r.ResponseFormat.Type != "json_schema" || len(r.Messages) != 2 || r.Messages[0].Role != "system" {
 		t.Fatalf("the request is %+v", r)
 	}
 	if strings.Contains(r.Messages[0].Content, "praise the cook") {
@@ -127,6 +128,69 @@ func TestOpenAIAsksOnceMoreForJSON(t *testing.T) {
 	}
 }
 
+// TestServersGetTheFormatThatTheyTake: a server that knows nothing of the strictest is asked in a looser one, and what it took once
+// it gets from then on.
+func TestServersGetTheFormatThatTheyTake(t *testing.T) {
+	good := turn{content: `{"answer":"","citations":[]}`}
+	refusal, unknown := turn{status: http.StatusBadRequest}, turn{status: http.StatusUnprocessableEntity}
+	for name, c := range map[string]struct {
+		turns   []turn
+		formats []string
+	}{
+		"all":              {[]turn{good}, []string{"json_schema", "json_schema"}},
+		"any object":       {[]turn{refusal, good}, []string{"json_schema", "json_object", "json_object"}},
+		"text":             {[]turn{refusal, unknown, good}, []string{"json_schema", "json_object", "", ""}},
+		"a later refusal":  {[]turn{good, refusal}, []string{"json_schema", "json_schema"}},
+		"streamed, or not": {[]turn{refusal, good}, []string{"json_schema", "json_object", "json_object"}},
+	} {
+		s := newScriptedOpenAI(t, c.turns...)
+		p := provider(t, s, llm.OpenAIOptions{})
+		ask := func() error {
+			_, err := p.Complete(t.Context(), request(leave))
+			return err
+		}
+		if name == "streamed, or not" {
+			ask = func() error {
+				_, err := p.Stream(t.Context(), request(leave), func(wire.LLMDelta) {})
+				return err
+			}
+		}
+		if err := ask(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := ask(); (err != nil) != (name == "a later refusal") {
+			t.Errorf("%s: asked again: %v", name, err)
+		}
+		var formats []string
+		for _, r := range s.seen() {
+			formats = append(formats, r.ResponseFormat.Type)
+		}
+		if !slices.Equal(formats, c.formats) {
+			t.Errorf("%s: asked in %q, want %q", name, formats, c.formats)
+		}
+	}
+}
+
+func TestRepliesHaveLimitsOfTheirOwn(t *testing.T) {
+	for name, c := range map[string]struct {
+		request wire.LLMRequest
+		reply   string
+		tokens  int
+	}{
+		"answer":  {request(leave), `{"answer":"","citations":[]}`, 1500},
+		"judge":   {tasked(wire.TaskRelevance), `{"scores":[0.5,0.25]}`, 680},
+		"rewrite": {tasked(wire.TaskRewrite), `{"question":"How many days of leave are there?"}`, 800},
+	} {
+		s := newScriptedOpenAI(t, turn{content: c.reply})
+		if _, err := provider(t, s, llm.OpenAIOptions{MaxTokens: 1000, ReasoningTokens: 500}).Complete(t.Context(), c.request); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got := s.seen()[0].MaxTokens; got != c.tokens {
+			t.Errorf("%s: at most %d tokens, want %d", name, got, c.tokens)
+		}
+	}
+}
+
 func TestOpenAIErrorsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		status   int
@@ -136,7 +200,7 @@ func TestOpenAIErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{http.StatusUnauthorized, schema.CodeInternal, "SLUICE_LLM_API_KEY", 1},
 		{http.StatusNotFound, schema.CodeInternal, "SLUICE_LLM_MODEL", 1},
-		{http.StatusBadRequest, schema.CodeInternal, "scripted failure", 1},
+		{http.StatusBadRequest, schema.CodeInternal, "scripted failure", 3}, // in each format
 		{http.StatusTooManyRequests, schema.CodeOverloaded, "429", 3},
 		{http.StatusInternalServerError, schema.CodeUnavailable, "try again later", 3},
 	} {

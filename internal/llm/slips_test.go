@@ -72,6 +72,59 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	}
 }
 
+// What a model writes around its reply is no part of it: reasoning with braces of its own, drafts, other objects, prose.
+func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
+	const object = `{"scores": [0.8, 0.15]}`
+	for name, content := range map[string]string{
+		"reasoning":             "<think>The form is {\"scores\": [x]}, so {\"scores\": [1, 1]} perhaps.</think>\n" + object,
+		"reasoning twice":       "\n<think>{</think> <think>}</think>" + object,
+		"reasoning half tagged": "So it is {\"scores\": [1, 1]}.</think>" + object,
+		"an object behind":      object + "\n{\"note\": \"done\"}",
+		"an object before":      "{\"note\": \"{\"} " + object,
+		"prose with braces":     "In the form {scores}: " + object + " (see {above})",
+		"a draft":               "{\"scores\": [1, 1]} No: " + object,
+		"a fence":               "```json\n" + object + "\n```",
+		"scores as text":        `{"scores": ["0.8", " 0.15 "]}`,
+		"a brace in a text":     `{"why": "a } and a {", "scores": [0.8, 0.15]}`,
+	} {
+		s := newScriptedOpenAI(t, turn{content: content})
+		got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance))
+		if err != nil || !slices.Equal(got.Scores, []float64{0.8, 0.15}) {
+			t.Errorf("%s: got %v, %v", name, got.Scores, err)
+		}
+	}
+	for name, content := range map[string]string{
+		"reasoning alone":  "<think>It is {\"scores\": [0.8, 0.15]}",
+		"scores in words":  `{"scores": ["high", "low"]}`,
+		"another's object": `{"judgements": [0.8, 0.15]}`,
+		"braces":           strings.Repeat("{", 100_000),
+	} {
+		s := newScriptedOpenAI(t, turn{content: content})
+		if got, err := provider(t, s, llm.OpenAIOptions{}).Complete(t.Context(), tasked(wire.TaskRelevance)); err == nil {
+			t.Errorf("%s: got %v", name, got.Scores)
+		}
+	}
+}
+
+// TestReasoningIsNotStreamed: wherever its tags are cut.
+func TestReasoningIsNotStreamed(t *testing.T) {
+	const reply = `{"answer":"Leave is 25 days.","citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`
+	for _, before := range []string{"", "<think>{\"answer\": \"Five?\"} no</think>", " \n<think>\n</think>\n\n", "<think>a</thin></think>", "{\"draft\": 1} ", "{} "} {
+		for size := 1; size <= 12; size += 3 {
+			var pieces []string
+			for rest := before + reply; rest != ""; rest = rest[min(size, len(rest)):] {
+				pieces = append(pieces, rest[:min(size, len(rest))])
+			}
+			s := newScriptedOpenAI(t, turn{pieces: pieces})
+			var said strings.Builder
+			got, err := provider(t, s, llm.OpenAIOptions{}).Stream(t.Context(), request(leave), func(d wire.LLMDelta) { said.WriteString(d.Text) })
+			if err != nil || got.Text != "Leave is 25 days." || said.String() != got.Text {
+				t.Errorf("%q in pieces of %d: said %q, got %q, %v", before, size, said.String(), got.Text, err)
+			}
+		}
+	}
+}
+
 // A quote is looked for in all passages, so that it needs no number to be found.
 func TestPassagesNamedByTheirTitle(t *testing.T) {
 	for _, named := range []string{`"leave.md"`, `"Passage 1"`, `null`, `"Annual leave is 25 days."`, `{"title":"leave.md"}`} {

@@ -119,10 +119,10 @@ func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
 	switch name {
 	case "openai":
 		return llm.NewOpenAI(llm.OpenAIOptions{BaseURL: settings.LLMBaseURL, Key: settings.LLMAPIKey, Model: settings.LLMModel,
-			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens, Format: settings.LLMFormat})
+			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens, ReasoningTokens: settings.LLMReasoningTokens, Format: settings.LLMFormat})
 	case "anthropic":
 		return llm.NewAnthropic(llm.AnthropicOptions{BaseURL: settings.AnthropicBaseURL, Key: settings.AnthropicAPIKey, Model: settings.AnthropicModel,
-			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens})
+			Timeout: settings.LLMTimeout, MaxTokens: settings.LLMMaxTokens, ReasoningTokens: settings.LLMReasoningTokens})
 	case "extractive":
 		models := modelclient.New(d.NATS, modelclient.Options{})
 		return llm.NewExtractive(models, models), nil

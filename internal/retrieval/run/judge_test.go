@@ -18,7 +18,8 @@ type scriptedJudges struct {
 	judge   func(task wire.LLMTask, p wire.LLMPassage) float64
 	rewrite func(question string) string
 	fail    map[wire.LLMTask]error
-	fewer   bool // one judgement less than passages
+	fewer   bool                         // one judgement less than passages
+	slips   func(r wire.LLMRequest) bool // requests that fail
 
 	mu    sync.Mutex
 	asked []wire.LLMRequest
@@ -30,6 +31,9 @@ func (j *scriptedJudges) Complete(_ context.Context, r wire.LLMRequest) (wire.LL
 	j.asked = append(j.asked, r)
 	if err := j.fail[r.Task]; err != nil {
 		return wire.LLMReply{}, err
+	}
+	if j.slips != nil && j.slips(r) {
+		return wire.LLMReply{}, errors.New("the reply is no JSON")
 	}
 	reply := wire.LLMReply{Usage: schema.Usage{Model: "scripted"}}
 	if r.Task == wire.TaskRewrite {
@@ -115,6 +119,53 @@ func TestFailedJudgementsChangeNothing(t *testing.T) {
 		if why := got.Trace[0].Why + got.Trace[2].Why; !strings.Contains(why, "there is no language model") && !strings.Contains(why, "budget") &&
 			!strings.Contains(why, "judgements of") {
 			t.Errorf("%s: the report says %s", name, why)
+		}
+	}
+}
+
+// TestAFailedRequestCostsItsBatchAlone: its candidates keep their places, have no score of the judge, and pass what selects by it.
+func TestAFailedRequestCostsItsBatchAlone(t *testing.T) {
+	failing := func(passage string) func() *scriptedJudges {
+		return func() *scriptedJudges {
+			j := judgedAs(0.1, 0.9, 0.5, 0.4, 0.8, 0.2)
+			j.slips = func(r wire.LLMRequest) bool {
+				return r.Task == wire.TaskCritic && strings.Contains(r.Passages[0].Text, passage)
+			}
+			return j
+		}
+	}
+	for _, x := range []struct {
+		name, stages string
+		judges       func() *scriptedJudges
+		places       []string
+		context      []int
+	}{
+		{"the second of three", "- judge: {batch: 2}", failing("a 0 2"), []string{"a/0/1", "a/0/4", "a/0/2", "a/0/3", "a/0/5", "a/0/0"}, nil},
+		{"with a least score", "- judge: {batch: 2, least: 0.5}", failing("a 0 2"), []string{"a/0/1", "a/0/4", "a/0/2", "a/0/3"}, nil},
+		{"the first", "- judge: {batch: 2, least: 0.5}", failing("a 0 0"), []string{"a/0/0", "a/0/1", "a/0/4", "a/0/2"}, nil},
+		// Of 0.1, 0.9, 0.8 and 0.2 the mean is 0.5.
+		{"a threshold", "- judge: {batch: 2}\n- threshold: {score: judge}", failing("a 0 2"), nil, []int{0, 1, 2, 3}},
+		{"all, and a threshold", "- judge: {batch: 2}\n- threshold: {score: judge, at: 1}", failing(""), nil, []int{0, 1, 2, 3, 4, 5}},
+		{"by 1 and 0", "- judge: {by: filter}\n- threshold: {score: judge, at: 1}", func() *scriptedJudges {
+			return &scriptedJudges{slips: func(wire.LLMRequest) bool { return true }}
+		}, nil, []int{0, 1, 2, 3, 4, 5}},
+	} {
+		c := ranked([]float64{9, 8, 7, 6, 5, 4})
+		c.judges = x.judges()
+		got := c.run(t, "- dense\n"+x.stages)
+		if x.places != nil {
+			want(t, x.name, places(got), x.places)
+		}
+		if x.context != nil {
+			want(t, x.name, got.Context, x.context)
+		}
+		if why := got.Trace[1].Why; !strings.Contains(why, "the reply is no JSON") {
+			t.Errorf("%s: the report says %s", x.name, why)
+		}
+		for i := 1; i < len(got.Candidates); i++ {
+			if got.Candidates[i].Score > got.Candidates[i-1].Score {
+				t.Errorf("%s: candidate %d scores %g, more than the one before it", x.name, i, got.Candidates[i].Score)
+			}
 		}
 	}
 }

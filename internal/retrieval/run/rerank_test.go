@@ -111,7 +111,7 @@ func TestAPackWithoutAReranker(t *testing.T) {
 	}
 	got := c.run(t, "- lexical\n- score\n- score: {model: reranker, optional: true}\n- threshold: {score: reranker, at: 2}")
 	want(t, "skipped", places(got), []string{"a/0/2", "a/0/1", "a/0/0"})
-	want(t, "then by what there is", got.Context, []int{0, 1})
+	want(t, "then nothing is cut", got.Context, []int{0, 1, 2})
 	if why := got.Trace[2].Why; !strings.HasPrefix(why, "skipped: the model pack scripted 1 has no graph for rerank") {
 		t.Errorf("it says %q", why)
 	}

@@ -106,7 +106,10 @@ func TestGradientByANamedScore(t *testing.T) {
 	want(t, "context", got.Context, []int{3, 0, 1, 2}) // candidates are by dense; the context by the named score
 	// Proximity scores nothing by a question without words.
 	got = c.run(t, "- dense\n- proximity\n- gradient: {min_k: 2, g: 1, score: ordered}", func(q *wire.SearchQuery) { q.Text = "?!" })
-	want(t, "context without words", got.Context, []int{0, 1})
+	want(t, "context without words", got.Context, []int{0, 1, 2, 3})
+	if why := got.Trace[2].Why; !strings.Contains(why, "no candidate has a score of ordered") {
+		t.Errorf("the report says %s", why)
+	}
 }
 
 func TestOrderPutsTheBestAtBothEnds(t *testing.T) {

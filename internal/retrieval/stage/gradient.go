@@ -36,7 +36,7 @@ var gradientKind = Kind{
 //	by: fall   when it is at least 1-g times the one before
 //
 // Its figures fit both. score names the scorer whose scores count; by default
-// those of the stage before.
+// those of the stage before. A candidate without that score passes.
 //
 // With scale: probability scores are logits, and what falls is the chance that they
 // say: from one text that surely answers to one that may, at once; among texts that
@@ -55,7 +55,10 @@ func (s gradient) stage() Stage {
 }
 
 func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
-	items, value := byScore(in.items, s.score)
+	items, value, unscored := byScore(in.items, s.score)
+	if len(items) == 0 {
+		return uncut(in, s.score), nil
+	}
 	if logit := value; s.chance {
 		value = func(c item) float64 { return 1 / (1 + math.Exp(-logit(c))) }
 	}
@@ -64,7 +67,7 @@ func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error
 	if n < len(items) {
 		why = fmt.Sprintf("after %d the score falls from %.3f to %.3f", n, value(items[n-1]), value(items[n]))
 	}
-	return outcome{unit: in.unit, items: items[:n:n], dropped: drop(items[n:], "after the sharp fall"), why: why}, nil
+	return outcome{unit: in.unit, items: inPlace(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, passed(unscored, s.score))}, nil
 }
 
 // share is what a score has to be of the one before.

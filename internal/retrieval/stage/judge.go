@@ -29,7 +29,7 @@ type judge struct {
 var judgeKind = Kind{
 	Name:       "judge",
 	Parameters: "`by` (critique, or relevance, filter), `depth` (20), `batch` (5), `parallel` (4), `least` (0)",
-	Does:       "a language model judges the first `depth`: three times (ChunkRAG), once, or by 1 and 0 (SAKI-RAG). When it fails nothing changes",
+	Does:       "a language model judges the first `depth`: three times (ChunkRAG), once, or by 1 and 0 (SAKI-RAG). What it fails at keeps its place",
 	read:       readJudge,
 }
 
@@ -45,7 +45,8 @@ var judgeKind = Kind{
 // that they had; those that score less than least go, and the rest, which was
 // not judged, with them; with least 0 it follows.
 //
-// When judging fails nothing changes, and the report says why.
+// The candidates of a request that fails keep their places and go to nobody: they have
+// no score of this stage, so that a threshold lets them pass. The report says why.
 func readJudge(p *Parameters) Stage {
 	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Whole("depth", 20, 1, 100),
 		batch: p.Whole("batch", 5, 1, 20), parallel: p.Whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
@@ -89,16 +90,31 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		}
 		versions = append(versions, of)
 	}
-	models, err := s.ask(ctx, t, passages, versions)
+	models, failures := s.ask(ctx, t, passages, versions)
 	if ctx.Err() != nil {
 		return outcome{}, fmt.Errorf("judge %d candidates: %w", len(passages), ctx.Err())
 	}
-	if err != nil {
-		out.dropped, out.why = nil, "not judged: "+err.Error()
+	unjudged := map[int]item{} // by the place among items
+	for i, c := range items {
+		if failures[i/s.batch] != nil {
+			unjudged[i] = c
+		}
+	}
+	var failed error
+	for _, err := range failures {
+		if failed == nil {
+			failed = err
+		}
+	}
+	if len(unjudged) == len(items) && failed != nil {
+		out.dropped, out.why = nil, "not judged: "+failed.Error()
 		return out, nil
 	}
 	out.items = nil
 	for i, c := range items {
+		if _, is := unjudged[i]; is {
+			continue
+		}
 		sum := 0.0
 		for _, x := range passages[i].Judged {
 			sum += x
@@ -111,7 +127,11 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		out.items = append(out.items, c)
 	}
 	slices.SortStableFunc(out.items, func(a, b item) int { return cmp.Compare(b.score, a.score) })
-	out.why = join(fmt.Sprintf("%s of %d candidates%s", s.by, len(items), by(models)), spread(out.items, "judge"))
+	out.why = join(fmt.Sprintf("%s of %d candidates%s", s.by, len(items)-len(unjudged), by(models)), spread(out.items, "judge"))
+	if failed != nil {
+		out.why = join(out.why, fmt.Sprintf("%d not judged keep their places: %v", len(unjudged), failed))
+	}
+	out.items = inPlace(out.items, unjudged)
 	if s.least == 0 {
 		out.items = append(out.items, behind(out.items, head, tail, "judge")...)
 	} else {
@@ -120,23 +140,49 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	return out, nil
 }
 
-// ask adds to every passage what the tasks say of it, and names the model.
-// versions are those that the text of each passage is of.
-func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, err error) {
+// inPlace puts candidates that were not judged among those that were, which are ranked: each at the place that it had, or
+// behind the last. Its own score is of another scale, so it gets that of the candidate before it, or of the one behind.
+func inPlace(ranked []item, unjudged map[int]item) []item {
+	out := make([]item, 0, len(ranked)+len(unjudged))
+	for i, left := 0, len(unjudged); len(ranked)+left > 0; i++ {
+		c, is := unjudged[i]
+		switch {
+		case is && len(out) > 0:
+			c.score = out[len(out)-1].score
+		case is && len(ranked) > 0:
+			c.score = ranked[0].score
+		case !is && len(ranked) == 0:
+			continue // a place of one that was dropped
+		case !is:
+			c, ranked = ranked[0], ranked[1:]
+		}
+		if is {
+			left--
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ask adds to every passage what the tasks say of it, and names the model. A request that fails is the failure of its batch
+// alone. versions are those that the text of each passage is of.
+func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, failures []error) {
 	var mu sync.Mutex
-	all, ctx := errgroup.WithContext(ctx)
+	var all errgroup.Group // each keeps its own error
 	all.SetLimit(s.parallel)
-	for item := range (len(passages) + s.batch - 1) / s.batch {
+	failures = make([]error, (len(passages)+s.batch-1)/s.batch)
+	for item := range failures {
 		batch := passages[item*s.batch : min((item+1)*s.batch, len(passages))]
 		of := slices.Concat(versions[item*s.batch : item*s.batch+len(batch)]...)
 		all.Go(func() error {
 			for _, task := range s.tasks() {
 				reply, err := t.complete(ctx, wire.LLMRequest{Task: task, Passages: slices.Clone(batch), Versions: of}, item)
-				if err != nil {
-					return err
+				if err == nil && len(reply.Scores) != len(batch) {
+					err = fmt.Errorf("%d judgements of %d candidates", len(reply.Scores), len(batch))
 				}
-				if len(reply.Scores) != len(batch) {
-					return fmt.Errorf("%d judgements of %d candidates", len(reply.Scores), len(batch))
+				if err != nil {
+					failures[item] = err
+					return nil
 				}
 				for i, x := range reply.Scores {
 					batch[i].Judged = append(slices.Clip(batch[i].Judged), x)
@@ -148,5 +194,6 @@ func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, ver
 			return nil
 		})
 	}
-	return model, all.Wait()
+	_ = all.Wait() // none of them returns an error
+	return model, failures
 }

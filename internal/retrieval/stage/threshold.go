@@ -18,7 +18,7 @@ type dynamicThreshold struct {
 var thresholdKind = Kind{
 	Name:       "threshold",
 	Parameters: "`score`, `epsilon` (0.0001), or `at`",
-	Does:       "selects: what scores at least the mean of all, or one standard deviation more where their variance is under `epsilon` (ChunkRAG, Algorithm 1); or at least `at`. The best one always stays",
+	Does:       "selects: what scores at least the mean of all, or one standard deviation more where their variance is under `epsilon` (ChunkRAG, Algorithm 1); or at least `at`. The best one always stays, and what has no such score",
 	Selects:    true,
 	read:       readThreshold,
 }
@@ -32,7 +32,8 @@ var thresholdKind = Kind{
 // (Algorithm 1, lines 19 to 22), the mean of their scores, and one standard
 // deviation more where these hardly differ, their variance being under epsilon.
 // That can leave nothing, so the best candidate always stays. score names the
-// scorer whose scores count; by default those of the stage before.
+// scorer whose scores count; by default those of the stage before. A candidate
+// without that score passes: a judgement that failed cuts nothing.
 func readThreshold(p *Parameters) Stage {
 	s := dynamicThreshold{score: p.Text("score", false)}
 	if _, s.fixed = p.values["at"]; s.fixed {
@@ -44,9 +45,9 @@ func readThreshold(p *Parameters) Stage {
 }
 
 func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcome, error) {
-	items, value := byScore(in.items, s.score)
+	items, value, unscored := byScore(in.items, s.score)
 	if len(items) == 0 {
-		return outcome{unit: in.unit, items: items}, nil
+		return uncut(in, s.score), nil
 	}
 	least, why := s.at, "as the plan says"
 	if !s.fixed {
@@ -64,7 +65,8 @@ func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcom
 	if n == 0 {
 		n, why = 1, why+"; none has that, so the best one stays"
 	}
-	return outcome{unit: in.unit, items: items[:n:n], dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)), why: why}, nil
+	return outcome{unit: in.unit, items: inPlace(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)),
+		why: join(why, passed(unscored, s.score))}, nil
 }
 
 // dynamic is ChunkRAG's threshold of some scores, and what it is.
@@ -82,18 +84,39 @@ func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 	return mean, "their mean"
 }
 
-// byScore returns the candidates by a scorer's scores, best first and equal ones in the
-// order that they had, and how to read these; without a name by their own. Where no candidate has the named score, which
-// is when the question has no word that the scorer knows, their own count, too.
-func byScore(items []item, name string) ([]item, func(item) float64) {
-	items = slices.Clone(items)
-	value := func(c item) float64 { return c.score }
-	if slices.ContainsFunc(items, func(c item) bool { _, ok := c.scores[name]; return ok }) {
-		value = func(c item) float64 { return c.scores[name] }
-		for i := range items {
-			items[i].score = value(items[i])
-		}
-		slices.SortStableFunc(items, func(a, b item) int { return cmp.Compare(b.score, a.score) })
+// byScore returns the candidates by a scorer's scores, best first and equal ones in the order that they had, and how to read
+// these; without a name by their own. Those that lack the named score, because a judgement failed or the scorer knows no word
+// of the question, come apart, by their places.
+func byScore(items []item, name string) (ranked []item, value func(item) float64, unscored map[int]item) {
+	if name == "" {
+		return slices.Clone(items), func(c item) float64 { return c.score }, nil
 	}
-	return items, value
+	value, unscored = func(c item) float64 { return c.scores[name] }, map[int]item{}
+	for i, c := range items {
+		if _, has := c.scores[name]; !has {
+			unscored[i] = c
+			continue
+		}
+		c.score = value(c)
+		ranked = append(ranked, c)
+	}
+	slices.SortStableFunc(ranked, func(a, b item) int { return cmp.Compare(b.score, a.score) })
+	return ranked, value, unscored
+}
+
+// uncut is what a stage selects by a score that no candidate has: all.
+func uncut(in Candidates, name string) outcome {
+	out := outcome{unit: in.unit, items: in.items}
+	if len(in.items) > 0 {
+		out.why = fmt.Sprintf("no candidate has a score of %s, so nothing is cut", name)
+	}
+	return out
+}
+
+// passed says how many candidates pass because they lack a score.
+func passed(unscored map[int]item, name string) string {
+	if len(unscored) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d have no score of %s and pass", len(unscored), name)
 }

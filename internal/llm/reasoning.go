@@ -1,0 +1,70 @@
+package llm
+
+// Models that reason write what they think before the reply, between <think> and </think>. It is no part of the reply.
+
+import "strings"
+
+const (
+	thinks  = "<think>"
+	thought = "</think>"
+)
+
+// withoutReasoning is a reply without the reasoning that it begins with. Of one that was cut off while its model reasoned
+// nothing is left.
+func withoutReasoning(reply string) string {
+	var r reasoning
+	return r.skip(reply) + r.rest()
+}
+
+// reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut anywhere.
+type reasoning struct {
+	state reasoningState
+	held  string // what may be the beginning of a tag
+}
+
+type reasoningState int
+
+const (
+	beforeReply reasoningState = iota
+	inReasoning
+	inReply
+)
+
+// skip takes a piece and returns what of the reply is known by it.
+func (r *reasoning) skip(piece string) string {
+	for {
+		switch r.state {
+		case beforeReply:
+			r.held += piece
+			begin := strings.TrimLeft(r.held, " \t\r\n")
+			switch {
+			case strings.HasPrefix(begin, thinks):
+				r.state, piece, r.held = inReasoning, begin[len(thinks):], ""
+				continue
+			case strings.HasPrefix(thinks, begin):
+				return "" // it may become the tag
+			}
+			r.state, piece, r.held = inReply, r.held, ""
+			return piece
+		case inReasoning:
+			r.held += piece
+			_, rest, found := strings.Cut(r.held, thought)
+			if !found {
+				r.held = r.held[max(0, len(r.held)-len(thought)+1):]
+				return ""
+			}
+			r.state, piece, r.held = beforeReply, rest, "" // some reason twice
+			continue
+		default:
+			return piece
+		}
+	}
+}
+
+// rest is what was held back of a reply that has ended.
+func (r *reasoning) rest() string {
+	if r.state == beforeReply {
+		return r.held
+	}
+	return ""
+}
