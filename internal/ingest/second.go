@@ -33,6 +33,9 @@ type Unencoded interface {
 const (
 	// laterPassages is how many passages are encoded before they are written.
 	laterPassages = 256
+	// laterTime and laterEach are how long versions, and each of their passages, may take: curation has other steps.
+	laterTime = 10 * time.Minute
+	laterEach = time.Second
 	// secondTime is how long the second encoder may take to say that it is there.
 	secondTime = time.Second
 )
@@ -77,7 +80,8 @@ func (e *SecondEncoder) Begin(ctx context.Context) error {
 }
 
 // Encode encodes some versions of a collection that were written before they were encoded. It returns how many, and
-// whether there are more. While no server answers there is nothing to do.
+// whether there are more. While no server answers, or none can encode them, there is nothing to do: they stay marked, and
+// curation comes back to them.
 func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, laterPassages)
 	if err != nil || len(docs) == 0 {
@@ -87,6 +91,10 @@ func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID
 		return 0, false, err
 	}
 	encoded, err := e.encode(wire.ForTenant(ctx, tenant), docs)
+	if err != nil && ctx.Err() == nil {
+		slog.WarnContext(ctx, "documents stay without vectors", "tenant", tenant, "collection", collection, "versions", len(docs), "error", err)
+		return 0, false, nil
+	}
 	if err != nil {
 		return 0, false, err
 	}
@@ -116,6 +124,8 @@ func (e *SecondEncoder) encode(ctx context.Context, stored []batch.Written) ([]b
 			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(ctx, laterTime+time.Duration(len(inputs))*laterEach)
+	defer cancel()
 	vectors, links, space, err := encodeAndLink(ctx, e.models, inputs, counts, "second")
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 const maxObjects = 200
 
 // parseObject reads the JSON object with a member in a reply, whatever stands around it: reasoning, prose, other objects.
-// Of several the last counts that has the form, for models write drafts first.
+// Of several that have the form none counts, unless they are the same: one may be what a document has the model say.
 func parseObject[T any](content, member string) (out T, ok bool) {
 	content = withoutReasoning(content)
 	for tries := 0; tries < maxObjects; tries++ {
@@ -34,7 +35,11 @@ func parseObject[T any](content, member string) (out T, ok bool) {
 		whole := content[:tokens.InputOffset()]
 		content = content[len(whole):]
 		var read T
-		if _, has := members[member]; has && json.Unmarshal([]byte(whole), &read) == nil {
+		switch _, has := members[member]; {
+		case !has || json.Unmarshal([]byte(whole), &read) != nil:
+		case ok && !reflect.DeepEqual(out, read):
+			return out, false
+		default:
 			out, ok = read, true
 		}
 	}

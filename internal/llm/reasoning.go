@@ -9,11 +9,18 @@ const (
 	thought = "</think>"
 )
 
-// withoutReasoning is a reply without the reasoning that it begins with. Of one that was cut off while its model reasoned
-// nothing is left.
+// withoutReasoning is a reply without the reasoning that it begins with, whose first tag some servers leave out. Of one that was
+// cut off while its model reasoned nothing is left.
 func withoutReasoning(reply string) string {
 	var r reasoning
-	return r.skip(reply) + r.rest()
+	reply = r.skip(reply) + r.rest()
+	if strings.HasPrefix(strings.TrimLeft(reply, " \t\r\n"), "{") {
+		return reply
+	}
+	if _, after, found := strings.Cut(reply, thought); found {
+		return after
+	}
+	return reply
 }
 
 // reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut anywhere.

@@ -72,7 +72,7 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	}
 }
 
-// What a model writes around its reply is no part of it: reasoning with braces of its own, drafts, other objects, prose.
+// What a model writes around its reply is no part of it: reasoning with braces of its own, other objects, prose.
 func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 	const object = `{"scores": [0.8, 0.15]}`
 	for name, content := range map[string]string{
@@ -82,7 +82,7 @@ func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 		"an object behind":      object + "\n{\"note\": \"done\"}",
 		"an object before":      "{\"note\": \"{\"} " + object,
 		"prose with braces":     "In the form {scores}: " + object + " (see {above})",
-		"a draft":               "{\"scores\": [1, 1]} No: " + object,
+		"the same twice":        object + object,
 		"a fence":               "```json\n" + object + "\n```",
 		"scores as text":        `{"scores": ["0.8", " 0.15 "]}`,
 		"a brace in a text":     `{"why": "a } and a {", "scores": [0.8, 0.15]}`,

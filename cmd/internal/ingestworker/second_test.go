@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,9 +22,34 @@ func (awayModels) Info(context.Context) (wire.ModelInfo, error) {
 	return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 }
 
-// withSecond gives the world a second encoder, whose calls pass the gate.
-func (w *world) withSecond() *scriptedModels {
-	second := &scriptedModels{dimension: 384, space: "second"}
+// scriptedSecond is the second encoder, which may become another one while workers run.
+type scriptedSecond struct {
+	atomic.Pointer[scriptedModels]
+}
+
+func (s *scriptedSecond) Segment(ctx context.Context, lane wire.Lane, runs [][]string) ([][]float32, float64, error) {
+	return s.Load().Segment(ctx, lane, runs)
+}
+
+func (s *scriptedSecond) Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error) {
+	return s.Load().Encode(ctx, lane, texts)
+}
+
+func (s *scriptedSecond) Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) ([][][]wire.PassageLink, string, error) {
+	return s.Load().Link(ctx, lane, space, documents, keep)
+}
+
+func (s *scriptedSecond) Info(ctx context.Context) (wire.ModelInfo, error) { return s.Load().Info(ctx) }
+
+// become has it serve a space, and run before at the start of each call.
+func (s *scriptedSecond) become(space string, before func(ctx context.Context, op wire.ModelOp, texts []string) error) {
+	s.Store(&scriptedModels{dimension: 384, space: space, before: before})
+}
+
+// withSecond gives the world a second encoder.
+func (w *world) withSecond() *scriptedSecond {
+	second := &scriptedSecond{}
+	second.become("second", nil)
 	w.second = second
 	return second
 }
@@ -75,7 +101,7 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 
 	// What comes now is searchable before it is encoded, and encoded afterwards.
 	held, arrived := make(chan struct{}), make(chan struct{}, 100)
-	second.before = func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+	second.become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		arrived <- struct{}{}
 		select {
 		case <-held:
@@ -83,7 +109,7 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-	}
+	})
 	w.uploadAll(map[string]string{"late.md": document("late", 4), "doc-001.md": document("another topic", 5)})
 	w.awaitStates(map[schema.State]int{schema.StateReady: 11})
 	w.poll("the second encoder to be asked", func() bool { return len(arrived) > 0 })
@@ -113,10 +139,10 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 func TestACancelledGenerationOfTheSecondEncoderIsNotBegunAgain(t *testing.T) {
 	w := newWorld(t)
 	w.uploadAll(someDocuments(3))
-	w.withSecond().before = func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+	w.withSecond().become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		<-ctx.Done()
 		return ctx.Err()
-	}
+	})
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 3})
 	w.awaitSecond(schema.GenerationBuilding)
@@ -167,11 +193,10 @@ func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	w.start()
 	w.awaitSecond(schema.GenerationLive)
 	asked := make(chan struct{}, 100)
-	second.space = "a third"
-	second.before = func(context.Context, wire.ModelOp, []string) error {
+	second.become("a third", func(context.Context, wire.ModelOp, []string) error {
 		asked <- struct{}{}
 		return nil
-	}
+	})
 	w.upload("late.md", document("late", 4))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 4})
 	w.poll("the second encoder to be asked twice", func() bool { return len(asked) > 1 })
@@ -180,5 +205,27 @@ func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	}
 	if n := w.count(`SELECT count(*) FROM vectors_384 v JOIN spaces s ON s.id = v.space_id WHERE s.name <> 'second'`); n != 0 {
 		t.Errorf("%d vectors of another space were written", n)
+	}
+}
+
+// TestASecondEncoderThatFailsHoldsUpNothing: what it cannot encode stays marked, and the rest is curated.
+func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
+	w := newWorld(t)
+	w.settings.CurateAfter = 100 * time.Millisecond
+	second := w.withSecond()
+	w.uploadAll(someDocuments(4))
+	w.start()
+	w.awaitSecond(schema.GenerationLive)
+	w.curated()
+	second.become("second", func(context.Context, wire.ModelOp, []string) error {
+		return fmt.Errorf("it cannot: %w", schema.ErrInvalid)
+	})
+	w.uploadAll(map[string]string{"late.md": document("late", 4), "doc-001.md": document("another topic", 5)})
+	w.awaitStates(map[schema.State]int{schema.StateReady: 5})
+	w.poll("the version that was replaced to be curated", func() bool {
+		return w.count(`SELECT count(*) FROM versions WHERE state = 'superseded' AND curated`) == 1
+	})
+	if n := w.count(`SELECT count(*) FROM versions WHERE unencoded AND state = 'ready'`); n != 2 {
+		t.Errorf("%d versions are to be encoded", n)
 	}
 }

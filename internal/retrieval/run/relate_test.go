@@ -58,6 +58,17 @@ func TestRelateJoinsPassagesWithWhatTheyAreLinkedTo(t *testing.T) {
 	want(t, "k", texts(c.run(t, "- lexical\n- relate: {depth: 1, k: 1}"))[:2], []string{"Text a 0 0. Text a 1 1.", "Text a 0 1."})
 }
 
+// TestRelateJoinsAPassageWithAllItIsLinkedTo: one candidate of each passage, in the order of its document.
+func TestRelateJoinsAPassageWithAllItIsLinkedTo(t *testing.T) {
+	got := linked().run(t, "- lexical\n- relate: {depth: 4, k: 2, join: all}")
+	want(t, "candidates", texts(got), []string{
+		"Text a 0 0. Text a 0 1. Text a 1 1.", "Text a 0 0. Text a 0 1. Text a 1 0.", "Text a 0 2.", "Text a 1 0.", "Text a 1 1.", "Text b 0 0."})
+	if best := got.Candidates[0]; best.Score != 9 || best.Scores["link"] != 0.6 || best.Tokens != 30 || len(best.Spans) != 3 {
+		t.Errorf("the first one is %+v", best)
+	}
+	want(t, "why", got.Trace[1].Why, "4 passages became 4 candidates, 2 of them stay alone")
+}
+
 func TestJoinedCandidatesGoThroughTheStages(t *testing.T) {
 	c := linked()
 	c.readers = everyOp(func(text string) float32 {

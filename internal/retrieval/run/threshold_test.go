@@ -16,12 +16,14 @@ func TestThreshold(t *testing.T) {
 		{"a score that is the mean", "{}", []float64{3, 2, 1}, 2, "at least 2, their mean"},
 		{"scores that hardly differ", "{}", []float64{0.508, 0.501, 0.5, 0.499}, 1, "one standard deviation"},
 		{"scores that differ enough for another epsilon", "{epsilon: 0.000001}", []float64{0.508, 0.501, 0.5, 0.499}, 1, "at least 0.502, their mean"},
+		{"less than a deviation above the mean", "{}", []float64{0.506, 0.503, 0.5, 0.499}, 1, "at least 0.5047, their mean and one standard deviation"},
 		{"two that are better by the same", "{}", []float64{0.508, 0.508, 0.5, 0.5, 0.5, 0.5}, 2, "one standard deviation"},
 		{"equal scores", "{}", []float64{0.5, 0.5, 0.5}, 3, "at least 0.5"},
 		{"equal scores whose sum is rounded", "{}", []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 6, "at least 0.1"},
 		{"one candidate", "{}", []float64{-3}, 1, "at least -3"},
 		{"what the plan says", "{at: 0.5}", []float64{0.9, 0.5, 0.49}, 2, "at least 0.5, as the plan says"},
 		{"nothing has it", "{at: 7}", []float64{0.9, 0.5}, 1, "so the best one stays"},
+		{"nothing has it, and none may be left", "{at: 7, empty: true}", []float64{0.9, 0.5}, 0, "at least 7"},
 	} {
 		got := ranked(x.scores).run(t, "- dense\n- threshold: "+x.stage)
 		why := got.Trace[1].Why

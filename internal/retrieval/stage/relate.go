@@ -3,22 +3,26 @@ package stage
 // The stage "relate": passages with what they are linked to in their document.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 type relate struct {
 	depth, k int
 	least    float64
+	all      bool // one candidate of a passage with all that it is linked to
 }
 
 var relateKind = Kind{
 	Name:       "relate",
-	Parameters: "`depth` (10), `k` (3), `least` (0)",
-	Does:       "SAKI: each of the first `depth` passages with each of the `k` that it is linked to most strongly, see below",
+	Parameters: "`depth` (10), `k` (3), `least` (0), `join` (each, or all)",
+	Does:       "SAKI: each of the first `depth` passages with each of the `k` that it is linked to most strongly, or with `all` of them, see below",
 	Finds:      true,
 	Joins:      true,
 	read:       readRelate,
@@ -26,15 +30,19 @@ var relateKind = Kind{
 
 // readRelate reads the stage "relate":
 //
-//	relate: {depth: 10, k: 3, least: 0}
+//	relate: {depth: 10, k: 3, least: 0, join: each}
 //
 // SAKI's dual-axis retriever (Algorithm 1): each of the first depth passages
 // becomes a candidate with each of its k most strongly linked passages, c + r:
 // one text of two spans, with c's scores and the link's weight as "link". Links
 // weaker than least do not count. A passage without a link stays alone; two that
 // are linked both ways are joined once. The rest follows as it is.
+//
+// With join: all a passage becomes one candidate with all of them (section 3.2 of
+// the paper), in the order of the document, with the strongest weight as "link".
 func readRelate(p *Parameters) Stage {
-	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1)}
+	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1),
+		all: p.Choice("join", "each", "all") == "all"}
 	return Stage{Fit: s.fit, Scores: []string{"link"}, run: s.run}
 }
 
@@ -66,10 +74,18 @@ func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	joined, alone := map[[2]lexical.Ref]bool{}, 0
 	for _, c := range head {
 		some := links[c.ref]
+		if s.all {
+			c, found := s.withAll(c, some)
+			if !found {
+				alone++
+			}
+			out.items = append(out.items, c)
+			continue
+		}
 		n := 0
 		for _, l := range some[:min(s.k, len(some))] {
 			switch {
-			case l.Weight < s.least || l.To == c.ref || l.To.Version != c.ref.Version:
+			case !s.counts(c, l):
 				continue
 			case joined[[2]lexical.Ref{l.To, c.ref}]:
 				n++ // it stands in the other's candidate
@@ -91,4 +107,33 @@ func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	out.why = fmt.Sprintf("%d passages became %d candidates, %d of them stay alone", len(head), len(out.items), alone)
 	out.items = append(out.items, tail...)
 	return out, nil
+}
+
+// counts reports whether a link joins a passage to another one of its document.
+func (s relate) counts(c item, l retrieval.Link) bool {
+	return l.Weight >= s.least && l.To != c.ref && l.To.Version == c.ref.Version
+}
+
+// withAll joins a passage with all that it is linked to, and reports whether there is any.
+func (s relate) withAll(c item, links []retrieval.Link) (item, bool) {
+	shows := []extent{{ref: c.ref}}
+	joined := c
+	for _, l := range links[:min(s.k, len(links))] {
+		if !s.counts(c, l) {
+			continue
+		}
+		if len(shows) == 1 { // the strongest comes first
+			joined = c.scored("link", l.Weight)
+			joined.score, joined.with = c.score, l.To
+		}
+		shows = append(shows, extent{ref: l.To})
+	}
+	if len(shows) == 1 {
+		return c, false
+	}
+	slices.SortFunc(shows, func(a, b extent) int {
+		return cmp.Or(cmp.Compare(a.ref.Section, b.ref.Section), cmp.Compare(a.ref.Passage, b.ref.Passage))
+	})
+	joined.shows = shows
+	return joined, true
 }

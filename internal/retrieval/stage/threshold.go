@@ -13,12 +13,13 @@ type dynamicThreshold struct {
 	at      float64
 	fixed   bool
 	epsilon float64
+	empty   bool // none may be left
 }
 
 var thresholdKind = Kind{
 	Name:       "threshold",
-	Parameters: "`score`, `epsilon` (0.0001), or `at`",
-	Does:       "selects: what scores at least the mean of all, or one standard deviation more where their variance is under `epsilon` (ChunkRAG, Algorithm 1); or at least `at`. The best one always stays, and what has no such score",
+	Parameters: "`score`, `epsilon` (0.0001), or `at`; `empty` (false)",
+	Does:       "selects: what scores at least the mean of all, or one standard deviation more where their variance is under `epsilon` (ChunkRAG, Algorithm 1); or at least `at`. The best one stays unless `empty`, and so does what has no such score",
 	Selects:    true,
 	read:       readThreshold,
 }
@@ -31,11 +32,12 @@ var thresholdKind = Kind{
 // The candidates with at least a score: at, or else ChunkRAG's dynamic threshold
 // (Algorithm 1, lines 19 to 22), the mean of their scores, and one standard
 // deviation more where these hardly differ, their variance being under epsilon.
-// That can leave nothing, so the best candidate always stays. score names the
+// That can leave nothing, so the best candidate stays, but with empty: true, as in
+// SAKI-RAG, where nothing that helps is a result. score names the
 // scorer whose scores count; by default those of the stage before. A candidate
 // without that score passes: a judgement that failed cuts nothing.
 func readThreshold(p *Parameters) Stage {
-	s := dynamicThreshold{score: p.Text("score", false)}
+	s := dynamicThreshold{score: p.Text("score", false), empty: p.flag("empty")}
 	if _, s.fixed = p.values["at"]; s.fixed {
 		s.at = p.number("at", 0, -1e6, 1e6)
 	} else {
@@ -62,7 +64,7 @@ func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcom
 		n++
 	}
 	why = fmt.Sprintf("a score of at least %.4g, %s", least, why)
-	if n == 0 {
+	if n == 0 && !s.empty {
 		n, why = 1, why+"; none has that, so the best one stays"
 	}
 	return outcome{unit: in.unit, items: inPlace(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)),
