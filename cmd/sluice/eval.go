@@ -74,6 +74,9 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		if datasets[i], err = evaluate.ReadDataset(dir, c.Split); err != nil {
 			return err
 		}
+		if datasets[i].AnswersAlone && !c.Answers {
+			return fmt.Errorf("%s: there are no qrels, so that answers alone can be measured: add --answers", dir)
+		}
 	}
 	keeper, err := c.keeper(ctx)
 	if err != nil {

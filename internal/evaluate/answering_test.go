@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -170,6 +172,35 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	if err := json.Unmarshal([]byte(all[len(all)-1]), &last); err != nil || len(all) != 82 || last.Query != "none" || last.Plan != "half" ||
 		last.Metrics["unanswerable_accuracy"] != 1 || last.Answer == nil || last.Answer.Millis != 7 {
 		t.Errorf("%d lines, the last is %+v, %v", len(all), last, err)
+	}
+}
+
+// TestAnswersAreMeasuredWithoutJudgements: of sets that have questions and answers, and nothing of where these are.
+func TestAnswersAreMeasuredWithoutJudgements(t *testing.T) {
+	files := some()
+	delete(files, "qrels/test.tsv")
+	dir := folder(t, files)
+	d, err := ReadDataset(dir, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.AnswersAlone || len(d.Queries) == 0 || slices.ContainsFunc(d.Queries, func(q Topic) bool { return len(q.Answers) == 0 }) {
+		t.Fatalf("read %+v", d)
+	}
+	results, err := Run(t.Context(), d, nothingFound(), Options{Plans: []string{"a"}, Parallel: 1, Answerer: answers(func(_ string, q Topic) (Answered, error) {
+		return said(q.Answers[0], true), nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := results.Summary().Plans[0].Metrics
+	if _, ranked := of["ndcg@10"]; ranked || of["em"] != 1 {
+		t.Errorf("measured %v", of)
+	}
+	// Without answers either nothing is left to measure.
+	files["queries.jsonl"] = `{"_id": "1", "text": "What is first?"}`
+	if _, err := ReadDataset(folder(t, files), "test"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }
 

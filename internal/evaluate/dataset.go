@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,8 @@ type Dataset struct {
 	// Unanswerable are those of the queries left out that are marked as having no
 	// answer in the corpus. Where answers are measured they are asked too.
 	Unanswerable []Topic
+	// AnswersAlone: there are no judgements, in no split. The questions are those with answers, and only these are measured.
+	AnswersAlone bool
 }
 
 // Topic is a question with what is known of its answer.
@@ -51,7 +54,8 @@ type Topic struct {
 }
 
 // ReadDataset reads a BEIR folder; the questions are those with a relevant
-// document in the given split ("test", "dev").
+// document in the given split ("test", "dev"), or, in a folder without qrels,
+// those with answers.
 func ReadDataset(dir, split string) (*Dataset, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -66,13 +70,16 @@ func ReadDataset(dir, split string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.readJudgements(documents, queries); err != nil {
+	answered := slices.ContainsFunc(queries, func(q Topic) bool { return len(q.Answers) > 0 })
+	if _, err := os.Stat(d.file("qrels")); errors.Is(err, fs.ErrNotExist) && answered {
+		d.AnswersAlone = true
+	} else if err := d.readJudgements(documents, queries); err != nil {
 		return nil, err
 	}
 	kept := queries[:0]
 	for _, q := range queries {
 		switch {
-		case len(q.Relevant) > 0:
+		case len(q.Relevant) > 0, d.AnswersAlone && len(q.Answers) > 0 && !q.Unanswerable:
 			kept = append(kept, q)
 		case q.Unanswerable:
 			d.Unanswerable = append(d.Unanswerable, q)

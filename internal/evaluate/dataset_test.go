@@ -123,6 +123,7 @@ func TestReadDatasetSaysWhereItIsWrong(t *testing.T) {
 			files[c.file] = c.content
 			if c.content == "" {
 				delete(files, c.file)
+				files["qrels/dev.tsv"] = someJudgements // of another split
 			}
 			_, err := ReadDataset(folder(t, files), "test")
 			for _, part := range c.want {

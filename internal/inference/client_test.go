@@ -154,9 +154,9 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 	}
 
 	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000, Wait: time.Hour})
-	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(2*time.Second), strings.Repeat("word ", 150)))
+	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(8*time.Second), strings.Repeat("word ", 150)))
 	//house:clock the caller's time, in which there is never room
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
 	if _, _, err := modelclient.New(stuck, modelclient.Options{}).Encode(ctx, wire.LaneBulk, []string{strings.Repeat("word ", 150)}); !errors.Is(err, schema.ErrOverloaded) {
 		t.Errorf("got %v, want overloaded", err)

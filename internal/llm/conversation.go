@@ -115,7 +115,7 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 		return out, err
 	}
 	name := "answer"
-	if r.Prompt != "" && len(r.Choices) == 0 { // a choice needs no explaining
+	if r.Prompt != "" && len(r.Choices) == 0 { // a choice has its own words
 		name = r.Prompt
 	}
 	err = d.converse(ctx, r, name, v, &out, func(content string) bool { return readAnswer(content, r, &out) })

@@ -16,8 +16,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// PromptExplain is the prompt that has an answer explained (FIT-RAG).
-const PromptExplain = "explain"
+// Prompts of answers beside the usual one.
+const (
+	PromptExplain = "explain" // has the answer explained (FIT-RAG)
+	PromptShort   = "short"   // has the shortest words that answer, which EM and F1 compare
+)
 
 // checkJudged says what a request of one of the two tasks lacks.
 func checkJudged(r wire.LLMRequest) error {
@@ -26,8 +29,8 @@ func checkJudged(r wire.LLMRequest) error {
 		return schema.Invalid("answer", "is missing: feedback judges one")
 	case r.Task != wire.TaskFeedback && r.Answer != "":
 		return schema.Invalid("answer", "is for feedback only")
-	case r.Prompt != "" && (r.Prompt != PromptExplain || r.Task != wire.TaskAnswer):
-		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s", r.Prompt, r.Task, PromptExplain)
+	case r.Prompt != "" && (r.Prompt != PromptExplain && r.Prompt != PromptShort || r.Task != wire.TaskAnswer):
+		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s, %s", r.Prompt, r.Task, PromptExplain, PromptShort)
 	}
 	return nil
 }

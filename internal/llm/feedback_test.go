@@ -148,6 +148,20 @@ func TestAnAnswerIsExplainedWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
+// TestAnAnswerIsShortWhereItIsAskedFor: a few words, proved by a quote like any other.
+func TestAnAnswerIsShortWhereItIsAskedFor(t *testing.T) {
+	s := newScriptedOpenAI(t, turn{content: `{"answer": "25 days", "citations": [{"sentence": 1, "passage": 1, "quote": "Annual leave is 25 days."}]}`})
+	r := request(leave)
+	r.Prompt = llm.PromptShort
+	reply := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}}).Complete(t.Context(), r)
+	if reply.Error != nil || reply.Text != "25 days" || !reply.Supported || len(reply.Quotes) != 1 {
+		t.Errorf("got %+v, %v", reply, reply.Error)
+	}
+	if asked := s.seen()[0].Messages; !strings.Contains(asked[0].Content, "shortest words") || !strings.Contains(asked[1].Content, leave[0].Text) {
+		t.Errorf("asked %s", asked[0].Content)
+	}
+}
+
 // holds is a pair model whose has_answer depends on a word of the text.
 type holds map[string]float32
 

@@ -82,8 +82,8 @@ type LLMRequest struct {
 	Risk *float64 `json:"risk,omitempty"`
 	// Answer is what TaskFeedback judges.
 	Answer string `json:"answer,omitempty"`
-	// Prompt asks for an answer in another way: "explain" has it explained. Empty:
-	// the usual way.
+	// Prompt asks for an answer in another way: "explain" has it explained, "short"
+	// kept to the shortest words that answer. Empty: the usual way.
 	Prompt string `json:"prompt,omitempty"`
 	// Stream is the subject to which the gateway sends the answer's text while it
 	// is made, as LLMDelta; empty: nowhere. What counts is the reply: only that has

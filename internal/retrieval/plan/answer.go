@@ -10,11 +10,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/retrieval/stage"
 )
 
-// promptExplain has an answer explained (FIT-RAG, section 4.5).
-const promptExplain = "explain"
+const (
+	promptExplain = "explain" // has an answer explained (FIT-RAG, section 4.5)
+	promptShort   = "short"   // has the shortest words that answer
+)
 
-// Prompt is how the language model is asked for the answer: "", the usual way, or
-// "explain".
+// Prompt is how the language model is asked for the answer: "", the usual way,
+// "explain" or "short".
 func (p Plan) Prompt() string { return p.prompt }
 
 // SkipsRetrieval reports whether the plan may answer from what the language model
@@ -27,7 +29,9 @@ func (p Plan) SkipsRetrieval() bool {
 //
 //	answer: {prompt: explain}
 //
-// explain has the passages read, the question understood, and the answer explained.
+// explain has the passages read, the question understood, and the answer explained;
+// short has the shortest words that answer, for questions whose right answers are known
+// as such.
 func readAnswer(top *stage.Parameters) (prompt string) {
 	const name = "answer"
 	node := top.Take(name)
@@ -40,7 +44,7 @@ func readAnswer(top *stage.Parameters) (prompt string) {
 	}
 	p, err := stage.ReadParameters(name, node)
 	if err == nil {
-		if prompt = p.Choice("prompt", "usual", promptExplain); prompt == "usual" {
+		if prompt = p.Choice("prompt", "usual", promptExplain, promptShort); prompt == "usual" {
 			prompt = ""
 		}
 		err = p.Close()

@@ -110,7 +110,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"skipping retrieval by no neighbour", "name: p\nstages: [dense, score, skip-retrieval: {k: 0}]", "stages[2].skip-retrieval.k", "1 to 1000"},
 		{"skipping retrieval by no logit", "name: p\nstages: [dense, score, skip-retrieval: {delta: high}]", "stages[2].skip-retrieval.delta", "a number from"},
 		{"answer is a word", "name: p\nanswer: explain\nstages: [dense]", "answer", "prompt: explain"},
-		{"answer's prompt", "name: p\nanswer: {prompt: rhyme}\nstages: [dense]", "answer.prompt", "usual, explain"},
+		{"answer's prompt", "name: p\nanswer: {prompt: rhyme}\nstages: [dense]", "answer.prompt", "usual, explain, short"},
 		{"answer's field", "name: p\nanswer: {style: explain}\nstages: [dense]", "answer.style", "no such field"},
 		{"parameters are text", "name: p\nstages:\n- dense: 5", "stages[0].dense", "fields"},
 	} {
