@@ -104,11 +104,18 @@ func (d *doctorCommand) nats(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer nc.Close()
-	info, err := modelclient.New(nc, modelclient.Options{}).Info(ctx)
+	models := modelclient.New(nc, modelclient.Options{})
+	info, err := models.Info(ctx)
 	if err != nil {
 		return "SLUICE_NATS_URL answers; no model server does", nil
 	}
-	return fmt.Sprintf("SLUICE_NATS_URL answers, and a model server with pack %s on %s", info.Pack, info.Provider), nil
+	found := fmt.Sprintf("SLUICE_NATS_URL answers, and a model server with pack %s on %s", info.Pack, info.Provider)
+	asking, cancel := context.WithTimeout(ctx, time.Second) // there need not be any
+	defer cancel()
+	if second, err := models.Second().Info(asking); err == nil {
+		found += fmt.Sprintf(", and a second encoder with pack %s", second.Pack)
+	}
+	return found, nil
 }
 
 func (d *doctorCommand) temporal(ctx context.Context) (string, error) {

@@ -125,8 +125,9 @@ func (c calibration) probability(x map[string]float64) float64 {
 		return probability(x["has_answer"])
 	}
 	sum := c.of[intercept+c.suffix]
-	for name, value := range x {
-		sum += c.of[coefficient+name+c.suffix] * value
+	// In one order: sums of the same numbers in another one differ in their last bits.
+	for _, name := range slices.Sorted(maps.Keys(x)) {
+		sum += c.of[coefficient+name+c.suffix] * x[name]
 	}
 	return probability(sum)
 }

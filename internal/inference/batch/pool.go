@@ -150,9 +150,11 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 			later = min(later, p.interactive.Left(now))
 			continue
 		}
-		if wait := p.share.wait(now); lanes[lane] == wire.LaneBulk && wait > 0 {
-			later = min(later, wait)
-			continue
+		if lanes[lane] == wire.LaneBulk {
+			if wait := p.share.wait(now); wait > 0 {
+				later = min(later, wait)
+				continue
+			}
 		}
 		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
 		if !found {

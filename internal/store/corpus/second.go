@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	secondRecipeSQL = `SELECT generation, space_id FROM collections WHERE tenant_id = $1 AND id = $2 AND encoder = 'second'`
+	secondRecipeSQL = `SELECT generation, space_id FROM collections WHERE tenant_id = $1 AND id = $2 AND encoder = 'second' AND deleted_at IS NULL`
 	// Another generation has all vectors.
 	forgetUnencodedSQL = `UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND collection_id = $2 AND unencoded AND state = 'ready'`
 	// As many as have so many passages together, and one at least.
