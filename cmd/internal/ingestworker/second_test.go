@@ -4,6 +4,7 @@ package ingestworker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -228,4 +229,36 @@ func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM versions WHERE unencoded AND state = 'ready'`); n != 2 {
 		t.Errorf("%d versions are to be encoded", n)
 	}
+}
+
+// TestARebuildGoesBeforeTheSecondEncoder: somebody waits for it, and the background begins again.
+func TestARebuildGoesBeforeTheSecondEncoder(t *testing.T) {
+	w := newWorld(t)
+	held := make(chan struct{})
+	w.withSecond().become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
+		select {
+		case <-held:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	w.uploadAll(someDocuments(3))
+	w.start()
+	w.awaitStates(map[schema.State]int{schema.StateReady: 3})
+	w.awaitSecond(schema.GenerationBuilding)
+	if r := w.rebuild(schema.NewRebuild{Language: "de"}); r.Generation != 3 || r.Language != "de" {
+		t.Errorf("asked for: %+v", r)
+	}
+	w.poll("the rebuild, and the next one", func() bool {
+		return w.count(`SELECT count(*) FROM generations WHERE number = 4 AND encoder = 'second' AND language = 'de' AND state = 'building'`) == 1
+	})
+	if _, err := w.store.StartRebuild(w.context(), w.principal, w.collection, schema.NewRebuild{Language: "fr", Encoder: schema.EncoderFirst}); !errors.Is(err, schema.ErrConflict) {
+		t.Errorf("with an encoder of its own: %v", err)
+	}
+	close(held)
+	w.poll("the second encoder's generation", func() bool {
+		return w.count(`SELECT count(*) FROM collections WHERE encoder = 'second' AND generation = 4 AND language = 'de'`) == 1
+	})
+	w.encodedBySecond()
 }

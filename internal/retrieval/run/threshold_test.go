@@ -17,6 +17,7 @@ func TestThreshold(t *testing.T) {
 		{"scores that hardly differ", "{}", []float64{0.508, 0.501, 0.5, 0.499}, 1, "one standard deviation"},
 		{"scores that differ enough for another epsilon", "{epsilon: 0.000001}", []float64{0.508, 0.501, 0.5, 0.499}, 1, "at least 0.502, their mean"},
 		{"less than a deviation above the mean", "{}", []float64{0.506, 0.503, 0.5, 0.499}, 1, "at least 0.5047, their mean and one standard deviation"},
+		{"a variance just above the usual epsilon", "{}", []float64{0.520976, 0.5}, 1, "at least 0.5105, their mean"}, // 1.1e-4
 		{"two that are better by the same", "{}", []float64{0.508, 0.508, 0.5, 0.5, 0.5, 0.5}, 2, "one standard deviation"},
 		{"equal scores", "{}", []float64{0.5, 0.5, 0.5}, 3, "at least 0.5"},
 		{"equal scores whose sum is rounded", "{}", []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 6, "at least 0.1"},
@@ -27,6 +28,9 @@ func TestThreshold(t *testing.T) {
 	} {
 		got := ranked(x.scores).run(t, "- dense\n- threshold: "+x.stage)
 		why := got.Trace[1].Why
+		if strings.Contains(why, "pass") {
+			t.Errorf("%s: all have the score: %s", x.name, why)
+		}
 		if len(got.Context) != x.kept || len(got.Candidates) != len(x.scores) || !strings.Contains(why, x.why) {
 			t.Errorf("%s: %d of %d are kept, want %d (%s)", x.name, len(got.Context), len(got.Candidates), x.kept, why)
 		}

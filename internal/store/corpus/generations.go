@@ -50,7 +50,8 @@ WHERE tenant_id = $1 AND collection_id = $2 AND state = 'building' RETURNING num
 
 // StartRebuild asks for a new generation of a collection. One of the same recipe
 // that is being built already is returned; with one of another recipe it is
-// schema.ErrConflict.
+// schema.ErrConflict, unless that is what the second encoder makes in the
+// background: it is cancelled, and begun again afterwards.
 func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	if n.Language != "" {
@@ -91,6 +92,13 @@ func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, coll
 		building, found, err := oneRebuild(ctx, tx, buildingSQL, p.Tenant, collection)
 		if err != nil {
 			return err
+		}
+		if found && encoder == schema.EncoderAuto && building.Encoder == schema.EncoderSecond && n.Encoder == "" {
+			found = false
+			var cancelled int
+			if err := tx.QueryRow(ctx, cancelGenerationSQL, p.Tenant, collection).Scan(&cancelled); err != nil {
+				return fmt.Errorf("cancel generation %d: %w", building.Generation, err)
+			}
 		}
 		if found {
 			if building.Language != want.Language || building.Segmentation != want.Segmentation || building.Encoder != want.Encoder {
