@@ -104,7 +104,7 @@ try {
   await page.reload();
   await page.locator(".sources li").first().waitFor();
   await page.getByRole("link", { name: "Ask it again" }).click();
-  await page.waitForURL(/\/ask\?/);
+  await page.getByLabel("Question").waitFor();
   assert.equal(await page.getByLabel("Question").inputValue(), question);
 
   step("an answer is rated with a comment, and the rating taken back, by keyboard");

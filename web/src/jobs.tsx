@@ -191,6 +191,8 @@ function AskedAs({ question: q }: { question: AskedQuestion }) {
     filter: q.filter?.length ? JSON.stringify(q.filter) : "",
     choices: q.choices?.length ? JSON.stringify(q.choices) : "",
   });
+  // The link below does not move under a pointer when the collection's name comes.
+  if (collections.isPending) return null;
   return (
     <section aria-label="How it was asked">
       <p className="quiet">

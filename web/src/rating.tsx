@@ -53,12 +53,13 @@ export function Rating({ question }: { question: string }) {
     }
     setBusy(false);
   };
-  if (own.isPending) return null;
   const text = comment ?? rated?.comment ?? "";
   const thumb = (opinion: Opinion, label: string) => (
     <ToggleButton
       className="action"
       isSelected={rated?.rating === opinion}
+      // There from the first, so that nothing below moves under a pointer when the rating comes.
+      isDisabled={own.isPending}
       // Not disabled meanwhile: it would lose the focus.
       onChange={(on) => void (busy || send(on ? opinion : null, text))}
     >
