@@ -17,11 +17,12 @@ import (
 )
 
 type modelsCommand struct {
-	List   modelsList   `cmd:"" default:"withargs" help:"List model packs: those shipped and those added."`
-	Add    modelsAdd    `cmd:"" help:"Make a pack of a Hugging Face folder, or of a model on a hub."`
-	Check  modelsCheck  `cmd:"" help:"Load a pack, run its goldens, and say what it can do or what is wrong."`
-	Use    modelsUse    `cmd:"" help:"Choose the pack that 'sluice up' starts with."`
-	Remove modelsRemove `cmd:"" help:"Delete an added pack."`
+	List      modelsList      `cmd:"" default:"withargs" help:"List model packs: those shipped and those added."`
+	Add       modelsAdd       `cmd:"" help:"Make a pack of a Hugging Face folder, or of a model on a hub."`
+	Calibrate modelsCalibrate `cmd:"" help:"Find the thresholds, detector and confidence of a pack on questions with known answers."`
+	Check     modelsCheck     `cmd:"" help:"Load a pack, run its goldens, and say what it can do or what is wrong."`
+	Use       modelsUse       `cmd:"" help:"Choose the pack that 'sluice up' starts with."`
+	Remove    modelsRemove    `cmd:"" help:"Delete an added pack."`
 }
 
 // packs is how a command finds the model packs.

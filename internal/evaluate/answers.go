@@ -5,6 +5,7 @@ package evaluate
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -91,6 +92,33 @@ func answerTokens(answers []string) []string {
 		}
 	}
 	return out
+}
+
+// Answers are right answers, ready to be compared with.
+type Answers struct {
+	tokens []string
+	golds  []gold
+}
+
+// NewAnswers prepares answers, each of which is right.
+func NewAnswers(answers []string) Answers { return Answers{answerTokens(answers), golds(answers)} }
+
+// None reports that there is no answer with a word in it.
+func (a Answers) None() bool { return len(a.tokens) == 0 }
+
+// In reports whether one of the answers stands in a text, as open-domain question
+// answering compares them (DPR's has_answer).
+func (a Answers) In(text string) bool {
+	text = tokens(text)
+	return slices.ContainsFunc(a.tokens, func(t string) bool { return strings.Contains(text, t) })
+}
+
+// Right reports whether a short answer is right, as confidence is measured: it shares
+// half of its words with one of the answers (F1), holds one, or is part of one.
+func (a Answers) Right(short string) bool {
+	t := tokens(short)
+	alike := func(g string) bool { return strings.Contains(t, g) || t != "" && strings.Contains(g, t) }
+	return slices.ContainsFunc(a.tokens, alike) || resemble(short, a.golds).f1 >= 0.5
 }
 
 // answerRank is the rank, from 1, of the first passage that holds an answer; 0:

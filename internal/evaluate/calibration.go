@@ -5,7 +5,6 @@ package evaluate
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -20,8 +19,7 @@ type rated struct {
 }
 
 // rate keeps what an answer's confidence is and whether it is right: the short answer
-// of the greatest confidence, or the text where there is none, shares half of its words
-// with a right one (F1), holds one, or is part of one.
+// of the greatest confidence, or the text where there is none.
 func (a *answerObservation) rate(q *judged, given *schema.Answer) {
 	for _, c := range given.Citations {
 		a.confidence = max(a.confidence, c.Answer.Confidence)
@@ -32,9 +30,7 @@ func (a *answerObservation) rate(q *judged, given *schema.Answer) {
 			a.features = s.Features
 		}
 	}
-	short := tokens(a.shortText)
-	alike := func(g string) bool { return strings.Contains(short, g) || short != "" && strings.Contains(g, short) }
-	a.right = slices.ContainsFunc(q.answers, alike) || resemble(a.shortText, q.golds).f1 >= 0.5
+	a.right = Answers{q.answers, q.golds}.Right(a.shortText)
 }
 
 // calibration compares confidence with what was right; nil: no answer had any.

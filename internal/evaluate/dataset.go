@@ -146,25 +146,9 @@ func object(line []byte, into any) error {
 // readCorpus returns the ids of the documents.
 func (d *Dataset) readCorpus() (map[string]bool, error) {
 	path := d.file("corpus.jsonl")
-	f, err := open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	seen := map[string]int{}
-	err = lines(path, io.TeeReader(f, h), func(n int, line []byte) error {
-		var document struct {
-			ID       string         `json:"_id"`
-			Title    string         `json:"title"`
-			Text     string         `json:"text"`
-			Metadata map[string]any `json:"metadata"`
-		}
-		if err := object(line, &document); err != nil {
-			return err
-		}
-		return once(seen, document.ID, n)
-	})
+	err := d.eachDocument(h, func(n int, id, _, _ string) error { return once(seen, id, n) })
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +161,33 @@ func (d *Dataset) readCorpus() (map[string]bool, error) {
 		ids[id] = true
 	}
 	return ids, nil
+}
+
+// EachDocument calls each with every document of the corpus, in its order.
+func (d *Dataset) EachDocument(each func(id, title, text string) error) error {
+	return d.eachDocument(io.Discard, func(_ int, id, title, text string) error { return each(id, title, text) })
+}
+
+// eachDocument is EachDocument with the numbers of lines. What is read is written to copied, too.
+func (d *Dataset) eachDocument(copied io.Writer, each func(n int, id, title, text string) error) error {
+	path := d.file("corpus.jsonl")
+	f, err := open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return lines(path, io.TeeReader(f, copied), func(n int, line []byte) error {
+		var document struct {
+			ID       string         `json:"_id"`
+			Title    string         `json:"title"`
+			Text     string         `json:"text"`
+			Metadata map[string]any `json:"metadata"`
+		}
+		if err := object(line, &document); err != nil {
+			return err
+		}
+		return each(n, document.ID, document.Title, document.Text)
+	})
 }
 
 // once notes the line of an id, which may come but once.

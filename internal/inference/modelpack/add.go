@@ -231,10 +231,10 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	if words.SHA256, err = write(dir, words.File, m.tokenizer); err != nil {
 		return Added{}, err
 	}
-	goldens, err := readFile(ctx, from, "goldens.json", maxGoldens)
+	goldens, err := readFile(ctx, from, goldensName, maxGoldens)
 	switch {
 	case err == nil:
-		s.Goldens = &fileSection{File: path.Join(sub, "goldens.json")}
+		s.Goldens = &fileSection{File: path.Join(sub, goldensName)}
 		if s.Goldens.SHA256, err = write(dir, s.Goldens.File, goldens); err != nil {
 			return Added{}, err
 		}

@@ -118,7 +118,7 @@ func copyPack(ctx context.Context, dir, name, from string) error {
 			return err
 		}
 	}
-	for _, beside := range []string{"goldens.json", "MODEL_CARD.md"} {
+	for _, beside := range []string{goldensName, "MODEL_CARD.md"} {
 		file, err := os.Open(filepath.Join(from, beside))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -257,7 +257,7 @@ func (m *model) crossEncoder(g Graph) error {
 	case len(m.specials.Between) == 0 && !m.types:
 		return schema.Invalid("tokenizer.json", "post_processor: nothing stands between question and text")
 	}
-	m.note("has_answer and llm_prefer are the relevance, its threshold a probability of one half and not calibrated; there are no answer spans")
+	m.note("has_answer and llm_prefer are the relevance, its threshold a probability of one half until `sluice models calibrate` finds another; there are no answer spans")
 	return nil
 }
 

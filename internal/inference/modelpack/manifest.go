@@ -19,6 +19,9 @@ import (
 // ManifestName is the manifest's file name in a pack.
 const ManifestName = "manifest.yaml"
 
+// goldensName is the file of what graphs give for some texts.
+const goldensName = "goldens.json"
+
 // FormatBERT is the value of a section's format for graphs with Hugging Face's inputs and outputs.
 const FormatBERT = "bert"
 

@@ -1,0 +1,229 @@
+package calibrate
+
+// This file finds how likely an answer that is read is right: a logistic regression over
+// what the reader knows of it, and the confidence from which answers are given at a risk.
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// leftOut is the share of the questions that are asked without the passages that
+	// answer them.
+	leftOut = 0.3
+	// fewestAnswers are how many answers a calibration takes, of both halves.
+	fewestAnswers = 100
+	// confidenceRidge holds back coefficients of which little is known.
+	confidenceRidge = 10.0
+	// keptRight is the share of the right answers that are given when no risk is asked for.
+	keptRight = 0.985
+	// sure is how certain it is that the error is within a nominal risk, over draws of
+	// the questions.
+	sure = 0.9
+	// strictest is the share of the answers that are above the strictest threshold that
+	// is tried; tries are how many are.
+	strictest = 0.1
+	tries     = 40
+	// bins are those of the expected calibration error.
+	bins = 10
+)
+
+// risks are the nominal risks that thresholds are looked for.
+var risks = []float64{0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5}
+
+// Confidence is the calibration of answers that one graph reads.
+type Confidence struct {
+	Graph        string             `json:"graph"` // wire.GraphPair or wire.GraphReranker
+	Intercept    float64            `json:"intercept"`
+	Coefficients map[string]float64 `json:"coefficients"`
+	// Least is the confidence from which an answer is given, Risks the same for nominal risks.
+	Least float64      `json:"least"`
+	Risks []RiskAnswer `json:"risks"`
+	// Of the half of the answers that the coefficients were not found on: how many,
+	// which share is right, the expected calibration error and the area under the ROC
+	// curve, and the error beside of the probability of has_answer alone.
+	Answers       int     `json:"answers"`
+	Right         float64 `json:"right"`
+	Error         float64 `json:"error"`
+	Area          float64 `json:"area"`
+	HasAnswerArea float64 `json:"has_answer_area"`
+}
+
+// RiskAnswer is from which confidence on answers are wrong no more often than Risk.
+type RiskAnswer struct {
+	Risk       float64 `json:"risk"`
+	Confidence float64 `json:"confidence"`
+	Given      float64 `json:"given"` // the share of the answers that are
+}
+
+// rated is an answer that was read.
+type rated struct {
+	features map[string]float64
+	right    bool
+}
+
+// confidence has every question answered by the reader.
+func (r *run) confidence(ctx context.Context) error {
+	if r.read == nil {
+		return nil
+	}
+	graph, thresholds := "", r.found.Thresholds()
+	var answers []rated
+	number := 0
+	err := r.each(ctx, "confidence", func(q *question) error {
+		number++
+		without := float64(number%10) < 10*leftOut
+		var passages []wire.LLMPassage
+		for _, i := range q.foremost(len(q.best)) {
+			p := r.sample.passages[q.best[i]]
+			if _, relevant := q.relevant[p.document]; without && (relevant || q.holds[i]) {
+				continue
+			}
+			if passages = append(passages, wire.LLMPassage{Title: p.title, Text: p.body}); len(passages) == answering {
+				break
+			}
+		}
+		if len(passages) == 0 {
+			return nil
+		}
+		read, err := r.read(ctx, q.text, passages, thresholds)
+		if err != nil {
+			return err
+		}
+		if read.Features != nil {
+			graph = read.Graph
+			answers = append(answers, rated{read.Features, q.answers.Right(read.Answer)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if graph == "" {
+		r.found.note("the pack reads no answers in texts: there is no confidence to calibrate")
+		return nil
+	}
+	c, why := rate(answers)
+	if why != "" {
+		r.found.note("confidence stays as it is: %s", why)
+		return nil
+	}
+	c.Graph = graph
+	r.found.Confidence = &c
+	return nil
+}
+
+// rate finds the coefficients on half of the answers and the thresholds on the other.
+// why says why it cannot.
+func rate(answers []rated) (c Confidence, why string) {
+	if len(answers) < fewestAnswers {
+		return c, "too few of the questions have an answer that was read"
+	}
+	names := slices.Sorted(maps.Keys(answers[0].features))
+	var x [2][][]float64
+	var right [2][]bool
+	var has []float64
+	for i, a := range answers {
+		row := make([]float64, len(names))
+		for j, name := range names {
+			row[j] = a.features[name]
+		}
+		x[i%2], right[i%2] = append(x[i%2], row), append(right[i%2], a.right)
+		if i%2 == 1 {
+			has = append(has, a.features["has_answer"])
+		}
+	}
+	for _, half := range right {
+		if !slices.Contains(half, true) || !slices.Contains(half, false) {
+			return c, "all answers are right, or all are wrong"
+		}
+	}
+	fit, err := fitLogistic(x[0], right[0], confidenceRidge)
+	if err != nil {
+		return c, err.Error()
+	}
+	c = Confidence{Intercept: fit.intercept, Coefficients: map[string]float64{}, Answers: len(x[1])}
+	for j, name := range names {
+		c.Coefficients[name] = fit.coefficients[j]
+	}
+	chances := make([]float64, len(x[1]))
+	var ofRight []float64
+	for i, row := range x[1] {
+		chances[i] = fit.chance(row)
+		if right[1][i] {
+			ofRight = append(ofRight, chances[i])
+		}
+	}
+	c.Right = float64(len(ofRight)) / float64(len(chances))
+	c.Area, c.HasAnswerArea, c.Error = area(chances, right[1]), area(has, right[1]), calibrationError(chances, right[1])
+	c.Least = quantile(ofRight, 1-keptRight)
+	c.Risks = riskThresholds(chances, right[1])
+	return c, ""
+}
+
+// calibrationError is the expected one: how far the confidence of a bin is from the share
+// that is right in it.
+func calibrationError(chances []float64, right []bool) float64 {
+	var off [bins]float64
+	for i, p := range chances {
+		b := min(bins-1, int(p*bins))
+		off[b] += p
+		if right[i] {
+			off[b]--
+		}
+	}
+	sum := 0.0
+	for _, x := range off {
+		sum += math.Abs(x)
+	}
+	return sum / float64(len(chances))
+}
+
+// riskThresholds finds, for each risk, the lowest confidence above which the error is
+// within it. The thresholds that are tried are fixed before, from strict to lax, and the
+// first that fails ends the search, so that each has the whole chance of being sure
+// (fixed-sequence testing). A risk that not even the strictest is within has none.
+func riskThresholds(chances []float64, right []bool) []RiskAnswer {
+	order := upTo(len(chances))
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(chances[b], chances[a]) })
+	wrong := make([]int, len(order)+1)
+	for i, at := range order {
+		wrong[i+1] = wrong[i]
+		if !right[at] {
+			wrong[i+1]++
+		}
+	}
+	var out []RiskAnswer
+	for _, risk := range risks {
+		found := 0
+		for try := range tries {
+			share := strictest + (1-strictest)*float64(try)/(tries-1)
+			n := max(1, int(math.Round(share*float64(len(order)))))
+			if errorBound(wrong[n], n) > risk {
+				break
+			}
+			found = n
+		}
+		if found > 0 {
+			out = append(out, RiskAnswer{Risk: risk, Confidence: chances[order[found-1]], Given: float64(found) / float64(len(order))})
+		}
+	}
+	return out
+}
+
+// errorBound is the greatest error rate at which so few errors among n are as likely as
+// 1 - sure (Clopper and Pearson 1934).
+func errorBound(errors, n int) float64 {
+	if errors >= n {
+		return 1
+	}
+	return distuv.Beta{Alpha: float64(errors + 1), Beta: float64(n - errors)}.Quantile(sure)
+}

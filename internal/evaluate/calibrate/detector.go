@@ -1,0 +1,206 @@
+package calibrate
+
+// This file trains FIT-RAG's eligible-augmentation detector on a pair model's scores:
+// are the windows so far enough to answer with?
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// windowSentences are those of a window, as the stage reduce cuts them; mostWindows
+	// bounds those of a passage.
+	windowSentences = 3
+	mostWindows     = 64
+	// width is that of the detector's hidden layers; it has four layers, as the paper's.
+	width = 48
+	// lost is the share of the answers that are in all windows which may be lost by stopping earlier.
+	lost = 0.01
+	// How it is trained.
+	epochs, batchSize = 20, 64
+	learningRate      = 0.002
+)
+
+// Detector says whether scores of windows are enough.
+type Detector struct {
+	Layers []Layer `json:"-"`
+	// Threshold is the lowest probability that loses no more than 1 % of the answers that
+	// are in all windows.
+	Threshold float64 `json:"threshold"`
+	// Of questions that neither the layers nor the threshold were found on: the area
+	// under the ROC curve, and beside it that of the highest has_answer alone; the share
+	// with the answer among the windows that are taken, and among all; and how many are
+	// taken.
+	Area          float64 `json:"area"`
+	HighestArea   float64 `json:"highest_area"`
+	WithAnswer    float64 `json:"with_answer"`
+	WithAnswerAll float64 `json:"with_answer_all"`
+	Windows       float64 `json:"windows"`
+	Questions     int     `json:"questions"`
+}
+
+// scoredWindow is the best one of a passage.
+type scoredWindow struct {
+	has, prefer float64
+	holds       bool
+}
+
+// prefixes are the inputs and labels of a question's windows, the best sum first: of the
+// first, of the first two, and so on.
+type prefixes struct {
+	inputs [][]float64
+	enough []bool
+}
+
+func prefixesOf(windows []scoredWindow) prefixes {
+	slices.SortStableFunc(windows, func(a, b scoredWindow) int { return cmp.Compare(b.has+b.prefer, a.has+a.prefer) })
+	var out prefixes
+	input := make([]float64, 2*wire.DetectPairs)
+	enough := false
+	for i, w := range windows[:min(len(windows), wire.DetectPairs)] {
+		input[2*i], input[2*i+1] = w.has, w.prefer
+		enough = enough || w.holds
+		out.inputs, out.enough = append(out.inputs, slices.Clone(input)), append(out.enough, enough)
+	}
+	return out
+}
+
+// detector trains one on the pair model's scores.
+func (r *run) detector(ctx context.Context) error {
+	if r.found.Pair == nil {
+		return nil
+	}
+	var all []prefixes
+	err := r.each(ctx, "detector", func(q *question) error {
+		var texts []string
+		var of []int // passage of a text
+		var holds []bool
+		for _, i := range upTo(min(answering, len(q.best))) {
+			p := r.sample.passages[q.best[i]]
+			sentences := text.Sentences(p.body)
+			for first := range min(mostWindows, max(1, len(sentences)-windowSentences+1)) {
+				last := min(first+windowSentences, len(sentences)) - 1
+				w := p
+				w.body = p.body[sentences[first].Start:sentences[last].End]
+				texts, of, holds = append(texts, w.input()), append(of, i), append(holds, q.answers.In(w.body))
+			}
+		}
+		scores, err := asked(ctx, r.models.Score, q.text, texts)
+		if err != nil {
+			return err
+		}
+		best := map[int]scoredWindow{}
+		for i, s := range scores {
+			w := scoredWindow{float64(s.HasAnswer), float64(s.LLMPrefer), holds[i]}
+			if old, ok := best[of[i]]; !ok || w.has+w.prefer > old.has+old.prefer {
+				best[of[i]] = w
+			}
+		}
+		var windows []scoredWindow
+		for i := range len(q.best) {
+			if w, ok := best[i]; ok {
+				windows = append(windows, w)
+			}
+		}
+		all = append(all, prefixesOf(windows))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// Questions come in random order: half of them to train on, a quarter for the threshold.
+	half, most := len(all)/2, len(all)*3/4
+	d := trainDetector(r.sample.random, all[:half], all[half:most], all[most:])
+	if d.Area < knows {
+		r.found.note("no detector: it would hardly tell windows with an answer from others (area under the ROC curve %.2f)", d.Area)
+		return nil
+	}
+	r.found.Detector = &d
+	return nil
+}
+
+// trainDetector learns from some questions, finds the threshold on others, and measures on the rest.
+func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Detector {
+	type one struct {
+		question, prefix int
+	}
+	var order []one
+	squares, n := 0.0, 0
+	for i, p := range train {
+		for j, x := range p.inputs {
+			order = append(order, one{i, j})
+			for _, v := range x[2*j : 2*j+2] {
+				squares += v * v
+				n++
+			}
+		}
+	}
+	net := newNetwork(random, max(1e-3, math.Sqrt(squares/float64(max(1, n)))), 2*wire.DetectPairs, width, width, width, 1)
+	steps := epochs * ((len(order) + batchSize - 1) / batchSize)
+	for range epochs {
+		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for part := range slices.Chunk(order, batchSize) {
+			total := 0.0
+			for _, x := range part { // a question weighs 1, however many windows it has
+				total += 1 / float64(len(train[x.question].inputs))
+			}
+			for _, x := range part {
+				p := train[x.question]
+				net.learn(p.inputs[x.prefix], p.enough[x.prefix], 1/float64(len(p.inputs))/total)
+			}
+			net.step(learningRate * (1 - float64(net.steps)/float64(steps)))
+		}
+	}
+	out := Detector{Layers: net.plain(), Questions: len(measure), Threshold: 0.99}
+	_, everything, _ := net.take(threshold, 2)
+	for t := 0.02; t < 0.99; t += 0.01 {
+		if with, _, _ := net.take(threshold, t); with >= (1-lost)*everything {
+			out.Threshold = math.Round(100*t) / 100
+			break
+		}
+	}
+	var chances, highest []float64
+	var enough []bool
+	for _, p := range measure {
+		best := math.Inf(-1)
+		for i, x := range p.inputs {
+			best = max(best, x[2*i])
+			chances, highest, enough = append(chances, net.chance(x)), append(highest, best), append(enough, p.enough[i])
+		}
+	}
+	out.Area, out.HighestArea = area(chances, enough), area(highest, enough)
+	out.WithAnswer, out.WithAnswerAll, out.Windows = net.take(measure, out.Threshold)
+	return out
+}
+
+// take stops at the first windows that are enough from a threshold on: the share of
+// questions whose answer is among those taken, the share whose answer is among all, and
+// how many are taken.
+func (n *network) take(questions []prefixes, threshold float64) (with, all, windows float64) {
+	of := float64(max(1, len(questions)))
+	for _, p := range questions {
+		if len(p.inputs) == 0 {
+			continue
+		}
+		last := len(p.inputs) - 1
+		at := last
+		if i := slices.IndexFunc(p.inputs, func(x []float64) bool { return n.chance(x) >= threshold }); i >= 0 {
+			at = i
+		}
+		if p.enough[at] {
+			with += 1 / of
+		}
+		if p.enough[last] {
+			all += 1 / of
+		}
+		windows += float64(at+1) / of
+	}
+	return with, all, windows
+}

@@ -1,0 +1,195 @@
+package calibrate
+
+// This file finds the thresholds of the logits of has_answer, of the pair model and of
+// the reranker.
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// reranked are how many passages a reranker gets: the few that the pair model likes.
+	reranked = 8
+	// answering are how many of a question's passages an answer comes from.
+	answering = 10
+	// unanswered is the share of the questions with an answer that may go without.
+	unanswered = 0.1
+	// knows is the area under the ROC curve from which scores say something at all.
+	knows = 0.6
+)
+
+// PairThresholds are those of the logits of a pair model or a reranker.
+type PairThresholds struct {
+	// HasAnswer is the logit from which a text among BM25's best 50 (of a reranker: among
+	// the pair model's best 8) holds the answer more likely than not: the equivalent of
+	// FIT-RAG's delta.
+	HasAnswer float64 `json:"has_answer"`
+	// Answerable is what the highest logit of ten passages (of a reranker: of eight)
+	// reaches for nine of ten questions that they answer.
+	Answerable float64 `json:"answerable"`
+	// Refused is the share of questions below Answerable when the passages with the answer are taken away.
+	Refused float64 `json:"refused"`
+	// Area is that under the ROC curve over the texts.
+	Area  float64 `json:"area"`
+	Texts int     `json:"texts"`
+}
+
+// read is a logit and whether its text holds an answer.
+type read struct {
+	logit float64
+	holds bool
+}
+
+// thresholds are those of what was read for each question.
+func thresholds(all [][]read, best int) (PairThresholds, error) {
+	var logits, with, without []float64
+	var holds []bool
+	for _, q := range all {
+		highest, other := math.Inf(-1), math.Inf(-1)
+		answers, others := false, false
+		for i, x := range q {
+			logits, holds = append(logits, x.logit), append(holds, x.holds)
+			if i >= best {
+				continue
+			}
+			highest = max(highest, x.logit)
+			if x.holds {
+				answers = true
+			} else {
+				others, other = true, max(other, x.logit)
+			}
+		}
+		if answers {
+			with = append(with, highest)
+		}
+		if answers && others {
+			without = append(without, other)
+		}
+	}
+	if len(with) == 0 {
+		return PairThresholds{}, schema.Invalid("dataset", "BM25 finds no passage with an answer for any of the questions")
+	}
+	line, err := platt(logits, holds)
+	if err != nil {
+		return PairThresholds{}, err
+	}
+	out := PairThresholds{HasAnswer: line.at(0.5), Answerable: quantile(with, unanswered), Area: area(logits, holds), Texts: len(logits)}
+	for _, x := range without {
+		if x < out.Answerable {
+			out.Refused += 1 / float64(len(without))
+		}
+	}
+	return out, nil
+}
+
+// usable leaves out thresholds of scores that say nothing.
+func (r *run) usable(t PairThresholds, err error, what string) (*PairThresholds, error) {
+	switch {
+	case errors.Is(err, errNotFitted):
+		r.found.note("%s: its scores are the same whether a text holds an answer or not; it keeps its thresholds", what)
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("calibrate %s: %w", what, err)
+	case t.Area < knows:
+		r.found.note("%s: its scores hardly tell texts with an answer from others (area under the ROC curve %.2f); it keeps its thresholds", what, t.Area)
+		return nil, nil
+	}
+	return &t, nil
+}
+
+// pair has the pair model read every candidate.
+func (r *run) pair(ctx context.Context) error {
+	if !r.has(wire.OpScore, "the pair model") {
+		return nil
+	}
+	var all [][]read
+	err := r.each(ctx, "pair model", func(q *question) error {
+		positions := upTo(len(q.best))
+		scores, err := r.scores(ctx, r.models.Score, q, positions)
+		if err != nil {
+			return err
+		}
+		var texts []read
+		q.ranked = positions
+		for i, s := range scores {
+			texts = append(texts, read{float64(s.HasAnswer), q.holds[i]})
+		}
+		slices.SortStableFunc(q.ranked, func(a, b int) int { return cmp.Compare(scores[b].Relevance, scores[a].Relevance) })
+		all = append(all, texts)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t, err := thresholds(all, answering)
+	r.found.Pair, err = r.usable(t, err, "the pair model")
+	return err
+}
+
+// reranker has the reranker read what the pair model likes, or else BM25.
+func (r *run) reranker(ctx context.Context) error {
+	if !r.has(wire.OpRerank, "the reranker") {
+		return nil
+	}
+	var all [][]read
+	err := r.each(ctx, "reranker", func(q *question) error {
+		positions := q.foremost(reranked)
+		scores, err := r.scores(ctx, r.models.Rerank, q, positions)
+		if err != nil {
+			return err
+		}
+		var texts []read
+		for i, s := range scores {
+			texts = append(texts, read{float64(s.HasAnswer), q.holds[positions[i]]})
+		}
+		all = append(all, texts)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t, err := thresholds(all, reranked)
+	r.found.Reranker, err = r.usable(t, err, "the reranker")
+	return err
+}
+
+// foremost are the positions of a question's n best candidates.
+func (q *question) foremost(n int) []int {
+	best := q.ranked
+	if best == nil {
+		best = upTo(len(q.best))
+	}
+	return best[:min(n, len(best))]
+}
+
+// scores are those of some of a question's candidates.
+func (r *run) scores(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
+	q *question, positions []int) ([]wire.PairScore, error) {
+	return asked(ctx, by, q.text, r.sample.inputs(q, positions))
+}
+
+func asked(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
+	question string, texts []string) ([]wire.PairScore, error) {
+	scores, _, err := by(ctx, wire.LaneBulk, question, texts, false)
+	if err == nil && len(scores) != len(texts) {
+		err = fmt.Errorf("the model server gave %d scores for %d texts", len(scores), len(texts))
+	}
+	return scores, err
+}
+
+// upTo are the numbers below n.
+func upTo(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}

@@ -1,0 +1,226 @@
+package modelpack
+
+// This file writes what a calibration found into a pack.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Numbers are what a calibration found. What is nil stays as it is.
+type Numbers struct {
+	Similarity        *float64 // encoder.similarity_threshold
+	PairHasAnswer     *float64 // pair.has_answer_threshold
+	RerankerHasAnswer *float64
+	Calibrated        map[string]float64 // by name
+	// Confidence has the names that begin with confidence_ and risk_, without wire.RerankerSuffix. They take the
+	// place of all that the pack has of Graph's.
+	Confidence map[string]float64
+	Graph      string // whose Confidence it is: wire.GraphPair or wire.GraphReranker
+	Detector   []Layer
+	// DetectorThreshold goes with Detector.
+	DetectorThreshold float64
+}
+
+// calibratedMark is what the version of a calibrated pack ends with.
+var calibratedMark = regexp.MustCompile(`\+calibrated\.[0-9a-f]+$`)
+
+// confidenceNames are the calibrated numbers of confidence.
+var confidenceNames = regexp.MustCompile(`^(confidence_|risk_)`)
+
+// Calibrate writes numbers into the pack in dir. check looks at the pack as it will be before it takes the place of what
+// is there; nil: nobody does.
+func Calibrate(ctx context.Context, dir string, n Numbers, check func(ctx context.Context, dir string) error) (err error) {
+	d, err := readDocument(dir)
+	if err != nil {
+		return err
+	}
+	// What is checked is a folder with links to the files that stay.
+	staged, err := os.MkdirTemp(dir, staging)
+	if err != nil {
+		return fmt.Errorf("make a folder for the calibrated pack: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(staged)) }()
+	graph, err := d.calibrate(staged, n)
+	if err != nil {
+		return err
+	}
+	data, err := d.bytes()
+	if err != nil {
+		return err
+	}
+	if _, err := write(staged, ManifestName, data); err != nil {
+		return err
+	}
+	moved := []string{ManifestName}
+	if graph != "" {
+		if err := writeDetectorGoldens(dir, staged, n.Detector); err != nil {
+			return err
+		}
+		moved = []string{graph, goldensName, ManifestName}
+	}
+	if check != nil {
+		if err := linkFiles(d, dir, staged); err != nil {
+			return err
+		}
+		if err := check(ctx, staged); err != nil {
+			return fmt.Errorf("the calibrated pack does not work, and %s stays as it was: %w", dir, err)
+		}
+	}
+	// The manifest last: until then the pack is what it was.
+	for _, name := range moved {
+		if err := os.Rename(filepath.Join(staged, name), filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("put %s into the pack: %w", name, err)
+		}
+	}
+	return removeDetectors(d, dir)
+}
+
+// removeDetectors removes those of earlier calibrations.
+func removeDetectors(d document, dir string) error {
+	old, err := filepath.Glob(filepath.Join(dir, "detector-????????????.onnx"))
+	if err != nil {
+		return err
+	}
+	for _, path := range old {
+		named := false
+		_ = d.files(func(name, _ string) error {
+			named = named || filepath.FromSlash(name) == filepath.Base(path)
+			return nil
+		})
+		if !named {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
+}
+
+// Calibratable says why the pack at path may not be changed: it is none that was added in dir.
+func Calibratable(dir, path string) error {
+	name := filepath.Base(path)
+	if isAdded(dir, name) && filepath.Join(dir, name) == path {
+		return nil
+	}
+	return fmt.Errorf("the model pack %s was not added here and stays as it is: calibrate a copy, `sluice models add %s --name NAME`: %w", path, path, schema.ErrConflict)
+}
+
+// calibrate changes the manifest, and gives the name of the detector's file if it wrote one into dir.
+func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
+	for _, s := range []struct {
+		section, name string
+		value         *float64
+	}{
+		{"encoder", "similarity_threshold", n.Similarity}, {"pair", "has_answer_threshold", n.PairHasAnswer}, {"reranker", "has_answer_threshold", n.RerankerHasAnswer},
+	} {
+		if s.value == nil {
+			continue
+		}
+		section := get(d.root, s.section)
+		if section == nil {
+			return "", schema.Invalid(s.section, "is not in the pack")
+		}
+		if err := set(section, s.name, rounded(*s.value)); err != nil {
+			return "", err
+		}
+	}
+	numbers := maps.Clone(n.Calibrated)
+	if numbers == nil {
+		numbers = map[string]float64{}
+	}
+	if n.Confidence != nil {
+		suffix := ""
+		if n.Graph == wire.GraphReranker {
+			suffix = wire.RerankerSuffix
+		}
+		d.forget(func(name string) bool { return confidenceNames.MatchString(name) && ofReranker(name) == (suffix != "") })
+		for name, v := range n.Confidence {
+			numbers[name+suffix] = v
+		}
+	}
+	if len(numbers) > 0 {
+		if get(d.root, "calibrated") == nil {
+			if err := set(d.root, "calibrated", map[string]float64{}); err != nil {
+				return "", err
+			}
+		}
+		section := get(d.root, "calibrated")
+		section.Style = 0
+		for _, name := range slices.Sorted(maps.Keys(numbers)) {
+			if err := set(section, name, rounded(numbers[name])); err != nil {
+				return "", err
+			}
+		}
+	}
+	if n.Detector != nil {
+		data, err := detectorGraph(n.Detector)
+		if err != nil {
+			return "", err
+		}
+		sum := sha256.Sum256(data)
+		hash := hex.EncodeToString(sum[:])
+		graph = "detector-" + hash[:12] + ".onnx"
+		if _, err := write(dir, graph, data); err != nil {
+			return "", err
+		}
+		if err := set(d.root, "detector", struct {
+			fileSection `yaml:",inline"`
+			Threshold   float64 `yaml:"threshold"`
+		}{fileSection{graph, hash}, rounded(n.DetectorThreshold)}); err != nil {
+			return "", err
+		}
+	}
+	// Another version, so that model servers with the pack as it was are told apart.
+	data, err := d.bytes()
+	if err != nil {
+		return "", err
+	}
+	version := ""
+	if v := get(d.root, "version"); v != nil {
+		version = calibratedMark.ReplaceAllString(v.Value, "")
+	}
+	sum := sha256.Sum256(data)
+	return graph, set(d.root, "version", version+"+calibrated."+hex.EncodeToString(sum[:3]))
+}
+
+// rounded has four digits behind the point.
+func rounded(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+
+// linkFiles links the files of a manifest that staged lacks.
+func linkFiles(d document, dir, staged string) error {
+	absolute, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	beside := func(name string) error {
+		local := filepath.FromSlash(name)
+		if !filepath.IsLocal(local) {
+			return schema.Invalid(ManifestName, "%q leaves the pack's folder", name)
+		}
+		target := filepath.Join(staged, local)
+		if _, err := os.Lstat(target); err == nil {
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.Symlink(filepath.Join(absolute, local), target)
+	}
+	if _, err := os.Stat(filepath.Join(dir, goldensName)); err == nil {
+		if err := beside(goldensName); err != nil {
+			return err
+		}
+	}
+	return d.files(func(name, _ string) error { return beside(name) })
+}
