@@ -24,7 +24,7 @@ func TestSluice(t *testing.T) {
 		test func(*testing.T, programs)
 	}{
 		{"Faults", testFaults}, {"Up", testUp}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
-		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"Packs", testPacks}, {"Calibration", testCalibration},
+		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"Packs", testPacks}, {"Calibration", testCalibration}, {"RemoteModels", testRemoteModels},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
