@@ -37,12 +37,12 @@ func dataset(t *testing.T) string {
 	t.Helper()
 	return write(t, map[string]string{
 		"tiny/corpus.jsonl": `{"_id":"bees.md","title":"Bees","text":"# A hive\n\nBees store honey in wax combs. The queen lays eggs.","metadata":{"links":["rail"]}}
-{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres."}
+{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres.","metadata":{"line":"main"}}
 {"_id":"tea","title":"Tea","text":"Leaves are withered, rolled and dried before they are brewed."}
 {"_id":"blank","title":"Blank","text":" "}
 `,
 		"tiny/queries.jsonl": `{"_id":"1","text":"Where do bees store honey?","metadata":{"answers":["wax combs"],"evidence":["Bees store honey in wax combs."]}}
-{"_id":"2","text":"How wide is the gauge of steel rails?","metadata":{"answers":["1435 mm","the 1,435 millimetres"],"evidence":[{"doc":"rail","text":"The gauge is 1,435 millimetres."}]}}
+{"_id":"2","text":"How wide is the gauge of steel rails?","metadata":{"answers":["1435 mm","the 1,435 millimetres"],"scope":{"line":["main","branch"]},"evidence":[{"doc":"rail","text":"The gauge is 1,435 millimetres."}]}}
 {"_id":"3","text":"Who asked this?"}
 `,
 		"tiny/qrels/test.tsv": "query-id\tcorpus-id\tscore\n1\tbees.md\t1\n2\trail\t1\n",
@@ -59,7 +59,7 @@ func testEvaluation(t *testing.T, s *server) {
 	if got.Dataset != "tiny" || got.Documents != 4 || got.Failed != 1 || got.Queries != 2 || len(got.Plans) != 1 || got.Plans[0].Plan != "naive" {
 		t.Fatalf("the evaluation is %+v: %v", got, first)
 	}
-	for _, name := range []string{"ndcg@10", "mrr@10", "recall@100", "hit@1", "ar@4", "evidence_recall", "recall@1", "precision@1", "ie@1"} {
+	for _, name := range []string{"ndcg@10", "mrr@10", "document_recall@100", "hit@1", "ar@4", "evidence_recall", "document_recall@1", "document_precision@1", "document_ie@1", "passage_recall@1", "passage_precision@1", "passage_ie@1"} {
 		if v, there := got.Plans[0].Metrics[name]; !there || v != 1 {
 			t.Errorf("%s is %v (there: %v); every question has its answer in the first passage", name, v, there)
 		}
@@ -150,7 +150,7 @@ func storedEvaluations(t *testing.T, s *server, dataset string) {
 // testRatings rates answers, and evaluates on what was found good.
 func testRatings(t *testing.T, s *server) {
 	base := write(t, map[string]string{"rated/corpus.jsonl": `{"_id":"bees.md","title":"Bees","text":"# A hive\n\nBees store honey in wax combs. The queen lays eggs."}
-{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres."}
+{"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres.","metadata":{"line":"main"}}
 {"_id":"tea","title":"Tea","text":"Leaves are withered, rolled and dried before they are brewed."}
 `})
 	s.sluice(t, "ingest", filepath.Join(base, "rated"), "--collection", "rated", "--wait").ok(t)

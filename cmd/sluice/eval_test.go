@@ -21,7 +21,7 @@ import (
 // emptyHanded finds nothing.
 type emptyHanded struct{}
 
-func (emptyHanded) Search(context.Context, string, string, int, int) (evaluate.Found, error) {
+func (emptyHanded) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
 	return evaluate.Found{}, nil
 }
 

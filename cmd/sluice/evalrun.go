@@ -220,8 +220,8 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 }
 
 // Search implements evaluate.Searcher.
-func (e *evaluation) Search(ctx context.Context, plan, question string, depth, passages int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.grounds[plan].collection, Query: question, Plan: plan, Documents: depth, K: passages})
+func (e *evaluation) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (evaluate.Found, error) {
+	found, err := e.client.Search(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Documents: depth, K: passages, Filter: q.Scope})
 	if err != nil {
 		return evaluate.Found{}, err
 	}
@@ -235,6 +235,6 @@ func (e *evaluation) Search(ctx context.Context, plan, question string, depth, p
 // Ask implements evaluate.Answerer.
 func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Topic) (evaluate.Answered, error) {
 	begin := time.Now()
-	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices, Risk: e.Risk})
+	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices, Risk: e.Risk, Filter: q.Scope})
 	return evaluate.Answered{Answer: a, Millis: float64(time.Since(begin).Microseconds()) / 1000}, err
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,7 @@ type Topic struct {
 	Answers  []string       // strings, each of which is a right answer
 	Evidence []string       // the passages of the corpus that the answer rests on
 	Choices  []string       // of a multiple-choice question
+	Scope    schema.Filter  // of the documents that the question is about; none: of all
 	// Unanswerable: the corpus has no answer. The answers, if any, say that.
 	Unanswerable bool
 }
@@ -224,7 +226,7 @@ func (d *Dataset) readQueries() ([]Topic, error) {
 			return errors.New("text: is missing")
 		}
 		out = append(out, Topic{ID: raw.ID, Text: raw.Text, Relevant: map[string]int{}, Answers: raw.Metadata.Answers, Evidence: raw.Metadata.Evidence,
-			Choices: raw.Metadata.Choices, Unanswerable: raw.Metadata.unanswerable()})
+			Choices: raw.Metadata.Choices, Scope: schema.Filter(raw.Metadata.Scope), Unanswerable: raw.Metadata.unanswerable()})
 		return once(seen, raw.ID, n)
 	})
 	return out, err
@@ -232,9 +234,10 @@ func (d *Dataset) readQueries() ([]Topic, error) {
 
 // queryMetadata is what is read of a query's metadata.
 type queryMetadata struct {
-	Answers  strs `json:"answers"`
-	Evidence strs `json:"evidence"`
-	Choices  strs `json:"choices"`
+	Answers  strs  `json:"answers"`
+	Evidence strs  `json:"evidence"`
+	Choices  strs  `json:"choices"`
+	Scope    scope `json:"scope"`
 	// How sets say that there is no answer: a mark, SQuAD 2's, or the kind of the
 	// question (RAGEval's "Irrelevant Unsolvable Question").
 	Unanswerable bool `json:"unanswerable"`
@@ -249,6 +252,39 @@ func (m queryMetadata) unanswerable() bool {
 	kind = strings.ToLower(kind)
 	return m.Unanswerable || m.Impossible || m.Answers != nil && len(m.Answers) == 0 ||
 		strings.Contains(kind, "unanswerable") || strings.Contains(kind, "unsolvable")
+}
+
+// scope is an object of keys of documents' metadata, each with the value, or a list of
+// the values, that documents must have.
+type scope schema.Filter
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *scope) UnmarshalJSON(data []byte) error {
+	var keys map[string]json.RawMessage
+	if err := json.Unmarshal(data, &keys); err != nil {
+		return fmt.Errorf("metadata.scope is an object of metadata keys, such as {\"paper\": \"p7\"}; found %.60s", data)
+	}
+	*s = nil
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		var all []json.RawMessage
+		if json.Unmarshal(keys[key], &all) != nil {
+			all = []json.RawMessage{keys[key]}
+		}
+		c := schema.Condition{Key: key, Op: schema.OpIn}
+		for _, raw := range all {
+			var text string
+			if json.Unmarshal(raw, &text) != nil {
+				var number json.Number
+				if json.Unmarshal(raw, &number) != nil {
+					return fmt.Errorf("metadata.scope: %s is a string, a number, or a list of them; found %.60s", key, raw)
+				}
+				text = number.String()
+			}
+			c.Values = append(c.Values, text)
+		}
+		*s = append(*s, c)
+	}
+	return schema.Filter(*s).Validate()
 }
 
 // strs is a string, or a list of strings or of objects with a "text".

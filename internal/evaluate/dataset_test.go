@@ -1,13 +1,17 @@
 package evaluate
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // folder writes a BEIR folder.
@@ -110,6 +114,9 @@ func TestReadDatasetSaysWhereItIsWrong(t *testing.T) {
 		{"document twice", "corpus.jsonl", someCorpus + "\n" + `{"_id":"a"}`, []string{"corpus.jsonl line 4", `"a" is on line 1 already`}},
 		{"question twice", "queries.jsonl", someQueries + `{"_id":"2","text":"x"}`, []string{"queries.jsonl line 6", `"2" is on line 2 already`}},
 		{"question without text", "queries.jsonl", `{"_id":"1","text":" "}`, []string{"queries.jsonl line 1", "text: is missing"}},
+		{"a scope of a wrong type", "queries.jsonl", `{"_id":"1","text":"x","metadata":{"scope":"p7"}}`, []string{"queries.jsonl line 1", "metadata.scope", "p7"}},
+		{"a scope of objects", "queries.jsonl", `{"_id":"1","text":"x","metadata":{"scope":{"paper":{"id":7}}}}`, []string{"queries.jsonl line 1", "metadata.scope: paper"}},
+		{"an empty scope", "queries.jsonl", `{"_id":"1","text":"x","metadata":{"scope":{"paper":[]}}}`, []string{"queries.jsonl line 1", "at least one value"}},
 		{"answers of a wrong type", "queries.jsonl", `{"_id":"1","text":"x","metadata":{"answers":[1]}}`, []string{"queries.jsonl line 1", "metadata.answers"}},
 		{"columns", "qrels/test.tsv", "1 a 1\n", []string{"qrels/test.tsv line 1", "1 columns"}},
 		{"score", "qrels/test.tsv", "1\ta\t1\n2\tb\tgood\n", []string{"qrels/test.tsv line 2", `"good" is not a whole number`}},
@@ -141,5 +148,16 @@ func TestReadDatasetSaysWhereItIsWrong(t *testing.T) {
 	files["corpus.jsonl"] = fmt.Sprintf(`{"_id":"a","text":%q}`, strings.Repeat("x", maxLine))
 	if _, err := ReadDataset(folder(t, files), "test"); err == nil || !strings.Contains(err.Error(), "line 1: is longer than 64 MB") {
 		t.Errorf("a line over the limit gave %v", err)
+	}
+}
+
+func TestAScopeBecomesAFilter(t *testing.T) {
+	var got queryMetadata
+	if err := json.Unmarshal([]byte(`{"scope": {"year": 2024, "paper": ["p7", "p8"]}}`), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := schema.Filter{{Key: "paper", Op: schema.OpIn, Values: []string{"p7", "p8"}}, {Key: "year", Op: schema.OpIn, Values: []string{"2024"}}}
+	if !reflect.DeepEqual(schema.Filter(got.Scope), want) {
+		t.Errorf("the filter is %+v, want %+v", got.Scope, want)
 	}
 }

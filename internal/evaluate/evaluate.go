@@ -19,7 +19,7 @@ type Searcher interface {
 	// ranking of documents has depth entries, or fewer where the plan found
 	// fewer. The passages are the first of the plan's ranking, likewise as many as
 	// asked for, at most MaxPassages; 0: ten at least, and those of the context.
-	Search(ctx context.Context, plan, question string, depth, passages int) (Found, error)
+	Search(ctx context.Context, plan string, q Topic, depth, passages int) (Found, error)
 }
 
 // MaxPassages is the most passages that a search returns.

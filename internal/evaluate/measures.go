@@ -38,6 +38,7 @@ type judged struct {
 // observation is what one plan found for one question, as the measures see it.
 type observation struct {
 	ranking
+	shown      passageRanking
 	answers    bool // there are answers to look for
 	answerRank int
 	inContext  bool    // one of the context's passages holds an answer
@@ -51,7 +52,8 @@ type observation struct {
 }
 
 func observe(q *judged, f *Found) observation {
-	o := observation{ranking: newRanking(f.Documents, q.Relevant), answers: len(q.answers) > 0, evidence: math.NaN(), sources: titleEntropy(f.Passages, sourcesAt)}
+	o := observation{ranking: newRanking(f.Documents, q.Relevant), answers: len(q.answers) > 0, evidence: math.NaN(), sources: titleEntropy(f.Passages, sourcesAt),
+		shown: newPassageRanking(q.evidence, f.Passages)}
 	if o.answers {
 		o.answerRank = answerRank(f.Passages, q.answers)
 	}
@@ -86,8 +88,8 @@ func measures(more []int) []measure {
 	ranked("ndcg", ranking.ndcg)
 	ranked("hit", ranking.hit)
 	ranked("mrr", ranking.mrr)
-	ranked("recall", ranking.recall)
-	ranked("precision", ranking.precision)
+	ranked("document_recall", ranking.recall)
+	ranked("document_precision", ranking.precision)
 	answers := slices.DeleteFunc(merge(answerCutoffs, more), func(k int) bool { return k > MaxPassages }) // nobody sees those behind
 	at("ar", answers, func(o *observation, k int) float64 {
 		switch {
@@ -98,6 +100,15 @@ func measures(more []int) []measure {
 		}
 		return 0
 	})
+	for _, m := range []struct {
+		name string
+		of   func(r passageRanking, k int) float64
+	}{
+		{"passage_recall", passageRanking.recall}, {"passage_precision", passageRanking.precision}, {"passage_f1", passageRanking.f1},
+		{"passage_mrr", passageRanking.reciprocal}, {"passage_eir", passageRanking.effective},
+	} {
+		at(m.name, passageDepths(more), func(o *observation, k int) float64 { return m.of(o.shown, k) })
+	}
 	return append(out,
 		measure{"context_ar", func(o *observation) float64 {
 			if !o.answers {
@@ -110,6 +121,11 @@ func measures(more []int) []measure {
 		measure{"context_precision", func(o *observation) float64 { return o.relevant }},
 		measure{fmt.Sprintf("entropy@%d", sourcesAt), func(o *observation) float64 { return o.sources }},
 		measure{"tokens", func(o *observation) float64 { return float64(o.tokens) }})
+}
+
+// passageDepths are the cutoffs of figures of passages: nobody sees those behind MaxPassages.
+func passageDepths(more []int) []int {
+	return slices.DeleteFunc(merge(passageCutoffs, more), func(k int) bool { return k > MaxPassages })
 }
 
 // depth is how long a ranking the measures need.
@@ -130,20 +146,33 @@ func merge(a, b []int) []int {
 	return slices.Compact(out)
 }
 
-// combined adds the figures that are made of means: IE@k, which SAKI-RAG takes
-// as mean recall times mean precision (its formula 8; its tables confirm that
-// the means are multiplied, not the questions' values), and the sums of recall,
-// precision and IE over k = 1, 3, 5.
+// combined adds the figures that are made of means, of documents and of passages: IE@k,
+// which SAKI-RAG takes as mean recall times mean precision (its formula 8; its tables
+// confirm that the means are multiplied, not the questions' values), and the sums over
+// k = 1, 3, 5 (its formula 9). Figures that a dataset does not give stay unknown.
 func combined(means map[string]float64, more []int) {
-	for _, k := range merge(rankingCutoffs, more) {
-		means[fmt.Sprintf("ie@%d", k)] = means[fmt.Sprintf("recall@%d", k)] * means[fmt.Sprintf("precision@%d", k)]
-	}
-	for _, name := range []string{"recall", "precision", "ie"} {
-		sum := 0.0
-		for _, k := range summed {
-			sum += means[fmt.Sprintf("%s@%d", name, k)]
+	for _, of := range []struct {
+		prefix  string
+		cutoffs []int
+		summed  []string
+	}{
+		{"document_", merge(rankingCutoffs, more), []string{"recall", "precision", "ie"}},
+		{"passage_", passageDepths(more), []string{"recall", "precision", "ie", "eir"}},
+	} {
+		at := func(name string, k int) string { return fmt.Sprintf("%s%s@%d", of.prefix, name, k) }
+		if _, known := means[at("precision", 1)]; !known {
+			continue
 		}
-		means[name+"_sum"] = sum
+		for _, k := range of.cutoffs {
+			means[at("ie", k)] = means[at("recall", k)] * means[at("precision", k)]
+		}
+		for _, name := range of.summed {
+			sum := 0.0
+			for _, k := range summed {
+				sum += means[at(name, k)]
+			}
+			means[of.prefix+name+"_sum"] = sum
+		}
 	}
 }
 

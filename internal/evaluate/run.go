@@ -191,7 +191,7 @@ func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) 
 			return r.failed(plan, query, err)
 		}
 		want := breadth(r.options.Cutoffs)
-		found, err := s.Search(ctx, plan.name, query.Text, depth(r.options.Cutoffs), want)
+		found, err := s.Search(ctx, plan.name, query.Topic, depth(r.options.Cutoffs), want)
 		if err == nil && want > 0 && len(found.Context) >= want {
 			err = fmt.Errorf("the context may be longer than the %d passages that a cutoff above %d asks for: leave such cutoffs out", want, slices.Max(answerCutoffs))
 		}

@@ -27,7 +27,8 @@ type scripted struct {
 
 // Search returns ten passages when it is not asked for more, as the server does
 // for a plan whose context is of the first ten.
-func (s *scripted) Search(_ context.Context, plan, question string, depth, passages int) (Found, error) {
+func (s *scripted) Search(_ context.Context, plan string, q Topic, depth, passages int) (Found, error) {
+	question := q.Text
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.depth = append(s.asked, plan+":"+question), depth
@@ -80,12 +81,12 @@ func TestRunByHand(t *testing.T) {
 		t.Errorf("asked for %d documents; recall@100 needs 100", s.depth)
 	}
 	good, bad := got.Plans[0], got.Plans[1]
-	for name, want := range map[string]float64{"ndcg@10": 1, "hit@1": 1, "mrr@10": 1, "recall@1": 1, "recall@100": 1, "precision@1": 1, "precision@2": 0.5, "ie@1": 1,
-		"ie@3": 1. / 3, "ie_sum": 1 + 1./3 + 0.2, "ar@1": 1, "ar@4": 1, "context_ar": 1, "evidence_recall": 1, "evidence_precision": 1, "context_precision": 1, "entropy@4": 1} {
+	for name, want := range map[string]float64{"ndcg@10": 1, "hit@1": 1, "mrr@10": 1, "document_recall@1": 1, "document_recall@100": 1, "document_precision@1": 1, "document_precision@2": 0.5, "document_ie@1": 1,
+		"document_ie@3": 1. / 3, "document_ie_sum": 1 + 1./3 + 0.2, "ar@1": 1, "ar@4": 1, "context_ar": 1, "evidence_recall": 1, "evidence_precision": 1, "context_precision": 1, "entropy@4": 1} {
 		near(t, "good "+name, good.Metrics[name], want)
 	}
-	for name, want := range map[string]float64{"ndcg@10": 1 / math.Log2(3) / 2, "hit@1": 0, "hit@2": 0.5, "mrr@10": 0.25, "recall@1": 0, "recall@100": 0.5, "precision@2": 0.25,
-		"ie@2": 0.125, "ar@1": 0, "ar@4": 1, "evidence_recall": 1, "evidence_precision": 0.5, "context_precision": 0.5, "entropy@4": 1} {
+	for name, want := range map[string]float64{"ndcg@10": 1 / math.Log2(3) / 2, "hit@1": 0, "hit@2": 0.5, "mrr@10": 0.25, "document_recall@1": 0, "document_recall@100": 0.5, "document_precision@2": 0.25,
+		"document_ie@2": 0.125, "ar@1": 0, "ar@4": 1, "evidence_recall": 1, "evidence_precision": 0.5, "context_precision": 0.5, "entropy@4": 1} {
 		near(t, "bad "+name, bad.Metrics[name], want)
 	}
 	near(t, "good tokens", good.Tokens, 4) // "It is seven."
@@ -120,9 +121,9 @@ func TestAnswersAtMoreCutoffs(t *testing.T) {
 	}{
 		{nil, map[string]float64{"ar@10": 0}},
 		{[]int{2}, map[string]float64{"ar@2": 0, "ar@10": 0}},
-		{[]int{20, 30, 500}, map[string]float64{"ar@10": 0, "ar@20": 0, "ar@30": 1, "recall@500": 1}},
+		{[]int{20, 30, 500}, map[string]float64{"ar@10": 0, "ar@20": 0, "ar@30": 1, "document_recall@500": 1}},
 		{[]int{100}, map[string]float64{"ar@100": 1}},
-		{[]int{101}, map[string]float64{"ar@10": 0, "recall@101": 1}},
+		{[]int{101}, map[string]float64{"ar@10": 0, "document_recall@101": 1}},
 	} {
 		r, err := Run(t.Context(), d, s, Options{Plans: []string{"a"}, Parallel: 1, Cutoffs: c.cutoffs})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // kept are the figures of questions that are stored with an evaluation: the
 // metrics that decide, and what an answer takes.
-var kept = slices.Concat(Deciding, AnswerQualities, []string{"mrr@10", "recall@100", "tokens", "answered", "input_tokens", "output_tokens", "cost", "rounds"})
+var kept = slices.Concat(Deciding, AnswerQualities, []string{"mrr@10", "document_recall@100", "tokens", "answered", "input_tokens", "output_tokens", "cost", "rounds"})
 
 // milliseconds is the time of a search, as a metric.
 const milliseconds = "ms"

@@ -36,8 +36,8 @@ type column struct {
 }
 
 var columns = []column{
-	{"nDCG@10", "ndcg@10", 4, false}, {"hit@1", "hit@1", 4, false}, {"MRR@10", "mrr@10", 4, false}, {"recall@100", "recall@100", 4, false},
-	{"AR@4", "ar@4", 4, false}, {"evidence", "evidence_recall", 4, false}, {"IE sum", "ie_sum", 4, false}, {"entropy@4", "entropy@4", 3, true},
+	{"nDCG@10", "ndcg@10", 4, false}, {"hit@1", "hit@1", 4, false}, {"MRR@10", "mrr@10", 4, false}, {"recall@100", "document_recall@100", 4, false},
+	{"AR@4", "ar@4", 4, false}, {"evidence", "evidence_recall", 4, false}, {"P@3", "passage_precision@3", 4, false}, {"IE sum", "passage_ie_sum", 4, false}, {"entropy@4", "entropy@4", 3, true},
 	{"tokens", "tokens", 0, true}, {"p50 ms", "p50", 1, true}, {"p95 ms", "p95", 1, true},
 }
 

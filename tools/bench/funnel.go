@@ -237,12 +237,12 @@ type funnelSides struct {
 }
 
 // Search implements evaluate.Searcher. What is made has no text, so that no answer is found in it.
-func (s *funnelSides) Search(ctx context.Context, plan, question string, depth, passages int) (found evaluate.Found, err error) {
+func (s *funnelSides) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (found evaluate.Found, err error) {
 	took, err := timed(func() error {
 		if plan == flatSide {
-			found, err = s.searchFlat(ctx, question, passages)
+			found, err = s.searchFlat(ctx, q.Text, passages)
 		} else {
-			found, err = s.searchFunnel(ctx, plan, question, depth, passages)
+			found, err = s.searchFunnel(ctx, plan, q.Text, depth, passages)
 		}
 		return err
 	})

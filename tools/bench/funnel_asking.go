@@ -59,7 +59,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 	names := a.sides()
 	sides.took = map[string][]float64{}
 	for _, warm := range names {
-		if _, err := sides.Search(ctx, warm, dataset.Queries[0].Text, 10, 0); err != nil {
+		if _, err := sides.Search(ctx, warm, dataset.Queries[0], 10, 0); err != nil {
 			return err
 		}
 	}
