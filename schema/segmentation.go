@@ -4,6 +4,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,9 @@ const (
 	BySimilarity = "similarity"
 	// BySentences cuts behind every so many sentences (SAKI-RAG's chunks).
 	BySentences = "sentences"
+	// ByRecursion cuts at the coarsest places that make passages short enough:
+	// between paragraphs, lines, sentences or words, as recursive text splitters do.
+	ByRecursion = "recursive"
 )
 
 // What the settings of a Segmentation are when they are not given: the papers'
@@ -28,6 +32,7 @@ const (
 	SplitSimilarity = 0.8  // ChunkRAG's theta
 	ChunkCharacters = 500  // ChunkRAG's limit
 	ChunkSentences  = 2    // SAKI-RAG's chunks
+	SplitCharacters = 1000 // of recursive splitters, as they are used
 	PassageTokens   = 400  // what models read of a passage
 	SegmentTokens   = 256  // what a passage of the segmenter has: docs/segmentation.md says what was measured
 	ShortTokens     = 24
@@ -41,7 +46,7 @@ const maxPassageTokens = 1000
 // generation's recipe: another one is another generation. A setting of 0 has its
 // usual value.
 type Segmentation struct {
-	By string `json:"by" enum:"segmenter,similarity,sentences" doc:"segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences."`
+	By string `json:"by" enum:"segmenter,similarity,sentences,recursive" doc:"segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences; recursive: at the coarsest of paragraphs, lines, sentences and words that makes passages short enough."`
 	// Threshold is the score, or the cosine, below which there is a cut. It is in
 	// the scale of the model pack; the segmenter's 0 is the pack's own threshold,
 	// which stands for SplitScore.
@@ -50,7 +55,7 @@ type Segmentation struct {
 	// SplitSimilarity, whatever it is when text is cut.
 	Calibrated bool `json:"calibrated,omitempty" doc:"similarity: the threshold is the model pack's own, in the scale of its vectors; instead of a threshold."`
 	// MaxCharacters is what a passage stays under; a longer sentence is cut.
-	MaxCharacters int `json:"max_characters,omitempty" minimum:"0" maximum:"10000" doc:"similarity: a passage stays under so many characters; 500."`
+	MaxCharacters int `json:"max_characters,omitempty" minimum:"0" maximum:"10000" doc:"similarity: a passage stays under so many characters; 500. recursive: it has no more; 1000."`
 	Sentences     int `json:"sentences,omitempty" minimum:"0" maximum:"100" doc:"sentences: how many make a passage; 2."`
 	// CoarseTokens is the length that SAGE's coarse chunks do not pass.
 	CoarseTokens int `json:"coarse_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: length in tokens of the coarse chunks, between which is always a cut; 400."`
@@ -94,6 +99,8 @@ func (s Segmentation) Complete() (Segmentation, error) {
 		}
 	case BySentences:
 		usual(&s.Sentences, ChunkSentences)
+	case ByRecursion:
+		usual(&s.MaxCharacters, SplitCharacters)
 	}
 	return s, s.Check()
 }
@@ -102,16 +109,16 @@ func (s Segmentation) Complete() (Segmentation, error) {
 // that another way has.
 func (s Segmentation) Check() error {
 	switch s.By {
-	case BySegmenter, BySimilarity, BySentences:
+	case BySegmenter, BySimilarity, BySentences, ByRecursion:
 	case "":
-		return Invalid("segmentation.by", "missing: one of %s, %s and %s", BySegmenter, BySimilarity, BySentences)
+		return Invalid("segmentation.by", "missing: one of %s, %s, %s and %s", BySegmenter, BySimilarity, BySentences, ByRecursion)
 	default:
-		return Invalid("segmentation.by", "%q is not known; there are %s, %s and %s", s.By, BySegmenter, BySimilarity, BySentences)
+		return Invalid("segmentation.by", "%q is not known; there are %s, %s, %s and %s", s.By, BySegmenter, BySimilarity, BySentences, ByRecursion)
 	}
 	if !(s.Threshold >= 0 && s.Threshold <= 1) {
 		return Invalid("segmentation.threshold", "%g: it must be above 0 and at most 1", s.Threshold)
 	}
-	if s.Threshold != 0 && s.By == BySentences {
+	if s.Threshold != 0 && !s.Scored() {
 		return foreign("threshold", BySegmenter+" and "+BySimilarity)
 	}
 	switch {
@@ -122,9 +129,9 @@ func (s Segmentation) Check() error {
 	}
 	for _, n := range s.numbers() {
 		switch {
-		case n.of != "" && n.of != s.By && *n.value != 0:
-			return foreign(n.name, n.of)
-		case n.of != "" && n.of != s.By:
+		case len(n.of) > 0 && !slices.Contains(n.of, s.By) && *n.value != 0:
+			return foreign(n.name, strings.Join(n.of, " and "))
+		case len(n.of) > 0 && !slices.Contains(n.of, s.By):
 		case *n.value < n.least || *n.value > n.most:
 			return Invalid("segmentation."+n.name, "%d: it must be from %d to %d", *n.value, n.least, n.most)
 		}
@@ -135,6 +142,10 @@ func (s Segmentation) Check() error {
 	return nil
 }
 
+// Scored reports whether cuts depend on numbers about neighbouring sentences: a model's
+// scores, or the cosines of their vectors.
+func (s Segmentation) Scored() bool { return s.By == BySegmenter || s.By == BySimilarity }
+
 func foreign(name, of string) error {
 	return Invalid("segmentation."+name, "is a setting of %s only", of)
 }
@@ -143,18 +154,18 @@ func foreign(name, of string) error {
 type number struct {
 	name        string
 	value       *int
-	of          string
+	of          []string
 	least, most int
 }
 
 func (s *Segmentation) numbers() []number {
 	return []number{
-		{"max_characters", &s.MaxCharacters, BySimilarity, 2, 10000},
-		{"sentences", &s.Sentences, BySentences, 1, 100},
-		{"coarse_tokens", &s.CoarseTokens, BySegmenter, 1, maxPassageTokens},
-		{"apart", &s.Apart, BySegmenter, 0, 100},
-		{"min_tokens", &s.MinTokens, BySegmenter, 0, maxPassageTokens},
-		{"max_tokens", &s.MaxTokens, "", 1, maxPassageTokens},
+		{"max_characters", &s.MaxCharacters, []string{BySimilarity, ByRecursion}, 2, 10000},
+		{"sentences", &s.Sentences, []string{BySentences}, 1, 100},
+		{"coarse_tokens", &s.CoarseTokens, []string{BySegmenter}, 1, maxPassageTokens},
+		{"apart", &s.Apart, []string{BySegmenter}, 0, 100},
+		{"min_tokens", &s.MinTokens, []string{BySegmenter}, 0, maxPassageTokens},
+		{"max_tokens", &s.MaxTokens, nil, 1, maxPassageTokens},
 	}
 }
 

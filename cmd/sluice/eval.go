@@ -31,7 +31,7 @@ type evalCommand struct {
 	K        []int    `short:"k" sep:"," help:"More cutoffs k for the figures beside those always given."`
 	Language string   `default:"en" help:"Language of the documents."`
 
-	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages, for all plans: segmenter, similarity or sentences, and settings; when left out what each plan is meant for, else the segmenter."`
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages, for all plans: segmenter, similarity, sentences or recursive, and settings; when left out what each plan is meant for, else the segmenter."`
 
 	Answers   bool     `help:"Have every question answered too, and measure the answers."`
 	Risk      *float64 `help:"Ask with this risk (see ask); 1 gives every answer, however unsure." placeholder:"RISK"`

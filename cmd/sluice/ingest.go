@@ -29,7 +29,7 @@ type ingestCommand struct {
 	Metadata     []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata to filter on; may be repeated."`
 	Prefix       string   `help:"Put before every external id."`
 	Language     string   `default:"en" help:"Language of a collection that is made."`
-	Segmentation string   `placeholder:"BY[,SETTING=N]" help:"How sections become passages in a collection that is made: segmenter (when left out), similarity or sentences, and settings."`
+	Segmentation string   `placeholder:"BY[,SETTING=N]" help:"How sections become passages in a collection that is made: segmenter (when left out), similarity, sentences or recursive, and settings."`
 	Wait         bool     `short:"w" help:"Wait until every document is ready; exit with 1 and name the failures if any failed."`
 	Parallel     int      `default:"4" help:"Uploads at once."`
 }

@@ -35,7 +35,7 @@ type collectionsCreate struct {
 	Name         string `arg:"" help:"Unique in the tenant."`
 	Description  string `help:"For people."`
 	Language     string `default:"en" help:"BCP 47."`
-	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity or sentences, and settings, e.g. similarity,threshold=0.5."`
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity, sentences or recursive, and settings, e.g. similarity,threshold=0.5."`
 }
 
 // segmentationOf reads a flag; nothing is nil.

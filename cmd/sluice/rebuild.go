@@ -18,7 +18,7 @@ type collectionsRebuild struct {
 	remote
 	Name         string `arg:"" help:"Name or id."`
 	Language     string `help:"BCP 47; the collection's own when left out."`
-	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter, similarity or sentences, and settings; the collection's own when left out."`
+	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter, similarity, sentences or recursive, and settings; the collection's own when left out."`
 	Encoder      string `enum:",auto,first,second" default:"" help:"Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto); the collection's own when left out."`
 	Wait         bool   `help:"Wait until it is done."`
 	Status       bool   `xor:"do" help:"Show the newest rebuild and begin none."`

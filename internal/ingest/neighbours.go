@@ -24,7 +24,7 @@ func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segm
 			ask, at = append(ask, r), append(at, i)
 		}
 	}
-	if len(ask) == 0 || g.By == schema.BySentences {
+	if len(ask) == 0 || !g.Scored() {
 		return out, g, nil
 	}
 	var scores [][]float32

@@ -108,8 +108,12 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 		})
 		return out, err
 	case r.Task == wire.TaskRewrite:
-		err = d.converse(ctx, r, "rewrite", nil, &out, func(content string) (ok bool) {
-			out.Text, ok = parseRewrite(content)
+		name, member := "rewrite", "question"
+		if r.Prompt == PromptPassage {
+			name, member = PromptPassage, PromptPassage
+		}
+		err = d.converse(ctx, r, name, nil, &out, func(content string) (ok bool) {
+			out.Text, ok = parseText(content, member)
 			return ok
 		})
 		return out, err
@@ -174,6 +178,8 @@ func (d *dialogue) tokensOf(r wire.LLMRequest) int {
 	switch {
 	case r.Task.Judges():
 		most = min(most, 100+40*len(r.Passages))
+	case r.Task == wire.TaskRewrite && r.Prompt == PromptPassage:
+		most = min(most, 400)
 	case r.Task == wire.TaskRewrite:
 		most = min(most, 300)
 	case r.Task == wire.TaskFeedback:

@@ -20,6 +20,8 @@ import (
 const (
 	PromptExplain = "explain" // has the answer explained (FIT-RAG)
 	PromptShort   = "short"   // has the shortest words that answer, which EM and F1 compare
+	// PromptPassage has a rewrite be a passage that would answer the question (HyDE).
+	PromptPassage = "passage"
 )
 
 // checkJudged says what a request of one of the two tasks lacks.
@@ -29,8 +31,10 @@ func checkJudged(r wire.LLMRequest) error {
 		return schema.Invalid("answer", "is missing: feedback judges one")
 	case r.Task != wire.TaskFeedback && r.Answer != "":
 		return schema.Invalid("answer", "is for feedback only")
+	case r.Prompt == PromptPassage && r.Task == wire.TaskRewrite:
+		return nil
 	case r.Prompt != "" && (r.Prompt != PromptExplain && r.Prompt != PromptShort || r.Task != wire.TaskAnswer):
-		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s, %s", r.Prompt, r.Task, PromptExplain, PromptShort)
+		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s, %s; a rewrite: %s", r.Prompt, r.Task, PromptExplain, PromptShort, PromptPassage)
 	}
 	return nil
 }

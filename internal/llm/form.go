@@ -24,6 +24,8 @@ func formOf(r wire.LLMRequest) string {
 			"adjust", `{"type":"integer","enum":[1,-1]}`)
 	case r.Task == wire.TaskBackground:
 		return objectForm("background", text, "answer", text)
+	case r.Task == wire.TaskRewrite && r.Prompt == PromptPassage:
+		return objectForm(PromptPassage, text)
 	case r.Task == wire.TaskRewrite:
 		return objectForm("question", text)
 	}

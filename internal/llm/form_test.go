@@ -26,6 +26,7 @@ func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 			`"maximum":2`, `"quote"`, `"required":["answer","citations"]`, `"additionalProperties":false`}},
 		"choice":     {chosen, `{"answer":"","choice":"","citations":[]}`, []string{`"answer"`, `"enum":["","A","B"]`, `"citations"`}},
 		"rewrite":    {tasked(wire.TaskRewrite), `{"question":"x"}`, []string{`"question"`}},
+		"passage":    {passageFor(), `{"passage":"x"}`, []string{`"passage"`}},
 		"critic":     {tasked(wire.TaskCritic), `{"scores":[0,1]}`, []string{`"minItems":2`, `"maxItems":2`, `"type":"number"`}},
 		"filter":     {tasked(wire.TaskFilter), `{"scores":[0,1]}`, []string{`"minItems":2`, `"enum":[0,1]`}},
 		"feedback":   {feedback, `{"score":3,"adjust":1}`, []string{`"score"`, `"adjust"`, `"enum":[1,-1]`}},

@@ -137,14 +137,17 @@ func (r *rating) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseRewrite reads a question in other words.
-func parseRewrite(content string) (question string, ok bool) {
+// parseText reads what a question becomes: other words of it, or a passage.
+func parseText(content, member string) (text string, ok bool) {
 	type rewritten struct {
 		Question string `json:"question"`
+		Passage  string `json:"passage"`
 	}
-	reply, ok := parseObject[rewritten](content, "question")
-	question = strings.TrimSpace(reply.Question)
-	return question, ok && question != ""
+	reply, ok := parseObject[rewritten](content, member)
+	if text = strings.TrimSpace(reply.Question); member == PromptPassage {
+		text = strings.TrimSpace(reply.Passage)
+	}
+	return text, ok && text != ""
 }
 
 // parseScores reads as many judgements from 0 to 1 as there are passages; whole

@@ -25,6 +25,13 @@ func tasked(task wire.LLMTask) wire.LLMRequest {
 	return r
 }
 
+// passageFor asks for a passage that would answer the question.
+func passageFor() wire.LLMRequest {
+	r := tasked(wire.TaskRewrite)
+	r.Prompt = llm.PromptPassage
+	return r
+}
+
 func TestOpenAIJudges(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -88,6 +95,22 @@ func TestOpenAIRewrites(t *testing.T) {
 	reply := g.Complete(t.Context(), tasked(wire.TaskRewrite))
 	if reply.Error != nil || reply.Text != "How many days of leave can be carried over?" || reply.Usage.InputTokens != 200 {
 		t.Errorf("got %+v", reply)
+	}
+}
+
+func TestOpenAIWritesAPassageForAQuestion(t *testing.T) {
+	s := newScriptedOpenAI(t, turn{content: `{"question": "Which?"}`}, turn{content: `{"passage": "Five days of leave\ncan be carried over."}`})
+	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply := g.Complete(t.Context(), passageFor()); reply.Error != nil || reply.Text != "Five days of leave can be carried over." {
+		t.Errorf("got %+v", reply)
+	}
+	other := passageFor()
+	other.Prompt = llm.PromptShort
+	if reply := g.Complete(t.Context(), other); reply.Error == nil || reply.Error.Field != "prompt" {
+		t.Errorf("a rewrite with an answer's prompt: %+v", reply)
 	}
 }
 

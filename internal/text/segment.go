@@ -120,8 +120,11 @@ func endsParagraph(s string) bool {
 // sentences, those that are over g's limits cut. They tile the text.
 func Units(text string, g schema.Segmentation) []Range {
 	units := Sentences(text)
-	if g.By == schema.BySimilarity {
+	switch g.By {
+	case schema.BySimilarity:
 		units = splitCharacters(text, units, g.MaxCharacters-1)
+	case schema.ByRecursion:
+		units = splitCharacters(text, units, g.MaxCharacters)
 	}
 	return Split(text, units, g.MaxTokens)
 }
@@ -130,7 +133,7 @@ func Units(text string, g schema.Segmentation) []Range {
 // tile the text, as Units do. scores[i] is about sentences i and i+1, so there is
 // one less than there are sentences: the segmentation model's score that they
 // belong together (SAGE section IV-D), or the cosine of their vectors; nobody
-// asks for it where g is BySentences. Ids stay zero.
+// asks for it where g needs none (schema.Segmentation.Scored). Ids stay zero.
 //
 // BySegmenter, there is a cut inside a coarse chunk where the score is below
 // g.Threshold and none lower is nearer than g.Apart; between chunks there is one always; then g.MaxTokens and
@@ -143,7 +146,7 @@ func Passages(text string, sentences []Range, scores []float64, g schema.Segment
 	if len(sentences) == 0 {
 		return nil, nil
 	}
-	if len(scores) != len(sentences)-1 && g.By != schema.BySentences {
+	if len(scores) != len(sentences)-1 && g.Scored() {
 		return nil, fmt.Errorf("segmentation: %d scores for %d sentences: it takes one per adjacent pair", len(scores), len(sentences))
 	}
 	if err := tiled(text, sentences); err != nil {
@@ -155,6 +158,8 @@ func Passages(text string, sentences []Range, scores []float64, g schema.Segment
 		parts = similar(text, sentences, scores, g)
 	case schema.BySentences:
 		parts = counted(text, sentences, g)
+	case schema.ByRecursion:
+		parts = recursive(text, sentences, g)
 	default:
 		parts = scored(text, sentences, scores, g)
 	}

@@ -168,7 +168,7 @@ func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Clie
 	return append(out, fixedWays(texts)...), nil
 }
 
-var usualWays = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}}
+var usualWays = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}, {By: schema.ByRecursion}}
 
 // fixedWays know nothing of the text, but for the first, which is told the mean length of its set's segments.
 func fixedWays(texts []reference) []way {

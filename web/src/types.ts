@@ -1180,10 +1180,10 @@ export interface components {
              */
             apart?: number;
             /**
-             * @description segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences.
+             * @description segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences; recursive: at the coarsest of paragraphs, lines, sentences and words that makes passages short enough.
              * @enum {string}
              */
-            by: "segmenter" | "similarity" | "sentences";
+            by: "segmenter" | "similarity" | "sentences" | "recursive";
             /** @description similarity: the threshold is the model pack's own, in the scale of its vectors; instead of a threshold. */
             calibrated?: boolean;
             /**
@@ -1193,7 +1193,7 @@ export interface components {
             coarse_tokens?: number;
             /**
              * Format: int64
-             * @description similarity: a passage stays under so many characters; 500.
+             * @description similarity: a passage stays under so many characters; 500. recursive: it has no more; 1000.
              */
             max_characters?: number;
             /**

@@ -106,7 +106,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	models := modelclient.New(w.nats, modelclient.Options{})
 	var files []string
 	ways := map[string]uuid.UUID{}
-	for _, way := range []string{"segmenter", "similarity,threshold=calibrated", "sentences"} {
+	for _, way := range []string{"segmenter", "similarity,threshold=calibrated", "sentences", "recursive,max_characters=300"} {
 		given, err := schema.ParseSegmentation(way)
 		w.ok(err)
 		c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: given.By, Segmentation: given})

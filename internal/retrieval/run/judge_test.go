@@ -3,6 +3,7 @@ package run_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -179,6 +180,24 @@ func TestCancelledJudgementsEndTheRun(t *testing.T) {
 	}, fewer: true}
 	if _, err := c.engine(t, "- dense\n- judge").Run(ctx, query()); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled run gives %v", err)
+	}
+}
+
+// TestAPassageInPlaceOfTheQuestion: its vector counts as much as the question's, and words stay the question's.
+func TestAPassageInPlaceOfTheQuestion(t *testing.T) {
+	c := read(1, 2)
+	c.judges = &scriptedJudges{rewrite: func(string) string { return "Words answer it." }}
+	c.encodes = map[string][]float32{"words of the question": {1, 0}, "Words answer it.": {0, 1}}
+	got := c.run(t, "- rewrite: {as: passage}\n- hybrid: {of: [lexical, dense]}")
+	want(t, "what the index was asked for", c.queries[0].Terms, []string{"word", "question"})
+	if v := c.nearest[0].Vector; len(v) != 2 || math.Abs(float64(v[0])-math.Sqrt2/2) > 1e-6 || math.Abs(float64(v[1])-math.Sqrt2/2) > 1e-6 {
+		t.Errorf("vectors were compared with %v, want the mean of both at unit length", v)
+	}
+	if asked := c.judges.(*scriptedJudges).asked; len(asked) != 1 || asked[0].Task != wire.TaskRewrite || asked[0].Prompt != "passage" {
+		t.Errorf("the model was asked %+v", asked)
+	}
+	if !strings.Contains(got.Trace[0].Why, `"Words answer it.", too by scripted`) {
+		t.Errorf("the report says %s", got.Trace[0].Why)
 	}
 }
 

@@ -43,6 +43,7 @@ type scriptedCorpus struct {
 	df        map[string]int          // sections that hold a term
 	dense     map[lexical.Ref]float64 // of passages
 	vectors   map[lexical.Ref][]float32
+	encodes   map[string][]float32 // nil: the question alone is, as 1
 	unindexed int
 	readers   *scriptedReaders // nil: no model server
 	judges    retrieval.Judges // nil: no language model
@@ -235,7 +236,14 @@ func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]den
 
 // EncodeQuery implements retrieval.Model.
 func (c *scriptedCorpus) EncodeQuery(_ context.Context, _ wire.Lane, question string, passages []string) (wire.Vectors, string, error) {
-	return wire.Vectors{Dimension: 1, Data: []float32{1}}, "scripted", nil
+	if c.encodes == nil {
+		return wire.Vectors{Dimension: 1, Data: []float32{1}}, "scripted", nil
+	}
+	out := wire.Vectors{Dimension: 2}
+	for _, text := range append([]string{question}, passages...) {
+		out.Data = append(out.Data, c.encodes[text]...)
+	}
+	return out, "scripted", nil
 }
 
 // Place implements retrieval.Texts, as the methods below.

@@ -115,6 +115,22 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 	}
 }
 
+// TestAPlanWithoutRetrieval: nothing that was found reaches the answer, whether the model knows one or not.
+func TestAPlanWithoutRetrieval(t *testing.T) {
+	for _, model := range []*knowing{{answer: "Five."}, {}} {
+		c := ranked([]float64{9, 8})
+		c.judges = model
+		got := c.run(t, "- dense\n- skip-retrieval: {always: true}", func(q *wire.SearchQuery) { q.Question = uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001") })
+		if got.Skipped != (model.answer != "") || len(got.Context) != 0 || len(model.asked) != 1 {
+			t.Errorf("a model that says %q: skipped %t, %d in the context, asked %d times (%s)", model.answer, got.Skipped, len(got.Context), len(model.asked), got.Trace[1].Why)
+		}
+	}
+	c := ranked([]float64{9, 8})
+	if got := c.run(t, "- dense\n- skip-retrieval: {always: true}"); len(got.Context) != 2 {
+		t.Errorf("a search has %d passages", len(got.Context))
+	}
+}
+
 func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 	c := ranked([]float64{9, 8})
 	if got := c.run(t, "- dense\n- limit\n"); got.Skipped {

@@ -8,24 +8,30 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-type rewrite struct{}
+type rewrite struct{ passage bool }
 
 var rewriteKind = Kind{
-	Name: "rewrite",
-	Does: "first: a language model words the question anew, for the stages that follow (ChunkRAG)",
-	read: readRewrite,
+	Name:       "rewrite",
+	Parameters: "`as` (question, or passage)",
+	Does:       "first: a language model words the question anew, for the stages that follow (ChunkRAG); or writes a passage that would answer it, whose vector counts as much as the question's (HyDE)",
+	read:       readRewrite,
 }
 
 // readRewrite reads the stage "rewrite":
 //
-//	rewrite
+//	rewrite: {as: question}
 //
 // A language model words the question anew, for the stages that follow; the answer
 // is still to the question as it was asked (ChunkRAG, section 3.2 and prompt A.1).
 // It comes first. When no model does it, the question stays as it is, and the report
 // says why.
-func readRewrite(*Parameters) Stage {
-	return Stage{Fit: rewrite{}.fit, Cost: Cost{Calls: 1}, run: rewrite{}.run}
+//
+// as: passage has the model write a passage that would answer the question. Stages
+// that compare vectors take the mean of its vector and the question's, at unit length;
+// words stay the question's (HyDE, Gao et al. 2023, eq. 8, with one passage).
+func readRewrite(p *Parameters) Stage {
+	s := rewrite{passage: p.Choice("as", "question", "passage") == "passage"}
+	return Stage{Fit: s.fit, Cost: Cost{Calls: 1}, run: s.run}
 }
 
 func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
@@ -35,8 +41,12 @@ func (rewrite) fit(in schema.Unit) (schema.Unit, error) {
 	return "", nil
 }
 
-func (rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
-	reply, err := t.complete(ctx, wire.LLMRequest{Task: wire.TaskRewrite}, 0)
+func (s rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
+	request := wire.LLMRequest{Task: wire.TaskRewrite}
+	if s.passage {
+		request.Prompt = "passage"
+	}
+	reply, err := t.complete(ctx, request, 0)
 	switch {
 	case ctx.Err() != nil:
 		return outcome{}, fmt.Errorf("word the question anew: %w", ctx.Err())
@@ -44,6 +54,10 @@ func (rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		return outcome{unit: in.unit, why: "the question stays as it is: " + err.Error()}, nil
 	case reply.Text == t.query.Text:
 		return outcome{unit: in.unit, why: "the question stays as it is" + by(reply.Usage.Model)}, nil
+	}
+	if s.passage {
+		t.supposed, t.encoded = reply.Text, false
+		return outcome{unit: in.unit, why: fmt.Sprintf("vectors are compared with that of %q, too%s", reply.Text, by(reply.Usage.Model))}, nil
 	}
 	t.query.Text = reply.Text
 	t.analysed, t.index, t.statistics = false, nil, nil // of the question as it was asked, after spell

@@ -16,12 +16,13 @@ type skipRetrieval struct {
 	sl, sn float64
 	delta  Threshold
 	k      int
+	always bool
 }
 
 var skipRetrievalKind = Kind{
 	Name:       "skip-retrieval",
-	Parameters: "`s_l` (0.04), `s_n` (0.67), `delta` (calibrated, or a logit), `k` (10)",
-	Does:       "selects: nothing, where the language model is known to know enough (FIT-RAG, eq. 14); all otherwise. After `score`",
+	Parameters: "`s_l` (0.04), `s_n` (0.67), `delta` (calibrated, or a logit), `k` (10), `always` (false)",
+	Does:       "selects: nothing, where the language model is known to know enough (FIT-RAG, eq. 14); all otherwise. After `score`; with `always: true` nothing, whatever is known, and no `score` is needed",
 	Selects:    true,
 	Skips:      true,
 	read:       readSkipRetrieval,
@@ -39,18 +40,27 @@ var skipRetrievalKind = Kind{
 // tenant has asked fewer than k. delta is a logit of the paper's model (4.5);
 // calibrated is the pack's equivalent.
 //
+// always: true asks nobody whether the model knows enough: the baseline without
+// retrieval, where what the model does not know has no answer.
+//
 // It comes after score, whose has_answer it reads, and selects: the ranking of a
 // search stays. The answer is asked for at once, so that a language model that has
 // none, or a provider that knows nothing by itself, is found out while there is still
 // something to answer from.
 func readSkipRetrieval(p *Parameters) Stage {
 	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
-		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000)}
+		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000), always: p.flag("always")}
+	if s.always {
+		return Stage{Fit: fitSelection, run: s.run}
+	}
 	return Stage{Fit: fitSelection, Reads: byHasAnswer, run: s.run}
 }
 
 func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items}
+	if s.always {
+		return s.skip(ctx, t, in, out)
+	}
 	delta, err := t.resolve(ctx, "delta", s.delta)
 	if err != nil {
 		return outcome{}, err
@@ -80,12 +90,23 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 	}
 	nn := share(right, s.k)
 	out.why += fmt.Sprintf("; S_nn %.3f: %d of the %d nearest questions right without retrieval, %d are known", nn, right, s.k, known)
-	switch {
-	case nn <= s.sn:
+	if nn <= s.sn {
 		out.why += fmt.Sprintf("; not above %g, so what was found is needed", s.sn)
 		return out, nil
-	case t.query.Question == uuid.Nil:
-		out.why += "; an answer would be made without what was found"
+	}
+	return s.skip(ctx, t, in, out)
+}
+
+// skip has the question answered without what was found, where the model can.
+func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out outcome) (outcome, error) {
+	say := func(why string) {
+		if out.why != "" {
+			out.why += "; "
+		}
+		out.why += why
+	}
+	if t.query.Question == uuid.Nil {
+		say("an answer would be made without what was found")
 		return out, nil
 	}
 	model, err := t.knows(ctx)
@@ -93,12 +114,15 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 		return outcome{}, fmt.Errorf("ask for an answer without retrieval: %w", ctx.Err())
 	}
 	if err != nil {
-		out.why += "; but there is no answer without what was found: " + schema.ToRemote(err).Message
+		say("but there is no answer without what was found: " + schema.ToRemote(err).Message)
+		if s.always {
+			out.items, out.dropped = nil, drop(in.items, "the plan answers without it")
+		}
 		return out, nil
 	}
 	t.Skipped = true
 	out.items, out.dropped = nil, drop(in.items, "the question is answered without it")
-	out.why += "; answered without what was found" + by(model)
+	say("answered without what was found" + by(model))
 	return out, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -54,7 +55,8 @@ type Task struct {
 	vector     []float32 // nil: the model knows no word of it
 	space      string
 	encoded    bool
-	secondAway bool // the second encoder did not answer
+	supposed   string // a passage that would answer the question, compared with it; empty: none
+	secondAway bool   // the second encoder did not answer
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
 	members   map[uuid.UUID][]lexical.Ref
@@ -159,17 +161,41 @@ func unavailable(err error) bool {
 
 // encodeBy makes the question's vector, nil where the model knows no word of it, and gives its space.
 func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
-	vectors, space, err := m.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, nil)
+	var supposed []string
+	if t.supposed != "" {
+		supposed = []string{t.supposed}
+	}
+	vectors, space, err := m.EncodeQuery(ctx, wire.LaneInteractive, t.query.Text, supposed)
 	if err != nil {
 		return nil, "", fmt.Errorf("encode the question: %w", err)
 	}
-	if vectors.Len() != 1 {
-		return nil, "", fmt.Errorf("encode the question: the model server gave %d vectors for 1 text", vectors.Len())
+	if vectors.Len() != 1+len(supposed) {
+		return nil, "", fmt.Errorf("encode the question: the model server gave %d vectors for %d texts", vectors.Len(), 1+len(supposed))
 	}
-	if v := vectors.Row(0); !isZero(v) {
+	if v := meanOf(vectors); !isZero(v) {
 		vector = v
 	}
 	return vector, space, nil
+}
+
+// meanOf is the mean of some vectors at unit length; the zero vector where they have none.
+func meanOf(vectors wire.Vectors) []float32 {
+	if vectors.Len() == 1 {
+		return vectors.Row(0)
+	}
+	sum, length := make([]float32, vectors.Dimension), 0.0
+	for i := range sum {
+		for row := range vectors.Len() {
+			sum[i] += vectors.Row(row)[i]
+		}
+		length += float64(sum[i]) * float64(sum[i])
+	}
+	if length > 0 {
+		for i := range sum {
+			sum[i] /= float32(math.Sqrt(length))
+		}
+	}
+	return sum
 }
 
 func isZero(v []float32) bool {
