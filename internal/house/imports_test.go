@@ -87,8 +87,8 @@ var house = map[string]kind{
 	"internal/telemetry": edge,
 	"web":                edge,
 
-	"cmd/...":      program,
-	"tools/mutate": program, "tools/webtypes": program,
+	"cmd/...":        program,
+	"tools/datasets": program, "tools/mutate": program, "tools/webtypes": program,
 
 	"e2e":            suite,
 	"internal/house": suite,

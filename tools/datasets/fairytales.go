@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/evaluate/beir"
 )
 
 func fairytales(dir, split string) (set, error) {
@@ -49,7 +51,7 @@ func (s *set) story(name, sectionFile, questionFile string) error {
 			links = append(links, id(sections[i+1]["section"]))
 		}
 		known[row["section"]] = true
-		s.Documents = append(s.Documents, document{ID: id(row["section"]), Title: title(name), Text: row["text"],
+		s.Documents = append(s.Documents, beir.CorpusLine{ID: id(row["section"]), Title: title(name), Text: row["text"],
 			Metadata: map[string]any{"story": name, "links": links}})
 	}
 	questions, err := table(questionFile, "question_id", "question", "cor_section", "answer1")
@@ -57,8 +59,8 @@ func (s *set) story(name, sectionFile, questionFile string) error {
 		return err
 	}
 	for _, row := range questions {
-		q := question{ID: name + "-q" + row["question_id"], Text: row["question"],
-			Metadata: metadata{Answers: unique(row["answer1"], row["answer2"], row["answer3"], row["answer4"], row["answer5"], row["answer6"])}}
+		q := beir.QueryLine{ID: name + "-q" + row["question_id"], Text: row["question"],
+			Metadata: answers(row["answer1"], row["answer2"], row["answer3"], row["answer4"], row["answer5"], row["answer6"])}
 		s.Questions = append(s.Questions, q)
 		for _, section := range unique(strings.Split(row["cor_section"], ",")...) {
 			if !known[section] {

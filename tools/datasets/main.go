@@ -8,43 +8,21 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/evaluate/beir"
 )
 
 // set is a BEIR folder to be.
 type set struct {
-	Documents  []document
-	Questions  []question
+	Documents  []beir.CorpusLine
+	Questions  []beir.QueryLine
 	Judgements [][2]string // question and document; the grade is 1
-}
-
-type document struct {
-	ID       string         `json:"_id"`
-	Title    string         `json:"title"`
-	Text     string         `json:"text"`
-	Metadata map[string]any `json:"metadata"`
-}
-
-type question struct {
-	ID       string   `json:"_id"`
-	Text     string   `json:"text"`
-	Metadata metadata `json:"metadata"`
-}
-
-type metadata struct {
-	Answers  []string   `json:"answers"`
-	Evidence []evidence `json:"evidence,omitempty"`
-}
-
-type evidence struct {
-	Document string `json:"doc"`
-	Text     string `json:"text"`
 }
 
 func main() {
@@ -78,31 +56,38 @@ func run(from, to string, out io.Writer) error {
 	return nil
 }
 
-func (s set) write(dir string) error {
-	if err := os.MkdirAll(filepath.Join(dir, "qrels"), 0o755); err != nil {
+// write writes the set; one that is there is replaced.
+func (s set) write(dir string) (err error) {
+	folder, err := beir.Create(dir, true)
+	if err != nil {
 		return err
 	}
-	var judgements strings.Builder
-	judgements.WriteString("query-id\tcorpus-id\tscore\n")
-	for _, j := range s.Judgements {
-		fmt.Fprintf(&judgements, "%s\t%s\t1\n", j[0], j[1])
-	}
-	return errors.Join(
-		writeLines(filepath.Join(dir, "corpus.jsonl"), s.Documents),
-		writeLines(filepath.Join(dir, "queries.jsonl"), s.Questions),
-		os.WriteFile(filepath.Join(dir, "qrels", "test.tsv"), []byte(judgements.String()), 0o644))
-}
-
-func writeLines[T any](path string, items []T) error {
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	for _, item := range items {
-		if err := e.Encode(item); err != nil {
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, folder.Discard())
+		}
+	}()
+	for _, d := range s.Documents {
+		if err := folder.Document(d); err != nil {
 			return err
 		}
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	for _, q := range s.Questions {
+		if err := folder.Query(q); err != nil {
+			return err
+		}
+	}
+	for _, j := range s.Judgements {
+		if err := folder.Judge("test", j[0], j[1], 1); err != nil {
+			return err
+		}
+	}
+	return folder.Commit()
+}
+
+// answers is the metadata of a question with these right answers, which may be none.
+func answers(texts ...string) map[string]any {
+	return map[string]any{"answers": unique(texts...)}
 }
 
 // unique are the texts that are not blank, each once, in their order.

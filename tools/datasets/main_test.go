@@ -48,7 +48,7 @@ func TestFoldersAreBEIR(t *testing.T) {
 {"_id":"golden-goose-q2","text":"Who shared?","metadata":{"answers":["He"]}}
 `,
 		"fairytaleqa-test/qrels/test.tsv": "query-id\tcorpus-id\tscore\ngolden-goose-q1\tgolden-goose-1\t1\ngolden-goose-q2\tgolden-goose-1\t1\ngolden-goose-q2\tgolden-goose-2\t1\n",
-		"qed-dev/corpus.jsonl":            `{"_id":"d1","title":"Nobel","text":"Röntgen <won> . He was first .","metadata":{}}` + "\n",
+		"qed-dev/corpus.jsonl":            `{"_id":"d1","title":"Nobel","text":"Röntgen <won> . He was first ."}` + "\n",
 		"qed-dev/queries.jsonl": `{"_id":"q1","text":"who won","metadata":{"answers":["Röntgen"],"evidence":[{"doc":"d1","text":"Röntgen <won> . "}]}}
 {"_id":"q2","text":"who was first","metadata":{"answers":["He"]}}
 `,

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+
+	"github.com/sluice-rag/sluice/internal/evaluate/beir"
 )
 
 type qedLine struct {
@@ -46,7 +48,7 @@ func qed(path string) (set, error) {
 		key := [2]string{l.Title, l.Paragraph}
 		if documents[key] == "" {
 			documents[key] = fmt.Sprintf("d%d", len(documents)+1)
-			out.Documents = append(out.Documents, document{ID: documents[key], Title: l.Title, Text: l.Paragraph, Metadata: map[string]any{}})
+			out.Documents = append(out.Documents, beir.CorpusLine{ID: documents[key], Title: l.Title, Text: l.Paragraph})
 		}
 		if l.Annotation.Type == "none" { // its annotators found that the paragraph does not answer
 			continue
@@ -57,16 +59,15 @@ func qed(path string) (set, error) {
 }
 
 func (s *set) ask(id, document string, l qedLine) {
-	q := question{ID: id, Text: l.Question}
-	var answers []string
+	var single []string
 	for _, annotator := range l.Answers {
 		if len(annotator) == 1 { // several spans are a list, no one of which is the answer
-			answers = append(answers, annotator[0].String)
+			single = append(single, annotator[0].String)
 		}
 	}
-	q.Metadata.Answers = unique(answers...)
+	q := beir.QueryLine{ID: id, Text: l.Question, Metadata: answers(single...)}
 	if sentence := l.Annotation.Sentence; sentence != nil && sentence.String != "" {
-		q.Metadata.Evidence = []evidence{{Document: document, Text: sentence.String}}
+		q.Metadata["evidence"] = []beir.Evidence{{Document: document, Text: sentence.String}}
 	}
 	s.Questions = append(s.Questions, q)
 	s.Judgements = append(s.Judgements, [2]string{id, document})

@@ -1,0 +1,280 @@
+// Package beir writes question sets in the layout that sluice eval reads, which is
+// BEIR's: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. A folder is written beside
+// its place and renamed, so that there is never half of one.
+package beir
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	corpusFile  = "corpus.jsonl"
+	queriesFile = "queries.jsonl"
+	qrelsFolder = "qrels"
+)
+
+// CorpusLine is a document.
+type CorpusLine struct {
+	ID       string         `json:"_id"`
+	Title    string         `json:"title"`
+	Text     string         `json:"text"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// QueryLine is a question. docs/evaluation.md says what sluice eval reads of its metadata.
+type QueryLine struct {
+	ID       string         `json:"_id"`
+	Text     string         `json:"text"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// Evidence is a verbatim piece of a document, as an element of a query's metadata.evidence.
+type Evidence struct {
+	Document string `json:"doc"`
+	Text     string `json:"text"`
+}
+
+// Folder is a question set that is being written. It is not safe for concurrent use.
+type Folder struct {
+	place, work string
+	replace     bool
+	files       map[string]*output
+}
+
+// output is a file that is being written.
+type output struct {
+	file *os.File
+	*bufio.Writer
+}
+
+// Create begins a folder. Its place must be free or an empty folder, or, with replace, a
+// folder of such files alone. The caller ends with Commit or Discard.
+func Create(place string, replace bool) (*Folder, error) {
+	place = filepath.Clean(place)
+	if err := free(place, replace); err != nil {
+		return nil, err
+	}
+	parent := filepath.Dir(place)
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return nil, fmt.Errorf("make %s: %w", parent, err)
+	}
+	work, err := os.MkdirTemp(parent, "."+filepath.Base(place)+".partial-*")
+	if err != nil {
+		return nil, fmt.Errorf("write beside %s: %w", place, err)
+	}
+	return &Folder{place: place, work: work, replace: replace, files: map[string]*output{}}, nil
+}
+
+// free reports why a folder cannot be put in a place.
+func free(place string, replace bool) error {
+	entries, err := os.ReadDir(place)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s cannot be a folder: %w", place, err)
+	case len(entries) > 0 && !replace:
+		return fmt.Errorf("%s is there already, and is not empty: name another folder, or replace it", place)
+	}
+	for _, e := range entries {
+		if n := e.Name(); n != corpusFile && n != queriesFile && n != qrelsFolder {
+			return fmt.Errorf("%s is not replaced: it holds %s, which is no part of a dataset", place, n)
+		}
+	}
+	return nil
+}
+
+func (f *Folder) output(name string) (*output, error) {
+	if o := f.files[name]; o != nil {
+		return o, nil
+	}
+	path := filepath.Join(f.work, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, err
+	}
+	o := &output{file, bufio.NewWriterSize(file, 1<<20)}
+	f.files[name] = o
+	return o, nil
+}
+
+func (f *Folder) line(name string, v any) error {
+	o, err := f.output(name)
+	if err != nil {
+		return err
+	}
+	return encode(o, v)
+}
+
+func encode(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
+}
+
+// CheckID reports an id that a qrels file has no room for, or that is too long for a document.
+func CheckID(id string) error {
+	switch {
+	case id == "":
+		return errors.New("is missing")
+	case strings.ContainsAny(id, "\t\r\n"):
+		return fmt.Errorf("%.80q has a tab or an end of line in it: a qrels file has no room for these", id)
+	case len(id) > schema.MaxExternalID:
+		return fmt.Errorf("%.80q... has %d bytes; %d are the most", id, len(id), schema.MaxExternalID)
+	}
+	return nil
+}
+
+// Document adds a document. The caller sees to it that ids are unique.
+func (f *Folder) Document(d CorpusLine) error {
+	if err := CheckID(d.ID); err != nil {
+		return fmt.Errorf("document: _id: %w", err)
+	}
+	return f.line(corpusFile, d)
+}
+
+// Query adds a question.
+func (f *Folder) Query(q QueryLine) error {
+	if err := CheckID(q.ID); err != nil {
+		return fmt.Errorf("question: _id: %w", err)
+	}
+	return f.line(queriesFile, q)
+}
+
+var splitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// CheckSplit reports a name that cannot be a split's.
+func CheckSplit(name string) error {
+	if !splitName.MatchString(name) {
+		return schema.Invalid("split", "%q is no name of a split: letters, digits, dots, hyphens and underscores, such as test", name)
+	}
+	return nil
+}
+
+// Judge adds a judgement; a document with a grade above 0 is relevant.
+func (f *Folder) Judge(split, query, document string, grade int) error {
+	if err := CheckSplit(split); err != nil {
+		return err
+	}
+	name := filepath.Join(qrelsFolder, split+".tsv")
+	begun := f.files[name] != nil
+	o, err := f.output(name)
+	if err != nil {
+		return err
+	}
+	if !begun {
+		if _, err := o.WriteString("query-id\tcorpus-id\tscore\n"); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintf(o, "%s\t%s\t%d\n", query, document, grade)
+	return err
+}
+
+// Rewrite calls each with every document that was added, in order, which may change its
+// metadata, and drops those that it does not keep.
+func (f *Folder) Rewrite(each func(n int, d *CorpusLine) (keep bool, err error)) (err error) {
+	old := f.files[corpusFile]
+	if old == nil {
+		return nil
+	}
+	if err := old.Flush(); err != nil {
+		return err
+	}
+	if _, err := old.file.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	delete(f.files, corpusFile)
+	defer func() { err = errors.Join(err, old.file.Close()) }()
+	if err := os.Remove(old.file.Name()); err != nil { // it stays readable until it is closed
+		return err
+	}
+	in := bufio.NewReaderSize(old.file, 1<<20)
+	for n := 0; ; n++ {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var d CorpusLine
+		decoder := json.NewDecoder(bytes.NewReader(line))
+		decoder.UseNumber()
+		if err := decoder.Decode(&d); err != nil {
+			return err
+		}
+		keep, err := each(n, &d)
+		if err != nil {
+			return err
+		}
+		if keep {
+			if err := f.Document(d); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Commit puts the folder in its place.
+func (f *Folder) Commit() error {
+	err := f.close()
+	if err == nil {
+		err = os.Chmod(f.work, 0o755)
+	}
+	if err == nil {
+		err = free(f.place, f.replace) // much may have happened since Create
+	}
+	if err == nil {
+		err = f.move()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("write %s: %w", f.place, err), os.RemoveAll(f.work))
+	}
+	return nil
+}
+
+// move changes what is in the place for what was written.
+func (f *Folder) move() error {
+	old := f.work + ".old"
+	err := os.Rename(f.place, old)
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.Rename(f.work, f.place)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(f.work, f.place); err != nil {
+		return errors.Join(err, os.Rename(old, f.place))
+	}
+	return os.RemoveAll(old)
+}
+
+// Discard removes what was written.
+func (f *Folder) Discard() error {
+	return errors.Join(f.close(), os.RemoveAll(f.work))
+}
+
+func (f *Folder) close() error {
+	var errs []error
+	for _, o := range f.files {
+		errs = append(errs, o.Flush(), o.file.Close())
+	}
+	clear(f.files)
+	return errors.Join(errs...)
+}

@@ -1,3 +1,0 @@
-module github.com/sluice-rag/sluice/tools/datasets
-
-go 1.26.0
