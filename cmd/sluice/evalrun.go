@@ -163,6 +163,10 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 
 // ingest puts the documents in and returns how many failed.
 func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err error) {
+	if e.dataset.Documents == 0 {
+		fmt.Fprintf(os.Stderr, "%s: there is no corpus.jsonl: plans find nothing, and answers are those of the model alone\n", e.dataset.Name)
+		return 0, nil
+	}
 	begin := time.Now()
 	run := &ingestion{ingestCommand: &ingestCommand{Paths: []string{e.dataset.Dir}, Collection: g.collection, Language: e.Language, Wait: true, Parallel: 4},
 		client: e.client, sent: map[string]bool{}, progress: newProgress(os.Stderr, false)}

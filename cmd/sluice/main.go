@@ -36,6 +36,7 @@ type commands struct {
 	MCP    mcpCommand    `cmd:"" name:"mcp" help:"Serve searching, asking and reading to a program over standard input and output (Model Context Protocol)."`
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
+	Dataset     datasetCommand     `cmd:"" help:"Make datasets for sluice eval of published ones."`
 	Evaluations evaluationsCommand `cmd:"" help:"List, show, compare and delete evaluations that were stored (eval --store)."`
 	Ratings     ratingsCommand     `cmd:"" help:"List ratings of answers, give one, and export them as a dataset."`
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`

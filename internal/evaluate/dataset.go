@@ -31,8 +31,8 @@ type Dataset struct {
 	Name      string // the folder's
 	Dir       string
 	Split     string
-	Hash      string // SHA-256 of corpus.jsonl, hex
-	Documents int
+	Hash      string  // SHA-256 of corpus.jsonl, hex
+	Documents int     // 0 where answers alone are measured and there is no corpus.jsonl
 	Queries   []Topic // in the order of queries.jsonl
 	Unjudged  int     // queries left out: nothing is relevant to them in this split
 	// Unanswerable are those of the queries left out that are marked as having no
@@ -57,24 +57,26 @@ type Topic struct {
 
 // ReadDataset reads a BEIR folder; the questions are those with a relevant
 // document in the given split ("test", "dev"), or, in a folder without qrels,
-// those with answers.
+// those with answers. Such a folder need not have a corpus.
 func ReadDataset(dir, split string) (*Dataset, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", dir, err)
 	}
 	d := &Dataset{Name: filepath.Base(absolute), Dir: dir, Split: split}
-	documents, err := d.readCorpus()
-	if err != nil {
-		return nil, err
+	documents, noCorpus := d.readCorpus()
+	if noCorpus != nil && !errors.Is(noCorpus, fs.ErrNotExist) {
+		return nil, noCorpus
 	}
 	queries, err := d.readQueries()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(noCorpus, err)
 	}
 	answered := slices.ContainsFunc(queries, func(q Topic) bool { return len(q.Answers) > 0 })
 	if _, err := os.Stat(d.file("qrels")); errors.Is(err, fs.ErrNotExist) && answered {
 		d.AnswersAlone = true
+	} else if noCorpus != nil {
+		return nil, noCorpus
 	} else if err := d.readJudgements(documents, queries); err != nil {
 		return nil, err
 	}
@@ -149,6 +151,7 @@ func object(line []byte, into any) error {
 func (d *Dataset) readCorpus() (map[string]bool, error) {
 	path := d.file("corpus.jsonl")
 	h := sha256.New()
+	d.Hash = hex.EncodeToString(h.Sum(nil)) // of no documents
 	seen := map[string]int{}
 	err := d.eachDocument(h, func(n int, id, _, _ string) error { return once(seen, id, n) })
 	if err != nil {

@@ -77,6 +77,24 @@ func TestReadDatasetWithoutAHeaderAndByItsSplit(t *testing.T) {
 	}
 }
 
+// TestAnswersNeedNoCorpus: questions with answers alone are a set for plans that answer
+// without documents; a set with judgements has documents.
+func TestAnswersNeedNoCorpus(t *testing.T) {
+	files := some()
+	delete(files, "corpus.jsonl")
+	if _, err := ReadDataset(folder(t, files), "test"); err == nil || !strings.Contains(err.Error(), "corpus.jsonl is not there") {
+		t.Errorf("judgements of no documents gave %v", err)
+	}
+	delete(files, "qrels/test.tsv")
+	d, err := ReadDataset(folder(t, files), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.AnswersAlone || d.Documents != 0 || len(d.Hash) != 64 || len(d.Queries) != 2 {
+		t.Errorf("read %+v", d)
+	}
+}
+
 // The name of a kept collection is made of the hash: it must change with the
 // documents, and only with them.
 func TestHashIsOfTheDocuments(t *testing.T) {
