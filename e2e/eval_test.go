@@ -120,6 +120,31 @@ func testEvaluation(t *testing.T, s *server) {
 }
 
 // storedEvaluations stores what runs measure, and compares two.
+// testConvertedDatasets: questions about papers find theirs alone, though the other one has the same words; and
+// questions without a corpus are asked.
+func testConvertedDatasets(t *testing.T, s *server) {
+	base := write(t, map[string]string{
+		"qasper.json": `{"p1": {"title": "One", "abstract": "We train on much data.", "full_text": [], "qas": [{"question": "On what is it trained?", "question_id": "1",
+			"answers": [{"answer": {"unanswerable": false, "extractive_spans": ["much data"], "evidence": ["We train on much data."]}}]}]},
+			"p2": {"title": "Two", "abstract": "We train on much data, too.", "full_text": [], "qas": [{"question": "On what is it trained?", "question_id": "2",
+			"answers": [{"answer": {"unanswerable": false, "extractive_spans": ["much data"], "evidence": ["We train on much data, too."]}}]}]}}`,
+		"nq.jsonl": `{"question": "where do bees store honey", "answer": ["wax combs"]}`,
+	})
+	papers, open := filepath.Join(base, "papers"), filepath.Join(base, "open")
+	s.sluice(t, "dataset", "convert", "auto", filepath.Join(base, "qasper.json"), papers).ok(t).has(t, "qasper", "2 documents, 2 questions")
+	got := into[evaluated](t, s.sluice(t, "eval", papers, "--plan", "bm25", "--json", "-").ok(t))
+	if got.Queries != 2 || got.Plans[0].Metrics["hit@1"] != 1 || got.Plans[0].Metrics["evidence_recall"] != 1 {
+		t.Errorf("the evaluation of the papers is %+v", got)
+	}
+	s.sluice(t, "dataset", "convert", "auto", filepath.Join(base, "nq.jsonl"), open).ok(t).has(t, "nq-open", "0 documents, 1 questions")
+	s.sluice(t, "eval", open, "--plan", "bm25").fails(t, "--answers")
+	ran := s.sluice(t, "eval", open, "--plan", "bm25", "--answers", "--json", "-").ok(t)
+	if got := into[evaluated](t, ran); got.Documents != 0 || got.Queries != 1 || got.Plans[0].Metrics["answered"] != 0 || !strings.Contains(ran.err, "there is no corpus.jsonl") {
+		t.Errorf("the evaluation without documents is %+v: %s", got, ran.err)
+	}
+	s.sluice(t, "dataset", "convert", "auto", filepath.Join(base, "nq.jsonl"), open).fails(t, "is there already")
+}
+
 func storedEvaluations(t *testing.T, s *server, dataset string) {
 	t.Helper()
 	if first := s.sluice(t, "eval", dataset, "--plan", "naive", "--store", "--name", "before", "--notes", "as it was").ok(t); !strings.Contains(first.err, "stored") {

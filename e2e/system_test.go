@@ -48,6 +48,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Encodings", func(t *testing.T) { testEncodings(t, s) })
 	t.Run("Quality", func(t *testing.T) { testQuality(t, s) })
 	t.Run("Evaluation", func(t *testing.T) { testEvaluation(t, s) })
+	t.Run("ConvertedDatasets", func(t *testing.T) { testConvertedDatasets(t, s) })
 	t.Run("Ratings", func(t *testing.T) { testRatings(t, s) })
 	t.Run("InterruptedEvaluation", func(t *testing.T) { testInterruptedEvaluation(t, s) })
 	t.Run("Rebuild", func(t *testing.T) { testRebuild(t, s) })

@@ -29,6 +29,9 @@ type datasetConvert struct {
 	JSON    bool   `help:"Print JSON, for programs."`
 }
 
+// shownFrom is the size of a file, in bytes, from which on its progress is shown.
+const shownFrom = 8 << 20
+
 func (c *datasetConvert) Run(ctx context.Context) error {
 	last := len(c.Paths) - 1
 	if last < 1 {
@@ -44,7 +47,11 @@ func (c *datasetConvert) Run(ctx context.Context) error {
 	if !c.JSON {
 		bars := newSteps()
 		defer bars.end()
-		o.Progress = func(file string, done, of int64) { bars.show(file+" (MB)", int(done>>20), int(of>>20)) }
+		o.Progress = func(file string, done, of int64) {
+			if of > shownFrom {
+				bars.show(file+" (KB)", int(done>>10), int(of>>10))
+			}
+		}
 	}
 	done, err := convert.Run(ctx, o)
 	if err != nil {
