@@ -27,7 +27,7 @@ import (
 // Limits of archives.
 const (
 	maxEntries   = 10_000
-	maxUnpacked  = 64 << 30 // bytes; BEIR's largest set has 20 GB
+	maxUnpacked  = 64 << 30 // bytes
 	maxExpansion = 200      // unpacked to packed, from freely unpacked bytes on
 	freely       = 10 << 20
 )
@@ -181,7 +181,7 @@ func (b *beirFiles) splits(only string) ([]string, error) {
 }
 
 // readBEIRQuestions reads the judgements, and the questions that they are of.
-func readBEIRQuestions(ctx context.Context, s *set, src source) (err error) {
+func readBEIRQuestions(ctx context.Context, s *set, src sourceFile) (err error) {
 	b, closing, err := openBEIR(src.path)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func readBEIRQuestions(ctx context.Context, s *set, src source) (err error) {
 			if err := numbered(line, &r); err != nil {
 				return err
 			}
-			q := &question{id: r.ID, text: r.Text, place: position{"line", n}.String(), more: r.Metadata, judgements: judged[r.ID]}
+			q := &query{id: r.ID, text: r.Text, place: position{"line", n}.String(), more: r.Metadata, judgements: judged[r.ID]}
 			q.unanswerable = r.Metadata["unanswerable"] == true || r.Metadata["is_impossible"] == true
 			if len(q.judgements) == 0 && !q.unanswerable && (len(splits) > 0 || !filled(r.Metadata["answers"])) {
 				s.leave("questions that are judged in no split that is kept")
@@ -270,7 +270,7 @@ func judgements(in *input, split string, into map[string][]judgement) error {
 }
 
 // readBEIRCorpus reads the documents.
-func readBEIRCorpus(ctx context.Context, s *set, src source) (err error) {
+func readBEIRCorpus(ctx context.Context, s *set, src sourceFile) (err error) {
 	b, closing, err := openBEIR(src.path)
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 
 // Options say what is converted.
 type Options struct {
-	Format  string   // a name of Formats, or Auto
+	Format  string   // one of FormatNames, or Auto
 	Sources []string // files as published, or a BEIR folder
 	Folder  string   // what is written
 	Replace bool     // a folder that is there
@@ -101,7 +101,7 @@ func Run(ctx context.Context, o Options) (_ Summary, err error) {
 
 // read reads the questions of all sources, draws those that are kept, and then reads the
 // documents that come without questions, which may be very many.
-func (s *set) read(ctx context.Context, sources []source) error {
+func (s *set) read(ctx context.Context, sources []sourceFile) error {
 	for _, first := range []bool{true, false} {
 		for _, src := range sources {
 			if src.kind.questions == nil || src.kind.first != first {

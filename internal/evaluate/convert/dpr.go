@@ -39,7 +39,7 @@ func answersRow(s *set, line int, cells []string) error {
 	if err != nil {
 		return fmt.Errorf("answers: %w", err)
 	}
-	return s.askText(&question{text: cells[0], answers: answers, place: position{"line", line}.String()})
+	return s.askText(&query{text: cells[0], answers: answers, place: position{"line", line}.String()})
 }
 
 type dprQuestion struct {
@@ -85,7 +85,7 @@ func (p dprPassage) id() string {
 
 // retrieved reads one record of the retriever's files.
 func retrieved(s *set, at position, r *dprQuestion) error {
-	q := &question{text: r.Question, answers: r.Answers, place: at.String()}
+	q := &query{text: r.Question, answers: r.Answers, place: at.String()}
 	for i, group := range [][]dprPassage{r.Positive, r.Negative, r.HardOther} {
 		for _, p := range group {
 			id, err := s.brought(p.id(), p.Title, p.Text, at.n)

@@ -19,15 +19,15 @@ import (
 // Auto finds the format out.
 const Auto = "auto"
 
-// reader reads a source into a set.
-type reader func(ctx context.Context, s *set, src source) error
+// readFunc reads a source into a set.
+type readFunc func(ctx context.Context, s *set, src sourceFile) error
 
 // kind is a kind of file.
 type kind struct {
-	name      string // of such a file, for messages
-	first     bool   // it is read before the questions
-	questions reader // with the documents that come with them
-	corpus    reader // documents without questions
+	name      string   // of such a file, for messages
+	first     bool     // it is read before the questions
+	questions readFunc // with the documents that come with them
+	corpus    readFunc // documents without questions
 }
 
 // Kinds of files.
@@ -84,14 +84,14 @@ func formatNamed(name string) (format, bool) {
 }
 
 // identify finds the kind of each source, and the format.
-func identify(ctx context.Context, o Options) ([]source, string, error) {
-	var out []source
+func identify(ctx context.Context, o Options) ([]sourceFile, string, error) {
+	var out []sourceFile
 	for _, path := range o.Sources {
 		k, err := kindOf(ctx, path)
 		if err != nil {
 			return nil, "", err
 		}
-		out = append(out, source{path, k})
+		out = append(out, sourceFile{path, k})
 	}
 	f, named := formatNamed(o.Format)
 	if !named {
@@ -117,7 +117,7 @@ func identify(ctx context.Context, o Options) ([]source, string, error) {
 }
 
 // common is the format that the sources have in common: that of the first file of questions.
-func common(sources []source) (format, error) {
+func common(sources []sourceFile) (format, error) {
 	for _, src := range sources {
 		if src.kind == nil {
 			return format{}, fmt.Errorf("%s: the format is not recognised: name it: %s", src.path, strings.Join(FormatNames(), ", "))

@@ -85,7 +85,7 @@ func (p multihopParagraph) text() string {
 }
 
 func multihop(s *set, at position, r *multihopQuestion) error {
-	q := &question{id: r.ID, text: r.Question, place: at.String(), answers: []string{r.Answer}, more: map[string]any{}}
+	q := &query{id: r.ID, text: r.Question, place: at.String(), answers: []string{r.Answer}, more: map[string]any{}}
 	ids, texts := make([]string, len(r.Context)), make([]string, len(r.Context))
 	for i, p := range r.Context {
 		var err error
@@ -114,7 +114,7 @@ func multihop(s *set, at position, r *multihopQuestion) error {
 }
 
 // supports notes a supporting fact: its paragraph is relevant, its sentence evidence.
-func (s *set) supports(q *question, f supportingFact, context []multihopParagraph, ids, texts []string) {
+func (s *set) supports(q *query, f supportingFact, context []multihopParagraph, ids, texts []string) {
 	there := -1
 	for i, p := range context {
 		if p.title != f.title || ids[i] == "" {

@@ -32,7 +32,7 @@ type musiqueStep struct {
 const unanswerableMark = "-unanswerable"
 
 func musique(s *set, at position, r *musiqueQuestion) error {
-	q := &question{id: r.ID, text: r.Question, place: at.String(), answers: append([]string{r.Answer}, r.Aliases...), more: map[string]any{}}
+	q := &query{id: r.ID, text: r.Question, place: at.String(), answers: append([]string{r.Answer}, r.Aliases...), more: map[string]any{}}
 	if r.ID == "" {
 		return missing("id")
 	}

@@ -13,7 +13,7 @@ type openQuestionLine struct {
 }
 
 func openQuestion(s *set, at position, r *openQuestionLine) error {
-	return s.askText(&question{text: r.Question, answers: r.Answers, place: at.String()})
+	return s.askText(&query{text: r.Question, answers: r.Answers, place: at.String()})
 }
 
 func readPopQA(s *set, in *input) error {
@@ -22,7 +22,7 @@ func readPopQA(s *set, in *input) error {
 		if err != nil {
 			return fmt.Errorf("possible_answers: %w", err)
 		}
-		q := &question{id: cell("id"), text: cell("question"), answers: answers, place: position{"line", line}.String(), more: map[string]any{}}
+		q := &query{id: cell("id"), text: cell("question"), answers: answers, place: position{"line", line}.String(), more: map[string]any{}}
 		keep(q.more, "subject", cell("subj"))
 		keep(q.more, "property", cell("prop"))
 		keep(q.more, "object", cell("obj"))

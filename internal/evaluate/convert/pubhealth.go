@@ -19,7 +19,7 @@ func readPubHealth(s *set, in *input) error {
 			s.leave("claims whose label is none of " + strings.Join(verdicts, ", "))
 			return nil
 		}
-		q := &question{id: cell("claim_id"), text: cell("claim"), answers: []string{label}, choices: verdicts,
+		q := &query{id: cell("claim_id"), text: cell("claim"), answers: []string{label}, choices: verdicts,
 			place: position{"line", line}.String(), more: map[string]any{}}
 		if q.text == "" {
 			return missing("claim")

@@ -95,7 +95,7 @@ func qasper(s *set, id string, n int, p *qasperPaper) error {
 		return err
 	}
 	for i, raw := range p.Questions {
-		q := &question{id: raw.ID, text: raw.Question, place: fmt.Sprintf("paper %q, qas[%d]", id, i), scope: map[string]any{paperKey: id}}
+		q := &query{id: raw.ID, text: raw.Question, place: fmt.Sprintf("paper %q, qas[%d]", id, i), scope: map[string]any{paperKey: id}}
 		q.brings(id)
 		forms, silent := []string{}, 0
 		for _, a := range raw.Answers {

@@ -136,7 +136,7 @@ type position struct {
 func (p position) String() string { return fmt.Sprintf("%s %d", p.unit, p.n) }
 
 // inList reads a file that is one list of records.
-func inList[T any](record func(s *set, at position, r *T) error) reader {
+func inList[T any](record func(s *set, at position, r *T) error) readFunc {
 	return stream(func(s *set, in *input) error {
 		v := valuesOf(in)
 		err := each(v, "record", func(n int, r *T) error { return record(s, position{"record", n}, r) })
@@ -148,7 +148,7 @@ func inList[T any](record func(s *set, at position, r *T) error) reader {
 }
 
 // inLines reads a file of one record a line.
-func inLines[T any](record func(s *set, at position, r *T) error) reader {
+func inLines[T any](record func(s *set, at position, r *T) error) readFunc {
 	return stream(func(s *set, in *input) error {
 		return eachLine(in, func(n int, line []byte) error {
 			var r T

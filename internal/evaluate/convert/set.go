@@ -29,8 +29,8 @@ type set struct {
 	contents  map[uint64]uint64
 	order     []uint64 // of the documents in the folder
 
-	questions []*question
-	byID      map[string]*question
+	questions []*query
+	byID      map[string]*query
 	aliases   map[string][]string // of entities, by their ids
 
 	wanted  map[uint64]bool // documents that the drawn questions came with; nil: nothing is drawn yet
@@ -38,8 +38,8 @@ type set struct {
 	dropped map[string]int  // what is left out, by its reason
 }
 
-// question is a question as it is read.
-type question struct {
+// query is a question as it is read.
+type query struct {
 	id, text     string
 	place        string // where it is
 	answers      []string
@@ -61,7 +61,7 @@ type judgement struct {
 
 func newSet(o Options, folder *beir.Folder) *set {
 	s := &set{options: o, folder: folder, documents: map[uint64]int32{}, contents: map[uint64]uint64{},
-		byID: map[string]*question{}, aliases: map[string][]string{}, dropped: map[string]int{}}
+		byID: map[string]*query{}, aliases: map[string][]string{}, dropped: map[string]int{}}
 	if o.Others >= 0 {
 		s.sample = &sample{seed: o.Seed, size: o.Others}
 	}
@@ -200,7 +200,7 @@ func (s *set) brought(id, title, text string, n int) (string, error) {
 }
 
 // ask adds a question of which something is known.
-func (s *set) ask(q *question) error {
+func (s *set) ask(q *query) error {
 	if blank(q.text) {
 		return missing("question")
 	}
@@ -212,7 +212,7 @@ func (s *set) ask(q *question) error {
 }
 
 // askAs adds a question as it is. Its id may come but once.
-func (s *set) askAs(q *question) error {
+func (s *set) askAs(q *query) error {
 	if q.text = strings.TrimSpace(q.text); q.text == "" {
 		return missing("question")
 	}
@@ -233,7 +233,7 @@ func (s *set) askAs(q *question) error {
 
 // askText adds a question without an id, which is made of its text. One that is asked
 // twice is one, with the answers and documents of both.
-func (s *set) askText(q *question) error {
+func (s *set) askText(q *query) error {
 	q.id = contentID("q", strings.TrimSpace(q.text))
 	before := s.byID[q.id]
 	if before == nil {
@@ -249,7 +249,7 @@ func (s *set) askText(q *question) error {
 }
 
 // judge notes a grade of a document, once.
-func (q *question) judge(split, document string, grade int) {
+func (q *query) judge(split, document string, grade int) {
 	j := judgement{split, document, grade}
 	if document != "" && !slices.Contains(q.judgements, j) {
 		q.judgements = append(q.judgements, j)
@@ -257,14 +257,14 @@ func (q *question) judge(split, document string, grade int) {
 }
 
 // brings notes a document that came with the question.
-func (q *question) brings(document string) {
+func (q *query) brings(document string) {
 	if document != "" {
 		q.with = append(q.with, document)
 	}
 }
 
 // prove adds a piece of evidence, if the document has it word for word.
-func (s *set) prove(q *question, document, text, piece string) {
+func (s *set) prove(q *query, document, text, piece string) {
 	piece = strings.TrimSpace(piece)
 	e := beir.Evidence{Document: document, Text: piece}
 	switch {

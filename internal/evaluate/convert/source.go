@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// source is a file, or a BEIR folder, whose kind is known.
-type source struct {
+// sourceFile is a file, or a BEIR folder, whose kind is known.
+type sourceFile struct {
 	path string
 	kind *kind
 }
@@ -29,8 +29,8 @@ type input struct {
 }
 
 // stream makes a reader of sources of one that reads text.
-func stream(read func(s *set, in *input) error) reader {
-	return func(ctx context.Context, s *set, src source) error {
+func stream(read func(s *set, in *input) error) readFunc {
+	return func(ctx context.Context, s *set, src sourceFile) error {
 		in, closing, err := open(ctx, src.path, s.options.Progress)
 		if err != nil {
 			return err

@@ -92,7 +92,7 @@ func squad(s *set, article int, a *squadArticle) error {
 			return err
 		}
 		for j, raw := range p.Questions {
-			q := &question{id: raw.ID, text: raw.Question, unanswerable: raw.Impossible,
+			q := &query{id: raw.ID, text: raw.Question, unanswerable: raw.Impossible,
 				place: fmt.Sprintf("article %d, paragraphs[%d].qas[%d]", article, i, j)}
 			q.brings(id)
 			for _, answer := range raw.Answers {

@@ -56,14 +56,14 @@ func (s *sample) cut() {
 // draw chooses the questions.
 func (s *set) draw() {
 	if n := s.options.Limit; n > 0 && n < len(s.questions) {
-		by := func(q *question) uint64 { return drawnBy(s.options.Seed, number(q.id)) }
+		by := func(q *query) uint64 { return drawnBy(s.options.Seed, number(q.id)) }
 		numbers := make([]uint64, len(s.questions))
 		for i, q := range s.questions {
 			numbers[i] = by(q)
 		}
 		slices.Sort(numbers)
 		s.dropped[undrawn] += len(s.questions) - n
-		s.questions = slices.DeleteFunc(s.questions, func(q *question) bool { return by(q) > numbers[n-1] })
+		s.questions = slices.DeleteFunc(s.questions, func(q *query) bool { return by(q) > numbers[n-1] })
 	}
 	s.wanted = map[uint64]bool{}
 	for _, q := range s.questions {
@@ -121,7 +121,7 @@ func count(n *int, yes bool) {
 }
 
 // line is the question with its metadata.
-func (q *question) line() beir.QueryLine {
+func (q *query) line() beir.QueryLine {
 	m := map[string]any{}
 	maps.Copy(m, q.more)
 	if len(q.answers) > 0 { // an empty list would say that there is no answer
