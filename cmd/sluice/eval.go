@@ -18,7 +18,7 @@ import (
 // evalCommand measures plans on datasets, through the public API.
 type evalCommand struct {
 	config.Client
-	Datasets []string `arg:"" name:"dataset" help:"BEIR folders: corpus.jsonl, queries.jsonl, qrels/."`
+	Datasets []string `arg:"" optional:"" name:"dataset" help:"BEIR folders: corpus.jsonl, queries.jsonl, qrels/."`
 	Plan     []string `short:"p" sep:"," placeholder:"A,B,C" help:"Plans to compare; the default one when empty."`
 	PlanFile []string `placeholder:"FILE" help:"More plans to compare, for a server that is started for this: a YAML file, or a folder of them."`
 	Split    string   `default:"test" help:"Which questions: those of qrels/SPLIT.tsv."`
@@ -27,7 +27,7 @@ type evalCommand struct {
 	Keep     bool     `help:"Leave the collection for another run, which then need not ingest again."`
 	JSON     string   `name:"json" placeholder:"FILE" help:"Write the figures as JSON; - is standard output."`
 	HTML     string   `name:"html" placeholder:"FILE" help:"Write a report with plots."`
-	Parallel int      `default:"2" help:"Questions at once; 1 for times that nothing else is in."`
+	Parallel *int     `placeholder:"N" help:"Questions at once, 2 when left out; 1 for times that nothing else is in."`
 	K        []int    `short:"k" sep:"," help:"More cutoffs k for the figures beside those always given."`
 	Language string   `default:"en" help:"Language of the documents."`
 
@@ -42,12 +42,23 @@ type evalCommand struct {
 	Store bool   `help:"Store the figures with the server (of SLUICE_URL, or the one that runs here), to be shown and compared later."`
 	Name  string `help:"Name of what is stored; datasets and plans when left out."`
 	Notes string `help:"What was tried, to be stored with it."`
+
+	Matrix string `type:"existingfile" placeholder:"FILE" help:"Measure what a file names: datasets, model packs, plans and settings (docs/evaluation.md, A matrix)."`
+	Out    string `placeholder:"DIR" help:"Folder for the figures of --matrix, with which a second run goes on; NAME.results when left out."`
+	Root   string `name:"datasets" placeholder:"DIR" help:"Where the datasets of --matrix are; beside its file when left out."`
+	DryRun bool   `help:"List what --matrix would ask, and ask nothing."`
 }
 
 // cleaning is how long the end may take after a Ctrl-C.
 const cleaning = time.Minute
 
 func (c *evalCommand) Run(ctx context.Context) (err error) {
+	if c.Matrix != "" {
+		return c.runMatrix(ctx)
+	}
+	if err := c.withoutMatrix(); err != nil {
+		return err
+	}
 	own, err := c.planFiles()
 	if err != nil {
 		return err
@@ -57,7 +68,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if len(c.Plan) == 0 {
 		c.Plan = []string{""}
 	}
-	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.Parallel, Cutoffs: c.K,
+	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.parallel(2), Cutoffs: c.K,
 		Prices: evaluate.Prices{Input: c.PriceIn, Output: c.PriceOut}}
 	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML), writable("questions", c.Questions)); err != nil {
 		return err
@@ -99,6 +110,14 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, c.store(ctx, keeper, begun, done, summaries))
 	}
 	return err
+}
+
+// parallel is how many questions are asked at once.
+func (c *evalCommand) parallel(usual int) int {
+	if c.Parallel != nil {
+		return *c.Parallel
+	}
+	return usual
 }
 
 // segmentation is the one that is named for all plans, with every setting; the zero

@@ -34,6 +34,8 @@ type evaluation struct {
 
 	segmentation schema.Segmentation // of all plans, complete; none: each plan's own
 	grounds      map[string]*ground  // by plan
+
+	matrix *matrixRows // nil: plans of the server are compared
 }
 
 // ground is a collection of the dataset's documents, cut in one way.
@@ -58,6 +60,9 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 		}
 		if made && !e.Keep {
 			defer func() {
+				if e.matrix != nil && (err != nil || e.matrix.later(g)) {
+					return // what goes on with it need not ingest again
+				}
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 				defer cancel()
 				if gone := e.client.DeleteCollection(ctx, g.collection); gone != nil {
@@ -74,9 +79,13 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 		}
 		failed = max(failed, f)
 	}
-	bar := newCounter(os.Stderr, e.dataset.Name+" questions")
-	defer bar.end()
-	e.options.Progress = bar.show
+	if e.matrix != nil {
+		e.matrix.ingested(failed)
+	} else {
+		bar := newCounter(os.Stderr, e.dataset.Name+" questions")
+		defer bar.end()
+		e.options.Progress = bar.show
+	}
 	results, err := evaluate.Run(ctx, e.dataset, e, e.options)
 	if err != nil {
 		return nil, err
@@ -91,6 +100,9 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 // plans finds out how the documents are to be cut for each plan, and what the
 // default one is called. A wrong name is told before anything is ingested.
 func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
+	if e.matrix != nil {
+		return e.cut(e.matrix.plans)
+	}
 	known, err := e.client.Plans(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask for the plans: %w", err)
@@ -104,14 +116,22 @@ func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
 			byName[""] = p
 		}
 	}
-	names := make([]string, len(e.options.Plans))
-	e.grounds = map[string]*ground{}
-	byCut := map[schema.Segmentation]*ground{}
+	chosen := make([]schema.Plan, len(e.options.Plans))
 	for i, name := range e.options.Plans {
-		plan, there := byName[name]
-		if !there {
+		there := false
+		if chosen[i], there = byName[name]; !there {
 			return nil, schema.Invalid("plan", "the server has no plan %q; it has: %s", name, strings.Join(all, ", "))
 		}
+	}
+	return e.cut(chosen)
+}
+
+// cut says which documents each plan searches.
+func (e *evaluation) cut(plans []schema.Plan) (grounds []*ground, err error) {
+	names := make([]string, len(plans))
+	e.grounds = map[string]*ground{}
+	byCut := map[schema.Segmentation]*ground{}
+	for i, plan := range plans {
 		cut := e.segmentation
 		if cut == (schema.Segmentation{}) && plan.Segmentation != nil {
 			cut = *plan.Segmentation
@@ -143,19 +163,22 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 		sum := sha256.Sum256([]byte(g.segmentation.String()))
 		g.collection += fmt.Sprintf("-%s-%x", g.segmentation.By, sum[:4])
 	}
+	if e.matrix != nil {
+		g.collection = "eval-" + e.matrix.tag + strings.TrimPrefix(g.collection, "eval")
+	}
 	have, err := e.client.Collection(ctx, g.collection)
 	if err == nil && have.Segmentation != g.segmentation {
 		return false, schema.Invalid("segmentation", "collection %s was rebuilt since it was kept, with %s: delete it", g.collection, have.Segmentation)
 	}
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
-		return false, err
+		return e.matrix != nil && err == nil, err // of an earlier run of the matrix
 	}
-	if !e.Keep {
+	if !e.Keep && e.matrix == nil {
 		g.collection += "-" + uuid.NewString()[:8]
 	}
 	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: g.collection, Language: e.Language, Segmentation: &g.segmentation,
 		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
-	if e.Keep && apiclient.IsStatus(err, http.StatusConflict) {
+	if (e.Keep || e.matrix != nil) && apiclient.IsStatus(err, http.StatusConflict) {
 		return false, nil // another run has just made it
 	}
 	return true, err
@@ -225,7 +248,9 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 
 // Search implements evaluate.Searcher.
 func (e *evaluation) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (evaluate.Found, error) {
-	found, err := e.client.Search(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Documents: depth, K: passages, Filter: q.Scope})
+	query := api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Documents: depth, K: passages, Filter: q.Scope}
+	query.Plan, query.PlanText = e.plan(plan)
+	found, err := e.client.Search(ctx, query)
 	if err != nil {
 		return evaluate.Found{}, err
 	}
@@ -238,7 +263,17 @@ func (e *evaluation) Search(ctx context.Context, plan string, q evaluate.Topic, 
 
 // Ask implements evaluate.Answerer.
 func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Topic) (evaluate.Answered, error) {
+	query := api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Choices: q.Choices, Risk: e.Risk, Filter: q.Scope}
+	query.Plan, query.PlanText = e.plan(plan)
 	begin := time.Now()
-	a, err := e.client.Ask(ctx, api.Query{Collection: e.grounds[plan].collection, Query: q.Text, Plan: plan, Choices: q.Choices, Risk: e.Risk, Filter: q.Scope})
+	a, err := e.client.Ask(ctx, query)
 	return evaluate.Answered{Answer: a, Millis: float64(time.Since(begin).Microseconds()) / 1000}, err
+}
+
+// plan is the name by which the server knows a plan, or its text.
+func (e *evaluation) plan(name string) (known, text string) {
+	if e.matrix != nil {
+		return e.matrix.plan(name)
+	}
+	return name, ""
 }

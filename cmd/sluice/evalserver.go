@@ -41,8 +41,14 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 	if plans != "" {
 		settings.Plans.Plans = plans
 	}
-	fmt.Fprintf(os.Stderr, "Starting a server for this evaluation, with its data in %s.\n", settings.Data)
-	u, service, err := settings.service(ctx, "eval")
+	return settings.started(ctx)
+}
+
+// started starts a server with these settings; stop ends it.
+func (c *upCommand) started(ctx context.Context) (_ *apiclient.Client, stop func() error, err error) {
+	stop = func() error { return nil }
+	fmt.Fprintf(os.Stderr, "Starting a server for this evaluation, with its data in %s.\n", c.Data)
+	u, service, err := c.service(ctx, "eval")
 	if err != nil {
 		return nil, stop, err
 	}
@@ -54,14 +60,14 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 		defer cancel()
 		return service.Stop(ctx)
 	}
-	client, err = apiclient.New(u.credentials.URL, u.credentials.APIKey)
+	client, err := apiclient.New(u.credentials.URL, u.credentials.APIKey)
 	return client, stop, err
 }
 
 // ownSettings are those that `sluice up` would have in a directory, with servers
-// of its own and any free port.
-func ownSettings(data string) (*upCommand, error) {
-	source, err := config.Read([]string{"up", "--data", data, "--listen", "127.0.0.1:0"})
+// of its own and any free port, and more flags.
+func ownSettings(data string, flags ...string) (*upCommand, error) {
+	source, err := config.Read(append([]string{"up", "--data", data, "--listen", "127.0.0.1:0"}, flags...))
 	if err != nil {
 		return nil, err
 	}

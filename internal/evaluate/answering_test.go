@@ -33,7 +33,7 @@ func shortly(confidence float64, text string) schema.Citation {
 
 // observed measures one answer to a question.
 func observed(q Topic, a Answered) map[string]float64 {
-	j := &sample([]Topic{q}, 0, 0)[0]
+	j := &judge([]Topic{q})[0]
 	o := observation{answer: observeAnswer(j, &a, Prices{Input: 10, Output: 30})}
 	out := map[string]float64{}
 	for _, m := range answerMeasures {
@@ -167,7 +167,7 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	if err := r.WriteQuestions(&lines); err != nil {
 		t.Fatal(err)
 	}
-	var last questionFigures
+	var last QuestionFigures
 	all := strings.Split(strings.TrimSpace(lines.String()), "\n")
 	if err := json.Unmarshal([]byte(all[len(all)-1]), &last); err != nil || len(all) != 82 || last.Query != "none" || last.Plan != "half" ||
 		last.Metrics["unanswerable_accuracy"] != 1 || last.Answer == nil || last.Answer.Millis != 7 {

@@ -20,14 +20,18 @@ const Significant = 0.05
 
 // resampled holds the means of each column of values over the resamples of its
 // rows. Every column of a resample has the same rows: that is what pairs them.
-func resampled(rows [][]float64) [][]float64 {
+func resampled(rows [][]float64) [][]float64 { return resampledFrom(rows, bootstrapSeed) }
+
+// resampledFrom is resampled with draws of their own for each stream: those of
+// different datasets have nothing to do with each other.
+func resampledFrom(rows [][]float64, stream uint64) [][]float64 {
 	columns := len(rows[0])
 	out := make([][]float64, columns)
 	for c := range out {
 		out[c] = make([]float64, resamples)
 	}
 	flat := slices.Concat(rows...) // side by side in memory
-	random := rand.New(rand.NewPCG(bootstrapSeed, bootstrapSeed))
+	random := rand.New(rand.NewPCG(bootstrapSeed, stream))
 	sums := make([]float64, columns)
 	for r := range resamples {
 		clear(sums)

@@ -52,7 +52,7 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 		{"none was to be there", gone, said("It began in June 1985.", true, shortly(0.4, "June 1985")), true, false},
 		{"refused", q, said("The documents do not say.", false), false, false},
 	} {
-		j := &sample([]Topic{c.q}, 0, 0)[0]
+		j := &judge([]Topic{c.q})[0]
 		if o := observeAnswer(j, &c.a, Prices{}); o.rated != c.rated || o.right != c.right {
 			t.Errorf("%s: rated %v, right %v", c.name, o.rated, o.right)
 		}

@@ -69,10 +69,37 @@ const contests = 20
 // WriteHTML writes the report of results and their summaries, in the same order.
 // about tells of the run, for example when it was.
 func WriteHTML(w io.Writer, results []*Results, summaries []Summary, about string) error {
-	page := struct {
-		About    string
-		Sections []section
-	}{About: about}
+	return writeReport(w, results, summaries, reportPage{About: about})
+}
+
+// WriteMatrixHTML writes the report of a matrix: its combination, and then what WriteHTML
+// writes of the results.
+func WriteMatrixHTML(w io.Writer, c Combination, results []*Results, summaries []Summary, about string) error {
+	page := reportPage{About: about, Legend: c.legend(), Combined: []matrixTable{}}
+	if len(c.Datasets) > 1 {
+		page.Combined = append(page.Combined, matrixTable{fmt.Sprintf("All %d datasets", len(c.Datasets)), c.CombinedTable("")})
+	}
+	for _, d := range c.Datasets {
+		page.Combined = append(page.Combined, matrixTable{d, c.CombinedTable(d)})
+	}
+	return writeReport(w, results, summaries, page)
+}
+
+// reportPage is what the report shows.
+type reportPage struct {
+	About    string
+	Combined []matrixTable // of a matrix
+	Legend   string
+	Sections []section
+}
+
+// matrixTable is a table of a matrix.
+type matrixTable struct {
+	Title string
+	Table Table
+}
+
+func writeReport(w io.Writer, results []*Results, summaries []Summary, page reportPage) error {
 	for i, r := range results {
 		page.Sections = append(page.Sections, r.section(summaries[i]))
 	}

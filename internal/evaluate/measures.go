@@ -146,19 +146,26 @@ func merge(a, b []int) []int {
 	return slices.Compact(out)
 }
 
+// group are the measures of documents or of passages of which others are made.
+type group struct {
+	prefix  string
+	cutoffs []int
+	summed  []string // of which there are sums over the cutoffs summed
+}
+
+func groups(more []int) []group {
+	return []group{
+		{"document_", merge(rankingCutoffs, more), []string{"recall", "precision", "ie"}},
+		{"passage_", passageDepths(more), []string{"recall", "precision", "ie", "eir"}},
+	}
+}
+
 // combined adds the figures that are made of means, of documents and of passages: IE@k,
 // which SAKI-RAG takes as mean recall times mean precision (its formula 8; its tables
 // confirm that the means are multiplied, not the questions' values), and the sums over
 // k = 1, 3, 5 (its formula 9). Figures that a dataset does not give stay unknown.
 func combined(means map[string]float64, more []int) {
-	for _, of := range []struct {
-		prefix  string
-		cutoffs []int
-		summed  []string
-	}{
-		{"document_", merge(rankingCutoffs, more), []string{"recall", "precision", "ie"}},
-		{"passage_", passageDepths(more), []string{"recall", "precision", "ie", "eir"}},
-	} {
+	for _, of := range groups(more) {
 		at := func(name string, k int) string { return fmt.Sprintf("%s%s@%d", of.prefix, name, k) }
 		if _, known := means[at("precision", 1)]; !known {
 			continue

@@ -27,6 +27,9 @@ type Options struct {
 	// nil: nobody does.
 	Answerer Answerer
 	Prices   Prices // of tokens whose cost an answer does not state
+	// Kept has what earlier runs found, and gets what this one does; nil: nothing is
+	// kept.
+	Kept Kept
 	// Progress is told after each question; calls do not overlap.
 	Progress func(done, total int)
 }
@@ -96,11 +99,11 @@ func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, erro
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	queries, all := d.Queries, measures(o.Cutoffs)
+	all := measures(o.Cutoffs)
 	if o.Answerer != nil {
-		queries, all = slices.Concat(queries, d.Unanswerable), append(all, answerMeasures...)
+		all = append(all, answerMeasures...)
 	}
-	r := &Results{dataset: d, options: o, queries: sample(queries, o.Limit, o.Seed), plans: make([]*planResults, len(o.Plans))}
+	r := &Results{dataset: d, options: o, queries: judge(d.Draw(o.Limit, o.Seed, o.Answerer != nil)), plans: make([]*planResults, len(o.Plans))}
 	for _, m := range all {
 		r.names = append(r.names, m.name)
 	}
@@ -117,21 +120,35 @@ func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, erro
 	return r, r.ask(ctx, s, all)
 }
 
-// sample draws limit queries; they keep their order.
-func sample(queries []Topic, limit int, seed uint64) []judged {
+// Draw draws limit questions, or takes all with a limit of 0; they keep their order. With
+// answers those without an answer are among them.
+func (d *Dataset) Draw(limit int, seed uint64, answers bool) []Topic {
+	queries := d.Queries
+	if answers {
+		queries = slices.Concat(queries, d.Unanswerable)
+	}
+	if limit <= 0 || limit >= len(queries) {
+		return queries
+	}
 	chosen := make([]int, len(queries))
 	for i := range chosen {
 		chosen[i] = i
 	}
-	if limit > 0 && limit < len(queries) {
-		random := rand.New(rand.NewPCG(seed, seed))
-		random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
-		chosen = chosen[:limit]
-		slices.Sort(chosen)
-	}
-	out := make([]judged, len(chosen))
+	random := rand.New(rand.NewPCG(seed, seed))
+	random.Shuffle(len(chosen), func(i, j int) { chosen[i], chosen[j] = chosen[j], chosen[i] })
+	chosen = chosen[:limit]
+	slices.Sort(chosen)
+	out := make([]Topic, limit)
 	for i, c := range chosen {
-		q := queries[c]
+		out[i] = queries[c]
+	}
+	return out
+}
+
+// judge makes questions ready to be compared with.
+func judge(questions []Topic) []judged {
+	out := make([]judged, len(questions))
+	for i, q := range questions {
 		out[i] = judged{Topic: q, answers: answerTokens(q.Answers), evidence: evidenceSentences(q.Evidence), golds: golds(q.Answers)}
 		out[i].right = rightChoices(q.Choices, q.Answers)
 	}
@@ -186,6 +203,12 @@ func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) 
 	query := &r.queries[q]
 	for turn := range r.plans {
 		plan := r.plans[(q+turn)%len(r.plans)]
+		if r.options.Kept != nil {
+			if was, there := r.options.Kept.Find(plan.name, query.Topic); there {
+				r.restore(plan, q, was)
+				continue
+			}
+		}
 		answer, err := r.answer(ctx, plan, q)
 		if err != nil {
 			return r.failed(plan, query, err)
@@ -208,6 +231,11 @@ func (r *Results) askOne(ctx context.Context, s Searcher, all []measure, q int) 
 			plan.first[q] = o.firstRelevant()
 		}
 		plan.stages[q] = stageTimes(found.Stages)
+		if r.options.Kept != nil {
+			if err := r.options.Kept.Keep(plan.name, query.Topic, r.figures(plan, q)); err != nil {
+				return r.failed(plan, query, err)
+			}
+		}
 	}
 	return nil
 }

@@ -1,0 +1,268 @@
+package matrix
+
+// This file keeps what questions gave, in a folder: for each cell, a dataset under a row
+// with a model pack, a folder named by the hash of all that decides its figures, with
+//
+//	cell.json       what was hashed
+//	questions.jsonl a line for each question, written as soon as it is measured
+//
+// Which questions are asked is not in the hash: with another limit or seed those that
+// were asked before count. A line has the hash of its question, so that one that was
+// changed is asked again.
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Cell is everything that decides what a question gives.
+type Cell struct {
+	Measures     int                `json:"measures"` // evaluate.MeasuresVersion
+	Dataset      string             `json:"dataset"`  // for people
+	Corpus       string             `json:"corpus"`   // SHA-256
+	Language     string             `json:"language"`
+	Segmentation string             `json:"segmentation"`
+	Row          string             `json:"row"`    // for people
+	Plan         any                `json:"plan"`   // as it is written
+	Stages       []schema.PlanStage `json:"stages"` // with all parameters, those that the plan leaves out, too
+	Server       string             `json:"server"` // the hash of its model pack and its language model, or its address
+	Answers      bool               `json:"answers"`
+	Risk         *float64           `json:"risk"`
+	Prices       evaluate.Prices    `json:"prices"`
+	Cutoffs      []int              `json:"cutoffs"`
+	Failed       int                `json:"failed"` // documents that could not be ingested; it decides nothing
+}
+
+// Cell is that of a dataset and a row at a server.
+func (f *File) Cell(d Dataset, corpus string, r Row, segmentation schema.Segmentation, server string) (Cell, error) {
+	c := Cell{Measures: evaluate.MeasuresVersion, Dataset: d.Name, Corpus: corpus, Language: d.Language, Segmentation: segmentation.String(), Row: r.Name,
+		Stages: r.Described.Stages, Server: server, Answers: f.Answers, Risk: f.Risk, Prices: f.Prices, Cutoffs: f.Cutoffs}
+	var written map[string]any
+	if err := yaml.Unmarshal([]byte(r.Text), &written); err != nil {
+		return c, fmt.Errorf("read plan %s: %w", r.Name, err)
+	}
+	delete(written, "name")
+	delete(written, "description")
+	c.Plan = written
+	return c, nil
+}
+
+// key is the hash of a cell, without what is for people.
+func (c Cell) key() (string, error) {
+	c.Dataset, c.Row, c.Failed = "", "", 0
+	text, err := json.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("hash a cell: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:10]), nil
+}
+
+// Kept is the file of a cell. It may be used by several at once.
+type Kept struct {
+	dir  string
+	cell Cell
+
+	mu    sync.Mutex
+	known map[string]evaluate.QuestionFigures // by the hash of the question
+	file  *os.File                            // nil: nothing was written yet
+}
+
+// line is a line of questions.jsonl.
+type line struct {
+	Hash string `json:"hash"`
+	evaluate.QuestionFigures
+}
+
+const questionsFile = "questions.jsonl"
+
+// Folder is where the cells of a matrix are kept.
+type Folder struct {
+	dir  string
+	open map[string]*Kept
+}
+
+// NewFolder is a folder that need not be there yet.
+func NewFolder(dir string) *Folder { return &Folder{dir: dir, open: map[string]*Kept{}} }
+
+// Kept reads what is kept of a cell. Cells that are the same have one.
+func (f *Folder) Kept(c Cell) (*Kept, error) {
+	key, err := c.key()
+	if err != nil {
+		return nil, err
+	}
+	if k := f.open[key]; k != nil {
+		return k, nil
+	}
+	f.open[key], err = open(filepath.Join(f.dir, "cells", key), c)
+	return f.open[key], err
+}
+
+// Close closes all files.
+func (f *Folder) Close() error {
+	var all []error
+	for _, k := range f.open {
+		all = append(all, k.close())
+	}
+	return errors.Join(all...)
+}
+
+func open(dir string, c Cell) (*Kept, error) {
+	k := &Kept{dir: dir, cell: c, known: map[string]evaluate.QuestionFigures{}}
+	if text, err := os.ReadFile(k.about()); err == nil {
+		var was Cell
+		if err := json.Unmarshal(text, &was); err != nil {
+			return nil, fmt.Errorf("read %s (delete its folder to ask its questions again): %w", k.about(), err)
+		}
+		k.cell.Failed = was.Failed
+	}
+	path := filepath.Join(k.dir, questionsFile)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return k, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is kept: %w", err)
+	}
+	whole, err := k.read(f)
+	if err == nil {
+		err = f.Truncate(whole) // a line that a killed program did not finish
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, fmt.Errorf("read what is kept, %s (delete it to ask its questions again): %w", path, err)
+	}
+	return k, nil
+}
+
+// read reads the lines, and returns how many bytes the whole ones have.
+func (k *Kept) read(f io.Reader) (whole int64, err error) {
+	in := bufio.NewReaderSize(f, 1<<16)
+	for n := 1; ; n++ {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return whole, nil
+		}
+		if err != nil {
+			return whole, err
+		}
+		whole += int64(len(text))
+		var l line
+		if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil || l.Hash == "" {
+			return whole, fmt.Errorf("line %d is not of this program", n)
+		}
+		k.known[l.Hash] = l.QuestionFigures
+	}
+}
+
+func (k *Kept) about() string { return filepath.Join(k.dir, "cell.json") }
+
+// Failed is how many documents could not be ingested.
+func (k *Kept) Failed() int { return k.cell.Failed }
+
+// Ingested says how many documents could not be, before questions are kept.
+func (k *Kept) Ingested(failed int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.cell.Failed = failed
+}
+
+// Has reports whether it is known what a question gave.
+func (k *Kept) Has(q evaluate.Topic) bool {
+	_, there := k.find(q)
+	return there
+}
+
+func (k *Kept) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	f, there := k.known[q.Hash()]
+	return f, there
+}
+
+// keep adds what a question gave. An answer that failed is known in this run alone, so
+// that the next one asks again.
+func (k *Kept) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	hash := q.Hash()
+	k.known[hash] = f
+	if f.Answer != nil && f.Answer.Failed {
+		return nil
+	}
+	text, err := json.Marshal(line{hash, f})
+	if err == nil && k.file == nil {
+		err = k.create()
+	}
+	if err == nil {
+		_, err = k.file.Write(append(text, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keep what question %s gave: %w", q.ID, err)
+	}
+	return nil
+}
+
+func (k *Kept) create() error {
+	if err := os.MkdirAll(k.dir, 0o755); err != nil {
+		return err
+	}
+	about, err := json.MarshalIndent(k.cell, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(k.about(), append(about, '\n'), 0o644); err != nil {
+		return err
+	}
+	k.file, err = os.OpenFile(filepath.Join(k.dir, questionsFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	return err
+}
+
+func (k *Kept) close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.file == nil {
+		return nil
+	}
+	err := k.file.Close()
+	k.file = nil
+	if err != nil {
+		return fmt.Errorf("keep what questions gave: %w", err)
+	}
+	return nil
+}
+
+// Rows are what is kept of some rows, by name, as an evaluation takes it.
+type Rows struct {
+	Of map[string]*Kept
+	// Told is called after each question under a row; calls may overlap.
+	Told func()
+}
+
+// Find implements evaluate.Kept.
+func (r Rows) Find(row string, q evaluate.Topic) (evaluate.QuestionFigures, bool) {
+	return r.Of[row].find(q)
+}
+
+// Keep implements evaluate.Kept.
+func (r Rows) Keep(row string, q evaluate.Topic, f evaluate.QuestionFigures) error {
+	err := r.Of[row].keep(q, f)
+	if r.Told != nil && err == nil {
+		r.Told()
+	}
+	return err
+}

@@ -1,0 +1,212 @@
+package main
+
+// This file says how far a matrix is, and writes what it gave.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/matrix"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+)
+
+// matrixProgress tells now and then how much was asked, and about how long the rest takes.
+type matrixProgress struct {
+	out   io.Writer
+	name  string
+	total int // questions to be asked, under each row
+
+	mu    sync.Mutex
+	done  int
+	spent time.Duration // asking, until begun
+	begun time.Time     // zero: nothing is asked now
+	last  time.Time     // that it was told
+}
+
+// begin says that asking begins: what goes before, such as ingestion, is not counted.
+func (p *matrixProgress) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.begun = time.Now()
+	p.tell()
+}
+
+// end says that asking pauses.
+func (p *matrixProgress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.begun.IsZero() {
+		p.spent, p.begun = p.spent+time.Since(p.begun), time.Time{}
+		p.tell()
+	}
+}
+
+// told counts a question under a row.
+func (p *matrixProgress) told() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.done++; time.Since(p.last) >= counterEvery {
+		p.tell()
+	}
+}
+
+func (p *matrixProgress) tell() {
+	p.last = time.Now()
+	fmt.Fprintf(p.out, "%s: %d of %d asked", p.name, p.done, p.total)
+	spent := p.spent
+	if !p.begun.IsZero() {
+		spent += time.Since(p.begun)
+	}
+	if left := remaining(spent, p.done, p.total); left > 0 {
+		fmt.Fprintf(p.out, "; about %s left", left)
+	}
+	fmt.Fprintln(p.out)
+}
+
+// remaining is how long the rest takes if it goes on as before; 0: nobody knows.
+func remaining(spent time.Duration, done, total int) time.Duration {
+	if done == 0 {
+		return 0
+	}
+	return (spent / time.Duration(done) * time.Duration(total-done)).Round(time.Second)
+}
+
+// list lists the cells and how many of their questions are to be asked.
+func (m *matrixRun) list(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "DATASET\tPACK\tROW\tQUESTIONS\tKEPT\tTO ASK\n")
+	cells, all, ask := 0, 0, 0
+	for d, set := range m.datasets {
+		for p, pack := range m.file.Packs {
+			for r, row := range m.rows {
+				questions, missing := len(m.questions(d)), len(m.missing(matrixCell{d, p, r}))
+				cells, all, ask = cells+1, all+questions, ask+missing
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\n", printable(set.Name), printable(packName(pack)), printable(row.Name), questions, questions-missing, missing)
+			}
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "%d cells, %d questions, %d to ask\n", cells, all, ask)
+	return err
+}
+
+// packName is what a pack is called.
+func packName(pack string) string {
+	if pack == "" {
+		return "(in use)"
+	}
+	return pack
+}
+
+// nobody is asked where everything is kept.
+type nobody struct{}
+
+var errMissing = errors.New("it is not kept")
+
+func (nobody) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
+	return evaluate.Found{}, errMissing
+}
+
+func (nobody) Ask(context.Context, string, evaluate.Topic) (evaluate.Answered, error) {
+	return evaluate.Answered{}, errMissing
+}
+
+// matrixReport is what is written as JSON.
+type matrixReport struct {
+	Matrix      string               `json:"matrix"`
+	Description string               `json:"description,omitempty"`
+	Packs       []string             `json:"packs,omitempty"`
+	Combination evaluate.Combination `json:"combination"`
+	Reports     []evaluate.Summary   `json:"reports"` // of each dataset and pack
+}
+
+// report writes the tables of all cells, which are kept by now.
+func (m *matrixRun) report(ctx context.Context) error {
+	out := matrixReport{Matrix: m.file.Name, Description: m.file.Description}
+	many := len(m.file.Packs) > 1
+	if m.file.Packs[0] != "" {
+		out.Packs = m.file.Packs
+	}
+	label := func(pack int) func(string) string {
+		return func(row string) string {
+			if many {
+				return row + " (" + packName(m.file.Packs[pack]) + ")"
+			}
+			return row
+		}
+	}
+	var sets []*evaluate.Set
+	var all []*evaluate.Results
+	for d := range m.datasets {
+		set := &evaluate.Set{Dataset: m.datasets[d].Name}
+		for p := range m.file.Packs {
+			r, err := m.results(ctx, d, p)
+			if err != nil {
+				return fmt.Errorf("%s: %w", set.Dataset, err)
+			}
+			set.Add(r, label(p))
+			all, out.Reports = append(all, r), append(out.Reports, r.Summary())
+		}
+		sets = append(sets, set)
+	}
+	out.Combination = evaluate.Combine(sets, m.file.Metrics, label(0)(m.file.Baseline))
+	about := fmt.Sprintf("%s, sluice %s", time.Now().Format("2 January 2006, 15:04"), version)
+	path := func(name string) string { return filepath.Join(m.out, name) }
+	err := errors.Join(
+		write(path("matrix.json"), func(w io.Writer) error {
+			e := json.NewEncoder(w)
+			e.SetIndent("", "  ")
+			return e.Encode(out)
+		}),
+		write(path("matrix.md"), func(w io.Writer) error { return out.Combination.WriteMarkdown(w, m.file.Name, about) }),
+		write(path("matrix.html"), func(w io.Writer) error { return evaluate.WriteMatrixHTML(w, out.Combination, all, out.Reports, about) }))
+	if err != nil {
+		return err
+	}
+	if err := out.Combination.WriteMarkdown(os.Stdout, m.file.Name, about); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "\nwritten: matrix.md, matrix.json and matrix.html in %s\n", m.out)
+	return nil
+}
+
+// results are those of all rows on a dataset with a pack.
+func (m *matrixRun) results(ctx context.Context, dataset, pack int) (*evaluate.Results, error) {
+	d := *m.datasets[dataset]
+	if len(m.file.Packs) > 1 {
+		d.Name += ", " + packName(m.file.Packs[pack])
+	}
+	options := m.options(dataset)
+	kept := map[string]*matrix.Kept{}
+	segmentations, failed := map[string]string{}, 0
+	for r, row := range m.rows {
+		k := m.kept[matrixCell{dataset, pack, r}]
+		cut, err := rowSegmentation(row)
+		if err != nil {
+			return nil, err
+		}
+		kept[row.Name], segmentations[row.Name] = k, cut.String()
+		failed = max(failed, k.Failed())
+		options.Plans = append(options.Plans, row.Name)
+	}
+	options.Kept = matrix.Rows{Of: kept}
+	if m.file.Answers {
+		options.Answerer = nobody{}
+	}
+	out, err := evaluate.Run(ctx, &d, nobody{}, options)
+	if err != nil {
+		return nil, err
+	}
+	out.Failed, out.Segmentations = failed, segmentations
+	return out, nil
+}

@@ -1,0 +1,126 @@
+package evaluate
+
+// This file writes a matrix as Markdown tables, and the table of its combination.
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// shown is how a metric is written: its title, factor and digits.
+func shown(metric string) (title string, factor float64, digits int) {
+	switch metric {
+	case milliseconds:
+		return "ms", 1, 1
+	case answerMilliseconds:
+		return "answer ms", 1, 0
+	case "cost":
+		return "$/1000", 1000, 3
+	}
+	for _, columns := range [][]column{columns, answerColumns} {
+		for _, c := range columns {
+			if c.metric == metric {
+				return c.title, 1, c.digits
+			}
+		}
+	}
+	return metric, 1, 4
+}
+
+// CombinedTable is the table of a combination: a row for each of its rows, of a dataset,
+// or over all where none is named.
+func (c Combination) CombinedTable(dataset string) Table {
+	out := Table{Columns: make([]string, 0, len(c.Metrics))}
+	for _, m := range c.Metrics {
+		title, _, _ := shown(m)
+		out.Columns = append(out.Columns, title)
+	}
+	for _, row := range c.Rows {
+		cells := Row{Plan: row.Row}
+		for _, m := range c.Metrics {
+			f, there := row.Figures[m]
+			if there && dataset != "" {
+				f, there = f.of(dataset)
+			}
+			text := "-"
+			if there {
+				text = f.text(m)
+			}
+			cells.Cells = append(cells.Cells, Cell{Text: text})
+		}
+		out.Rows = append(out.Rows, cells)
+	}
+	return out
+}
+
+func (f CombinedFigure) of(dataset string) (CombinedFigure, bool) {
+	for _, d := range f.Datasets {
+		if d.Dataset == dataset {
+			return d, true
+		}
+	}
+	return CombinedFigure{}, false
+}
+
+// text is a figure with its difference from the baseline and the interval of that; a
+// star is at differences that are more than chance.
+func (f CombinedFigure) text(metric string) string {
+	_, factor, digits := shown(metric)
+	write := func(v float64, sign string) string {
+		if v *= factor; v >= 0 {
+			return sign + strconv.FormatFloat(v, 'f', digits, 64)
+		}
+		return strconv.FormatFloat(v, 'f', digits, 64)
+	}
+	out := write(f.Value, "")
+	if a := f.Against; a != nil {
+		star := ""
+		if a.P < Significant {
+			star = "*"
+		}
+		out += fmt.Sprintf(" (%s%s, %s to %s)", write(a.Difference, "+"), star, write(a.Interval.Low, "+"), write(a.Interval.High, "+"))
+	}
+	return out
+}
+
+// WriteMarkdown writes the combination: the table over all datasets, and that of each.
+func (c Combination) WriteMarkdown(w io.Writer, title, about string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n%s\n", title, about, c.legend())
+	if len(c.Datasets) > 1 {
+		fmt.Fprintf(&b, "\n## All %d datasets\n\nMeans over the datasets.\n\n", len(c.Datasets))
+		markdownTable(&b, c.CombinedTable(""))
+	}
+	for _, d := range c.Datasets {
+		fmt.Fprintf(&b, "\n## %s\n\n", cellText(d))
+		markdownTable(&b, c.CombinedTable(d))
+	}
+	_, err := io.WriteString(w, b.String())
+	if err != nil {
+		return fmt.Errorf("write the tables: %w", err)
+	}
+	return nil
+}
+
+// legend says what is in brackets.
+func (c Combination) legend() string {
+	return fmt.Sprintf("In brackets: the difference from %s, with its 95 %% interval by the paired bootstrap over the questions; * p < %g.", cellText(c.Baseline), Significant)
+}
+
+func markdownTable(b *strings.Builder, t Table) {
+	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
+	for _, row := range t.Rows {
+		fmt.Fprintf(b, "| %s |", cellText(row.Plan))
+		for _, cell := range row.Cells {
+			fmt.Fprintf(b, " %s |", cell.Text)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// cellText keeps a name from ending its cell.
+func cellText(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
+}

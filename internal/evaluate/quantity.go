@@ -1,0 +1,185 @@
+package evaluate
+
+// This file says of which means of measures a metric is made: most are one mean, some
+// are sums, products or quotients of several. A resample's value is made of its own means.
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// MeasuresVersion is of what the measures mean. It becomes one more when a measure gives
+// another value for the same question than before: what was kept then is measured anew.
+const MeasuresVersion = 1
+
+// answerMilliseconds is the time of an answer, as a metric.
+const answerMilliseconds = "answer_ms"
+
+// quantity is a metric as it is made of means.
+type quantity struct {
+	parts []string // measures
+	of    func(means []float64) float64
+	// joint: the means are of the questions that have a value of every part; else each
+	// of those that have one of its own.
+	joint bool
+}
+
+func single(means []float64) float64 { return means[0] }
+
+func sumOf(means []float64) float64 {
+	sum := 0.0
+	for _, m := range means {
+		sum += m
+	}
+	return sum
+}
+
+// products is the sum of the products of each two means that follow each other.
+func products(means []float64) float64 {
+	sum := 0.0
+	for i := 0; i+1 < len(means); i += 2 {
+		sum += means[i] * means[i+1]
+	}
+	return sum
+}
+
+// quantities are all metrics there are for these cutoffs, by name.
+func quantities(cutoffs []int, answers bool) map[string]quantity {
+	out := map[string]quantity{}
+	one := func(name string) { out[name] = quantity{parts: []string{name}, of: single} }
+	for _, m := range measures(cutoffs) {
+		one(m.name)
+	}
+	one(milliseconds)
+	if answers {
+		for _, m := range answerMeasures {
+			one(m.name)
+		}
+		one(answerMilliseconds)
+		out[efficiency] = quantity{parts: []string{efficient, "cost"}, joint: true, of: func(m []float64) float64 { return m[0] / m[1] }}
+	}
+	for _, g := range groups(cutoffs) {
+		at := func(name string, k int) string { return fmt.Sprintf("%s%s@%d", g.prefix, name, k) }
+		for _, k := range g.cutoffs {
+			out[at("ie", k)] = quantity{parts: []string{at("recall", k), at("precision", k)}, of: products}
+		}
+		for _, name := range g.summed {
+			q := quantity{of: sumOf}
+			for _, k := range summed {
+				if name == "ie" {
+					q.parts, q.of = append(q.parts, at("recall", k), at("precision", k)), products
+				} else {
+					q.parts = append(q.parts, at(name, k))
+				}
+			}
+			out[g.prefix+name+"_sum"] = q
+		}
+	}
+	return out
+}
+
+// CheckMetrics reports the first name that is no metric; answers tells whether those
+// of answers are measured, too.
+func CheckMetrics(metrics []string, cutoffs []int, answers bool) error {
+	there, every := quantities(cutoffs, answers), quantities(cutoffs, true)
+	for i, m := range metrics {
+		field := fmt.Sprintf("metrics[%d]", i)
+		_, known := there[m]
+		_, otherwise := every[m]
+		switch {
+		case known && slices.Contains(metrics[:i], m):
+			return schema.Invalid(field, "%q is named twice", m)
+		case known:
+		case otherwise:
+			return schema.Invalid(field, "%q is a measure of answers, and no answers are asked for", m)
+		default:
+			return schema.Invalid(field, "there is no metric %q; with these cutoffs there are: %s", m, strings.Join(slices.Sorted(maps.Keys(there)), ", "))
+		}
+	}
+	return nil
+}
+
+// column are a plan's values of a measure by question; nil: it is not measured.
+func (r *Results) column(plan int, measure string) []float64 {
+	p := r.plans[plan]
+	switch measure {
+	case milliseconds:
+		return p.millis
+	case answerMilliseconds:
+		if len(p.answering) == 0 {
+			return nil
+		}
+		return p.answering
+	}
+	if m := slices.Index(r.names, measure); m >= 0 {
+		return p.values[m]
+	}
+	return nil
+}
+
+// value is a plan's figure of a metric; NaN: it has none.
+func (r *Results) value(plan int, q quantity) float64 {
+	if len(q.parts) == 0 {
+		return math.NaN()
+	}
+	columns := make([][]float64, len(q.parts))
+	for i, part := range q.parts {
+		if columns[i] = r.column(plan, part); columns[i] == nil {
+			return math.NaN()
+		}
+	}
+	return finite(q.of(means(columns, q.masks(columns))))
+}
+
+// masks say for each part which questions count.
+func (q quantity) masks(columns ...[][]float64) [][]bool {
+	masks := make([][]bool, len(q.parts))
+	for i := range q.parts {
+		masks[i] = make([]bool, len(columns[0][i]))
+		for n := range masks[i] {
+			masks[i][n] = true
+			for _, of := range columns {
+				masks[i][n] = masks[i][n] && !math.IsNaN(of[i][n])
+			}
+		}
+	}
+	if q.joint {
+		for i := 1; i < len(masks); i++ {
+			for n := range masks[0] {
+				masks[0][n] = masks[0][n] && masks[i][n]
+			}
+		}
+		for i := range masks {
+			masks[i] = masks[0]
+		}
+	}
+	return masks
+}
+
+// means are those of the columns, each over the questions that count; NaN: none do.
+func means(columns [][]float64, masks [][]bool) []float64 {
+	out := make([]float64, len(columns))
+	for i, column := range columns {
+		sum, n := 0.0, 0
+		for q, v := range column {
+			if masks[i][q] {
+				sum, n = sum+v, n+1
+			}
+		}
+		out[i] = sum / float64(n)
+	}
+	return out
+}
+
+// finite makes what cannot be told NaN: a quotient of nothing.
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) {
+		return math.NaN()
+	}
+	return v
+}
