@@ -24,7 +24,7 @@ func TestSluice(t *testing.T) {
 		test func(*testing.T, programs)
 	}{
 		{"Faults", testFaults}, {"Up", testUp}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
-		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"Packs", testPacks}, {"Calibration", testCalibration}, {"RemoteModels", testRemoteModels},
+		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"MatrixAlone", testMatrixAlone}, {"Packs", testPacks}, {"Calibration", testCalibration}, {"RemoteModels", testRemoteModels},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()
@@ -51,6 +51,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("ConvertedDatasets", func(t *testing.T) { testConvertedDatasets(t, s) })
 	t.Run("Ratings", func(t *testing.T) { testRatings(t, s) })
 	t.Run("InterruptedEvaluation", func(t *testing.T) { testInterruptedEvaluation(t, s) })
+	t.Run("Matrix", func(t *testing.T) { testMatrix(t, s) })
 	t.Run("Rebuild", func(t *testing.T) { testRebuild(t, s) })
 	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
 	t.Run("Plans", func(t *testing.T) { testPlans(t, s) })

@@ -127,9 +127,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 		return fmt.Errorf("make the folder of the figures: %w", err)
 	}
 	m.progress = &matrixProgress{out: os.Stderr, name: "matrix " + m.file.Name}
-	for cell := range m.kept {
-		m.progress.total += len(m.missing(cell))
-	}
+	m.progress.total = m.toAsk()
 	for _, s := range m.servers {
 		if err := m.ask(ctx, s); err != nil {
 			return fmt.Errorf("%w\nWhat was measured is kept in %s; the same command goes on with it", err, m.out)
@@ -340,6 +338,22 @@ func (m *matrixRun) questions(dataset int) []evaluate.Topic {
 // missing are the questions of a cell of which nothing is kept.
 func (m *matrixRun) missing(c matrixCell) []evaluate.Topic {
 	return slices.DeleteFunc(slices.Clone(m.questions(c.dataset)), m.kept[c].Has)
+}
+
+// toAsk is how many questions are to be asked, under all rows. Cells may be the same: two
+// datasets with the same documents and questions.
+func (m *matrixRun) toAsk() int {
+	type question struct {
+		of   *matrix.Kept
+		hash string
+	}
+	ask := map[question]bool{}
+	for cell, k := range m.kept {
+		for _, q := range m.missing(cell) {
+			ask[question{k, q.Hash()}] = true
+		}
+	}
+	return len(ask)
 }
 
 // unfinished are those of a server's rows under which a dataset has questions to be asked.

@@ -83,12 +83,12 @@ func remaining(spent time.Duration, done, total int) time.Duration {
 func (m *matrixRun) list(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "DATASET\tPACK\tROW\tQUESTIONS\tKEPT\tTO ASK\n")
-	cells, all, ask := 0, 0, 0
+	cells, all := 0, 0
 	for d, set := range m.datasets {
 		for p, pack := range m.file.Packs {
 			for r, row := range m.rows {
 				questions, missing := len(m.questions(d)), len(m.missing(matrixCell{d, p, r}))
-				cells, all, ask = cells+1, all+questions, ask+missing
+				cells, all = cells+1, all+questions
 				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\n", printable(set.Name), printable(packName(pack)), printable(row.Name), questions, questions-missing, missing)
 			}
 		}
@@ -96,7 +96,7 @@ func (m *matrixRun) list(out io.Writer) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "%d cells, %d questions, %d to ask\n", cells, all, ask)
+	_, err := fmt.Fprintf(out, "%d cells, %d questions, %d to ask\n", cells, all, m.toAsk())
 	return err
 }
 

@@ -54,8 +54,8 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 	}
 	failed := 0
 	for _, g := range grounds {
-		made, err := e.open(ctx, g)
-		if err != nil {
+		var made bool
+		if made, err = e.open(ctx, g); err != nil {
 			return nil, err
 		}
 		if made && !e.Keep {
@@ -70,8 +70,8 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 				}
 			}()
 		}
-		f, err := e.ingest(ctx, g)
-		if err == nil {
+		var f int
+		if f, err = e.ingest(ctx, g); err == nil {
 			err = e.curated(ctx, g)
 		}
 		if err != nil {
@@ -86,8 +86,8 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 		defer bar.end()
 		e.options.Progress = bar.show
 	}
-	results, err := evaluate.Run(ctx, e.dataset, e, e.options)
-	if err != nil {
+	var results *evaluate.Results
+	if results, err = evaluate.Run(ctx, e.dataset, e, e.options); err != nil {
 		return nil, err
 	}
 	results.Failed, results.Segmentations = failed, map[string]string{}

@@ -144,7 +144,7 @@ type pairing struct {
 const everywhere = -1
 
 // against compares every row with the baseline, on the questions that both have a value
-// for. A metric that a resample gives no value is left out.
+// for.
 func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]sampled {
 	var t columnTable
 	var pairs []pairing
@@ -167,7 +167,6 @@ func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]samp
 	means := resampledFrom(t.rows(), bootstrapSeed+stream)
 	for _, p := range pairs {
 		one := sampled{observed: p.observed, resamples: make([]float64, resamples)}
-		usable := true
 		of, than := make([]float64, len(p.columns)), make([]float64, len(p.columns))
 		for r := range resamples {
 			for i, c := range p.columns {
@@ -177,15 +176,28 @@ func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]samp
 				}
 				of[i], than[i] = means[c[0]][r]/n, means[c[1]][r]/n
 			}
-			v := finite(p.quantity.of(of) - p.quantity.of(than))
-			usable = usable && !math.IsNaN(v)
-			one.resamples[r] = v
+			one.resamples[r] = finite(p.quantity.of(of) - p.quantity.of(than))
 		}
-		if usable {
+		if drawnAgain(one.resamples) {
 			out[p.at] = one
 		}
 	}
 	return out
+}
+
+// drawnAgain takes another resample in place of each that gives no value, because none
+// of its questions has one; false: no resample gives any.
+func drawnAgain(values []float64) bool {
+	defined := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+	if len(defined) == 0 {
+		return false
+	}
+	for r, v := range values {
+		if math.IsNaN(v) {
+			values[r] = defined[r%len(defined)]
+		}
+	}
+	return true
 }
 
 // columnTable are the columns that are resampled together, each once.
