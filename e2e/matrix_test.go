@@ -211,7 +211,7 @@ func testMatrix(t *testing.T, s *server) {
 
 	// What was answered is not asked again.
 	second := through.sluice(t, args...).ok(t)
-	second.has(t, "All 2 datasets", "| flat |", "AR@4")
+	second.has(t, "All 2 datasets", "flat + rerank", "AR@4", "differs from flat")
 	_, again := counted.take()
 	if len(again) != all-kept {
 		t.Errorf("the second run asked %d, not %d", len(again), all-kept)
@@ -236,6 +236,9 @@ func testMatrix(t *testing.T, s *server) {
 		if f := row.Figures["ms"]; f.Value <= 0 {
 			t.Errorf("%s takes %+v", row.Row, f)
 		}
+	}
+	if tables, err := os.ReadFile(filepath.Join(out, "matrix.md")); err != nil || !strings.Contains(string(tables), "## All 2 datasets") || !strings.Contains(string(tables), "\n| funnelrag, score.keep=12 | ") {
+		t.Errorf("the tables are %.500s, %v", tables, err)
 	}
 	if page, err := os.ReadFile(filepath.Join(out, "matrix.html")); err != nil || !strings.Contains(string(page), "All 2 datasets") || !strings.Contains(string(page), "<svg") {
 		t.Errorf("the report is %.200s, %v", page, err)

@@ -173,11 +173,24 @@ func (m *matrixRun) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := out.Combination.WriteMarkdown(os.Stdout, m.file.Name, about); err != nil {
-		return err
+	return printCombination(os.Stdout, out.Combination, m.out)
+}
+
+// printCombination writes the tables without intervals, which are too wide for a terminal.
+func printCombination(out io.Writer, c evaluate.Combination, folder string) error {
+	titles, datasets := c.Datasets, c.Datasets
+	if len(c.Datasets) > 1 {
+		titles, datasets = append([]string{fmt.Sprintf("All %d datasets", len(c.Datasets))}, titles...), append([]string{""}, datasets...)
 	}
-	fmt.Fprintf(os.Stderr, "\nwritten: matrix.md, matrix.json and matrix.html in %s\n", m.out)
-	return nil
+	for i, title := range titles {
+		fmt.Fprintf(out, "\n%s\n\n", printable(title))
+		if err := printTable(out, c.CombinedTable(datasets[i], false)); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(out, "\n* differs from %s (paired bootstrap over the questions, p < %g); matrix.md, matrix.json and matrix.html in %s have the intervals\n",
+		printable(c.Baseline), evaluate.Significant, folder)
+	return err
 }
 
 // results are those of all rows on a dataset with a pack.

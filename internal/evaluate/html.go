@@ -77,10 +77,10 @@ func WriteHTML(w io.Writer, results []*Results, summaries []Summary, about strin
 func WriteMatrixHTML(w io.Writer, c Combination, results []*Results, summaries []Summary, about string) error {
 	page := reportPage{About: about, Legend: c.legend(), Combined: []matrixTable{}}
 	if len(c.Datasets) > 1 {
-		page.Combined = append(page.Combined, matrixTable{fmt.Sprintf("All %d datasets", len(c.Datasets)), c.CombinedTable("")})
+		page.Combined = append(page.Combined, matrixTable{fmt.Sprintf("All %d datasets", len(c.Datasets)), c.CombinedTable("", true)})
 	}
 	for _, d := range c.Datasets {
-		page.Combined = append(page.Combined, matrixTable{d, c.CombinedTable(d)})
+		page.Combined = append(page.Combined, matrixTable{d, c.CombinedTable(d, true)})
 	}
 	return writeReport(w, results, summaries, page)
 }

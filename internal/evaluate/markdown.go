@@ -30,8 +30,9 @@ func shown(metric string) (title string, factor float64, digits int) {
 }
 
 // CombinedTable is the table of a combination: a row for each of its rows, of a dataset,
-// or over all where none is named.
-func (c Combination) CombinedTable(dataset string) Table {
+// or over all where none is named. A figure has its difference from the baseline and the
+// interval of that; without intervals only a star, where the difference is more than chance.
+func (c Combination) CombinedTable(dataset string, intervals bool) Table {
 	out := Table{Columns: make([]string, 0, len(c.Metrics))}
 	for _, m := range c.Metrics {
 		title, _, _ := shown(m)
@@ -46,7 +47,7 @@ func (c Combination) CombinedTable(dataset string) Table {
 			}
 			text := "-"
 			if there {
-				text = f.text(m)
+				text = f.text(m, intervals)
 			}
 			cells.Cells = append(cells.Cells, Cell{Text: text})
 		}
@@ -64,9 +65,7 @@ func (f CombinedFigure) of(dataset string) (CombinedFigure, bool) {
 	return CombinedFigure{}, false
 }
 
-// text is a figure with its difference from the baseline and the interval of that; a
-// star is at differences that are more than chance.
-func (f CombinedFigure) text(metric string) string {
+func (f CombinedFigure) text(metric string, intervals bool) string {
 	_, factor, digits := shown(metric)
 	write := func(v float64, sign string) string {
 		if v *= factor; v >= 0 {
@@ -80,6 +79,9 @@ func (f CombinedFigure) text(metric string) string {
 		if a.P < Significant {
 			star = "*"
 		}
+		if !intervals {
+			return out + star
+		}
 		out += fmt.Sprintf(" (%s%s, %s to %s)", write(a.Difference, "+"), star, write(a.Interval.Low, "+"), write(a.Interval.High, "+"))
 	}
 	return out
@@ -91,11 +93,11 @@ func (c Combination) WriteMarkdown(w io.Writer, title, about string) error {
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n%s\n", title, about, c.legend())
 	if len(c.Datasets) > 1 {
 		fmt.Fprintf(&b, "\n## All %d datasets\n\nMeans over the datasets.\n\n", len(c.Datasets))
-		markdownTable(&b, c.CombinedTable(""))
+		markdownTable(&b, c.CombinedTable("", true))
 	}
 	for _, d := range c.Datasets {
 		fmt.Fprintf(&b, "\n## %s\n\n", cellText(d))
-		markdownTable(&b, c.CombinedTable(d))
+		markdownTable(&b, c.CombinedTable(d, true))
 	}
 	_, err := io.WriteString(w, b.String())
 	if err != nil {

@@ -146,15 +146,15 @@ func merge(a, b []int) []int {
 	return slices.Compact(out)
 }
 
-// group are the measures of documents or of passages of which others are made.
-type group struct {
+// measureGroup are the measures of documents or of passages of which others are made.
+type measureGroup struct {
 	prefix  string
 	cutoffs []int
 	summed  []string // of which there are sums over the cutoffs summed
 }
 
-func groups(more []int) []group {
-	return []group{
+func groups(more []int) []measureGroup {
+	return []measureGroup{
 		{"document_", merge(rankingCutoffs, more), []string{"recall", "precision", "ie"}},
 		{"passage_", passageDepths(more), []string{"recall", "precision", "ie", "eir"}},
 	}
