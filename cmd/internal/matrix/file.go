@@ -170,9 +170,16 @@ func (f *File) check() error {
 			f.Metrics = usualAnswers
 		}
 	}
-	options := evaluate.Options{Plans: []string{""}, Parallel: f.Parallel, Cutoffs: f.Cutoffs, Prices: f.Prices}
-	if err := options.Check(); err != nil {
-		return err
+	for i, k := range f.Cutoffs {
+		if k < 1 || k > 1000 {
+			return schema.Invalid(fmt.Sprintf("cutoffs[%d]", i), "must be from 1 to 1000")
+		}
+	}
+	if !(f.Prices.Input >= 0 && f.Prices.Output >= 0) {
+		return schema.Invalid("prices", "must be 0 or more")
+	}
+	if f.Parallel < 1 {
+		return schema.Invalid("parallel", "must be at least 1")
 	}
 	return evaluate.CheckMetrics(f.Metrics, f.Cutoffs, f.Answers)
 }

@@ -188,18 +188,19 @@ func (k *Kept) Has(q evaluate.Topic) bool {
 }
 
 func (k *Kept) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
+	hash := q.Hash()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f, there := k.known[q.Hash()]
+	f, there := k.known[hash]
 	return f, there
 }
 
 // keep adds what a question gave. An answer that failed is known in this run alone, so
 // that the next one asks again.
 func (k *Kept) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
+	hash := q.Hash()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	hash := q.Hash()
 	k.known[hash] = f
 	if f.Answer != nil && f.Answer.Failed {
 		return nil
