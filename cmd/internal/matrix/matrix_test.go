@@ -56,6 +56,26 @@ func TestPapersCanBeRead(t *testing.T) {
 	}
 }
 
+// TestTheMatrixOfTheDocsCanBeRead: the example in docs/evaluation.md, as if it were beside the papers.
+func TestTheMatrixOfTheDocsCanBeRead(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/evaluation.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	text, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("the page has no example")
+	}
+	f, err := parse("../../../examples/papers/docs.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := f.Rows(shipped(t)); err != nil || len(rows) != 11 {
+		t.Errorf("it has %d rows, %v", len(rows), err)
+	}
+}
+
 const small = `
 name: small
 datasets: [one, {folder: two, name: second, split: dev, limit: 5, seed: 3, language: de}]
