@@ -43,8 +43,9 @@ def write_graph(path, model):
         (question, torch.ones_like(question), text, torch.ones_like(text)),
         path,
         input_names=["question_ids", "question_mask", "text_ids", "text_mask"],
-        output_names=["scores", "start", "end"],
-        dynamic_axes={"scores": {0: "n"}, **{name: {0: "n", 1: width} for name, width in rows.items()}},
+        # features is what the labels' head reads: a language model's own preference is learnt on it (internal/preference).
+        output_names=["scores", "start", "end", "features"],
+        dynamic_axes={"scores": {0: "n"}, "features": {0: "n"}, **{name: {0: "n", 1: width} for name, width in rows.items()}},
         opset_version=export.OPSET,
         do_constant_folding=False,  # the tables would be in the file instead of what they are made from
     )
@@ -73,7 +74,8 @@ def section(folder, settings):
     """The manifest's section, and the pack's values that belong to no graph's section."""
     return f"""\
 # question_ids, question_mask: int64 [n, q]; text_ids, text_mask: int64 [n, t] -> scores: float32 [n, 3] (relevance,
-# has_answer, llm_prefer, as logits); start, end: float32 [n, t] (logits of an answer's first and last token).
+# has_answer, llm_prefer, as logits); start, end: float32 [n, t] (logits of an answer's first and last token); features: float32
+# [n, 91], what the last two scores are computed from.
 # A text has the form "title\\ntext". From has_answer_threshold on, our equivalent of FIT-RAG's delta,
 # a text among BM25's best 50 holds the answer more likely than not.
 pair:

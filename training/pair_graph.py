@@ -175,8 +175,9 @@ class Graph(nn.Module):
         features = self.features(matches, soft, local * tm.unsqueeze(1), spans, weight, total, share, qm, tm)
         joint = torch.cat([torch.relu(self.hidden(torch.cat([whole, features], 1))), features], 1)
         relevance = self.relevance(joint)
-        scores = torch.cat([relevance, self.labels(torch.cat([joint, relevance], 1))], 1)
-        return scores, spans[:, 0, :-1], spans[:, 1, :-1]
+        known = torch.cat([joint, relevance], 1)
+        scores = torch.cat([relevance, self.labels(known)], 1)
+        return scores, spans[:, 0, :-1], spans[:, 1, :-1], known
 
     def features(self, matches, soft, local, spans, weight, total, share, qm, tm):
         """pair_model.Pair.text_features."""
