@@ -185,6 +185,8 @@ func openBERTPair(path string, section ManifestPair, words *pieces, options *ort
 func (p *bertPair) vocabulary() *tokenizer.Tokenizer { return p.words.Tokenizer }
 
 // limits are each what the other leaves at least; together they are cut to the model's length.
+func (p *bertPair) features() int { return 0 }
+
 func (p *bertPair) limits() (question, text int) {
 	return p.section.MaxQuestionTokens, p.section.MaxTextTokens
 }

@@ -26,14 +26,20 @@ type graph struct {
 	outputs []ort.InputOutputInfo // those asked for, in their order
 }
 
-// openGraph loads path and checks its ports. It may have more outputs than those; they are not computed.
-func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions) (*graph, error) {
+// openGraph loads path and checks its ports. It may have more outputs than those; they are not computed, but for an
+// output among maybe, which comes behind the others.
+func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, maybe ...port) (*graph, error) {
 	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
 	}
 	if err := checkPorts(has, inputs); err != nil {
 		return nil, fmt.Errorf("graph %s: inputs: %w", path, err)
+	}
+	for _, output := range maybe {
+		if slices.ContainsFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name }) {
+			outputs = append(slices.Clip(outputs), output)
+		}
 	}
 	var found []ort.InputOutputInfo
 	for _, output := range outputs {

@@ -5,7 +5,9 @@ package inference
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -14,10 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
+// maxFeatures bounds what a graph gives of a pair beside its scores.
+const maxFeatures = 1024
+
 // textPair is a question and a text for one of them. Ids have no special tokens; neither is empty.
 type textPair struct {
 	question, text []int32
 	spans          bool        // whether the answer span is wanted
+	features       bool        // whether what the labels are computed from is wanted
 	result         *pairResult // written by the run
 }
 
@@ -36,6 +42,7 @@ type pairResult struct {
 	first, last                     int
 	span                            float32
 	others                          []tokenSpan
+	features                        []float32 // nil: the graph gives none, or nobody wanted them
 }
 
 // pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is one.
@@ -44,24 +51,28 @@ type pairModel interface {
 	vocabulary() *tokenizer.Tokenizer
 	// limits are how many tokens of a question and of a text score takes.
 	limits() (question, text int)
+	// features is how many numbers the labels are computed from; 0: the graph does not give them.
+	features() int
 	// score runs one batch and writes its results.
 	score(ctx context.Context, batch []textPair) error
 	close() error
 }
 
-// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and end.
+// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and end, and perhaps what
+// the labels among the scores are computed from.
 type headedPair struct {
 	*graph
 	section   string // of the manifest
 	manifest  *ManifestPair
 	tokenizer *tokenizer.Tokenizer
 	pad       int64
+	width     int // of features; 0: the graph has no such output
 	buffers   sync.Pool
 }
 
 type pairBuffers struct {
 	questionIDs, questionMask, textIDs, textMask []int64
-	scores, start, end                           []float32
+	scores, start, end, features                 []float32
 }
 
 func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenizer.Tokenizer, pad int32, options *ort.SessionOptions) (*headedPair, error) {
@@ -74,15 +85,23 @@ func openPair(path, section string, manifest *ManifestPair, vocabulary *tokenize
 		{"scores", ort.TensorElementDataTypeFloat, 2},
 		{"start", ort.TensorElementDataTypeFloat, 2},
 		{"end", ort.TensorElementDataTypeFloat, 2},
-	}, options)
+	}, options, port{"features", ort.TensorElementDataTypeFloat, 2})
 	if err != nil {
 		return nil, err
 	}
-	return &headedPair{graph: g, section: section, manifest: manifest, tokenizer: vocabulary, pad: int64(pad),
+	width := 0
+	if len(g.outputs) > 3 {
+		if width = int(g.outputs[3].Dimensions[1]); width < 1 || width > maxFeatures {
+			return nil, errors.Join(fmt.Errorf("graph %s: the output features has %d columns, not 1 to %d", path, width, maxFeatures), g.close())
+		}
+	}
+	return &headedPair{graph: g, section: section, manifest: manifest, tokenizer: vocabulary, pad: int64(pad), width: width,
 		buffers: sync.Pool{New: func() any { return &pairBuffers{} }}}, nil
 }
 
 func (p *headedPair) vocabulary() *tokenizer.Tokenizer { return p.tokenizer }
+
+func (p *headedPair) features() int { return p.width }
 
 func (p *headedPair) limits() (question, text int) {
 	return p.manifest.MaxQuestionTokens, p.manifest.MaxTextTokens
@@ -109,6 +128,10 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 	n, q, l := int64(len(pairs)), int64(questions), int64(texts)
 	inputs := []ort.Value{tensor(&t, b.questionIDs, n, q), tensor(&t, b.questionMask, n, q), tensor(&t, b.textIDs, n, l), tensor(&t, b.textMask, n, l)}
 	outputs := []ort.Value{tensor(&t, b.scores, n, heads), tensor(&t, b.start, n, l), tensor(&t, b.end, n, l)}
+	if p.width > 0 {
+		b.features = grow(b.features, len(pairs)*p.width)
+		outputs = append(outputs, tensor(&t, b.features, n, int64(p.width)))
+	}
 	if t.err != nil {
 		return t.err
 	}
@@ -124,6 +147,12 @@ func (p *headedPair) score(ctx context.Context, pairs []textPair) error {
 			}
 		}
 		r := pair.result
+		if pair.features && p.width > 0 {
+			r.features = slices.Clone(b.features[row*p.width : (row+1)*p.width])
+			if err := finite(r.features); err != nil {
+				return fmt.Errorf("the features of the graph %s: %w", p.section, err)
+			}
+		}
 		r.relevance, r.hasAnswer, r.llmPrefer = scores[0], scores[1], scores[2]
 		if r.last = -1; pair.spans {
 			r.first, r.last, r.span = bestSpan(start, end, maxAnswerTokens)

@@ -56,7 +56,12 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	if by.op == wire.OpRerank {
 		reply.Graph = wire.GraphReranker
 	}
-	if err := s.fits("texts", len(request.Texts), scoreBytes); err != nil {
+	// Only the pair model's labels are learnt anew, so the reranker's features are for nobody.
+	width := 0
+	if request.Features && by.op == wire.OpScore {
+		width = by.model.features()
+	}
+	if err := s.fits("texts", len(request.Texts), scoreBytes+6*width); err != nil {
 		return reply, err
 	}
 	if err := s.load.add(request.Lane, 0, by.weight*len(request.Texts)); err != nil {
@@ -66,7 +71,7 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	if r := s.model.manifest.Reranker; by.op == wire.OpRerank && r.remote() {
 		return s.rerankRemotely(ctx, caller, request)
 	}
-	work, err := s.pairUp(ctx, request, by)
+	work, err := s.pairUp(ctx, request, by, width > 0)
 	if err != nil {
 		return reply, err
 	}
@@ -74,8 +79,15 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 		return reply, err
 	}
 	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated, Graph: reply.Graph}
+	if width > 0 {
+		reply.FeaturesOf = featuresOf(s.model.manifest.Pair)
+		reply.Features = &wire.Vectors{Dimension: width, Data: make(wire.Floats, width*len(request.Texts))}
+	}
 	for i, text := range request.Texts {
 		r := work.results[i]
+		if width > 0 && r.features != nil {
+			copy(reply.Features.Row(i), r.features)
+		}
 		reply.Scores[i] = wire.PairScore{Relevance: r.relevance, HasAnswer: r.hasAnswer, LLMPrefer: r.llmPrefer}
 		if r.last >= r.first {
 			answer := func(s tokenSpan) wire.AnswerSpan {
@@ -92,6 +104,9 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	return reply, nil
 }
 
+// featuresOf names the graph that features are of: what is learnt on them holds for this one alone.
+func featuresOf(m *ManifestPair) string { return m.SHA256[:min(16, len(m.SHA256))] }
+
 // paired are the pairs of a request, and where their results go.
 type paired struct {
 	pairs     []textPair              // of the texts that have tokens
@@ -101,7 +116,7 @@ type paired struct {
 }
 
 // pairUp tokenises the question once and each text once, in a slot.
-func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph) (*paired, error) {
+func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph, features bool) (*paired, error) {
 	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return nil, err
 	}
@@ -135,7 +150,7 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scor
 			p.results[i] = pairResult{relevance: lowestScore, hasAnswer: lowestScore, llmPrefer: lowestScore, last: -1}
 			continue
 		}
-		p.pairs = append(p.pairs, textPair{question: question, text: ids, spans: request.Answers, result: &p.results[i]})
+		p.pairs = append(p.pairs, textPair{question: question, text: ids, spans: request.Answers, features: features, result: &p.results[i]})
 	}
 	return p, nil
 }

@@ -24,6 +24,8 @@ const (
 	// rerankPerPart is how many of them the reranker gets, which is ten times as long about a text: they are read within one
 	// try, also when it is for somebody who waits and other parts run beside this one.
 	rerankPerPart = 32
+	// featuresPerPart is how many of them a part has whose reply has features, too: up to 6 KB each.
+	featuresPerPart = 128
 )
 
 // Score returns the pair model's logits of each text for a question, in order, and with answers the span of each text
@@ -32,47 +34,60 @@ const (
 //
 // Errors are as Encode's; when the servers' pack has no pair graph the error wraps schema.ErrInvalid.
 func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
-	return c.score(ctx, "", lane, question, texts, answers)
+	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers}, texts)
+	return out.Scores, out.Model, err
+}
+
+// ScoreFeatured is Score with the numbers that has_answer and llm_prefer are computed from, of a pair graph that gives
+// them; of another there are no features.
+func (c *Client) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error) {
+	return c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Features: true}, texts)
 }
 
 // Rerank is Score by the pack's reranker: better, and about ten times as long. Its logits are on a scale of their own. When
 // the servers' pack has no graph reranker the error wraps schema.ErrInvalid; when a server is too old to know of one, ErrDisagree.
 func (c *Client) Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
-	return c.score(ctx, wire.GraphReranker, lane, question, texts, answers)
+	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers, Graph: wire.GraphReranker}, texts)
+	return out.Scores, out.Model, err
 }
 
-// score is Score by a graph; empty: the pair model.
-func (c *Client) score(ctx context.Context, graph string, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
+// score asks what a request does, of texts.
+func (c *Client) score(ctx context.Context, asks wire.ScoreRequest, texts []string) (out wire.Featured, err error) {
 	if len(texts) == 0 {
-		return nil, "", nil
+		return out, nil
 	}
 	op, most := wire.OpScore, scoresPerPart
-	if graph == wire.GraphReranker {
+	switch {
+	case asks.Graph == wire.GraphReranker:
 		op, most = wire.OpRerank, rerankPerPart
+	case asks.Features:
+		most = featuresPerPart
 	}
-	ctx, finish := c.begin(ctx, op, lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", answers))
+	ctx, finish := c.begin(ctx, op, asks.Lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", asks.Answers))
 	defer func() { finish(err) }()
 
-	question = shortenOne(question, questionBytes)
+	asks.Question = shortenOne(asks.Question, questionBytes)
 	texts, cut := shorten(texts, textBytes)
-	asked, _ := size(question, 0)
+	asked, _ := size(asks.Question, 0)
 	parts := splitTexts(texts, most, partBytes-asked)
 	replies := make([][]wire.ScoreReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
-		replies[i], err = c.scorePart(ctx, graph, lane, question, parts[i], answers)
+		replies[i], err = c.scorePart(ctx, asks, parts[i])
 		return err
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("%s %d texts: %w", op, len(texts), err)
+		return out, fmt.Errorf("%s %d texts: %w", op, len(texts), err)
 	}
-	scores = make([]wire.PairScore, 0, len(texts))
+	first := replies[0][0]
+	out = wire.Featured{Model: first.Model, Of: first.FeaturesOf, Scores: make([]wire.PairScore, 0, len(texts))}
 	for _, some := range replies {
 		for _, r := range some {
-			if scores = append(scores, r.Scores...); model == "" {
-				model = r.Model
+			if r.Model != first.Model || r.FeaturesOf != first.FeaturesOf {
+				return wire.Featured{}, fmt.Errorf("%s %d texts: %w", op, len(texts), disagree(first.Model, r.Model))
 			}
-			if r.Model != model {
-				return nil, "", fmt.Errorf("%s %d texts: %w", op, len(texts), disagree(model, r.Model))
+			out.Scores = append(out.Scores, r.Scores...)
+			if r.Features != nil {
+				out.Features.Dimension, out.Features.Data = r.Features.Dimension, append(out.Features.Data, r.Features.Data...)
 			}
 			cut += r.Truncated
 		}
@@ -80,24 +95,26 @@ func (c *Client) score(ctx context.Context, graph string, lane wire.Lane, questi
 	if cut > 0 {
 		c.options.Log.InfoContext(ctx, "texts are longer than the model reads; their scores are of their beginnings", "texts", cut, "of", len(texts))
 	}
-	return scores, model, nil
+	return out, nil
 }
 
 // scorePart scores one part; when its reply would be too large for a message, its halves.
-func (c *Client) scorePart(ctx context.Context, graph string, lane wire.Lane, question string, texts []string, answers bool) ([]wire.ScoreReply, error) {
+func (c *Client) scorePart(ctx context.Context, asks wire.ScoreRequest, texts []string) ([]wire.ScoreReply, error) {
 	op := wire.OpScore
-	if graph == wire.GraphReranker {
+	if asks.Graph == wire.GraphReranker {
 		op = wire.OpRerank
 	}
-	reply, err := call(ctx, c, op, lane, func(deadline time.Time) any {
-		return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: question, Texts: texts, Answers: answers, Graph: graph}
+	reply, err := call(ctx, c, op, asks.Lane, func(deadline time.Time) any {
+		asks := asks
+		asks.Envelope, asks.Deadline, asks.Texts = wire.Header(), deadline, texts
+		return asks
 	}, func(r wire.ScoreReply) *schema.RemoteError { return r.Error })
 	if tooLarge(err) && len(texts) > 1 {
-		first, err := c.scorePart(ctx, graph, lane, question, texts[:len(texts)/2], answers)
+		first, err := c.scorePart(ctx, asks, texts[:len(texts)/2])
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.scorePart(ctx, graph, lane, question, texts[len(texts)/2:], answers)
+		second, err := c.scorePart(ctx, asks, texts[len(texts)/2:])
 		return append(first, second...), err
 	}
 	if err != nil {
@@ -106,9 +123,12 @@ func (c *Client) scorePart(ctx context.Context, graph string, lane wire.Lane, qu
 	if len(reply.Scores) != len(texts) {
 		return nil, fmt.Errorf("the model server gave scores of %d texts for %d", len(reply.Scores), len(texts))
 	}
-	if reply.Graph != graph {
+	if f := reply.Features; f != nil && f.Len() != len(texts) {
+		return nil, fmt.Errorf("the model server gave features of %d texts for %d", f.Len(), len(texts))
+	}
+	if reply.Graph != asks.Graph {
 		return nil, fmt.Errorf("a model server with the pack %s read by %q where %q was asked for: give all servers the same build: %w",
-			reply.Model, cmp.Or(reply.Graph, wire.GraphPair), cmp.Or(graph, wire.GraphPair), ErrDisagree)
+			reply.Model, cmp.Or(reply.Graph, wire.GraphPair), cmp.Or(asks.Graph, wire.GraphPair), ErrDisagree)
 	}
 	return []wire.ScoreReply{reply}, nil
 }

@@ -159,6 +159,8 @@ type ScoreRequest struct {
 	Answers bool `json:"answers,omitempty"`
 	// Graph is who reads: GraphPair, which empty means too, or GraphReranker.
 	Graph string `json:"graph,omitempty"`
+	// Features asks for what the pair model's labels are computed from.
+	Features bool `json:"features,omitempty"`
 }
 
 // Terms are the request's lane and deadline.
@@ -174,6 +176,10 @@ type ScoreReply struct {
 	// Graph is who read: empty is the pair model. A server that knows of no other
 	// leaves it empty whatever was asked.
 	Graph string `json:"graph,omitempty"`
+	// Features are those asked for, a row for each text, zeros for one without a word;
+	// nil: the graph gives none. FeaturesOf names the graph, by its hash.
+	Features   *Vectors `json:"features,omitempty"`
+	FeaturesOf string   `json:"features_of,omitempty"`
 }
 
 // Op is the operation that was run, which the request named.
@@ -182,6 +188,14 @@ func (r ScoreReply) Op() ModelOp {
 		return OpRerank
 	}
 	return OpScore
+}
+
+// Featured are the pair model's scores of texts, in their order, with what its labels are computed from.
+type Featured struct {
+	Model    string
+	Scores   []PairScore
+	Features Vectors // a row for each text; none where the graph gives none
+	Of       string  // the graph that the features are of
 }
 
 // PairScore is what a graph says of a question and a text; all logits.
