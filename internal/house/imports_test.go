@@ -48,6 +48,7 @@ var house = map[string]kind{
 	"internal/lexical/...": pure,
 	"internal/cluster":     pure,
 	"internal/dense":       pure,
+	"internal/preference":  pure,
 	"internal/suggest":     pure,
 
 	"workflows": workflow,
