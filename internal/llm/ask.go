@@ -117,6 +117,9 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	start := time.Now()
 	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
+	if bad := (*unreadable)(nil); r.Trial && errors.As(err, &bad) { // that is what the trial shows
+		c.Text, c.Quotes, err = "", nil, nil
+	}
 	p.leave(ctx, err, took)
 	used.add(p, c, took)
 	of := attribute.String("provider", p.Name())

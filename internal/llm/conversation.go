@@ -157,7 +157,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		case (said.cut || again) && salvage(said.content, r.Task, read, out):
 			return nil
 		case said.cut:
-			return unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS, or SLUICE_LLM_REASONING_TOKENS for a model that reasons", d.model, want.tokens)
+			return &unreadable{unusable("model %s did not finish its reply in %d tokens: raise SLUICE_LLM_MAX_TOKENS, or SLUICE_LLM_REASONING_TOKENS for a model that reasons", d.model, want.tokens)}
 		}
 		repair, err := prompt("repair_user.txt", nil)
 		if err != nil {
@@ -169,7 +169,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 		}
 		messages = append(messages, message{roleAssistant, content}, message{roleUser, repair})
 	}
-	return unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)
+	return &unreadable{unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
 }
 
 // tokensOf bounds the reply to a request: judgements and questions are short, and a model that goes on gains nothing.

@@ -87,6 +87,12 @@ func unusable(format string, args ...any) error {
 	return &schema.RemoteError{Code: schema.CodeInternal, OfProvider: true, Message: fmt.Sprintf(format, args...)}
 }
 
+// unreadable is the error of a model whose reply, whole as it came and also when it was asked
+// once more, is not in the form that was asked for.
+type unreadable struct{ error }
+
+func (e *unreadable) Unwrap() error { return e.error }
+
 // broken is a reply that ended early or makes no sense.
 func (e endpoint) broken(format string, args ...any) error {
 	return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: e.address + " " + fmt.Sprintf(format, args...)}, begun: true}

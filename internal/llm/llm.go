@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -182,6 +183,9 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 	if err != nil {
 		return wire.LLMReply{}, err
 	}
+	if r.Task == wire.TaskWho {
+		return who(chain[0].Provider), nil
+	}
 	out, err := g.deltasOf(r)
 	if err != nil {
 		return wire.LLMReply{}, err
@@ -191,6 +195,15 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 		out.end(reply.Text)
 	}
 	return reply, err
+}
+
+// who names a provider and its model; one of Sluice's own has no name.
+func who(p Provider) wire.LLMReply {
+	u := schema.Usage{Provider: p.Name()}
+	if m, ok := p.(Remote); ok {
+		u.Model = text.Clean(m.Model())
+	}
+	return wire.LLMReply{Envelope: wire.Header(), Usage: u}
 }
 
 // once has a question's step answered once, and a search's whenever it asks.
@@ -231,7 +244,14 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	if r.Provider != "" {
 		chain = []*member{g.providers[r.Provider]}
 	}
+	if r.Trial {
+		chain = chain[:1]
+	}
 	switch {
+	case r.Task == wire.TaskWho && chain[0] != nil && r.Tenant != uuid.Nil:
+		return chain, nil
+	case r.Trial && (r.Step.Question != uuid.Nil || r.Task != wire.TaskAnswer && r.Task != wire.TaskBackground):
+		return nil, schema.Invalid("trial", "is of the tasks %s and %s, and of no stored question", wire.TaskAnswer, wire.TaskBackground)
 	case chain[0] == nil:
 		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
@@ -240,7 +260,7 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
 	case r.Task == wire.TaskRead && r.Provider != extractiveName:
 		return nil, schema.Invalid("provider", "%q does not read: %s does", r.Provider, extractiveName)
-	case r.Step.Step == "" || r.Step.Question == uuid.Nil && (r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground):
+	case r.Step.Step == "" || r.Step.Question == uuid.Nil && !r.Trial && (r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground):
 		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")

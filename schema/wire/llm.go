@@ -33,6 +33,9 @@ const (
 	// TaskRead names the parts of each passage that may answer. The provider extractive
 	// alone does it, by the model pack's reranker.
 	TaskRead LLMTask = "read"
+	// TaskWho asks which provider and model would answer. Nobody is asked anything: the
+	// reply has a usage that names them, and nothing else.
+	TaskWho LLMTask = "who"
 )
 
 // Judges reports whether a task gives a score for each passage.
@@ -85,6 +88,10 @@ type LLMRequest struct {
 	// Prompt asks for an answer in another way: "explain" has it explained, "short"
 	// kept to the shortest words that answer. Empty: the usual way.
 	Prompt string `json:"prompt,omitempty"`
+	// Trial says that a model is tried, and nobody is answered: there is no stored question, so
+	// that the call is kept as a search's are, and no other provider stands in, for it is this
+	// model that is to be known.
+	Trial bool `json:"trial,omitempty"`
 	// Stream is the subject to which the gateway sends the answer's text while it
 	// is made, as LLMDelta; empty: nowhere. What counts is the reply: only that has
 	// been checked.
