@@ -37,6 +37,8 @@ type commands struct {
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`
 
 	Dataset     datasetCommand     `cmd:"" help:"Make datasets for sluice eval of published ones."`
+	Train       trainCommand       `cmd:"" help:"Learn which texts the language model that answers prefers."`
+	Questions   questionsCommand   `cmd:"" help:"Import questions with known answers, so that plans learn what the language model knows."`
 	Evaluations evaluationsCommand `cmd:"" help:"List, show, compare and delete evaluations that were stored (eval --store)."`
 	Ratings     ratingsCommand     `cmd:"" help:"List ratings of answers, give one, and export them as a dataset."`
 	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`

@@ -70,6 +70,7 @@ var answerMeasures = []measure{
 	gauge("citation_recall", func(a *answerObservation) float64 { return a.documents.recall }),
 	gauge("quote_precision", func(a *answerObservation) float64 { return a.quotes.precision }),
 	gauge("quote_recall", func(a *answerObservation) float64 { return a.quotes.recall }),
+	gauge("skipped", func(a *answerObservation) float64 { return a.skipped }),
 	gauge("answered", func(a *answerObservation) float64 { return a.answered }),
 	gauge("unanswerable_accuracy", func(a *answerObservation) float64 { return a.refused }),
 	gauge("choice_accuracy", func(a *answerObservation) float64 { return a.chosen }),
@@ -96,6 +97,7 @@ type answerObservation struct {
 	documents, quotes agreement
 	answered, refused float64
 	chosen            float64
+	skipped           float64 // answered without retrieval
 	input, output     float64 // tokens
 	cost              float64 // US dollars
 	rounds            float64
@@ -116,7 +118,7 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	none := math.NaN()
 	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, answered: none, refused: none, chosen: none,
 		documents: agreement{none, none}, quotes: agreement{none, none},
-		input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
+		skipped: share(a.Uncited), input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
 	out.whole = out.short
 	out.cost, out.nominal = cost(prices, a.Usage)
 	given := a.Supported || a.Uncited

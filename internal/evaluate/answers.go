@@ -121,6 +121,15 @@ func (a Answers) Right(short string) bool {
 	return slices.ContainsFunc(a.tokens, alike) || resemble(short, a.golds).f1 >= 0.5
 }
 
+// saidFrom is the token F1 from which an answer is right whose words are not all there.
+const saidFrom = 0.8
+
+// Said reports whether a reply is right: one of the answers stands in it, or it shares
+// most words with one.
+func (a Answers) Said(reply string) bool {
+	return a.In(reply) || resemble(reply, a.golds).f1 >= saidFrom
+}
+
 // answerRank is the rank, from 1, of the first passage that holds an answer; 0:
 // none does. AR@k (FunnelRAG, section 4.1) is whether it is at most k.
 func answerRank(passages []schema.Candidate, answers []string) int {

@@ -153,3 +153,16 @@ func TestContextTokens(t *testing.T) {
 		t.Errorf("%d tokens, not 4", got)
 	}
 }
+
+// TestRepliesThatSayAnAnswer: one that holds it, or shares most words with it; part of an answer is none.
+func TestRepliesThatSayAnAnswer(t *testing.T) {
+	a := NewAnswers([]string{"14 December 1972 UTC", "the ribs of the ship"})
+	for reply, want := range map[string]bool{
+		"It was on 14 December, 1972 UTC.": true, "14 December 1972": true, "December 1972": false, "1972": false, "ribs of a ship": true,
+		"": false, "Nobody knows.": false, "On 13 December 1972 UTC, a Wednesday": false,
+	} {
+		if got := a.Said(reply); got != want {
+			t.Errorf("%q: %t", reply, got)
+		}
+	}
+}

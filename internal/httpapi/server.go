@@ -43,6 +43,7 @@ type Options struct {
 	Documents     Documents
 	Questions     Questions
 	Plans         Plans
+	Preferences   Preferences
 	Webhooks      Webhooks
 	Evaluations   Evaluations
 	Ratings       Ratings
@@ -107,6 +108,7 @@ func New(o Options) http.Handler {
 	s.routeUploads()
 	s.routeQuestions()
 	s.routePlans()
+	s.routePreferences()
 	s.routeEvaluations()
 	s.routeRatings()
 	s.routeWebhooks()

@@ -14,6 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/search"
+	"github.com/sluice-rag/sluice/internal/preference"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -30,6 +31,8 @@ type Sources struct {
 	Texts   Texts
 	Links   Links
 	History History // may be nil: nothing is known of earlier questions
+	// Preferences may be nil: llm_prefer is that of the pack's own reader.
+	Preferences Preferences
 	// GiveWay, if any, is called before each stage: it waits while others go first.
 	GiveWay func(context.Context)
 }
@@ -58,6 +61,9 @@ type Readers interface {
 	// Score says of each text how well it answers the question; answers asks
 	// for the spans that do.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
+	// ScoreFeatured is Score with what the pair model's labels are computed from,
+	// where its graph gives that.
+	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
 	// Rerank is Score by the pack's reranker.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 	// Fuse says of each text how much an answer would draw on it when all are
@@ -193,6 +199,21 @@ type Texts interface {
 type History interface {
 	// Known says of the k questions nearest to a vector of that space, nearest
 	// first, whether an answer without retrieval was right. They are of the
-	// principal's tenant alone; there may be fewer.
-	Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error)
+	// principal's tenant alone; there may be fewer. Imported ones count where that
+	// language model was asked, which is empty when it is not known.
+	Known(ctx context.Context, p schema.Principal, space string, vector []float32, model string, k int) ([]bool, error)
+}
+
+// Preferences are heads of llm_prefer that were learnt for language models.
+type Preferences interface {
+	// Preferences returns those of a collection; most have none.
+	Preferences(ctx context.Context, p schema.Principal, collection uuid.UUID) ([]Preference, error)
+}
+
+// Preference is which texts a language model answers right with, and not without.
+type Preference struct {
+	Model     string // provider and model, with a slash between
+	Of        string // the graph on whose features it was learnt
+	Questions int    // that it was learnt from
+	Head      preference.Head
 }

@@ -28,7 +28,7 @@ func Programs() []Program {
 // their keys, or own the tenant's jobs.
 func Signers(service string) []Program {
 	switch service {
-	case SearchSubject, AskSubject:
+	case SearchSubject, AskSubject, LabelSubject:
 		return []Program{ProgramServe, ProgramUp}
 	case LLMSubject:
 		return []Program{ProgramQueryWorker, ProgramUp}
@@ -65,8 +65,8 @@ const (
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks:  slices.Concat([]string{SearchSubject, AskSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject)},
+		asks:  slices.Concat([]string{SearchSubject, AskSubject, LabelSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject)},
 		hears: []string{EventsSubjects, stages, texts},
 	},
 	ProgramIngestWorker: {
@@ -77,9 +77,9 @@ var traffics = map[Program]traffic{
 	ProgramQueryWorker: {
 		asks: slices.Concat(modelSubjects, []string{LLMSubject},
 			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
-		answers: []string{SearchSubject, AskSubject, StatusSubject},
+		answers: []string{SearchSubject, AskSubject, LabelSubject, StatusSubject},
 		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, stages, texts},
-		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), QuestionEvents(EventQuestionCancelled)},
+		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), QuestionEvents(EventQuestionCancelled)},
 	},
 	ProgramLLMGateway: {
 		asks:    modelSubjects,

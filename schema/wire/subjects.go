@@ -34,6 +34,7 @@ const (
 
 	SearchSubject = "sluice.query.search"
 	AskSubject    = "sluice.query.ask"
+	LabelSubject  = "sluice.query.label"
 	LLMSubject    = "sluice.llm.complete"
 	// RemoteEncodeSubject is where the model server asks for vectors by a model behind an API.
 	RemoteEncodeSubject = "sluice.llm.encode"
@@ -50,7 +51,7 @@ const (
 // began.
 func CancelSubject(service string) string {
 	switch service {
-	case SearchSubject, AskSubject, LLMSubject:
+	case SearchSubject, AskSubject, LabelSubject, LLMSubject:
 		return service + ".cancel"
 	}
 	return ""

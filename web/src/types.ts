@@ -725,6 +725,44 @@ export interface components {
             /** Format: int64 */
             reserved_tokens: number;
         };
+        Labelled: {
+            /** Format: int64 */
+            calls: number;
+            /** Format: int64 */
+            have_answer: number;
+            known?: boolean;
+            /** Format: int64 */
+            left: number;
+            /** Format: int64 */
+            left_tokens: number;
+            model: string;
+            /** Format: int64 */
+            preferred: number;
+            problem?: string;
+            /** Format: int64 */
+            texts: number;
+            usage: components["schemas"]["Usage"];
+        };
+        LabelledQuestion: {
+            /** @description Each of which is right. */
+            answers: string[] | null;
+            /**
+             * Format: int64
+             * @description Calls of the language model at most. 0 makes none: the reply says what there is to do.
+             */
+            calls?: number;
+            /**
+             * Format: double
+             * @description US dollars from which on no further call is made; 0 is no bound.
+             */
+            cost?: number;
+            question: string;
+            /**
+             * Format: int64
+             * @description How many of the texts that are found for it are labelled: whether they have the answer, and whether the model answers right from them and not without. 0: the model is asked without texts alone.
+             */
+            texts?: number;
+        };
         Latency: {
             /** Format: double */
             mean: number;
@@ -816,6 +854,15 @@ export interface components {
             name: string;
             /** @description Operators alone give operator on. */
             scopes: ("operator" | "admin" | "ingest" | "query" | "impersonate")[] | null;
+        };
+        NewPreference: {
+            /** @description Provider and model whose labels it is learnt from; that of the newest label, when absent. */
+            model?: string;
+            /**
+             * Format: int64
+             * @description Divides the questions into those to learn from and those to measure on; 1 when absent.
+             */
+            seed?: number;
         };
         NewRating: {
             comment?: string;
@@ -924,6 +971,11 @@ export interface components {
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
+        PagePreference: {
+            items: components["schemas"]["Preference"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
         PageRatedAnswer: {
             items: components["schemas"]["RatedAnswer"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
@@ -1023,6 +1075,29 @@ export interface components {
             name: string;
             /** Format: date-time */
             seen: string;
+        };
+        Preference: {
+            /** Format: double */
+            area: number;
+            /** Format: int64 */
+            differing: number;
+            graph: string;
+            /** Format: int64 */
+            held_out: number;
+            kept: boolean;
+            /** Format: date-time */
+            learnt_at: string;
+            model: string;
+            /** Format: double */
+            own_area: number;
+            /** Format: int64 */
+            preferred: number;
+            /** Format: int64 */
+            questions: number;
+            /** Format: int64 */
+            texts: number;
+            /** Format: double */
+            weight: number;
         };
         Prices: {
             /** Format: double */
@@ -1611,6 +1686,8 @@ export type KeyCreated = components['schemas']['KeyCreated'];
 export type LLMLimits = components['schemas']['LLMLimits'];
 export type LLMSpent = components['schemas']['LLMSpent'];
 export type LLMUsage = components['schemas']['LLMUsage'];
+export type Labelled = components['schemas']['Labelled'];
+export type LabelledQuestion = components['schemas']['LabelledQuestion'];
 export type Latency = components['schemas']['Latency'];
 export type MetricComparison = components['schemas']['MetricComparison'];
 export type ModelState = components['schemas']['ModelState'];
@@ -1618,6 +1695,7 @@ export type NewCollection = components['schemas']['NewCollection'];
 export type NewDocument = components['schemas']['NewDocument'];
 export type NewEvaluation = components['schemas']['NewEvaluation'];
 export type NewKey = components['schemas']['NewKey'];
+export type NewPreference = components['schemas']['NewPreference'];
 export type NewRating = components['schemas']['NewRating'];
 export type NewRebuild = components['schemas']['NewRebuild'];
 export type NewSession = components['schemas']['NewSession'];
@@ -1636,6 +1714,7 @@ export type PageJob = components['schemas']['PageJob'];
 export type PageKey = components['schemas']['PageKey'];
 export type PageMark = components['schemas']['PageMark'];
 export type PagePlan = components['schemas']['PagePlan'];
+export type PagePreference = components['schemas']['PagePreference'];
 export type PageRatedAnswer = components['schemas']['PageRatedAnswer'];
 export type PageTenant = components['schemas']['PageTenant'];
 export type PageWebhook = components['schemas']['PageWebhook'];
@@ -1649,6 +1728,7 @@ export type PlanFigures = components['schemas']['PlanFigures'];
 export type PlanStage = components['schemas']['PlanStage'];
 export type PlanText = components['schemas']['PlanText'];
 export type Poller = components['schemas']['Poller'];
+export type Preference = components['schemas']['Preference'];
 export type Prices = components['schemas']['Prices'];
 export type Query = components['schemas']['Query'];
 export type QueueState = components['schemas']['QueueState'];

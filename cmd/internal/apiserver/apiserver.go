@@ -93,6 +93,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	named := planAPI{catalogue, kept.PlanStore}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
+	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting}
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
@@ -103,7 +104,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Collections:   kept,
 		Rebuilds:      kept,
 		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
-		Questions:     questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting},
+		Questions:     asked,
+		Preferences:   preferenceAPI{asked},
 		Plans:         named,
 		Webhooks:      webhookAPI{kept.WebhookStore},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},

@@ -27,6 +27,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/question"
 	"github.com/sluice-rag/sluice/internal/question/answer"
+	"github.com/sluice-rag/sluice/internal/question/learn"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
@@ -87,6 +88,7 @@ type worker struct {
 	// searching is told of every search and question that somebody waits for.
 	searching *searching
 	jobs      *question.Jobs
+	learnt    learn.Store
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -141,7 +143,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	w := &worker{
 		settings: settings, deps: deps, engine: engine, models: models, index: index,
-		searching: &searching{nc: deps.NATS},
+		searching: &searching{nc: deps.NATS}, learnt: kept,
 	}
 	w.jobs = &question.Jobs{
 		Store: kept, Temporal: deps.Temporal, NATS: deps.NATS,
@@ -190,6 +192,8 @@ func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *m
 		Texts:   kept,
 		Links:   kept,
 		History: kept,
+
+		Preferences: kept,
 	}
 }
 
@@ -211,6 +215,7 @@ func (w *worker) service() lifecycle.Service {
 		lexicalMeters(w.index),
 		w.temporalWorker(),
 		bus.ServeSlots(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
+		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest), w.ask, askFailure),
 	}, w.jobs.Services()...), w.tellWebhooks())...)
 }

@@ -121,13 +121,13 @@ func (w *world) otherTenantKnowsNothing() {
 	w.t.Helper()
 	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
 	w.ok(err)
-	own, err := w.store.Known(w.context(), w.principal, space, vectors.Row(0), 100)
+	own, err := w.store.Known(w.context(), w.principal, space, vectors.Row(0), "", 100)
 	w.ok(err)
 	created, err := w.store.CreateTenant(w.context(), schema.Principal{}, schema.NewTenant{Name: "other"}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: "admin", Scopes: []schema.Scope{schema.ScopeAdmin}}, Prefix: "slu_other", Hash: []byte("other"),
 	})
 	w.ok(err)
-	other, err := w.store.Known(w.context(), schema.Principal{Tenant: created.ID}, space, vectors.Row(0), 100)
+	other, err := w.store.Known(w.context(), schema.Principal{Tenant: created.ID}, space, vectors.Row(0), "", 100)
 	w.ok(err)
 	if len(own) != 8 || len(other) != 0 {
 		w.t.Errorf("the tenant knows of %d questions and another one of %d", len(own), len(other))

@@ -49,6 +49,7 @@ type scriptedCorpus struct {
 	judges    retrieval.Judges // nil: no language model
 	links     scriptedLinks    // nil: none are stored
 	history   *scriptedHistory // nil: nothing is known of earlier questions
+	prefers   *scriptedPreferences
 
 	second *scriptedSecond // nil: the vectors are the first encoder's
 
@@ -414,6 +415,9 @@ func (c *scriptedCorpus) engine(t *testing.T, stages string) *run.Engine {
 	}
 	if c.history != nil {
 		sources.History = c.history
+	}
+	if c.prefers != nil {
+		sources.Preferences = c.prefers
 	}
 	engine, err := run.NewEngine(catalogue, sources)
 	if err != nil {

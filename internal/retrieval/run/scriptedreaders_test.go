@@ -25,6 +25,9 @@ type scriptedReaders struct {
 	// described has Info succeed though the rest fails.
 	described bool
 	fewer     bool // one score less than texts
+	// features are what the labels are computed from, of the graph "graph"; nil: none.
+	features func(text string) []float32
+	featured int
 
 	infos     int
 	scored    [][]string // texts of each request
@@ -66,6 +69,20 @@ func (r *scriptedReaders) Score(_ context.Context, _ wire.Lane, question string,
 		out = out[1:]
 	}
 	return out, "scripted/1", r.fail
+}
+
+func (r *scriptedReaders) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (out wire.Featured, err error) {
+	r.featured++
+	out.Scores, out.Model, err = r.Score(ctx, lane, question, texts, false)
+	if r.features == nil {
+		return out, err
+	}
+	out.Of = "graph"
+	for _, text := range texts {
+		row := r.features(text)
+		out.Features.Dimension, out.Features.Data = len(row), append(out.Features.Data, row...)
+	}
+	return out, err
 }
 
 func (r *scriptedReaders) Rerank(_ context.Context, _ wire.Lane, question string, texts []string, _ bool) ([]wire.PairScore, string, error) {

@@ -18,13 +18,14 @@ type scriptedHistory struct {
 	known []bool // of the nearest, nearest first
 	fail  error
 	asked []int
+	model string // that was named last
 }
 
-func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space string, vector []float32, k int) ([]bool, error) {
+func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space string, vector []float32, model string, k int) ([]bool, error) {
 	if space != "scripted" || !slices.Equal(vector, []float32{1}) {
 		return nil, errors.New("asked of another question")
 	}
-	h.asked = append(h.asked, k)
+	h.asked, h.model = append(h.asked, k), model
 	return h.known[:min(k, len(h.known))], h.fail
 }
 
@@ -36,6 +37,9 @@ type knowing struct {
 }
 
 func (j *knowing) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	if r.Task == wire.TaskWho {
+		return wire.LLMReply{Usage: schema.Usage{Provider: "openai", Model: "scripted"}}, j.fail
+	}
 	j.asked = append(j.asked, r)
 	return wire.LLMReply{Text: j.answer, Usage: schema.Usage{Model: "scripted"}}, j.fail
 }
@@ -103,6 +107,9 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		}
 		if x.model == nil {
 			continue
+		}
+		if h := x.history; h != nil && h.asked != nil && x.model.fail == nil && h.model != "openai/scripted" {
+			t.Errorf("%s: the history was asked of the model %q", x.name, h.model)
 		}
 		if len(x.model.asked) != x.asked {
 			t.Errorf("%s: asked %d times", x.name, len(x.model.asked))

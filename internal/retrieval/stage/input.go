@@ -31,6 +31,8 @@ type pieces struct {
 	cut  func(string) []text.Range
 	// joined has passages that relate joined read as one text.
 	joined bool
+	// prefers has llm_prefer be the language model's, where one was learnt.
+	prefers bool
 }
 
 // input is a piece of a candidate as a model reads it.

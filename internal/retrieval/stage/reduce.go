@@ -42,7 +42,8 @@ var reduceKind = Kind{
 //
 // It selects: the ranking stays, and of the candidates in the context the text
 // is that of their window. enough is the detector's probability: calibrated,
-// what the pack was calibrated to, or a number.
+// what the pack was calibrated to, or a number. The detector is given the pack's own
+// llm_prefer, also where windows are chosen by a language model's.
 func readReduce(p *Parameters) Stage {
 	s := reduce{depth: p.Whole("depth", 10, 1, 100), sentences: p.Whole("sentences", 3, 1, 50), stride: p.Whole("stride", 1, 1, 50),
 		windows: p.Whole("windows", 64, 1, 500), most: p.Whole("most", wire.DetectPairs, 1, wire.DetectPairs),
@@ -64,7 +65,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		return out, err
 	}
 	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride)}, score{by: byPreferSum}.of)
+	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride), prefers: true}, score{by: byPreferSum}.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil
@@ -73,6 +74,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		return outcome{}, err
 	}
 	out.items = nil
+	var own [][2]float32 // the pack's logits, whose scale the detector knows
 	var order []int
 	for i, c := range head {
 		if _, ok := read.best[i]; !ok {
@@ -86,9 +88,9 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		best := read.best[i]
 		c := best.score.onto(head[i], wire.GraphPair).scored(byPreferSum, best.value)
 		c.shows = []extent{best.at}
-		out.items = append(out.items, c)
+		out.items, own = append(out.items, c), append(own, [2]float32{best.score.HasAnswer, best.own})
 	}
-	least, n, p, err := s.detect(ctx, t, out.items)
+	least, n, p, err := s.detect(ctx, t, own)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -106,16 +108,14 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 
 // detect asks which of the prefixes is enough, the first one or else all, and
 // how likely it is that it is.
-func (s reduce) detect(ctx context.Context, t *Task, items []item) (least float64, n int, p float64, err error) {
-	n = min(len(items), s.most)
+func (s reduce) detect(ctx context.Context, t *Task, read [][2]float32) (least float64, n int, p float64, err error) {
+	n = min(len(read), s.most)
 	if n == 0 {
 		return 0, 0, 0, nil
 	}
 	contexts := make([][][2]float32, n)
-	var so [][2]float32
-	for i, c := range items[:n] {
-		so = append(so, [2]float32{float32(c.scores[byHasAnswer]), float32(c.scores[byLLMPrefer])})
-		contexts[i] = slices.Clone(so)
+	for i := range contexts {
+		contexts[i] = read[: i+1 : i+1]
 	}
 	enough, calibrated, _, err := t.Readers.Detect(ctx, wire.LaneInteractive, contexts)
 	if err != nil {

@@ -55,6 +55,9 @@ var scoreKind = Kind{
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
 //
+// llm_prefer is that of the language model that would answer, where one was learnt for
+// the collection and the stage ranks by it; else that of the pack's own reader.
+//
 // With weight 1 they are ranked by the model's logit: the relevance, has_answer,
 // llm_prefer, or the sum of the last two (FIT-RAG's bi-criteria reranker). With
 // less, the score is (1-weight) times the one before plus weight times the
@@ -162,7 +165,7 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		return outcome{}, err
 	}
 	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, s.model, head, in.unit, pieces{most: s.pieces, cut: packed(room), joined: true}, s.of)
+	read, err := t.scored(ctx, s.model, head, in.unit, pieces{most: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}, s.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil
@@ -262,12 +265,14 @@ type pairRead struct {
 	best  map[int]pairBest // by candidate; none for one without text
 	model string
 	texts int
-	long  int // candidates that were read in several pieces
+	long  int    // candidates that were read in several pieces
+	whose string // whose preference llm_prefer is; empty: nobody needs to know
 }
 
 // pairBest is a candidate's best piece.
 type pairBest struct {
 	score pairScore
+	own   float32 // the pack's llm_prefer
 	value float64 // by which it is the best
 	at    extent
 }
@@ -280,7 +285,7 @@ func (r pairRead) String() string {
 	if r.model == "" {
 		return out
 	}
-	return out + by(r.model) + ", graph " + r.graph
+	return join(out+by(r.model)+", graph "+r.graph, r.whose)
 }
 
 // pairScore are the model's logits.
@@ -306,11 +311,7 @@ func (t *Task) scored(ctx context.Context, graph string, items []item, unit sche
 	if len(inputs) == 0 {
 		return read, nil
 	}
-	ask := t.Readers.Score
-	if graph == wire.GraphReranker {
-		ask = t.Readers.Rerank
-	}
-	scores, model, err := ask(ctx, wire.LaneInteractive, t.query.Text, inputTexts(inputs), false)
+	scores, own, model, whose, err := t.ask(ctx, graph, inputTexts(inputs), how.prefers)
 	if err != nil {
 		return pairRead{}, fmt.Errorf("score %d texts: %w", len(inputs), err)
 	}
@@ -321,12 +322,12 @@ func (t *Task) scored(ctx context.Context, graph string, items []item, unit sche
 	if err := finite("score", len(inputs), all); err != nil {
 		return pairRead{}, err
 	}
-	read.model = model
+	read.model, read.whose = model, whose
 	several := map[int]bool{}
 	for i, in := range inputs {
 		have, ok := read.best[in.of]
 		if x := value(scores[i]); !ok || x > have.value {
-			read.best[in.of] = pairBest{score: pairScore(scores[i]), value: x, at: in.at}
+			read.best[in.of] = pairBest{score: pairScore(scores[i]), own: own[i].LLMPrefer, value: x, at: in.at}
 		}
 		if ok {
 			several[in.of] = true

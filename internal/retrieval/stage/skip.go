@@ -151,7 +151,11 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	if err != nil || vector == nil {
 		return 0, 0, err
 	}
-	all, err := t.History.Known(ctx, t.query.Principal, space, vector, s.k)
+	model, err := t.who(ctx)
+	if err != nil { // questions that were imported are of one model
+		model = ""
+	}
+	all, err := t.History.Known(ctx, t.query.Principal, space, vector, model, s.k)
 	for _, ok := range all {
 		if ok {
 			right++

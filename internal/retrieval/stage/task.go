@@ -57,6 +57,8 @@ type Task struct {
 	encoded    bool
 	supposed   string // a passage that would answer the question, compared with it; empty: none
 	secondAway bool   // the second encoder did not answer
+	answers    answering
+	preferred  preferences
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
 	members   map[uuid.UUID][]lexical.Ref

@@ -213,7 +213,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			purgeMembersSQL, purgeCacheSQL, DropLeasesSQL, markPurgedSQL,
+			purgeMembersSQL, purgeCacheSQL, purgeTextLabelsSQL, DropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}
@@ -241,6 +241,9 @@ func purgeVectorsSQL(table string) string {
 // purgeCacheSQL deletes the replies that quote versions.
 const purgeCacheSQL = `
 DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
+
+// purgeTextLabelsSQL forgets what versions' texts were to labelled questions.
+const purgeTextLabelsSQL = `DELETE FROM preference_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
 // purgeKnownSQL forgets what is known of questions.
 const purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`

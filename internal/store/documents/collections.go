@@ -203,8 +203,10 @@ func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
-		if _, err := tx.Exec(ctx, forgetKnownSQL, p.Tenant, id); err != nil {
-			return fmt.Errorf("forget what is known of its questions: %w", err)
+		for _, sql := range []string{forgetKnownSQL, forgetTaughtSQL, forgetLabelsSQL, forgetPreferencesSQL} {
+			if _, err := tx.Exec(ctx, sql, p.Tenant, id); err != nil {
+				return fmt.Errorf("forget what is known of its questions: %w", err)
+			}
 		}
 		var out store.Outbox
 		if err := out.Event(wire.Event{Kind: "collection.deleted", Tenant: p.Tenant, Collection: id, State: schema.StateCancelled}, store.Traceparent(ctx)); err != nil {
@@ -225,7 +227,13 @@ func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Collection])
 }
 
-// What is known was learnt from answers of the collection's documents.
-const forgetKnownSQL = `
+// What is known was learnt from answers of the collection's documents, and from questions that
+// were labelled for it.
+const (
+	forgetKnownSQL = `
 DELETE FROM known_questions k USING questions q
 WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`
+	forgetTaughtSQL      = `DELETE FROM taught_questions WHERE tenant_id = $1 AND collection_id = $2`
+	forgetLabelsSQL      = `DELETE FROM preference_labels WHERE tenant_id = $1 AND collection_id = $2`
+	forgetPreferencesSQL = `DELETE FROM preferences WHERE tenant_id = $1 AND collection_id = $2`
+)

@@ -16,13 +16,16 @@ import (
 var _ retrieval.History = (*SearchStore)(nil)
 
 // Known implements retrieval.History. It looks at all that the tenant has: they are a
-// sample of its questions.
-func (s *SearchStore) Known(ctx context.Context, p schema.Principal, space string, vector []float32, k int) ([]bool, error) {
+// sample of its questions, and those that it imported.
+func (s *SearchStore) Known(ctx context.Context, p schema.Principal, space string, vector []float32, model string, k int) ([]bool, error) {
 	var out []bool
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT known FROM known_questions WHERE tenant_id = $1 AND known IS NOT NULL AND space = $2
-			ORDER BY vector <-> $3, question_id LIMIT $4`, p.Tenant, space, pgvector.NewVector(vector), k)
+			SELECT known FROM (
+			    SELECT known, vector, question_id::text AS id FROM known_questions WHERE tenant_id = $1 AND known IS NOT NULL AND space = $2
+			    UNION ALL
+			    SELECT known, vector, encode(question, 'hex') FROM taught_questions WHERE tenant_id = $1 AND model = $5 AND space = $2) AS k
+			ORDER BY vector <-> $3, id LIMIT $4`, p.Tenant, space, pgvector.NewVector(vector), k, model)
 		if err != nil {
 			return err
 		}

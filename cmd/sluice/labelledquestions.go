@@ -1,0 +1,205 @@
+package main
+
+// This file reads questions with known answers: JSON Lines, or CSV.
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	maxQuestionsFile = 256 << 20
+	maxQuestionsLine = 1 << 20
+)
+
+// readLabelledQuestions reads a file of questions with answers, each question once: what comes
+// again adds its answers. The format follows from the name: .csv, or else JSON Lines with
+// {"question": ..., "answer": [...]} (answer or answers, a string or a list), or BEIR's
+// {"text": ..., "metadata": {"answers": [...]}}. A CSV file has a header with the columns question
+// and answer (or answers), whose cells are an answer or a JSON list.
+func readLabelledQuestions(path string) ([]schema.LabelledQuestion, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the questions: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it is only read
+	if info, err := f.Stat(); err != nil {
+		return nil, fmt.Errorf("read the questions: %w", err)
+	} else if info.IsDir() {
+		return nil, schema.Invalid(path, "is a folder: name a file of questions with answers, of a BEIR folder its queries.jsonl")
+	} else if info.Size() > maxQuestionsFile {
+		return nil, schema.Invalid(path, "has %d MB, more than %d: split it", info.Size()>>20, maxQuestionsFile>>20)
+	}
+	c := collector{path: path, at: map[string]int{}}
+	in := bufio.NewReaderSize(f, 64<<10)
+	if start, err := in.Peek(3); err == nil && bytes.Equal(start, []byte("\xef\xbb\xbf")) {
+		_, _ = in.Discard(3)
+	}
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		err = c.csv(in)
+	} else {
+		err = c.lines(in)
+	}
+	if err == nil && len(c.all) == 0 {
+		err = schema.Invalid(path, "has no question")
+	}
+	return c.all, err
+}
+
+// collector puts questions together.
+type collector struct {
+	path string
+	all  []schema.LabelledQuestion
+	at   map[string]int
+}
+
+func (c *collector) add(line int, question string, answers []string) error {
+	q := schema.LabelledQuestion{Question: strings.TrimSpace(question), Answers: answers}
+	if err := q.Check(); err != nil {
+		return c.wrong(line, err)
+	}
+	at, known := c.at[q.Question]
+	if !known {
+		c.at[q.Question] = len(c.all)
+		c.all = append(c.all, q)
+		return nil
+	}
+	for _, a := range answers {
+		if !slices.Contains(c.all[at].Answers, a) {
+			c.all[at].Answers = append(c.all[at].Answers, a)
+		}
+	}
+	if err := c.all[at].Check(); err != nil {
+		return c.wrong(line, err)
+	}
+	return nil
+}
+
+func (c *collector) wrong(line int, err error) error {
+	return fmt.Errorf("%s:%d: %w", c.path, line, err)
+}
+
+// answerList is one answer or several.
+type answerList []string
+
+func (a *answerList) UnmarshalJSON(data []byte) error {
+	var one string
+	if json.Unmarshal(data, &one) == nil {
+		*a = answerList{one}
+		return nil
+	}
+	var all []string
+	if err := json.Unmarshal(data, &all); err != nil {
+		return errors.New("answer: is neither a string nor a list of strings")
+	}
+	*a = all
+	return nil
+}
+
+func (c *collector) lines(in io.Reader) error {
+	s := bufio.NewScanner(in)
+	s.Buffer(make([]byte, 0, 64<<10), maxQuestionsLine)
+	for line := 1; s.Scan(); line++ {
+		data := bytes.TrimSpace(s.Bytes())
+		if len(data) == 0 {
+			continue
+		}
+		if !utf8.Valid(data) {
+			return c.wrong(line, errors.New("is not UTF-8: save the file in that encoding"))
+		}
+		var q struct {
+			Question string     `json:"question"`
+			Text     string     `json:"text"`
+			Answer   answerList `json:"answer"`
+			Answers  answerList `json:"answers"`
+			Metadata struct {
+				Answers answerList `json:"answers"`
+			} `json:"metadata"`
+		}
+		if err := json.Unmarshal(data, &q); err != nil {
+			return c.wrong(line, fmt.Errorf("is no object of a question and its answers, as {\"question\": \"...\", \"answer\": [\"...\"]}: %w", err))
+		}
+		if q.Question == "" {
+			q.Question = q.Text
+		}
+		if err := c.add(line, q.Question, slices.Concat(q.Answer, q.Answers, q.Metadata.Answers)); err != nil {
+			return err
+		}
+	}
+	if errors.Is(s.Err(), bufio.ErrTooLong) {
+		return schema.Invalid(c.path, "has a line of more than %d KB: a question is one line of JSON", maxQuestionsLine>>10)
+	}
+	return s.Err()
+}
+
+func (c *collector) csv(in io.Reader) error {
+	r := csv.NewReader(in)
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.path, err)
+	}
+	question, answer := -1, -1
+	for i, name := range header {
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "question":
+			question = i
+		case "answer", "answers":
+			answer = i
+		}
+	}
+	if question < 0 || answer < 0 {
+		return c.wrong(1, fmt.Errorf("the header %q has no columns question and answer", strings.Join(header, ",")))
+	}
+	for {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.path, err)
+		}
+		line, _ := r.FieldPos(question)
+		if !utf8.ValidString(row[question] + row[answer]) {
+			return c.wrong(line, errors.New("is not UTF-8: save the file in that encoding"))
+		}
+		answers := answerList{row[answer]}
+		if strings.HasPrefix(strings.TrimSpace(row[answer]), "[") {
+			var list []string
+			if json.Unmarshal([]byte(row[answer]), &list) == nil {
+				answers = list
+			}
+		}
+		if err := c.add(line, row[question], answers); err != nil {
+			return err
+		}
+	}
+}
+
+// firstOf draws a number of questions, the same ones for a longer draw: by a hash of each.
+func firstOf(all []schema.LabelledQuestion, limit int) []schema.LabelledQuestion {
+	if limit <= 0 || limit >= len(all) {
+		return all
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b schema.LabelledQuestion) int {
+		x, y := sha256.Sum256([]byte(a.Question)), sha256.Sum256([]byte(b.Question))
+		return bytes.Compare(x[:], y[:])
+	})
+	return all[:limit]
+}

@@ -1,0 +1,256 @@
+package main
+
+// This file has the server label questions one by one, within a budget. What is done is kept by
+// the server, so that the next run goes on.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/sluice-rag/sluice/internal/apiclient"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// callsAtOnce is how many calls of the language model one request makes at most, so that it ends in time.
+const callsAtOnce = 4
+
+// labelling are the flags of commands that ask the language model labelled questions.
+type labelling struct {
+	remote
+	Collection string  `required:"" short:"c" help:"Name or id of the collection."`
+	Calls      int     `placeholder:"N" help:"Make so many calls of the language model at most; 0 is no bound."`
+	Cost       float64 `placeholder:"DOLLARS" help:"Begin no call once so much is spent, at the server's prices; 0 is no bound."`
+	Limit      int     `placeholder:"N" help:"So many of the questions, drawn by their hashes; 0 is all."`
+	Parallel   int     `default:"2" help:"Questions at once."`
+	DryRun     bool    `help:"Say how many calls there are to make, and make none."`
+}
+
+// labelled is what a run came to.
+type labelled struct {
+	Model      string       `json:"model"`
+	Questions  int          `json:"questions"`
+	Done       int          `json:"done"`  // of the questions: nothing is left to ask
+	Known      int          `json:"known"` // answered rightly without retrieval
+	Asked      int          `json:"asked"` // without retrieval, by now
+	Texts      int          `json:"texts"`
+	HaveAnswer int          `json:"have_answer"`
+	Preferred  int          `json:"preferred"`
+	Calls      int          `json:"calls"`
+	Left       int          `json:"left"`   // calls, at most
+	Unseen     int          `json:"unseen"` // questions that the budget left nothing for
+	LeftTokens int          `json:"left_tokens"`
+	Usage      schema.Usage `json:"usage"`
+	Stopped    string       `json:"stopped,omitempty"` // why it ended before all was done
+	Failures   []string     `json:"failures,omitempty"`
+
+	mu sync.Mutex
+}
+
+// budget is what may still be used.
+type budget struct {
+	mu       sync.Mutex
+	bounded  bool
+	calls    int
+	dollars  float64 // that are left; 0 without costly
+	costly   bool
+	parallel int
+}
+
+// take reserves calls, and says how much they may cost: of what is left, an equal part for each
+// of those that ask at once.
+func (b *budget) take(most int) (calls int, dollars float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.costly && b.dollars <= 0 {
+		return 0, 0
+	}
+	calls = most
+	if b.bounded {
+		calls = min(most, b.calls)
+		b.calls -= calls
+	}
+	if b.costly {
+		dollars = b.dollars / float64(b.parallel)
+	}
+	return calls, dollars
+}
+
+func (b *budget) give(calls int, dollars float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.calls += calls
+	b.dollars -= dollars
+}
+
+// errNoPrice says that a bound in dollars binds nothing.
+var errNoPrice = errors.New("the server knows no price of the language model, so --cost bounds nothing: give it one (SLUICE_LLM_PRICE), or bound --calls")
+
+// interrupted is a problem behind calls that were made.
+type interrupted struct{ schema.Labelled }
+
+func (e *interrupted) Error() string { return e.Problem }
+
+const spentUp = "the budget is used up"
+
+// run labels questions with so many texts each.
+func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions []schema.LabelledQuestion, texts int, what string) (*labelled, error) {
+	if l.Calls < 0 || l.Cost < 0 || l.Limit < 0 || l.Parallel < 1 || l.Parallel > 64 {
+		return nil, schema.Invalid("calls, cost, limit, parallel", "are no numbers from 0 (parallel: from 1 to 64)")
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	questions = firstOf(questions, l.Limit)
+	out := &labelled{Questions: len(questions)}
+	b := &budget{bounded: l.Calls > 0 || l.DryRun, calls: l.Calls, costly: l.Cost > 0, dollars: l.Cost, parallel: l.Parallel}
+	bar := newCounter(os.Stderr, what)
+	defer bar.end()
+	next := make(chan schema.LabelledQuestion)
+	var workers sync.WaitGroup
+	seen := 0
+	for range l.Parallel {
+		workers.Go(func() {
+			for q := range next {
+				last, err := l.label(ctx, client, q, texts, b, out)
+				out.mu.Lock()
+				var partly *interrupted
+				if errors.As(err, &partly) {
+					out.add(partly.Labelled)
+				}
+				if err != nil && stops(err) {
+					if out.Stopped == "" && !errors.Is(err, context.Canceled) {
+						out.Stopped = err.Error()
+					}
+					stop(err)
+				} else if err != nil {
+					out.Failures = append(out.Failures, fmt.Sprintf("%.60q: %s", q.Question, err))
+				} else {
+					out.add(last)
+				}
+				if ctx.Err() == nil {
+					seen++
+					bar.show(seen, len(questions))
+				}
+				out.mu.Unlock()
+			}
+		})
+	}
+	for _, q := range questions {
+		select {
+		case next <- q:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	close(next)
+	workers.Wait()
+	if out.Stopped == "" && ctx.Err() != nil {
+		out.Stopped = "interrupted"
+	}
+	if err := context.Cause(ctx); apiclient.IsStatus(err, http.StatusUnauthorized) || apiclient.IsStatus(err, http.StatusForbidden) || apiclient.IsStatus(err, http.StatusNotFound) {
+		return out, err
+	}
+	return out, nil
+}
+
+// label labels one question until nothing is left of it, or of the budget.
+func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schema.LabelledQuestion, texts int, b *budget, out *labelled) (last schema.Labelled, err error) {
+	for {
+		calls, dollars := b.take(callsAtOnce)
+		if calls == 0 && !l.DryRun { // which looks at what there is to do
+			return last, nil
+		}
+		last, err = client.Label(ctx, l.Collection, api.LabelledQuestion{Question: q.Question, Answers: q.Answers, Texts: texts, Calls: calls, Cost: dollars})
+		if err != nil {
+			return last, err // the calls may have been made: they count
+		}
+		b.give(calls-last.Calls, last.Usage.Cost)
+		out.mu.Lock()
+		out.Calls, out.Usage = out.Calls+last.Calls, out.Usage.Sum(last.Usage)
+		out.mu.Unlock()
+		if paid := last.Usage; l.Cost > 0 && paid.Cost == 0 && paid.InputTokens+paid.OutputTokens > 0 && !paid.Cached {
+			return last, errNoPrice
+		}
+		if last.Problem != "" {
+			return last, &interrupted{last}
+		}
+		if last.Left == 0 || last.Calls == 0 {
+			return last, nil
+		}
+	}
+}
+
+// add counts a question as it is now.
+func (s *labelled) add(last schema.Labelled) {
+	if last.Model == "" {
+		s.Unseen++
+		return
+	}
+	s.Model = last.Model
+	if last.Left == 0 && last.Problem == "" {
+		s.Done++
+	}
+	if last.Known != nil {
+		if s.Asked++; *last.Known {
+			s.Known++
+		}
+	}
+	s.Texts, s.HaveAnswer, s.Preferred = s.Texts+last.Texts, s.HaveAnswer+last.HaveAnswer, s.Preferred+last.Preferred
+	s.Left, s.LeftTokens = s.Left+last.Left, s.LeftTokens+last.LeftTokens
+}
+
+// stops reports whether an error is of more than one question.
+func stops(err error) bool {
+	var p *api.Problem
+	return !errors.As(err, &p) || p.Status != http.StatusBadRequest && p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusConflict ||
+		errors.Is(err, errNoPrice)
+}
+
+// say prints what a run came to.
+func (l *labelling) say(s *labelled) {
+	fmt.Printf("model      %s\n", printable(s.Model))
+	fmt.Printf("questions  %d, %d of them done; %d of %d answered rightly without retrieval\n", s.Questions, s.Done, s.Known, s.Asked)
+	if s.Texts > 0 {
+		fmt.Printf("texts      %d labelled: %d have the answer, %d help the model\n", s.Texts, s.HaveAnswer, s.Preferred)
+	}
+	fmt.Printf("calls      %d made now, %d tokens in, %d out, $%.4f\n", s.Calls, s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.Cost)
+	if s.Unseen > 0 {
+		fmt.Printf("left       %d questions that were not looked at\n", s.Unseen)
+	}
+	if s.Left > 0 {
+		fmt.Printf("left       %d calls at most, about %d tokens to send\n", s.Left, s.LeftTokens)
+	}
+	for i, f := range s.Failures {
+		if i == 5 {
+			fmt.Printf("failed     and %d more\n", len(s.Failures)-i)
+			break
+		}
+		fmt.Printf("failed     %s\n", printable(f))
+	}
+	switch {
+	case s.Stopped != "":
+		fmt.Printf("stopped    %s; the same command goes on\n", printable(s.Stopped))
+	case s.Left+s.Unseen > 0 && !l.DryRun:
+		fmt.Printf("stopped    %s; the same command goes on\n", spentUp)
+	}
+}
+
+// begin reads the questions and labels them.
+func (l *labelling) begin(ctx context.Context, file string, texts int, what string) (*apiclient.Client, *labelled, error) {
+	questions, err := readLabelledQuestions(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := l.client()
+	if err != nil {
+		return nil, nil, err
+	}
+	done, err := l.run(ctx, client, questions, texts, what)
+	return client, done, err
+}

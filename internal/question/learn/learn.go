@@ -1,0 +1,268 @@
+// Package learn asks the language model that answers questions whose answers are known: without
+// retrieval, which teaches FIT-RAG's recogniser what the model knows (section 4.3), and with one text
+// at a time, which labels texts for its scorer (section 4.2.1). Every reply is kept as soon as it
+// is there, so that whoever goes on later pays for nothing twice.
+package learn
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// knowsNothing is the provider without a language model.
+const knowsNothing = "extractive"
+
+// promptTokens is about what a call sends beside the question and the text.
+const promptTokens = 400
+
+// Asker asks the language model behind the gateway. An error inside a reply comes out as an error.
+type Asker interface {
+	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
+}
+
+// Finder finds texts for a question, best first.
+type Finder interface {
+	Find(ctx context.Context, p schema.Principal, collection uuid.UUID, question string, k int) ([]schema.Candidate, error)
+}
+
+// Models are the model server's.
+type Models interface {
+	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
+	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
+}
+
+// Answers are the right answers of a question.
+type Answers interface {
+	None() bool            // no answer has a word in it
+	In(text string) bool   // one of them stands in a text
+	Said(text string) bool // a model's reply is right
+}
+
+// Of names what is learnt: of a question, by a collection's tenant, of a model.
+type Of struct {
+	Tenant, Collection uuid.UUID
+	Question           [sha256.Size]byte
+	Model              string
+}
+
+// Label is what a text is to a question.
+type Label struct {
+	Passage   [sha256.Size]byte // hash of the text as the pair model reads it
+	Version   uuid.UUID
+	HasAnswer bool
+	Preferred bool
+	Graph     string
+	Features  []float32 // the graph's, and behind them its logits of has_answer and llm_prefer
+}
+
+// Store keeps what is learnt.
+type Store interface {
+	// Taught says whether the model was right without retrieval; nil: it was not asked.
+	Taught(ctx context.Context, of Of) (*bool, error)
+	Teach(ctx context.Context, of Of, space string, vector []float32, known bool) error
+	// Labels are those of a question's texts, by Passage.
+	Labels(ctx context.Context, of Of) (map[[sha256.Size]byte]Label, error)
+	KeepLabel(ctx context.Context, of Of, l Label) error
+}
+
+// Teacher labels questions.
+type Teacher struct {
+	Store   Store
+	Asker   Asker
+	Finder  Finder
+	Models  Models
+	Answers func(answers []string) Answers
+}
+
+// run is the labelling of one question.
+type run struct {
+	*Teacher
+	principal schema.Principal
+	labelling schema.Labelling
+	of        Of
+	answers   Answers
+	out       schema.Labelled
+}
+
+// Label labels a question as far as its calls and its cost allow. What was done before an error is
+// returned with it. Errors of the gateway are as it gives them; a schema.FieldError says what is
+// wrong with the question.
+func (t *Teacher) Label(ctx context.Context, p schema.Principal, collection uuid.UUID, l schema.Labelling) (schema.Labelled, error) {
+	if err := l.Check(); err != nil {
+		return schema.Labelled{}, err
+	}
+	if l.Texts < 0 || l.Texts > schema.MaxLabelTexts {
+		return schema.Labelled{}, schema.Invalid("texts", "needs a whole number from 0 to %d", schema.MaxLabelTexts)
+	}
+	r := run{Teacher: t, principal: p, labelling: l, answers: t.Answers(l.Answers)}
+	if r.answers.None() {
+		return schema.Labelled{}, schema.Invalid("answers", "none has a word in it")
+	}
+	who, err := t.Asker.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: p.Tenant, Task: wire.TaskWho})
+	if err != nil {
+		return schema.Labelled{}, fmt.Errorf("ask which language model answers: %w", err)
+	}
+	if who.Usage.Provider == knowsNothing {
+		return schema.Labelled{}, schema.Invalid("provider", "%s answers here, which has no language model and knows nothing by itself: set one up (SLUICE_LLM_BASE_URL or a key)", knowsNothing)
+	}
+	r.out.Model = who.Usage.By()
+	r.of = Of{Tenant: p.Tenant, Collection: collection, Question: l.Key(), Model: r.out.Model}
+	known, err := r.plain(ctx)
+	if err != nil || l.Texts == 0 {
+		return r.out, err
+	}
+	return r.out, r.texts(ctx, known)
+}
+
+// plain finds out whether the model is right without retrieval; nil: there is no call left to ask it.
+func (r *run) plain(ctx context.Context) (*bool, error) {
+	known, err := r.Store.Taught(ctx, r.of)
+	if err != nil {
+		return nil, err
+	}
+	if known == nil {
+		said, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskBackground}, text.CountTokens(r.labelling.Question))
+		if err != nil {
+			return nil, fmt.Errorf("ask without retrieval: %w", err)
+		}
+		if !asked {
+			return nil, nil
+		}
+		right := said.Text != "" && r.answers.Said(said.Text)
+		known = &right
+		vectors, space, err := r.Models.EncodeQuery(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, nil)
+		if err != nil {
+			return nil, fmt.Errorf("encode the question: %w", err)
+		}
+		if err := r.Store.Teach(context.WithoutCancel(ctx), r.of, space, vectors.Row(0), right); err != nil {
+			return nil, err
+		}
+	}
+	r.out.Known = known
+	return known, nil
+}
+
+// ask makes a call unless there is none left, which it notes.
+func (r *run) ask(ctx context.Context, q wire.LLMRequest, tokens int) (reply wire.LLMReply, asked bool, err error) {
+	l := r.labelling
+	if r.out.Calls >= l.Calls || l.Cost > 0 && r.out.Usage.Cost >= l.Cost {
+		r.out.Left++
+		r.out.LeftTokens += tokens + promptTokens
+		return reply, false, nil
+	}
+	q.Envelope, q.Tenant, q.Question, q.Trial = wire.Header(), r.of.Tenant, l.Question, true
+	q.Step = wire.Step{Step: "trial"}
+	q.Deadline, _ = ctx.Deadline()
+	r.out.Calls++
+	reply, err = r.Asker.Complete(ctx, q)
+	if err != nil {
+		return reply, true, err
+	}
+	r.out.Usage = r.out.Usage.Sum(reply.Usage)
+	if by := reply.Usage.By(); by != r.of.Model {
+		return reply, true, fmt.Errorf("%s answered where %s was asked: %w", by, r.of.Model, schema.ErrConflict)
+	}
+	return reply, true, nil
+}
+
+// found is a text as the pair model and the language model read it.
+type found struct {
+	schema.Candidate
+	input string
+	hash  [sha256.Size]byte
+}
+
+// texts labels the texts that are found for the question.
+func (r *run) texts(ctx context.Context, known *bool) error {
+	all, err := r.find(ctx)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	labels, err := r.Store.Labels(ctx, r.of)
+	if err != nil {
+		return err
+	}
+	inputs := make([]string, len(all))
+	for i, f := range all {
+		inputs[i] = f.input
+	}
+	read, err := r.Models.ScoreFeatured(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, inputs)
+	if err != nil {
+		return fmt.Errorf("score %d texts: %w", len(inputs), err)
+	}
+	if read.Features.Len() != len(inputs) {
+		return schema.Invalid("pack", "the pair model of %s does not give what its labels are computed from (the output features): a preference is learnt with a pack whose graph does, such as the shipped ones", read.Model)
+	}
+	for i, f := range all {
+		l, labelled := labels[f.hash]
+		if !labelled {
+			if l, labelled, err = r.label(ctx, f, known); err != nil {
+				return err
+			}
+		}
+		if !labelled {
+			continue
+		}
+		if l.Graph != read.Of { // a label stays when the pair model is another; what it is learnt on does not
+			l.Graph, l.Features = read.Of, append(append([]float32(nil), read.Features.Row(i)...), read.Scores[i].HasAnswer, read.Scores[i].LLMPrefer)
+			if err := r.Store.KeepLabel(context.WithoutCancel(ctx), r.of, l); err != nil {
+				return err
+			}
+		}
+		r.count(l)
+	}
+	return nil
+}
+
+func (r *run) count(l Label) {
+	r.out.Texts++
+	if l.HasAnswer {
+		r.out.HaveAnswer++
+	}
+	if l.Preferred {
+		r.out.Preferred++
+	}
+}
+
+func (r *run) find(ctx context.Context) ([]found, error) {
+	candidates, err := r.Finder.Find(ctx, r.principal, r.of.Collection, r.labelling.Question, r.labelling.Texts)
+	if err != nil {
+		return nil, fmt.Errorf("find texts: %w", err)
+	}
+	var out []found
+	seen := map[[sha256.Size]byte]bool{}
+	for _, c := range candidates {
+		input, _ := text.InContext(c.Title, c.HeadingPath, c.Text)
+		f := found{Candidate: c, input: input, hash: sha256.Sum256([]byte(input))}
+		if len(c.Spans) == 0 || seen[f.hash] {
+			continue
+		}
+		seen[f.hash] = true
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+// label finds out what a text is to the question. Where the model is right without it, no text makes
+// it better, and nobody is asked.
+func (r *run) label(ctx context.Context, f found, known *bool) (Label, bool, error) {
+	l := Label{Passage: f.hash, Version: f.Spans[0].Version, HasAnswer: r.answers.In(f.Text)}
+	if known != nil && *known {
+		return l, true, nil
+	}
+	said, asked, err := r.ask(ctx, wire.LLMRequest{Task: wire.TaskAnswer, Prompt: "short", Versions: []uuid.UUID{l.Version},
+		Passages: []wire.LLMPassage{{Title: f.Title, Location: f.Location, Headings: f.HeadingPath, Text: f.Text}}},
+		text.CountTokens(f.Text)+text.CountTokens(r.labelling.Question))
+	if err != nil {
+		return l, false, fmt.Errorf("ask with a text: %w", err)
+	}
+	l.Preferred = said.Supported && r.answers.Said(said.Text)
+	return l, asked, nil
+}

@@ -1,0 +1,129 @@
+package stage
+
+// This file has candidates scored by the preference of the language model that would
+// answer, where one was learnt (FIT-RAG's llm_prefer).
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/preference"
+	"github.com/sluice-rag/sluice/internal/retrieval"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// ownReader says that nothing was learnt.
+const ownReader = "llm_prefer: the pack's own reader's"
+
+// answering is the language model that would answer, which is asked for once.
+type answering struct {
+	asked bool
+	model string // provider and model; empty: not known
+	err   error
+}
+
+// preferences are what was learnt of a collection's language models, looked up once.
+type preferences struct {
+	looked bool
+	of     []retrieval.Preference
+	why    string // there are none that can be used; empty: none was learnt
+}
+
+// who names the language model that would answer.
+func (t *Task) who(ctx context.Context) (string, error) {
+	if t.answers.asked || t.Judges == nil {
+		return t.answers.model, t.answers.err
+	}
+	t.answers.asked = true
+	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: t.query.Principal.Tenant, Task: wire.TaskWho}
+	r.Deadline, _ = ctx.Deadline()
+	reply, err := t.Judges.Complete(ctx, r)
+	if err == nil {
+		t.answers.model = reply.Usage.By()
+	}
+	t.answers.err = err
+	return t.answers.model, err
+}
+
+// learnt returns what was learnt of the language model that would answer, for whichever
+// graphs, or why there is nothing.
+func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
+	p := &t.preferred
+	if p.looked || t.Preferences == nil {
+		return p.of, p.why
+	}
+	p.looked = true
+	all, err := t.Preferences.Preferences(ctx, t.query.Principal, t.query.Collection)
+	if err != nil {
+		p.why = "what was learnt cannot be looked at: " + schema.ToRemote(err).Message
+		return nil, p.why
+	}
+	if len(all) == 0 {
+		return nil, ""
+	}
+	model, err := t.who(ctx)
+	if err != nil {
+		p.why = "the language model cannot be asked for: " + schema.ToRemote(err).Message
+		return nil, p.why
+	}
+	p.of = slices.DeleteFunc(all, func(one retrieval.Preference) bool { return one.Model != model })
+	if len(p.of) == 0 {
+		p.why = "none was learnt for " + model
+	}
+	return p.of, p.why
+}
+
+// ask has a graph score texts. With prefers, llm_prefer is the language model's, where
+// one was learnt, and whose says whose it is; own are the scores as the graph gives them.
+func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bool) (scores, own []wire.PairScore, model, whose string, err error) {
+	if graph == wire.GraphReranker {
+		scores, model, err = t.Readers.Rerank(ctx, wire.LaneInteractive, t.query.Text, texts, false)
+		return scores, scores, model, "", err
+	}
+	var learnt []retrieval.Preference
+	if prefers {
+		var why string
+		learnt, why = t.learnt(ctx)
+		whose = because(ownReader, why)
+	}
+	if len(learnt) == 0 {
+		scores, model, err = t.Readers.Score(ctx, wire.LaneInteractive, t.query.Text, texts, false)
+		return scores, scores, model, whose, err
+	}
+	read, err := t.Readers.ScoreFeatured(ctx, wire.LaneInteractive, t.query.Text, texts)
+	if err != nil {
+		return nil, nil, "", "", err
+	}
+	at := slices.IndexFunc(learnt, func(one retrieval.Preference) bool { return one.Of == read.Of })
+	if at < 0 || read.Features.Len() != len(read.Scores) {
+		return read.Scores, read.Scores, read.Model, because(ownReader, fmt.Sprintf("what %s prefers was learnt with another pair model; `sluice train labels` learns it anew", learnt[0].Model)), nil
+	}
+	scores, err = preferredBy(learnt[at].Head, read)
+	return scores, read.Scores, read.Model, fmt.Sprintf("llm_prefer: %s's, learnt from %d questions", learnt[at].Model, learnt[at].Questions), err
+}
+
+// preferredBy puts a head's logits in the place of llm_prefer. A text without a word
+// keeps the lowest.
+func preferredBy(head preference.Head, read wire.Featured) ([]wire.PairScore, error) {
+	out := slices.Clone(read.Scores)
+	for i, s := range out {
+		if s.HasAnswer == wire.LowestScore {
+			continue
+		}
+		logit, err := head.Logit(preference.Vector(read.Features.Row(i), s))
+		if err != nil {
+			return nil, fmt.Errorf("score texts by a language model's preference: %w", err)
+		}
+		out[i].LLMPrefer = float32(logit)
+	}
+	return out, nil
+}
+
+func because(what, why string) string {
+	if why == "" {
+		return what
+	}
+	return what + " (" + why + ")"
+}
