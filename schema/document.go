@@ -57,19 +57,21 @@ const (
 
 // Collection is a tenant's set of documents under one recipe.
 type Collection struct {
-	ID           uuid.UUID       `json:"id"`
-	Name         string          `json:"name"`
-	Description  string          `json:"description,omitempty"`
-	Language     string          `json:"language"`     // BCP 47, "en" by default
-	Segmentation Segmentation    `json:"segmentation"` // complete
-	Space        string          `json:"space"`        // embedding space, empty until the first version is ready
-	Generation   int             `json:"generation"`
-	CreatedAt    time.Time       `json:"created_at"`
-	Counts       map[State]int64 `json:"counts,omitempty"` // documents by the state of their newest version
-	Bytes        int64           `json:"bytes,omitempty"`
-	Passages     int64           `json:"passages,omitempty"`
-	Uncurated    int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
-	ChangedAt    *time.Time      `json:"changed_at,omitempty" doc:"When a document came, went or changed its state last."`
+	ID           uuid.UUID    `json:"id"`
+	Name         string       `json:"name"`
+	Description  string       `json:"description,omitempty"`
+	Language     string       `json:"language"`     // BCP 47, "en" by default
+	Segmentation Segmentation `json:"segmentation"` // complete
+	Space        string       `json:"space"`        // embedding space, empty until the first version is ready
+	Generation   int          `json:"generation"`
+	// ClusterTokens is the most tokens that the sections of a cluster have together.
+	ClusterTokens int             `json:"cluster_tokens"`
+	CreatedAt     time.Time       `json:"created_at"`
+	Counts        map[State]int64 `json:"counts,omitempty"` // documents by the state of their newest version
+	Bytes         int64           `json:"bytes,omitempty"`
+	Passages      int64           `json:"passages,omitempty"`
+	Uncurated     int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
+	ChangedAt     *time.Time      `json:"changed_at,omitempty" doc:"When a document came, went or changed its state last."`
 }
 
 // GenerationState is how far a generation of a collection is.

@@ -16,6 +16,10 @@ const (
 	MaxChoice = 500
 	// MaxDescription and MaxLanguage bound what is said of a collection, in bytes.
 	MaxDescription, MaxLanguage = 2000, 35
+	// MinClusterTokens and MaxClusterTokens bound the most tokens that a collection's
+	// clusters may have, which are DefaultClusterTokens where nobody says (FunnelRAG's S):
+	// a section has 1,000 at most, and what is larger is a cluster by itself.
+	MinClusterTokens, DefaultClusterTokens, MaxClusterTokens = 1000, 4000, 64_000
 	// MaxExternalID bounds a document's external id, in bytes: a unique index holds it.
 	MaxExternalID = 1024
 	// MaxFileName and MaxMediaType bound hints that come with a document, in bytes.

@@ -64,7 +64,8 @@ func (b *collectionsRebuild) Run(ctx context.Context) error {
 
 type collectionsRecluster struct {
 	remote
-	Name string `arg:"" help:"Name or id."`
+	Name          string `arg:"" help:"Name or id."`
+	ClusterTokens int    `placeholder:"N" help:"The most tokens that the sections of a cluster may have together, from now on: 1000 to 64000, 4000 at first; as before when left out."`
 }
 
 func (r *collectionsRecluster) Run(ctx context.Context) error {
@@ -72,7 +73,7 @@ func (r *collectionsRecluster) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.Recluster(ctx, r.Name); err != nil {
+	if err := c.Recluster(ctx, r.Name, api.NewClusters{ClusterTokens: r.ClusterTokens}); err != nil {
 		return err
 	}
 	if r.JSON {

@@ -108,8 +108,8 @@ func (c *Client) CancelRebuild(ctx context.Context, collection string) (schema.R
 }
 
 // Recluster asks for a collection to be clustered anew.
-func (c *Client) Recluster(ctx context.Context, collection string) error {
-	return c.json(ctx, http.MethodPost, collectionPath(collection)+"/recluster", nil, struct{}{}, nil)
+func (c *Client) Recluster(ctx context.Context, collection string, n api.NewClusters) error {
+	return c.json(ctx, http.MethodPost, collectionPath(collection)+"/recluster", nil, n, nil)
 }
 
 // Compare asks which documents to upload.

@@ -19,11 +19,13 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
-// Limit is the most tokens that the sections of a cluster have together, by the
-// counter of package text (S in Algorithm 1).
-const Limit = 4000
+// Limit is the most tokens that the sections of a cluster have together where nobody
+// says otherwise, by the counter of package text (S in Algorithm 1).
+const Limit = schema.DefaultClusterTokens
 
 // Member is one that is to be in a cluster.
 type Member struct {

@@ -90,8 +90,8 @@ func NeighbourEdges(positions map[Position]uuid.UUID) []Edge {
 }
 
 // Alone returns the sections of documents that no link relates and that leave
-// room in a cluster: vectors find them company.
-func Alone(sections []Placed, links []Edge) []Placed {
+// room in a cluster of so many tokens: vectors find them company.
+func Alone(sections []Placed, links []Edge, limit int) []Placed {
 	linked := map[uuid.UUID]bool{}
 	for _, e := range links {
 		linked[e.A], linked[e.B] = true, true
@@ -102,5 +102,5 @@ func Alone(sections []Placed, links []Edge) []Placed {
 		tokens[s.Version] += s.Tokens
 		related[s.Version] = related[s.Version] || linked[s.ID]
 	}
-	return slices.DeleteFunc(slices.Clone(sections), func(s Placed) bool { return related[s.Version] || tokens[s.Version] >= Limit })
+	return slices.DeleteFunc(slices.Clone(sections), func(s Placed) bool { return related[s.Version] || tokens[s.Version] >= limit })
 }

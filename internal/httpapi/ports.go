@@ -37,8 +37,9 @@ type Rebuilds interface {
 	// Rebuild returns the newest one.
 	Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
 	CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error)
-	// Recluster asks for the clusters of a collection to be made anew.
-	Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error
+	// Recluster asks for the clusters of a collection to be made anew, of so many
+	// tokens at most; 0: as many as before.
+	Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID, tokens int) error
 }
 
 // Documents keeps documents.

@@ -45,12 +45,19 @@ func (s *server) routeRebuilds() {
 		})
 	route(s, huma.Operation{OperationID: "recluster-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/recluster",
 		Summary: "Cluster a collection anew", Tags: []string{"Collections"}, DefaultStatus: http.StatusAccepted,
-		Description: "Curation makes the clusters of all sections anew in the background; queries see the old ones until all of the new ones are there. Asking again before it was done changes nothing."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {
+		Description: "Curation makes the clusters of all sections anew in the background; queries see the old ones until all of the new ones are there. Asking again before it was done changes nothing but the size of clusters, where another one is given."},
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+			InCollection
+			Body *api.NewClusters
+		}) (*struct{}, error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
 			}
-			return nil, s.Rebuilds.Recluster(ctx, p, id)
+			tokens := 0
+			if in.Body != nil {
+				tokens = in.Body.ClusterTokens
+			}
+			return nil, s.Rebuilds.Recluster(ctx, p, id, tokens)
 		})
 }

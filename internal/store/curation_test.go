@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -138,12 +139,12 @@ func TestReclusteringIsAskedForAndSurvives(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.pages(t, f.a, f.collection, &page{name: "a", tokens: []int{100}}, &page{name: "b", tokens: []int{100}})
 	f.curateAll(t, f.a, f.collection)
-	if err := f.Recluster(t.Context(), f.b, f.collection); err == nil {
+	if err := f.Recluster(t.Context(), f.b, f.collection, 0); err == nil {
 		t.Error("another tenant's collection was reclustered")
 	}
 	f.expectWaiting(t, false, "before it was asked for")
 	for range 2 {
-		if err := f.Recluster(t.Context(), f.a, f.collection); err != nil {
+		if err := f.Recluster(t.Context(), f.a, f.collection, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -157,6 +158,49 @@ func TestReclusteringIsAskedForAndSurvives(t *testing.T) {
 		t.Errorf("%d audit entries", n)
 	}
 	f.checkClusters(t, f.a, f.collection, 1)
+}
+
+// TestClustersHaveTheSizeThatTheCollectionSays: those made anew, and those that later sections come to.
+func TestClustersHaveTheSizeThatTheCollectionSays(t *testing.T) {
+	f := setUp(t, store.Options{})
+	var list []*page
+	for i := range 8 {
+		list = append(list, &page{name: fmt.Sprintf("p%d", i), tokens: []int{900}, links: []string{"p0", fmt.Sprintf("p%d", max(i-1, 0))}})
+	}
+	f.pages(t, f.a, f.collection, list[:7]...)
+	f.curateAll(t, f.a, f.collection)
+	largest := func() int {
+		t.Helper()
+		return one[int](t, f, f.a, `SELECT max(tokens) FROM clusters WHERE collection_id = $1`, f.collection)
+	}
+	if n := largest(); n != 3600 {
+		t.Errorf("the largest cluster has %d tokens, want four pages of 900", n)
+	}
+	for _, tokens := range []int{-1, 999, 64_001} {
+		var field *schema.FieldError
+		if err := f.Recluster(t.Context(), f.a, f.collection, tokens); !errors.As(err, &field) || field.Field != "cluster_tokens" {
+			t.Errorf("%d tokens gave %v", tokens, err)
+		}
+	}
+	for _, x := range []struct{ asked, size, largest int }{{1800, 1800, 1800}, {0, 1800, 1800}, {6300, 6300, 6300}, {8000, 8000, 6300}} {
+		if err := f.Recluster(t.Context(), f.a, f.collection, x.asked); err != nil {
+			t.Fatal(err)
+		}
+		f.expectWaiting(t, true, "when it was asked for")
+		f.curateAll(t, f.a, f.collection)
+		c, err := f.Collection(t.Context(), f.a, f.collection.String())
+		if n := largest(); err != nil || n != x.largest || c.ClusterTokens != x.size {
+			t.Errorf("asked for %d tokens the largest cluster has %d and the collection says %d (%v), want %d and %d", x.asked, n, c.ClusterTokens, err, x.largest, x.size)
+		}
+	}
+	f.pages(t, f.a, f.collection, list[7])
+	f.curateAll(t, f.a, f.collection)
+	if n := largest(); n != 7200 {
+		t.Errorf("with an eighth page the largest cluster has %d tokens", n)
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM audit WHERE action = 'collection.recluster' AND detail ->> 'cluster_tokens' = '6300'`); n != 1 {
+		t.Errorf("%d audit entries have the size", n)
+	}
 }
 
 func TestBackfillWritesGivenLinks(t *testing.T) {

@@ -42,6 +42,11 @@ type NewRebuild struct {
 	Encoder schema.Encoder `json:"encoder,omitempty" enum:"auto,first,second" doc:"Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto)."`
 }
 
+// NewClusters asks for a collection to be clustered anew; an absent size stays as it is.
+type NewClusters struct {
+	ClusterTokens int `json:"cluster_tokens,omitempty" minimum:"1000" maximum:"64000" doc:"The most tokens that the sections of a cluster may have together, from now on; 4,000 at first."`
+}
+
 // NewDocument is one document of an upload.
 type NewDocument struct {
 	ExternalID string          `json:"external_id" minLength:"1" maxLength:"1024" doc:"The user's own name of the document (path, URL, key), unique in its collection."`

@@ -182,6 +182,8 @@ export interface components {
              * @description When a document came, went or changed its state last.
              */
             changed_at?: string;
+            /** Format: int64 */
+            cluster_tokens: number;
             counts?: {
                 [key: string]: number;
             };
@@ -805,6 +807,13 @@ export interface components {
             max_sequences: number;
             pack: string;
             provider: string;
+        };
+        NewClusters: {
+            /**
+             * Format: int64
+             * @description The most tokens that the sections of a cluster may have together, from now on; 4,000 at first.
+             */
+            cluster_tokens?: number;
         };
         NewCollection: {
             description?: string;
@@ -1691,6 +1700,7 @@ export type LabelledQuestion = components['schemas']['LabelledQuestion'];
 export type Latency = components['schemas']['Latency'];
 export type MetricComparison = components['schemas']['MetricComparison'];
 export type ModelState = components['schemas']['ModelState'];
+export type NewClusters = components['schemas']['NewClusters'];
 export type NewCollection = components['schemas']['NewCollection'];
 export type NewDocument = components['schemas']['NewDocument'];
 export type NewEvaluation = components['schemas']['NewEvaluation'];

@@ -25,4 +25,17 @@ func TestReclusteringIsAskedForByAdmins(t *testing.T) {
 	if n := scalar[int](w, `SELECT count(*) FROM audit WHERE action = 'collection.recluster'`); n != 2 {
 		t.Errorf("%d entries in the audit", n)
 	}
+	for _, tokens := range []int{999, 64_001} {
+		w.post("/v1/collections/c/recluster", api.NewClusters{ClusterTokens: tokens}, "").want(http.StatusUnprocessableEntity, nil)
+	}
+	var c schema.Collection
+	w.do(http.MethodGet, "/v1/collections/c", nil, "").want(http.StatusOK, &c)
+	if c.ClusterTokens != schema.DefaultClusterTokens {
+		t.Errorf("clusters have %d tokens", c.ClusterTokens)
+	}
+	w.post("/v1/collections/c/recluster", api.NewClusters{ClusterTokens: 2000}, "").want(http.StatusAccepted, nil)
+	w.do(http.MethodGet, "/v1/collections/c", nil, "").want(http.StatusOK, &c)
+	if c.ClusterTokens != 2000 {
+		t.Errorf("clusters have %d tokens, want 2000", c.ClusterTokens)
+	}
 }

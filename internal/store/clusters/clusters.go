@@ -32,7 +32,7 @@ func New(db *store.Store) *ClusterStore { return &ClusterStore{db} }
 
 const (
 	clusteredCollectionSQL = `
-SELECT generation, deleted_at IS NOT NULL FROM collections WHERE tenant_id = $1 AND id = $2`
+SELECT generation, deleted_at IS NOT NULL, cluster_tokens FROM collections WHERE tenant_id = $1 AND id = $2`
 	openClusteringSQL = `
 INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
 	// The live generation and one that is being built.
@@ -80,6 +80,7 @@ type clustering struct {
 	tenant, collection uuid.UUID
 	generation         int
 	epoch              int64 // that is being written
+	limit              int   // tokens of a cluster
 }
 
 // curated are the versions of one call.
@@ -114,9 +115,9 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)
 		}
-		var live int
+		var live, limit int
 		var deleted bool
-		if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
+		if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted, &limit); err != nil {
 			return store.Named(err, "collection", collection)
 		}
 		parts, err := lockClusterings(ctx, tx, tenant, collection, live)
@@ -181,10 +182,13 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	if err != nil {
 		return nil, fmt.Errorf("lock clusterings: %w", err)
 	}
-	var now int
+	var now, limit int
 	var deleted bool
-	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&now, &deleted); err != nil {
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&now, &deleted, &limit); err != nil {
 		return nil, store.Named(err, "collection", collection)
+	}
+	for i := range out {
+		out[i].limit = limit
 	}
 	if now != live {
 		return nil, fmt.Errorf("generation %d is live, not %d: %w", now, live, store.ErrRepeat)
@@ -295,7 +299,7 @@ func (c clustering) name(first uuid.UUID) uuid.UUID {
 	return uuid.NewSHA1(first, fmt.Appendf(nil, "%s/%d/%d", c.collection, c.generation, c.epoch))
 }
 
-func (c clustering) options() cluster.Options { return cluster.Options{Name: c.name} }
+func (c clustering) options() cluster.Options { return cluster.Options{Limit: c.limit, Name: c.name} }
 
 // write writes a diff with the next epoch.
 func (c clustering) write(ctx context.Context, d clusterDiff) error {

@@ -55,6 +55,7 @@ SELECT r.asked_at, c.generation FROM reclusterings r JOIN collections c ON c.ten
 WHERE r.tenant_id = $1 AND r.collection_id = $2 AND c.deleted_at IS NULL`
 	// Who asks while it is done gets another.
 	didReclusterSQL = `DELETE FROM reclusterings WHERE tenant_id = $1 AND collection_id = $2 AND asked_at = $3`
+	sizeClustersSQL = `UPDATE collections SET cluster_tokens = $3 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
 	askReclusterSQL = `
 INSERT INTO reclusterings (tenant_id, collection_id) VALUES ($1, $2)
 ON CONFLICT (collection_id, tenant_id) DO UPDATE SET asked_at = excluded.asked_at`
@@ -94,16 +95,27 @@ func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection u
 }
 
 // Recluster asks for all sections of a collection to be clustered anew, which
-// curation does.
-func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID) error {
+// curation does: into clusters of so many tokens at most, now and later; 0: as many
+// as before.
+func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID, tokens int) error {
+	if tokens != 0 && (tokens < schema.MinClusterTokens || tokens > schema.MaxClusterTokens) {
+		return schema.Invalid("cluster_tokens", "%d is not from %d to %d", tokens, schema.MinClusterTokens, schema.MaxClusterTokens)
+	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := store.CollectionExists(ctx, tx, p.Tenant, collection); err != nil {
 			return err
 		}
+		var details map[string]any
+		if tokens != 0 {
+			if _, err := tx.Exec(ctx, sizeClustersSQL, p.Tenant, collection, tokens); err != nil {
+				return fmt.Errorf("note the size of clusters: %w", err)
+			}
+			details = map[string]any{"cluster_tokens": tokens}
+		}
 		if _, err := tx.Exec(ctx, askReclusterSQL, p.Tenant, collection); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), nil)
+		return store.Audit(ctx, tx, p.Tenant, p, "collection.recluster", collection.String(), details)
 	})
 	return store.Wrap(err, "cluster collection %s anew", collection)
 }
@@ -145,9 +157,9 @@ func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid
 // openRebuild locks what is clustered of the collection: the live generation
 // always, so that nothing is curated meanwhile.
 func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation int) (clustering, error) {
-	var live int
+	var live, limit int
 	var deleted bool
-	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted); err != nil {
+	if err := tx.QueryRow(ctx, clusteredCollectionSQL, tenant, collection).Scan(&live, &deleted, &limit); err != nil {
 		return clustering{}, store.Named(err, "collection", collection)
 	}
 	if deleted {
@@ -227,7 +239,7 @@ func (c clustering) allRelations(ctx context.Context, sections []cluster.Placed,
 	}); err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
-	near, err := c.nearestOfAll(ctx, cluster.Alone(sections, edges))
+	near, err := c.nearestOfAll(ctx, cluster.Alone(sections, edges, c.limit))
 	if err != nil {
 		return nil, err
 	}

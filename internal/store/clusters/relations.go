@@ -91,7 +91,7 @@ func (c clustering) relations(ctx context.Context, seeds, came []cluster.Placed)
 	if err != nil {
 		return nil, err
 	}
-	near, err := c.nearest(ctx, cluster.Alone(came, links))
+	near, err := c.nearest(ctx, cluster.Alone(came, links, c.limit))
 	if err != nil {
 		return nil, err
 	}

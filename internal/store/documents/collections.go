@@ -23,7 +23,7 @@ ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 
 	// Counts are what curation has added up and what changed since (migration 82).
 	collectionSelect = `
-SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.created_at,
+SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.cluster_tokens, c.created_at,
        coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0), coalesce(t.uncurated, 0), t.changed_at
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
