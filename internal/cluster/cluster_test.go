@@ -139,7 +139,7 @@ func literal(sections []Member, edges []Edge, limit int) [][]int {
 	}
 	hops := func(from, to int) int {
 		reached := map[int]bool{from: true}
-		for h := 1; h <= maxHops; h++ {
+		for h := 1; h <= 3; h++ {
 			next := map[int]bool{}
 			for a := range reached {
 				next[a] = true
@@ -151,7 +151,7 @@ func literal(sections []Member, edges []Edge, limit int) [][]int {
 				return h
 			}
 		}
-		return maxHops + 1
+		return 4
 	}
 	var order []int
 	clusters := map[int][]int{} // by any name
@@ -161,7 +161,11 @@ func literal(sections []Member, edges []Edge, limit int) [][]int {
 		order = append(order, d)
 		clusters[d], in[d] = []int{d}, d
 	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(coefficient(b), coefficient(a)), cmp.Compare(a, b)) })
+	coefficients := map[int]float64{}
+	for _, d := range order {
+		coefficients[d] = coefficient(d)
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(coefficients[b], coefficients[a]), cmp.Compare(a, b)) })
 	sum := func(c int) (n int) {
 		for _, m := range clusters[c] {
 			n += tokens[m]

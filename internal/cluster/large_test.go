@@ -1,0 +1,74 @@
+package cluster
+
+// Algorithm 1 on graphs of the size of collections: small ones hardly tell one order of
+// sections, or of clusters, from another.
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// largeGraph are sections, most of them in dense groups, that are related as pages of a
+// site are: with several of their group, one another's neighbours, and a few far away.
+// Ids say nothing of the groups.
+func largeGraph(random *rand.Rand) ([]Member, []Edge) {
+	n := 200 + random.IntN(801)
+	name := random.Perm(n)
+	tokens := make([]int, n)
+	for i := range tokens {
+		tokens[i] = 50 + random.IntN(951)
+	}
+	sections := sectionsOf(tokens...)
+	var edges []Edge
+	relate := func(a, b int, r Relation) {
+		edges = append(edges, Edge{id(name[a]), id(name[b]), r, uint8(random.IntN(4))})
+	}
+	for start := 0; start < n; {
+		end := min(n, start+2+random.IntN(14))
+		density := 0.1 + 0.8*random.Float64()
+		for a := start; a < end; a++ {
+			for b := a + 1; b < end; b++ {
+				if random.Float64() < density {
+					relate(a, b, Relation(random.IntN(4)))
+				}
+			}
+		}
+		start = end
+	}
+	for range n / 2 {
+		relate(random.IntN(n), random.IntN(n), Relation(random.IntN(4)))
+	}
+	return sections, edges
+}
+
+func TestLargeGraphsAreClusteredByAlgorithmOne(t *testing.T) {
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			sections, edges := largeGraph(rand.New(rand.NewPCG(seed, 1)))
+			limit := []int{1000, 4000, 16_000}[seed%3]
+			want := literal(slices.Clone(sections), edges, limit)
+			if got := show(build(sections, edges, Options{Limit: limit, Name: named("")})); !reflect.DeepEqual(got, want) {
+				t.Errorf("%d sections, %d relations: %d clusters of %d are others than Algorithm 1 makes", len(sections), len(edges), differ(got, want), len(want))
+			}
+		})
+	}
+}
+
+// differ counts the clusters of one list that the other lacks.
+func differ(got, want [][]int) int {
+	in := map[string]bool{}
+	for _, c := range want {
+		in[fmt.Sprint(c)] = true
+	}
+	n := 0
+	for _, c := range got {
+		if !in[fmt.Sprint(c)] {
+			n++
+		}
+	}
+	return n
+}
