@@ -1,7 +1,8 @@
 package main
 
-// This file measures a funnel against flat retrieval with the same models: clusters, their sections, their passages, and the
-// pair model on a few of these, against an exact search of all vectors and the pair model on many.
+// This file measures funnels against flat retrieval with the same models: an exact search of all vectors, and the pair model on
+// many passages. A hybrid funnel goes from clusters over their sections to their passages, a few of which the pair model reads;
+// it is no plan that ships. Those that do, such as funnelrag, are measured beside it, as they are.
 
 import (
 	"cmp"
@@ -18,11 +19,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/evaluate"
 	"github.com/sluice-rag/sluice/internal/lexical/search"
-	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
 	planrun "github.com/sluice-rag/sluice/internal/retrieval/run"
 	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -36,7 +37,8 @@ type funnelCommand struct {
 	Program   string `placeholder:"FILE" help:"The gpu-segmenter to measure with; the one beside this program when empty."`
 	Pack      string `placeholder:"FOLDER" help:"Model pack; the one that comes with Sluice when empty."`
 	// Settings are measured in one run, over one loaded collection.
-	Settings []string `default:"400/200/40" placeholder:"K/N/READ" help:"Funnels to measure: how many clusters each keeps, how many sections of these, and how many passages its pair model reads; several with commas. Of several one is chosen on half of the questions and compared on the other half."`
+	Settings []string `default:"400/200/40" placeholder:"K/N/READ" help:"Hybrid funnels to measure: how many clusters each keeps, how many sections of these, and how many passages its pair model reads; several with commas. Of several one is chosen on half of the questions and compared on the other half."`
+	Plans    []string `default:"funnelrag" placeholder:"NAME" help:"Plans that ship, to be measured beside the funnels; several with commas, none when empty."`
 }
 
 // funnelSetting is how narrow a funnel is: clusters kept, sections kept of these, passages read.
@@ -81,6 +83,11 @@ func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
 // flatSide is the name of the side that is no plan.
 const flatSide = "flat"
 
+// plans are the shipped plans to be measured.
+func (c *funnelCommand) plans() []string {
+	return slices.DeleteFunc(slices.Clone(c.Plans), func(name string) bool { return name == "" })
+}
+
 func (c *funnelCommand) Run(ctx context.Context) error {
 	if _, err := parseFunnelSettings(c.Settings); err != nil {
 		return err
@@ -120,15 +127,16 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	if err := c.load(ctx, b, s, corpus, f); err != nil {
 		return err
 	}
-	engine, err := c.engine(b, models.client, settings)
+	read := &funnelReaders{Client: models.client}
+	engine, err := c.engine(b, read, settings)
 	if err != nil {
 		return err
 	}
-	sides := &funnelSides{engine: engine, space: s, corpus: corpus, models: models.client, flat: c.Flat}
+	sides := &funnelSides{engine: engine, space: s, corpus: corpus, models: read, flat: c.Flat}
 	if err := c.measuring("funnel"); err != nil {
 		return err
 	}
-	asked := &funnelAsked{settings: settings, flat: c.Flat}
+	asked := &funnelAsked{settings: settings, plans: c.plans(), flat: c.Flat}
 	f.row("all questions", func() error { return asked.ask(ctx, dataset, sides, c.Rounds, c.Questions, c.Seed) })
 	return asked.conclude(f)
 }
@@ -204,8 +212,8 @@ stages:
 `, s.plan(), s.clusters, s.sections, s.read)
 }
 
-// engine runs the funnels as a query worker does.
-func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, settings []funnelSetting) (*planrun.Engine, error) {
+// engine runs the funnels, and the plans that ship, as a query worker does.
+func (c *funnelCommand) engine(b *workbench, models *funnelReaders, settings []funnelSetting) (*planrun.Engine, error) {
 	folder := filepath.Join(b.dir, "plans")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return nil, fmt.Errorf("write the plans: %w", err)
@@ -215,12 +223,20 @@ func (c *funnelCommand) engine(b *workbench, models *modelclient.Client, setting
 			return nil, fmt.Errorf("write the plans: %w", err)
 		}
 	}
-	plans, err := plan.LoadCatalogue(os.DirFS(folder), settings[0].plan())
+	catalogue, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
 		return nil, err
 	}
+	if err := catalogue.Add(os.DirFS(folder)); err != nil {
+		return nil, err
+	}
+	for _, name := range c.plans() {
+		if _, err := catalogue.Plan(name); err != nil {
+			return nil, fmt.Errorf("plans: %w", err)
+		}
+	}
 	index := search.NewIndex(b.store, indexCache)
-	return planrun.NewEngine(plans, retrieval.Sources{
+	return planrun.NewEngine(catalogue, retrieval.Sources{
 		Model: models, Readers: models, Lexical: index, Vectors: dense.NewMemoryVectors(b.store, index, indexCache), Texts: b.store,
 	})
 }
@@ -230,14 +246,16 @@ type funnelSides struct {
 	engine *planrun.Engine
 	space  space
 	corpus *funnelCorpus
-	models *modelclient.Client
+	models *funnelReaders
 	flat   int
 	took   map[string][]float64 // milliseconds by side
+	tokens map[string][]float64 // that models read, by side
 	scan   []float64            // of the flat side, comparing vectors
 }
 
 // Search implements evaluate.Searcher. What is made has no text, so that no answer is found in it.
 func (s *funnelSides) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (found evaluate.Found, err error) {
+	s.models.texts = nil
 	took, err := timed(func() error {
 		if plan == flatSide {
 			found, err = s.searchFlat(ctx, q.Text, passages)
@@ -251,6 +269,7 @@ func (s *funnelSides) Search(ctx context.Context, plan string, q evaluate.Topic,
 	}
 	found.Plan, found.Millis = plan, took.Seconds()*1000
 	s.took[plan] = append(s.took[plan], found.Millis)
+	s.tokens[plan] = append(s.tokens[plan], float64(s.models.read())) // after the clock has stopped
 	return found, nil
 }
 

@@ -25,6 +25,7 @@ const recallLost = 0.01
 // funnelGroup is what one side did with a group of questions.
 type funnelGroup struct {
 	millis        []float64 // by question
+	tokens        []float64 // that models read, by question
 	first, recall float64   // answer recall at 1, and at answered
 	hit           float64
 	stages        map[string]float64 // milliseconds at the median
@@ -33,6 +34,7 @@ type funnelGroup struct {
 // funnelAsked is what was seen of all sides.
 type funnelAsked struct {
 	settings []funnelSetting
+	plans    []string // that ship
 	flat     int
 	scan     []float64
 	groups   []map[string]funnelGroup // by side
@@ -45,7 +47,7 @@ func (a *funnelAsked) sides() []string {
 	for _, s := range a.settings {
 		names = append(names, s.plan())
 	}
-	return names
+	return append(names, a.plans...)
 }
 
 // ask has all sides search for so many of the dataset's questions, in groups.
@@ -57,7 +59,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 		groups *= 2
 	}
 	names := a.sides()
-	sides.took = map[string][]float64{}
+	sides.took, sides.tokens = map[string][]float64{}, map[string][]float64{}
 	for _, warm := range names {
 		if _, err := sides.Search(ctx, warm, dataset.Queries[0], 10, 0); err != nil {
 			return err
@@ -73,13 +75,13 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 		if len(part.Queries) == 0 {
 			continue
 		}
-		sides.took = map[string][]float64{}
+		sides.took, sides.tokens = map[string][]float64{}, map[string][]float64{}
 		// Who begins changes with every group, too.
 		results, err := evaluate.Run(ctx, &part, sides, evaluate.Options{Plans: slices.Concat(names[group%len(names):], names[:group%len(names)]), Seed: seed, Parallel: 1})
 		if err != nil {
 			return fmt.Errorf("after %d of %d questions: %w", done, len(all), err)
 		}
-		if err := a.add(results, sides.took); err != nil {
+		if err := a.add(results, sides.took, sides.tokens); err != nil {
 			return err
 		}
 		a.scan = sides.scan
@@ -100,14 +102,14 @@ func drawn(all []evaluate.Topic, limit int, seed uint64) []evaluate.Topic {
 }
 
 // add takes the results of a group.
-func (a *funnelAsked) add(results *evaluate.Results, took map[string][]float64) error {
+func (a *funnelAsked) add(results *evaluate.Results, took, tokens map[string][]float64) error {
 	group := map[string]funnelGroup{}
 	for _, p := range results.Summary().Plans {
 		recall, known := p.Metrics[fmt.Sprintf("ar@%d", answered)]
 		if !known {
 			return errors.New("the dataset's questions have no answers (metadata.answers), so there is no answer recall")
 		}
-		g := funnelGroup{millis: took[p.Plan], first: p.Metrics["ar@1"], recall: recall, hit: p.Metrics["hit@1"], stages: map[string]float64{}}
+		g := funnelGroup{millis: took[p.Plan], tokens: tokens[p.Plan], first: p.Metrics["ar@1"], recall: recall, hit: p.Metrics["hit@1"], stages: map[string]float64{}}
 		for _, s := range p.Stages {
 			g.stages[s.Stage] = s.P50
 			if !slices.Contains(a.order[p.Plan], s.Stage) {
@@ -124,8 +126,8 @@ func (a *funnelAsked) add(results *evaluate.Results, took map[string][]float64) 
 func (a *funnelAsked) tell(done, total int) {
 	all := funnelSeen(a.groups)
 	say("funnel: %d of %d questions: %s", done, total, all.of(flatSide))
-	for _, s := range a.settings {
-		say("funnel:   %s, %.2f of the time", all.of(s.plan()), all.time(s.plan())/all.time(flatSide))
+	for _, name := range a.sides()[1:] {
+		say("funnel:   %s, %.2f of the time", all.of(name), all.time(name)/all.time(flatSide))
 	}
 }
 
@@ -147,14 +149,14 @@ func (f funnelSeen) recall(side string) float64 {
 }
 
 func (f funnelSeen) time(side string) float64 {
-	return f.mean(side, func(g funnelGroup) float64 { return meanMillis(g.millis) })
+	return f.mean(side, func(g funnelGroup) float64 { return meanOf(g.millis) })
 }
 
 // times are a side's mean times, by group.
 func (f funnelSeen) times(side string) []float64 {
 	var out []float64
 	for _, g := range f {
-		out = append(out, meanMillis(g[side].millis))
+		out = append(out, meanOf(g[side].millis))
 	}
 	return out
 }
@@ -168,7 +170,16 @@ func (f funnelSeen) millis(side string) []float64 {
 	return out
 }
 
-func meanMillis(all []float64) float64 {
+// read are the tokens that models read for a question of a side, the mean of each group.
+func (f funnelSeen) read(side string) []float64 {
+	var out []float64
+	for _, g := range f {
+		out = append(out, meanOf(g[side].tokens))
+	}
+	return out
+}
+
+func meanOf(all []float64) float64 {
 	sum := 0.0
 	for _, m := range all {
 		sum += m
@@ -244,14 +255,26 @@ func (a *funnelAsked) conclude(f *findings) error {
 	f.note("of a flat question", "comparing all vectors, exactly, on all cores: %.0f ms", median(a.scan))
 	questions, flat := len(compared.millis(flatSide)), compared.recall(flatSide)
 	for _, s := range a.settings {
-		time := ratio{What: "time per question, " + s.String(), Unit: "ms", Ours: compared.times(s.plan()), Other: compared.times(flatSide), Against: flatSide, AtMost: true}
-		recall := ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, %s", answered, questions, s), Unit: "share",
+		time := ratio{What: "time per question, hybrid funnel " + s.String(), Unit: "ms", Ours: compared.times(s.plan()), Other: compared.times(flatSide), Against: flatSide, AtMost: true}
+		recall := ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, hybrid funnel %s", answered, questions, s), Unit: "share",
 			Ours: []float64{compared.recall(s.plan())}, Other: []float64{flat}, Against: flatSide}
 		if s == chosen {
 			time.Target, recall.Target = 0.6, 1-recallLost/max(flat, recallLost)
 		}
 		f.compare(time)
 		f.compare(recall)
+		f.compare(a.read(compared, "hybrid funnel "+s.String(), s.plan()))
+	}
+	for _, name := range a.plans {
+		f.compare(ratio{What: "time per question, plan " + name, Unit: "ms", Ours: compared.times(name), Other: compared.times(flatSide), Against: flatSide, AtMost: true})
+		f.compare(ratio{What: fmt.Sprintf("answer recall at %d, of %d questions, plan %s", answered, questions, name), Unit: "share",
+			Ours: []float64{compared.recall(name)}, Other: []float64{flat}, Against: flatSide})
+		f.compare(a.read(compared, "plan "+name, name))
 	}
 	return nil
+}
+
+// read compares the tokens that models read.
+func (a *funnelAsked) read(seen funnelSeen, what, side string) ratio {
+	return ratio{What: "tokens read by models per question, " + what, Unit: "tokens", Ours: seen.read(side), Other: seen.read(flatSide), Against: flatSide, AtMost: true}
 }

@@ -34,15 +34,15 @@ func TestFunnelIsChosenOnOneHalf(t *testing.T) {
 	if err := a.conclude(f); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Ratios) != 6 {
+	if len(f.Ratios) != 9 {
 		t.Fatalf("%d rows", len(f.Ratios))
 	}
 	for _, r := range f.Ratios {
 		second := strings.Contains(r.What, settings[1].String())
-		if (r.Target > 0) != second {
+		if (r.Target > 0) != (second && r.Unit != "tokens") {
 			t.Errorf("%s has the target %g", r.What, r.Target)
 		}
-		if second && r.reached() {
+		if second && r.Unit != "tokens" && r.reached() {
 			t.Errorf("%s is reached with %g", r.What, r.value())
 		}
 	}
@@ -79,5 +79,36 @@ func TestQuestionsAreDrawnOnce(t *testing.T) {
 	}
 	if len(got) != 20 || all[1].ID != "x" {
 		t.Errorf("%d questions; the dataset's are in another order", len(got))
+	}
+}
+
+// TestShippedPlansAreMeasuredBesideTheFunnels: with the time that they take and the tokens that models read for them, and without a target.
+func TestShippedPlansAreMeasuredBesideTheFunnels(t *testing.T) {
+	setting := funnelSetting{400, 200, 40}
+	a := &funnelAsked{settings: []funnelSetting{setting}, plans: []string{"funnelrag"}, flat: 400, scan: []float64{1}}
+	a.groups = funnelGroups(1, map[string][2]float64{flatSide: {100, 0.9}, setting.plan(): {60, 0.9}, "funnelrag": {250, 0.6}})
+	for side, tokens := range map[string]float64{flatSide: 60_000, setting.plan(): 6000, "funnelrag": 30_000} {
+		g := a.groups[0][side]
+		g.tokens = []float64{tokens, tokens}
+		a.groups[0][side] = g
+	}
+	f := &findings{Part: "funnel"}
+	if err := a.conclude(f); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, r := range f.Ratios {
+		got[r.What] = r.value()
+		if strings.Contains(r.What, "funnelrag") && r.Target != 0 {
+			t.Errorf("%s has the target %g", r.What, r.Target)
+		}
+	}
+	for what, want := range map[string]float64{
+		"time per question, hybrid funnel 400/200/40": 0.6, "tokens read by models per question, hybrid funnel 400/200/40": 0.1,
+		"time per question, plan funnelrag": 2.5, "tokens read by models per question, plan funnelrag": 0.5,
+	} {
+		if x, ok := got[what]; !ok || x < want-1e-9 || x > want+1e-9 {
+			t.Errorf("%s: %v, want %v", what, x, want)
+		}
 	}
 }

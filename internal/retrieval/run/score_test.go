@@ -60,6 +60,9 @@ func TestScoreRanksTheBestByTheModel(t *testing.T) {
 	if r := got.Trace[1]; r.In != 5 || r.Out != 5 || !strings.Contains(r.Why, "relevance of 3 candidates in 3 texts by scripted/1, graph pair; score 3.000 to -2.000") {
 		t.Errorf("it says %+v", r)
 	}
+	c = read(1, -2, 3, 9, 9)
+	want(t, "all are read", places(c.run(t, "- lexical\n- score: {depth: 0}")), []string{"a/0/3", "a/0/4", "a/0/2", "a/0/0", "a/0/1"})
+	want(t, "all texts", len(c.readers.scored[0]), 5)
 	want(t, "in the order of places when equal", places(read(1, 1, 1).run(t, "- lexical\n- score")), []string{"a/0/0", "a/0/1", "a/0/2"})
 	c = read()
 	c.documents[0].sections = nil

@@ -21,8 +21,13 @@ const (
 	byPreferSum = "prefer_sum" // FIT-RAG's bi-criteria reranker: has_answer + llm_prefer
 )
 
-// rerankDepth is how many candidates the reranker reads when a plan does not say.
-const rerankDepth = 10
+const (
+	// rerankDepth is how many candidates the reranker reads when a plan does not say.
+	rerankDepth = 10
+	// maxRead is how many candidates a model reads at most: the sections of FunnelRAG's
+	// 80 clusters are some 800.
+	maxRead = 1000
+)
 
 type score struct {
 	model       string // the graph that reads
@@ -38,9 +43,11 @@ type score struct {
 
 var scoreKind = Kind{
 	Name:       "score",
-	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `known` (false), `optional` (false)",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `known` (false), `optional` (false)",
 	Does:       "a model reads the first `depth` with the question, see below",
-	read:       readScore,
+	// Behind a stage that selects it orders, and with keep or least thins, the context alone.
+	AfterSelection: true,
+	read:           readScore,
 }
 
 // readScore reads the stage "score":
@@ -50,7 +57,8 @@ var scoreKind = Kind{
 // A model reads the first depth candidates with the question: the pair model, or
 // the reranker, which is better and about ten times as long about each, so it comes
 // after the pair model and reads the best few. A plan may have a stage of each; the
-// reranker's scores have names of their own, and its depth is usually 10. A candidate
+// reranker's scores have names of their own, and its depth is usually 10. With depth 0
+// all candidates are read, the first 1,000 of more. A candidate
 // longer than the model reads is read in pieces, at most so many, and counts as
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
@@ -68,6 +76,8 @@ var scoreKind = Kind{
 // below that rank, least what the model scores below it, and what it did not
 // read: a number, or calibrated.
 //
+// After a stage that selects, the context alone is ranked and thinned.
+//
 // A stage that is known weighs as much as the share of the question's letters that
 // are of scripts which the model has learnt; one that has learnt none of them reads
 // nothing. An optional stage is skipped when the model pack has no such model.
@@ -76,7 +86,7 @@ func readScore(p *Parameters) Stage {
 	if model == wire.GraphReranker {
 		depth = rerankDepth
 	}
-	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 1, 500),
+	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 0, maxRead),
 		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
 		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional"), known: p.flag("known")}
 	if p.values["least"] != nil {
@@ -86,6 +96,9 @@ func readScore(p *Parameters) Stage {
 		}
 		least := p.Threshold("least", calibrated, Threshold{}, -1e6, 1e6)
 		s.least = &least
+	}
+	if s.depth == 0 {
+		s.depth = maxRead
 	}
 	reads := s.depth * s.pieces
 	if s.model == wire.GraphReranker {
