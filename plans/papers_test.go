@@ -50,9 +50,10 @@ func TestPlansHaveThePapersConstants(t *testing.T) {
 		field string
 		want  any
 	}{
-		"sage": { // algorithm 2; section VI
+		"sage": { // algorithm 2; section VI; N of figures 8 and 9
 			{"segmentation", 0, "by", "segmenter"},
-			{"dense", 1, "unit", "passage"}, {"score", 1, "by", "relevance"}, {"gradient", 1, "min_k", 7}, {"gradient", 1, "g", 0.3}, {"gradient", 1, "score", "relevance"},
+			{"dense", 1, "unit", "passage"}, {"dense", 1, "k", 15}, {"score", 1, "by", "relevance"}, {"score", 1, "depth", 15},
+			{"gradient", 1, "min_k", 7}, {"gradient", 1, "by", "fall"}, {"gradient", 1, "g", 0.3}, {"gradient", 1, "score", "relevance"},
 			{"feedback", 0, "least", 9}, {"feedback", 0, "rounds", 3}, {"feedback", 0, "of", "gradient"},
 		},
 		"funnelrag": { // K of section 3.2, N from 8 to 12, lr and H of section 3.4
@@ -62,9 +63,9 @@ func TestPlansHaveThePapersConstants(t *testing.T) {
 		"saki": { // algorithm 1, at k = 5
 			{"segmentation", 0, "by", "sentences"}, {"dense", 1, "unit", "passage"}, {"relate", 1, "k", 3}, {"score", 1, "by", "relevance"}, {"judge", 1, "by", "filter"}, {"threshold", 1, "at", 1}, {"threshold", 1, "score", "judge"}, {"limit", 1, "k", 5},
 		},
-		"chunkrag": { // algorithm 1; section 3
-			{"segmentation", 0, "by", "similarity"}, {"rewrite", 1, "", nil}, {"hybrid", 1, "unit", "passage"}, {"hybrid", 1, "method", "weighted"}, {"dedupe", 1, "cosine", 0.9},
-			{"judge", 1, "by", "critique"}, {"threshold", 1, "score", "judge"}, {"threshold", 1, "epsilon", 1e-4}, {"order", 1, "method", "ends"},
+		"chunkrag": { // algorithm 1; section 3; dedupe's 0.9 in the scale of the pack's vectors
+			{"segmentation", 0, "by", "similarity"}, {"rewrite", 1, "", nil}, {"hybrid", 1, "unit", "passage"}, {"hybrid", 1, "method", "weighted"}, {"dedupe", 1, "cosine", "calibrated"},
+			{"judge", 1, "by", "critique"}, {"threshold", 1, "score", "judge"}, {"threshold", 1, "epsilon", 1e-4}, {"score", 1, "model", "reranker"}, {"order", 1, "method", "ends"},
 		},
 		"fitrag": { // section 4; s_n is TriviaQA's
 			{"hybrid", 1, "unit", "passage"}, {"hybrid", 1, "k", 100}, {"score", 1, "by", "prefer_sum"}, {"score", 1, "depth", 100},

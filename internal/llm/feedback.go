@@ -31,6 +31,10 @@ func checkJudged(r wire.LLMRequest) error {
 		return schema.Invalid("answer", "is missing: feedback judges one")
 	case r.Task != wire.TaskFeedback && r.Answer != "":
 		return schema.Invalid("answer", "is for feedback only")
+	case r.Confidence != nil && !(*r.Confidence >= 0 && *r.Confidence <= 1):
+		return schema.Invalid("confidence", "%g is no probability: it is from 0 to 1", *r.Confidence)
+	case r.Task != wire.TaskFeedback && r.Confidence != nil:
+		return schema.Invalid("confidence", "is for feedback only")
 	case r.Prompt == PromptPassage && r.Task == wire.TaskRewrite:
 		return nil
 	case r.Prompt != "" && (r.Prompt != PromptExplain && r.Prompt != PromptShort || r.Task != wire.TaskAnswer):
@@ -93,7 +97,11 @@ func (p *Extractive) background() (Completion, error) {
 		Message: "the provider extractive knows nothing by itself, so it answers from passages only"}
 }
 
-// feedback judges an answer by the pair model's has_answer: how sure it is that the
+// feedback judges an answer. Of one that was read out of the passages the confidence is
+// known, and is the judgement: reading them again would say no more, and cost as much as
+// the answer. More passages are asked for when it is likelier wrong than right.
+//
+// Another one is judged by the pair model's has_answer: how sure it is that the
 // passages hold an answer, and that the answer's own sentences do. The score is the
 // mean of both chances, from 1 to 10. More passages are asked for when none holds an
 // answer; fewer when over half of them hold none.
@@ -101,6 +109,13 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	info, err := p.pairModel(ctx, "answers")
 	if err != nil {
 		return Completion{}, err
+	}
+	if r.Confidence != nil {
+		f := wire.Feedback{Score: scoreOf(*r.Confidence), Adjust: -1}
+		if *r.Confidence < 0.5 {
+			f.Adjust = 1
+		}
+		return Completion{Model: "confidence/" + info.Pack, Feedback: &f}, nil
 	}
 	read := slices.Clone(r.Passages)
 	refused := strings.TrimSpace(r.Answer) == schema.NoAnswer
@@ -142,6 +157,9 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	if holding > 0 && 2*holding < len(best) {
 		adjust = -1
 	}
-	out.Feedback = &wire.Feedback{Score: 1 + int(math.Round(9*(probability(slices.Max(best))+own)/2)), Adjust: adjust}
+	out.Feedback = &wire.Feedback{Score: scoreOf((probability(slices.Max(best)) + own) / 2), Adjust: adjust}
 	return out, nil
 }
+
+// scoreOf is a chance as a score from 1 to 10.
+func scoreOf(chance float64) int { return 1 + int(math.Round(9*chance)) }

@@ -217,3 +217,42 @@ func TestExtractiveJudgesByItsOwnModels(t *testing.T) {
 		t.Errorf("without a pair model: %+v", reply)
 	}
 }
+
+// TestAConfidenceIsTheJudgement: of an answer that was read out of passages, which are not read again.
+func TestAConfidenceIsTheJudgement(t *testing.T) {
+	for _, x := range []struct {
+		sure   float64
+		answer string
+		want   wire.Feedback
+	}{
+		{0, schema.NoAnswer, wire.Feedback{Score: 1, Adjust: 1}},
+		{0.49, "Five days.", wire.Feedback{Score: 5, Adjust: 1}},
+		{0.5, "Five days.", wire.Feedback{Score: 6, Adjust: -1}}, // 5.5 is rounded up
+		{0.84, "Five days.", wire.Feedback{Score: 9, Adjust: -1}},
+		{1, "Five days.", wire.Feedback{Score: 10, Adjust: -1}},
+	} {
+		r := toJudge(x.answer)
+		r.Confidence = &x.sure
+		reply := gatewayOf(t, llm.NewExtractive(nil, readsNothing{})).Complete(t.Context(), r)
+		if reply.Error != nil || *reply.Feedback != x.want || reply.Usage.InputTokens != 0 || reply.Usage.OutputTokens != 0 {
+			t.Errorf("sure by %g: got %+v, %+v for %+v, want %+v", x.sure, reply.Feedback, reply.Error, reply.Usage, x.want)
+		}
+	}
+	for field, r := range map[string]wire.LLMRequest{"too sure": toJudge("x"), "of nothing to judge": tasked(wire.TaskFilter)} {
+		sure := 1.5
+		if r.Task != wire.TaskFeedback {
+			sure = 0.5
+		}
+		r.Confidence = &sure
+		if reply := gatewayOf(t, llm.NewExtractive(nil, readsNothing{})).Complete(t.Context(), r); reply.Error == nil || reply.Error.Field != "confidence" {
+			t.Errorf("%s: got %+v", field, reply.Error)
+		}
+	}
+}
+
+// readsNothing is a pair model that must not be asked.
+type readsNothing struct{ holds }
+
+func (readsNothing) Score(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error) {
+	return nil, "", errors.New("the passages were read again")
+}

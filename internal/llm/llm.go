@@ -293,7 +293,8 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Answer   string   `json:",omitempty"`
 		Prompt   string   `json:",omitempty"`
 		Risk     *float64 `json:",omitempty"`
-	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt, r.Risk})
+		Sure     *float64 `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt, r.Risk, r.Confidence})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}

@@ -83,8 +83,10 @@ type LLMRequest struct {
 	// Risk is how likely the answer may be wrong, from 0 to 1, for it to be given; nil:
 	// what the model pack was calibrated to.
 	Risk *float64 `json:"risk,omitempty"`
-	// Answer is what TaskFeedback judges.
-	Answer string `json:"answer,omitempty"`
+	// Answer is what TaskFeedback judges, and Confidence how sure the model that gave it
+	// is that it is right, in [0, 1], where that is known.
+	Answer     string   `json:"answer,omitempty"`
+	Confidence *float64 `json:"confidence,omitempty"`
 	// Prompt asks for an answer in another way: "explain" has it explained, "short"
 	// kept to the shortest words that answer. Empty: the usual way.
 	Prompt string `json:"prompt,omitempty"`

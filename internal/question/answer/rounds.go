@@ -169,11 +169,12 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 }
 
 // verdict asks what the answer is worth. Again says that it is not good enough and
-// that there may be another round.
+// that there may be another round: not where the model that read the answer judged it,
+// for it reads the same out of more passages.
 func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f FeedbackRule) Verdict {
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
 		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
-		Passages: passagesOf(sent(m.found.Candidates)), Versions: versionsOf(sent(m.found.Candidates)), Answer: m.reply.Text}
+		Passages: passagesOf(sent(m.found.Candidates)), Versions: versionsOf(sent(m.found.Candidates)), Answer: m.reply.Text, Confidence: confidence(m.reply)}
 	request.Deadline, _ = ctx.Deadline()
 	reply, err := a.generator.Complete(ctx, request)
 	if err == nil && reply.Feedback == nil {
@@ -189,10 +190,28 @@ func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Questio
 		v.Why += fmt.Sprintf("; %d is enough", f.Least)
 	case m.round >= f.Rounds:
 		v.Why += fmt.Sprintf("; less than %d, but this is the last of %d rounds", f.Least, f.Rounds)
+	case request.Confidence != nil && reply.Usage.Provider == knowsNothing:
+		v.Why += fmt.Sprintf("; less than %d, but only another model's judgement begins another round", f.Least)
 	default:
 		v.Again = true
 	}
 	return v
+}
+
+// confidence is how sure the model that read an answer out of passages is of it: not at
+// all where it refused one. A language model says nothing of that.
+func confidence(reply wire.LLMReply) *float64 {
+	if reply.Usage.Provider != knowsNothing {
+		return nil
+	}
+	sure := 0.0
+	for _, q := range reply.Quotes {
+		sure = max(sure, q.Answer.Confidence)
+	}
+	if sure == 0 && reply.Supported {
+		return nil
+	}
+	return &sure
 }
 
 // again selects for another round. It ends the loop where nothing new is selected:

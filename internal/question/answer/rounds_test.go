@@ -28,6 +28,9 @@ type world struct {
 	skipped  bool
 	fail     map[string]error // by task and round: "answer 2"; "select"
 	slow     string           // the call that takes until its deadline
+	reads    float64          // how sure the provider extractive, which answers, is of it; 0: another provider answers
+	refuses  bool             // it finds no answer
+	judges   string           // the provider that judges
 
 	retrievals map[int]answer.Retrieval
 	replies    map[wire.Step]wire.LLMReply
@@ -95,6 +98,12 @@ func (w *world) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply,
 	reply := wire.LLMReply{Usage: schema.Usage{Provider: "scripted", InputTokens: 10, OutputTokens: 1, Cost: 0.5}}
 	switch r.Task {
 	case wire.TaskFeedback:
+		if w.judges != "" {
+			reply.Usage.Provider = w.judges
+		}
+		if r.Confidence != nil {
+			w.asked[len(w.asked)-1] += fmt.Sprintf(" sure by %g", *r.Confidence)
+		}
 		reply.Feedback = &w.feedback[r.Step.Round-1]
 	case wire.TaskBackground:
 		reply.Text = "From what I know."
@@ -102,6 +111,14 @@ func (w *world) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply,
 		last := len(r.Passages) - 1
 		reply.Text, reply.Supported = r.Passages[last].Text, true
 		reply.Quotes = []wire.Quote{{Passage: last, End: len(reply.Text)}}
+		if w.reads > 0 {
+			reply.Usage.Provider = "extractive"
+			reply.Quotes[0].Answer = wire.QuoteAnswer{End: len(reply.Text), Confidence: w.reads}
+		}
+		if w.refuses {
+			reply.Usage.Provider = "extractive"
+			reply.Text, reply.Supported, reply.Quotes = schema.NoAnswer, false, nil
+		}
 	}
 	w.replies[r.Step] = reply
 	return reply, nil
@@ -309,6 +326,40 @@ func TestAnAnswerWithoutRetrievalIsUncited(t *testing.T) {
 		}
 		if !slices.ContainsFunc(a.Trace, func(r schema.StageReport) bool { return strings.Contains(r.Why, "without documents") }) {
 			t.Errorf("it says %+v", a.Trace)
+		}
+	}
+}
+
+// TestAReaderBeginsNoRoundByItself: what read the answer out of the passages judges it by its own confidence, and reads the same out of
+// more of them. Another model's judgement of the same answer begins a round.
+func TestAReaderBeginsNoRoundByItself(t *testing.T) {
+	up := func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: 1} }
+	for _, x := range []struct {
+		name  string
+		world world
+		asked string
+		says  string
+	}{
+		{"it is not sure", world{minK: 2, rounds: 3, reads: 0.4, judges: "extractive", feedback: []wire.Feedback{up(5)}}, "answer 1,feedback 1 sure by 0.4",
+			"the answer is worth 5 of 10, by extractive; less than 9, but only another model's judgement begins another round"},
+		{"it is sure", world{minK: 2, rounds: 3, reads: 0.9, judges: "extractive", feedback: []wire.Feedback{up(9)}}, "answer 1,feedback 1 sure by 0.9", "9 is enough"},
+		{"it finds none", world{minK: 2, rounds: 3, refuses: true, judges: "extractive", feedback: []wire.Feedback{up(1)}}, "answer 1,feedback 1 sure by 0", "only another model's judgement"},
+		{"a language model judges", world{minK: 2, rounds: 2, reads: 0.4, judges: "scripted", feedback: []wire.Feedback{up(5), up(9)}},
+			"answer 1,feedback 1 sure by 0.4,select,answer 2,feedback 2 sure by 0.4", "min_k becomes 3"},
+		{"a language model answers", world{minK: 2, rounds: 2, judges: "extractive", feedback: []wire.Feedback{up(5), up(9)}},
+			"answer 1,feedback 1,select,answer 2,feedback 2", "min_k becomes 3"},
+	} {
+		w := x.world
+		a, err := answer.New(w.ready(), &w, &w).Ask(t.Context(), wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1})
+		if err != nil {
+			t.Fatalf("%s: %v", x.name, err)
+		}
+		said := ""
+		for _, r := range a.Trace {
+			said += r.Why + "\n"
+		}
+		if got := strings.Join(w.asked, ","); got != x.asked || !strings.Contains(said, x.says) {
+			t.Errorf("%s: asked %s, want %s\n%s", x.name, got, x.asked, said)
 		}
 	}
 }
