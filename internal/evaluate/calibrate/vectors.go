@@ -24,6 +24,8 @@ const (
 	mostPiece  = 11
 	// compared are the passages that are looked for repetitions among.
 	compared = 1_000
+	// encodedAtOnce bounds the texts of one request.
+	encodedAtOnce = 64
 	// repeated is the share of near copies that dedupe drops.
 	repeated = 0.9
 )
@@ -173,12 +175,20 @@ func (r *run) dedupe(ctx context.Context, out *VectorNumbers) error {
 	return nil
 }
 
-func (r *run) encode(ctx context.Context, texts []string) (wire.Vectors, error) {
-	vectors, _, err := r.models.Encode(ctx, wire.LaneBulk, texts)
-	if err == nil && vectors.Len() != len(texts) {
-		err = fmt.Errorf("the model server gave %d vectors for %d texts", vectors.Len(), len(texts))
+// encode asks for a few vectors at a time: a large encoder on a busy machine takes longer for all
+// than an answer is waited for.
+func (r *run) encode(ctx context.Context, texts []string) (all wire.Vectors, err error) {
+	for some := range slices.Chunk(texts, encodedAtOnce) {
+		vectors, _, err := r.models.Encode(ctx, wire.LaneBulk, some)
+		if err != nil {
+			return all, err
+		}
+		if vectors.Len() != len(some) {
+			return all, fmt.Errorf("the model server gave %d vectors for %d texts", vectors.Len(), len(some))
+		}
+		all.Dimension, all.Data = vectors.Dimension, append(all.Data, vectors.Data...)
 	}
-	return vectors, err
+	return all, nil
 }
 
 // cosineOf is that of two of some unit vectors; ok is false where one has no length.

@@ -92,6 +92,57 @@ func TestJudgeCombinesThreeJudgements(t *testing.T) {
 	}
 }
 
+// TestOnePassageARequestIsJudgedByItself: a judge that compares what it sees gives the best of each request 1, whatever the
+// others are worth. With batch 1 it sees one passage at a time, in all three judgements, and says of each what it is worth.
+func TestOnePassageARequestIsJudgedByItself(t *testing.T) {
+	worth := []float64{0.4, 0.1, 0.8, 0.2}
+	of := numbered(0, 1, 2, 3)
+	judged := func(stage string) (scores []float64, asked []wire.LLMRequest) {
+		c := ranked([]float64{5, 4, 3, 2})
+		j := &comparingJudge{worth: func(p wire.LLMPassage) float64 { return worth[int(of(p.Text))] }}
+		c.judges = j
+		for _, x := range c.run(t, "- dense\n- judge: "+stage).Candidates {
+			scores = append(scores, scoresOf(x, "judge")[0])
+		}
+		return scores, j.asked
+	}
+	together, _ := judged("{batch: 4}")
+	want(t, "together", together, []float64{1, 0.5, 0.25, 0.125})
+	alone, asked := judged("{batch: 1, parallel: 1}")
+	want(t, "one by one", alone, []float64{0.8, 0.4, 0.2, 0.1})
+	want(t, "requests", len(asked), 12)
+	for i, r := range asked {
+		if len(r.Passages) != 1 || r.Step.Item != i/3 || len(r.Passages[0].Judged) != i%3 {
+			t.Errorf("request %d is of %d passages, item %d, after %d judgements", i, len(r.Passages), r.Step.Item, len(r.Passages[0].Judged))
+		}
+	}
+}
+
+// comparingJudge judges passages by the best one of their request, where there are several.
+type comparingJudge struct {
+	worth func(wire.LLMPassage) float64
+	mu    sync.Mutex
+	asked []wire.LLMRequest
+}
+
+func (j *comparingJudge) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMReply, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked = append(j.asked, r)
+	best := 1.0
+	if len(r.Passages) > 1 {
+		best = 0
+		for _, p := range r.Passages {
+			best = max(best, j.worth(p))
+		}
+	}
+	var reply wire.LLMReply
+	for _, p := range r.Passages {
+		reply.Scores = append(reply.Scores, j.worth(p)/best)
+	}
+	return reply, nil
+}
+
 func TestJudgeFilters(t *testing.T) {
 	c := ranked([]float64{5, 4, 3, 2})
 	c.judges = judgedAs(0, 1, 1, 0)

@@ -50,6 +50,23 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
 }
 
+// TestTheContextAloneIsReranked: behind a stage that selects, as ChunkRAG's last line does with what its threshold leaves.
+func TestTheContextAloneIsReranked(t *testing.T) {
+	c := reranked(make([]float32, 5), []float32{2, 9, 7, 8, 9})
+	c.judges = judgedAs(0.9, 0.8, 0.7, 0.6, 0.1)
+	const stages = "- lexical\n- judge\n- threshold: {score: judge}\n- score: {model: reranker, depth: 20}"
+	got := c.run(t, stages+"\n- order: {method: ends}")
+	want(t, "read", c.readers.reranked, [][]string{{"Text a 0 0.", "Text a 0 1.", "Text a 0 2."}}) // the mean is 0.62
+	want(t, "the ranking", places(got), []string{"a/0/0", "a/0/1", "a/0/2", "a/0/3", "a/0/4"})
+	want(t, "the context", got.Context, []int{1, 0, 2})
+	want(t, "its scores", scoresOf(got.Candidates[1], "judge", "reranker"), []float64{0.8, 9})
+	if _, read := got.Candidates[3].Scores["reranker"]; read {
+		t.Error("what the threshold dropped was read")
+	}
+	got = c.run(t, stages+"\n- score: {model: reranker, keep: 1}")
+	want(t, "keep thins the context", []any{len(got.Candidates), got.Context}, []any{5, []int{1}})
+}
+
 // TestAModelThatKnowsTheScript: its weight falls with what it knows of the question's letters, to not being asked.
 func TestAModelThatKnowsTheScript(t *testing.T) {
 	const stages = `

@@ -14,15 +14,16 @@ import (
 
 // scriptedSecond is the second encoder; away: its servers do not run.
 type scriptedSecond struct {
-	away  bool
-	asked int
+	away       bool
+	asked      int
+	calibrated map[string]float64
 }
 
 func (s *scriptedSecond) Info(context.Context) (wire.ModelInfo, error) {
 	if s.away {
 		return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 	}
-	return wire.ModelInfo{Space: "second", Scripts: map[wire.ModelOp][]string{wire.OpEncode: {"Latin"}}}, nil
+	return wire.ModelInfo{Space: "second", Calibrated: s.calibrated, Scripts: map[wire.ModelOp][]string{wire.OpEncode: {"Latin"}}}, nil
 }
 
 func (s *scriptedSecond) EncodeQuery(context.Context, wire.Lane, string, []string) (wire.Vectors, string, error) {

@@ -66,6 +66,9 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		// The other reading: g is the share that a score may lose. It keeps the same on both figures.
 		{"figure 8, by its fall", "{by: fall}", figure8, 9},
 		{"figure 9, by its fall", "{by: fall}", figure9, 9},
+		{"figure 8, by its fall, one fewer", "{by: fall, min_k: 6}", figure8, 9},
+		{"figure 8, by its fall, one more", "{by: fall, min_k: 8}", figure8, 9},
+		{"figure 9, by its fall, one fewer", "{by: fall, min_k: 6}", figure9, 9},
 		// The tenth of figure 8 is 0.295 of the ninth: it stays when just over 0.7 may be lost.
 		{"figure 8, a fall of 0.7", "{by: fall, g: 0.7}", figure8, 9},
 		{"figure 8, a fall of 0.71", "{by: fall, g: 0.71}", figure8, 15},
@@ -190,4 +193,40 @@ func TestDedupe(t *testing.T) {
 	got = c.run(t, "- lexical\n- limit: {k: 4}\n- dedupe")
 	want(t, "context", got.Context, []int{0, 3})
 	want(t, "ranking", len(got.Candidates), 5)
+}
+
+// TestDedupesThresholdIsOfTheVectorsEncoder: calibrated, it is that of the pack whose encoder made them.
+func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
+	const at = 0.95 // the cosine of both
+	near := func(info map[string]float64, second *scriptedSecond) *scriptedCorpus {
+		c := corpus([]int{2})
+		c.lexical[passage(0, 0, 0)], c.lexical[passage(0, 0, 1)] = 2, 1
+		c.vectors[passage(0, 0, 0)], c.vectors[passage(0, 0, 1)] = []float32{1, 0}, []float32{at, 0.3122499}
+		c.readers = everyOp(func(string) float32 { return 0 })
+		c.readers.info.Calibrated = info
+		c.second = second
+		return c
+	}
+	for _, x := range []struct {
+		name   string
+		corpus *scriptedCorpus
+		kept   int
+		why    string
+	}{
+		{"above it", near(map[string]float64{"dedupe": 0.94}, nil), 1, "1 of the first 2 repeat"},
+		{"below it", near(map[string]float64{"dedupe": 0.96}, nil), 2, "0 of the first 2 repeat"},
+		{"a pack that has none", near(nil, nil), 1, "the model pack scripted 1 has no threshold \"dedupe\", so the published 0.9 counts"},
+		{"the second encoder's", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{calibrated: map[string]float64{"dedupe": 0.96}}), 2, "0 of the first 2 repeat"},
+		{"the second encoder is away", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{away: true}), 2, "texts are compared and vectors are not"},
+	} {
+		got := x.corpus.run(t, "- lexical\n- dedupe: {cosine: calibrated}")
+		if why := got.Trace[1].Why; len(got.Candidates) != x.kept || !strings.Contains(why, x.why) {
+			t.Errorf("%s: %d are kept, want %d (%s)", x.name, len(got.Candidates), x.kept, why)
+		}
+	}
+	// A cosine that is the threshold is not above it.
+	c := near(nil, nil)
+	c.vectors[passage(0, 0, 1)] = []float32{0.75, 0.6614378}
+	want(t, "at the threshold", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.75}").Candidates), 2)
+	want(t, "just above", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.7499}").Candidates), 1)
 }

@@ -8,7 +8,11 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
+
+// published is ChunkRAG's redundancy threshold.
+const published = 0.9
 
 type dedupe struct {
 	cosine Threshold
@@ -17,7 +21,7 @@ type dedupe struct {
 
 var dedupeKind = Kind{
 	Name:           "dedupe",
-	Parameters:     "`cosine` (0.9; or calibrated), `depth` (50)",
+	Parameters:     "`cosine` (0.9; or calibrated, where the pack says), `depth` (50)",
 	Does:           "drops what repeats a better one: same text, or vectors closer than `cosine`",
 	AfterSelection: true,
 	read:           readDedupe,
@@ -30,11 +34,12 @@ var dedupeKind = Kind{
 // Redundancy removal as in ChunkRAG: of the first depth candidates those go that
 // show the same passage as a better one, whose text is the same but for case,
 // spaces and punctuation, or whose vector's cosine to a better one's is above the
-// threshold (1: vectors do not count; calibrated: what the model pack has for it).
+// threshold: 1 for vectors that do not count; calibrated for what the model pack has in
+// the scale of the collection's vectors, or 0.9 where it has nothing.
 // The rest follows unseen. One text does not lie inside another's: the candidates
 // are of one unit, and units do not overlap.
 func readDedupe(p *Parameters) Stage {
-	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: 0.9}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
+	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: published}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
 	return Stage{Fit: fitSelection, run: s.run}
 }
 
@@ -44,7 +49,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	if err != nil {
 		return outcome{}, err
 	}
-	cosine, err := t.resolve(ctx, "cosine", d.cosine)
+	cosine, note, err := t.repeats(ctx, d.cosine)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -90,9 +95,39 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		kept = append(kept, i)
 		out.items = append(out.items, c)
 	}
-	out.why = fmt.Sprintf("%d of the first %d repeat a better one", len(out.dropped), len(head))
+	out.why = join(fmt.Sprintf("%d of the first %d repeat a better one", len(out.dropped), len(head)), note)
 	out.items = append(out.items, tail...)
 	return out, nil
+}
+
+// repeats is the cosine above which a passage repeats another: a calibrated one is of the
+// pack whose encoder made the collection's vectors.
+func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note string, err error) {
+	if x.Calibrated == "" {
+		return x.Value, "", nil
+	}
+	info, err := t.encoderInfo(ctx)
+	switch {
+	case t.place.Second && unavailable(err) && ctx.Err() == nil:
+		return 1, "the second encoder does not answer, so texts are compared and vectors are not", nil
+	case err != nil:
+		return 0, "", err
+	}
+	cosine, ok := info.Calibrated[x.Calibrated]
+	if !ok {
+		return published, fmt.Sprintf("%s has no threshold %q, so the published %g counts", packName(info), x.Calibrated, published), nil
+	}
+	return cosine, "", nil
+}
+
+// encoderInfo describes the pack whose encoder made the collection's vectors.
+func (t *Task) encoderInfo(ctx context.Context) (wire.ModelInfo, error) {
+	if !t.place.Second {
+		return t.pack.describe(ctx, packFresh)
+	}
+	asking, cancel := context.WithTimeout(ctx, secondTime)
+	defer cancel()
+	return t.pack.second.describe(asking, packFresh)
 }
 
 // normalise keeps letters and digits, in lower case, with one space between

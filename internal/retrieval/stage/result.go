@@ -72,19 +72,22 @@ func reach(ranking, chosen []item) int {
 	return n
 }
 
-// reduced shows, of the ranked ones that were chosen, what a selecting stage
-// reduced them to, with the scores that it gave.
+// reduced shows, of the ranked ones that were chosen, what a stage that selects, or one
+// behind it, reduced them to, with the scores that it gave.
 func reduced(ranked, chosen []item) []item {
-	windows := map[key]item{}
+	last := map[key]item{}
 	for _, c := range chosen {
-		if c.shows != nil {
-			windows[c.key] = c
-		}
+		last[c.key] = c
 	}
 	out := slices.Clone(ranked)
 	for i, c := range out {
-		if w, ok := windows[c.key]; ok {
-			out[i].shows, out[i].scores = w.shows, w.scores
+		w, ok := last[c.key]
+		if !ok {
+			continue
+		}
+		out[i].scores = w.scores
+		if w.shows != nil {
+			out[i].shows = w.shows
 		}
 	}
 	return out
