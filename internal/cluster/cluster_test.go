@@ -85,6 +85,24 @@ func TestTheClosestClusterIsTakenFirst(t *testing.T) {
 	}
 }
 
+// Section 0 sees two clusters: {1, ..., 5}, whose first section is one hop away and the others three, by way of section 6
+// (closeness 5/13), and {7, 8}, of which 8 is not to be reached and counts as four hops (2/5).
+func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
+	sections := []Member{{id(0), 2000, uuid.Nil}}
+	edges := edgesOf([2]int{0, 1}, [2]int{1, 6}, [2]int{0, 7})
+	for n := 1; n <= 5; n++ {
+		sections = append(sections, Member{id(n), 400, id(90)})
+		if n > 1 {
+			edges = append(edges, edgesOf([2]int{6, n})...)
+		}
+	}
+	sections = append(sections, Member{id(6), 4000, id(91)}, Member{id(7), 1000, id(92)}, Member{id(8), 1000, id(92)})
+	d := Update(sections, edges, nil, Options{Name: named("")})
+	if want := []Move{{id(0), id(92)}}; !reflect.DeepEqual(d.Moved, want) {
+		t.Errorf("got %+v, want 0 beside 7 and 8", d.Moved)
+	}
+}
+
 func TestRelationsBreakTies(t *testing.T) {
 	sections := sectionsOf(2000, 2000, 2000)
 	sections[1].Cluster, sections[2].Cluster = id(70), id(71)

@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// largeGraph are sections, most of them in dense groups, that are related as pages of a
-// site are: with several of their group, one another's neighbours, and a few far away.
-// Ids say nothing of the groups.
+// largeGraph are sections that are related as pages of a site are: in dense groups, as the
+// parts of long documents, which follow each other, and a few to any other one. Ids say
+// nothing of the groups.
 func largeGraph(random *rand.Rand) ([]Member, []Edge) {
 	n := 200 + random.IntN(801)
 	name := random.Perm(n)
 	tokens := make([]int, n)
 	for i := range tokens {
-		tokens[i] = 50 + random.IntN(951)
+		tokens[i] = 50 + random.IntN(501)
 	}
 	sections := sectionsOf(tokens...)
 	var edges []Edge
@@ -29,6 +29,12 @@ func largeGraph(random *rand.Rand) ([]Member, []Edge) {
 	for start := 0; start < n; {
 		end := min(n, start+2+random.IntN(14))
 		density := 0.1 + 0.8*random.Float64()
+		if start%2 == 0 {
+			end, density = min(n, start+2+random.IntN(30)), 0
+			for a := start + 1; a < end; a++ {
+				relate(a-1, a, Neighbour)
+			}
+		}
 		for a := start; a < end; a++ {
 			for b := a + 1; b < end; b++ {
 				if random.Float64() < density {

@@ -86,6 +86,8 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"by the fall of their chances", "{by: fall, min_k: 1, g: 0.4, scale: probability}", []float64{5, -0.5, -0.6, -3}, 1},
 		{"fewer than min_k", "{}", figure9[:4], 4},
 		{"a score of nothing ends it", "{min_k: 1}", []float64{3, 2, 1, 0, 0}, 3},
+		{"two of nothing", "{min_k: 1}", []float64{0, 0}, 1},
+		{"the chances themselves are compared", "{min_k: 1, g: 0.5, scale: probability}", []float64{5, -0.5}, 1}, // 0.378 of 0.993
 		{"below nothing", "{min_k: 1}", []float64{-1, -1.1, -1.2}, 1},
 		{"min_k stays", "{min_k: 2}", []float64{-1, -9, -10}, 2},
 	} {

@@ -18,6 +18,7 @@ func TestThreshold(t *testing.T) {
 		{"scores that differ enough for another epsilon", "{epsilon: 0.000001}", []float64{0.508, 0.501, 0.5, 0.499}, 1, "at least 0.502, their mean"},
 		{"less than a deviation above the mean", "{}", []float64{0.506, 0.503, 0.5, 0.499}, 1, "at least 0.5047, their mean and one standard deviation"},
 		{"a variance just above the usual epsilon", "{}", []float64{0.520976, 0.5}, 1, "at least 0.5105, their mean"}, // 1.1e-4
+		{"a variance that is epsilon is not under it", "{epsilon: 0.25}", []float64{1, 0}, 1, "at least 0.5, their mean"},
 		{"two that are better by the same", "{}", []float64{0.508, 0.508, 0.5, 0.5, 0.5, 0.5}, 2, "one standard deviation"},
 		{"equal scores", "{}", []float64{0.5, 0.5, 0.5}, 3, "at least 0.5"},
 		{"equal scores whose sum is rounded", "{}", []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 6, "at least 0.1"},
