@@ -45,6 +45,7 @@ var house = map[string]kind{
 	"plans":      data,
 
 	"internal/text":        pure,
+	"internal/identity":    pure,
 	"internal/lexical/...": pure,
 	"internal/cluster":     pure,
 	"internal/dense":       pure,

@@ -18,6 +18,8 @@
 package lexical
 
 import (
+	"math"
+
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -39,6 +41,11 @@ type Settings struct {
 
 // Defaults are the settings of the literature for running text.
 var Defaults = Settings{K1: 1.2, B: 0.75}
+
+// IDF is the inverse document frequency of a term that df of n units have.
+func IDF(n, df int) float64 {
+	return math.Log(1 + (float64(n)-float64(df)+0.5)/(float64(df)+0.5))
+}
 
 // TermQuery asks for the best units.
 type TermQuery struct {

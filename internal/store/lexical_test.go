@@ -343,3 +343,55 @@ func TestLexicalCacheIsBounded(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// What a document is called stays with it, under other labels and other metadata too.
+func TestLexicalIdentity(t *testing.T) {
+	f := setUp(t, store.Options{})
+	x := newIndex(f)
+	long := "FORM 10-K of Northwind Traders" + strings.Repeat(" and more", 500)
+	report := &written{name: "reports/BLUEHARBOUR_2018_10K.pdf", title: "Annual report", body: "heron"}
+	cover := &written{name: "1.pdf", body: long}
+	f.write(t, f.a, f.collection, report, cover)
+	if _, err := f.UpdateDocument(t.Context(), f.a, report.id, schema.DocumentChange{Metadata: &schema.Metadata{"customer": "Larkspur"}}); err != nil {
+		t.Fatal(err)
+	}
+	called := func(terms ...string) (out []uuid.UUID) {
+		t.Helper()
+		q := lexical.TermQuery{Unit: schema.UnitDocument, K: 9, Settings: lexical.Settings{K1: 1.2}, Groups: f.a.Groups}
+		for _, term := range terms {
+			q.Terms = append(q.Terms, segment.IdentityTerm(term))
+		}
+		open, err := x.Open(t.Context(), f.a.Tenant, f.collection, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := open.Search(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range r.Hits {
+			out = append(out, h.Ref.Version)
+		}
+		return out
+	}
+	check := func(when string) {
+		t.Helper()
+		for term, want := range map[string][]uuid.UUID{
+			"y 2018": {report.version}, "code 10k": {report.version, cover.version}, "annual": {report.version},
+			"larkspur": {report.version}, "northwind": {cover.version}, "heron": nil, "more": nil,
+		} {
+			got := called(term)
+			if len(got) != len(want) || slices.ContainsFunc(want, func(v uuid.UUID) bool { return !slices.Contains(got, v) }) {
+				t.Errorf("%s: %q is what %d documents are called, want %d", when, term, len(got), len(want))
+			}
+		}
+	}
+	check("as written")
+	for _, w := range []*written{report, cover} {
+		if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Labels: &[]string{"hr"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.a.Groups = []string{"hr"}
+	check("labelled")
+}

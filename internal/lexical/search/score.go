@@ -6,7 +6,6 @@ package search
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
@@ -52,8 +51,7 @@ func (s bm25) limit(weight float64) score { return score(weight*scoreScale) + 2 
 
 // weightOf is a term's part of the formula that does not depend on the unit.
 func weightOf(s lexical.Settings, units, df, times int) float64 {
-	idf := math.Log(1 + (float64(units)-float64(df)+0.5)/(float64(df)+0.5))
-	return idf * (s.K1 + 1) * float64(times)
+	return lexical.IDF(units, df) * (s.K1 + 1) * float64(times)
 }
 
 // settingsOf are the settings of a query, and whether they can be.

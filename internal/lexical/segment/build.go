@@ -32,7 +32,8 @@ type BuiltPage struct {
 }
 
 // Build makes a segment of documents. Terms must not be empty, longer than 1
-// KiB, or begin with a NUL byte, which is where labels are. Entries must differ.
+// KiB, or begin with a byte 0 or 1, which is where labels and the field of
+// identity are. Entries must differ.
 func Build(id uuid.UUID, docs []VersionText) (Built, error) { return DefaultLayout.Build(id, docs) }
 
 // Build makes a segment of documents that is cut as the layout says.
@@ -88,7 +89,7 @@ type builtPosting struct{ term, slot, frequency uint32 }
 type termPlace struct{ hash, number uint32 }
 
 var (
-	errTerm = errors.New("a term that is empty, too long or begins with a NUL byte")
+	errTerm = errors.New("a term that is empty, too long or begins with a byte 0 or 1")
 
 	// scratches are those that no builder uses: a few, and not a pool's, which loses
 	// them when memory is collected, as between any two batches of ingestion.
@@ -152,6 +153,12 @@ func (b *builder) add(doc *VersionText) error {
 			b.post(LabelTerm(label), uint32(open))
 		}
 	}
+	for _, term := range doc.Identity {
+		if len(term) >= lexical.MaxTerm {
+			return fmt.Errorf("%w: %.40q", errTerm, term)
+		}
+		b.post(IdentityTerm(term), uint32(open))
+	}
 	total := len(doc.Title)
 	for _, section := range doc.Sections {
 		b.directory.addSection()
@@ -173,7 +180,7 @@ func (b *builder) add(doc *VersionText) error {
 func (b *builder) addTerms(terms []string) error {
 	slot := uint32(len(b.directory.SlotSection) - 1)
 	for _, t := range terms {
-		if len(t) == 0 || len(t) > lexical.MaxTerm || t[0] == 0 {
+		if len(t) == 0 || len(t) > lexical.MaxTerm || t[0] <= 1 {
 			return fmt.Errorf("%w: %.40q", errTerm, t)
 		}
 		b.post(t, slot)

@@ -68,6 +68,9 @@ func LabelTerm(label string) string {
 // OpenTerm is the term of entries without labels.
 const OpenTerm = "\x00o"
 
+// IdentityTerm is the term of the field that says what a document is called.
+func IdentityTerm(term string) string { return "\x01" + term }
+
 func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
 	out := []byte(formatMagic)
 	for _, n := range []uint64{uint64(c.Entries), uint64(c.Sections), uint64(c.Passages), c.Body, c.Titles,

@@ -10,5 +10,6 @@ type VersionText struct {
 	Version  uuid.UUID
 	Title    []string     // analysed terms
 	Labels   []string     // none: open to everyone in the tenant
+	Identity []string     // what the document is called, each once; a field of its own, no part of the text
 	Sections [][][]string // analysed terms by section and passage
 }

@@ -42,6 +42,11 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 			shares = reciprocalRanks(units, values, h.rankConstant)
 		} else {
 			shares = normalised(values, h.normalise)
+			if best := slices.Max(append(values, 0)); best < p.full[i] && h.normalise != "none" {
+				for j := range shares {
+					shares[j] *= best / p.full[i]
+				}
+			}
 		}
 		for j := range items {
 			total[j] += c.share(t) * shares[j]

@@ -62,6 +62,9 @@ type found struct {
 	hits       []hit
 	statistics map[string]float64 // for admins
 	note       string
+	// full is the score that counts as much as a best one: where no unit has as
+	// much, the best one has less than its weight; 0: the best one always has it.
+	full float64
 }
 
 // bm25 scores units by the lexical index.
@@ -69,9 +72,17 @@ type bm25 struct {
 	unit     schema.Unit
 	settings lexical.Settings
 	weight   float64
+	// identity searches by what documents are called. There each term counts once, and lengths do not.
+	identity bool
 }
 
-func (c bm25) scorer() string      { return "lexical." + string(c.unit) }
+func (c bm25) scorer() string {
+	if c.identity {
+		return "lexical.identity"
+	}
+	return "lexical." + string(c.unit)
+}
+
 func (c bm25) size() schema.Unit   { return c.unit }
 func (c bm25) share(*Task) float64 { return c.weight }
 
@@ -83,13 +94,17 @@ func (c bm25) prepare(ctx context.Context, t *Task) error {
 }
 
 func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
-	q := lexical.TermQuery{Unit: c.unit, Terms: t.terms, K: k, Settings: c.settings,
+	terms := t.terms
+	if c.identity {
+		terms = t.names
+	}
+	q := lexical.TermQuery{Unit: c.unit, Terms: terms, K: k, Settings: c.settings,
 		Groups: t.query.Principal.Groups, Versions: t.versions, Within: c.within(within)}
 	var note string
 	if t.place.Unindexed > 0 && within == nil {
 		note = fmt.Sprintf("%d documents wait to be indexed", t.place.Unindexed)
 	}
-	if len(t.terms) == 0 {
+	if len(terms) == 0 {
 		return found{note: "the question has no word to search for"}, nil
 	}
 	r, err := t.searchIndex(ctx, q)
@@ -99,6 +114,9 @@ func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, 
 	out := found{hits: make([]hit, len(r.Hits)), note: note, statistics: c.statistics(r)}
 	for i, h := range r.Hits {
 		out.hits[i] = hit{key: key{ref: h.Ref, cluster: h.Cluster}, score: h.Score}
+	}
+	if c.identity {
+		out.full = lexical.IDF(r.Statistics.Units, 1)
 	}
 	return out, nil
 }

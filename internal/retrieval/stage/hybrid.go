@@ -26,6 +26,10 @@ type hybrid struct {
 	of           []component
 }
 
+// mostNamed is how many documents that a question calls by their name are
+// searched by themselves.
+const mostNamed = 3
+
 // Ways to combine scores.
 const (
 	weighted   = "weighted" // sum of weight times normalised score
@@ -51,6 +55,7 @@ var hybridKind = Kind{
 //	  normalise: max        # of weighted: max, minmax, none
 //	  of:
 //	    - lexical: {unit: document, weight: 1, k1: 1.2, b: 0.75}
+//	    - lexical: {unit: document, field: identity, weight: 1}
 //	    - dense: {unit: passage, weight: 1, known: false}
 //
 // A component that is known weighs as much as the share of the question's letters
@@ -122,7 +127,7 @@ func (h hybrid) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		out.why = "nothing to search in"
 		return out, nil
 	}
-	p := pool{unit: h.unit, items: map[key]item{}, scores: make([]map[key]hit, len(h.of)), whole: make([]bool, len(h.of))}
+	p := pool{unit: h.unit, items: map[key]item{}, scores: make([]map[key]hit, len(h.of)), whole: make([]bool, len(h.of)), full: make([]float64, len(h.of))}
 	var err error
 	if in.unit == h.unit {
 		for _, c := range in.items {
@@ -155,6 +160,8 @@ type pool struct {
 	// whole says of which components these are all scores but zeros: it found
 	// less than it looked for.
 	whole []bool
+	// full are the scores that count as much as a best one, by component.
+	full []float64
 }
 
 // collect looks up the candidates: what components of the unit, or of smaller
@@ -170,6 +177,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	}
 	var anchors []int
 	var above []key // larger units
+	var named []key // documents that the question calls by their name
 	seen := map[key]bool{}
 	for i, c := range h.of {
 		p.scores[i] = map[key]hit{}
@@ -185,14 +193,17 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 			return err
 		}
 		out.note(f)
-		p.scores[i], p.whole[i] = byKey(f.hits), len(f.hits) < h.depth
+		p.scores[i], p.whole[i], p.full[i] = byKey(f.hits), len(f.hits) < h.depth, f.full
 		if !isAbove {
 			if err := p.add(ctx, t, c, f.hits); err != nil {
 				return err
 			}
 			continue
 		}
-		for _, x := range f.hits {
+		for i, x := range f.hits {
+			if f.full > 0 && i < mostNamed && x.score >= f.full {
+				named = append(named, x.key)
+			}
 			if !seen[x.key] {
 				seen[x.key] = true
 				above = append(above, x.key)
@@ -203,6 +214,10 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 		above = keys(in.items)
 	}
 	if err := h.descend(ctx, t, p, anchors, above); err != nil {
+		return err
+	}
+	// Among everything that was found, the passages of one document may all lie too deep.
+	if err := h.inside(ctx, t, p, anchors, named); err != nil {
 		return err
 	}
 	if in.unit == "" {
@@ -222,27 +237,8 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 
 // descend adds the best candidates inside larger units.
 func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, above []key) error {
-	if len(above) == 0 {
-		return nil
-	}
-	inside, err := t.area(ctx, above)
-	if err != nil {
+	if err := h.inside(ctx, t, p, anchors, above); err != nil {
 		return err
-	}
-	inside.clusters = nil // clusters and others may be mixed: their sections stand for them
-	for _, i := range anchors {
-		if p.whole[i] {
-			continue // it found them all
-		}
-		f, err := h.of[i].search(ctx, t, h.depth, inside)
-		if err != nil {
-			return err
-		}
-		// Of a unit that only partly lies inside, this would be a part's score:
-		// the score of the whole is what counts, and complete looks it up.
-		if err := p.add(ctx, t, h.of[i], f.hits); err != nil {
-			return err
-		}
 	}
 	reached := map[key]bool{}
 	for k := range p.items {
@@ -267,6 +263,33 @@ func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, ab
 		first := key{ref: at(lexical.Ref{Version: ref.Version, Section: max(ref.Section, 0)}, p.unit)}
 		if _, ok := p.items[first]; !ok {
 			p.items[first] = item{key: first, origin: "hybrid"}
+		}
+	}
+	return nil
+}
+
+// inside adds the best candidates that components find inside some units.
+func (h hybrid) inside(ctx context.Context, t *Task, p *pool, anchors []int, units []key) error {
+	if len(units) == 0 {
+		return nil
+	}
+	within, err := t.area(ctx, units)
+	if err != nil {
+		return err
+	}
+	within.clusters = nil // clusters and others may be mixed: their sections stand for them
+	for _, i := range anchors {
+		if p.whole[i] {
+			continue // it found them all
+		}
+		f, err := h.of[i].search(ctx, t, h.depth, within)
+		if err != nil {
+			return err
+		}
+		// Of a unit that only partly lies inside, this would be a part's score:
+		// the score of the whole is what counts, and complete looks it up.
+		if err := p.add(ctx, t, h.of[i], f.hits); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -329,6 +352,7 @@ func (h hybrid) complete(ctx context.Context, t *Task, p *pool, out *outcome) er
 			return err
 		}
 		out.note(f)
+		p.full[i] = max(p.full[i], f.full)
 		for _, x := range f.hits {
 			if _, ok := p.scores[i][x.key]; !ok {
 				p.scores[i][x.key] = x

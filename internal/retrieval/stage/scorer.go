@@ -22,7 +22,7 @@ type scorer struct {
 
 var lexicalKind = Kind{
 	Name:       "lexical",
-	Parameters: "`unit` (passage), `k` (100), `k1` (1.2), `b` (0.75)",
+	Parameters: "`unit` (passage), `k` (100), `k1` (1.2), `b` (0.75), `field` (text, or identity)",
 	Does:       "BM25. First: searches the collection. After larger units: searches inside them. After the same: scores them and keeps `k`",
 	Finds:      true,
 	read:       readLexical,
@@ -30,8 +30,10 @@ var lexicalKind = Kind{
 
 // readLexical reads the stage "lexical":
 //
-//	lexical: {unit: passage, k: 100, k1: 1.2, b: 0.75}
+//	lexical: {unit: passage, k: 100, k1: 1.2, b: 0.75, field: text}
 //
+// The field identity is what documents are called, and its unit the document: a
+// score is the sum of the idf of the terms that question and document share.
 // BM25 over units of that size. At the beginning of a plan it searches the
 // collection. After a stage that gives larger units it searches inside them;
 // after one that gives the same it scores them and keeps the best k.
@@ -40,6 +42,12 @@ func readLexical(p *Parameters) Stage {
 }
 
 func readBM25(p *Parameters) bm25 {
+	if p.Choice("field", "text", "identity") == "identity" {
+		if p.unit("unit") != schema.UnitDocument {
+			p.Fail("unit", "is document where the field is identity: it says what documents are called")
+		}
+		return bm25{unit: schema.UnitDocument, weight: 1, settings: lexical.Settings{K1: lexical.Defaults.K1}, identity: true}
+	}
 	s := lexical.Settings{K1: p.number("k1", lexical.Defaults.K1, 0, 10), B: p.number("b", lexical.Defaults.B, 0, 1)}
 	if s == (lexical.Settings{}) { // which the index takes for its defaults
 		p.Fail("k1", "is 0, and so is b: without saturation b does nothing, so leave b out")

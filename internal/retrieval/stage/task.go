@@ -9,12 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/identity"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/search"
+	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -46,6 +49,7 @@ type Task struct {
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
 	terms      []string          // of the question; made by prepare
+	names      []string          // terms that the question may call documents by; made with terms
 	analysed   bool
 	index      search.Searcher     // opened by the first search
 	clusters   bool                // index was opened with clusters
@@ -95,6 +99,10 @@ func (t *Task) analyse() error {
 		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
 	}
 	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
+	t.names = identity.Asked(t.query.Text, t.analyzer.Terms)
+	for i, name := range t.names {
+		t.names[i] = segment.IdentityTerm(name)
+	}
 	return nil
 }
 
@@ -103,7 +111,7 @@ func (t *Task) analyse() error {
 func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
 	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 	if t.index == nil || clusters && !t.clusters {
-		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: t.terms, Groups: t.query.Principal.Groups}
+		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: append(slices.Clone(t.terms), t.names...), Groups: t.query.Principal.Groups}
 		if clusters {
 			open.Unit = schema.UnitCluster
 		}

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/sluice-rag/sluice/internal/identity"
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -48,6 +50,13 @@ SELECT s.version_id, s.ordinal, s.body,
 FROM sections s
 WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
 ORDER BY s.version_id, s.ordinal`
+
+	// As many sections as tell whether a document has a head; the longest has more
+	// bytes than that.
+	storedHeadsSQL = `
+SELECT version_id, heading_path, left(body, $3)
+FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2) AND ordinal < 8
+ORDER BY version_id, ordinal`
 
 	// maxBackfillBytes bounds what is read for one call, but for a larger
 	// version: of uploaded files, which is about as much as of text.
@@ -215,8 +224,32 @@ func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	return out, nil
 }
 
+// storedHeads are the first sections of versions, as much as is read of a
+// document's head.
+func storedHeads(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID) (map[uuid.UUID][]batch.Section, error) {
+	rows, err := tx.Query(ctx, storedHeadsSQL, tenant, versions, identity.LeastBytes)
+	if err != nil {
+		return nil, fmt.Errorf("read the beginnings of documents: %w", err)
+	}
+	out := make(map[uuid.UUID][]batch.Section, len(versions))
+	var version uuid.UUID
+	var sec schema.Section
+	if _, err := pgx.ForEachRow(rows, []any{&version, &sec.HeadingPath, &sec.Text}, func() error {
+		out[version] = append(out[version], batch.Section{Section: sec})
+		sec.HeadingPath = nil // the next row's has a slice of its own
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the beginnings of documents: %w", err)
+	}
+	return out, nil
+}
+
 // indexStored writes a segment of locked versions.
 func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
+	heads, err := storedHeads(ctx, tx, at.tenant, versions)
+	if err != nil {
+		return err
+	}
 	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)
 	if err != nil {
 		return fmt.Errorf("read titles and labels: %w", err)
@@ -224,8 +257,10 @@ func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	docs, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (segment.VersionText, error) {
 		d := segment.VersionText{Entry: schema.NewID()}
 		var title string
-		err := r.Scan(&d.Version, &title, &d.Labels)
+		var called calling
+		err := r.Scan(&d.Version, &title, &d.Labels, &called.names, &called.metadata)
 		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version]
+		d.Identity = identityOf(title, called, heads[d.Version], analyzer)
 		return d, err
 	})
 	if err != nil {
@@ -268,7 +303,7 @@ func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, err
 	return generations, store.Wrap(err, "end postings of version %s", version)
 }
 
-// relabel writes the postings of a locked version again, for its labels have
+// Relabel writes the postings of a locked version again, for its labels or its metadata have
 // changed. Those of a generation that is being built are ended, and so are made
 // anew before it goes live.
 func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe) error {

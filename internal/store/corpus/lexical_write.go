@@ -5,10 +5,14 @@ package corpus
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/identity"
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
@@ -110,7 +114,27 @@ func queueSegment(b *pgx.Batch, at generationKey, s segment.Built) {
 func (p *preparation) indexed(targets []*target) []segment.VersionText {
 	docs := make([]segment.VersionText, len(targets))
 	for i, t := range targets {
-		docs[i] = segment.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms}
+		docs[i] = segment.VersionText{Entry: schema.NewID(), Version: t.Version, Labels: t.labels, Title: p.analyzer.Terms(t.title), Sections: t.terms,
+			Identity: identityOf(t.title, t.called, t.Text.Sections, p.analyzer)}
 	}
 	return docs
+}
+
+// headSections are the sections that are looked at for a document's head.
+const headSections = 8
+
+// identityOf are the terms of what a document is called.
+func identityOf(title string, called calling, sections []batch.Section, analyzer *lexical.Analyzer) []string {
+	d := identity.Document{Title: title, Names: called.names, Metadata: called.metadata}
+	length := 0
+	for _, s := range sections[:min(len(sections), headSections)] {
+		if len(d.Head) < identity.HeadBytes {
+			d.Head += strings.Join(s.HeadingPath, "\n") + "\n" + s.Text[:min(len(s.Text), identity.HeadBytes)] + "\n"
+		}
+		if length += len(s.Text); length >= identity.LeastBytes {
+			return d.Terms(analyzer.Terms)
+		}
+	}
+	d.Head = ""
+	return d.Terms(analyzer.Terms)
 }

@@ -141,8 +141,12 @@ WHERE tenant_id = $2 AND id = ANY (ARRAY(
     SELECT live_version_id FROM documents
     WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1)))))
 ORDER BY id FOR UPDATE`
+	// With what a document is called beside its title. Links are no names.
 	titlesLabelsSQL = `
-SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label)
+SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label),
+       ARRAY(SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id) || coalesce(v.file_name, ''),
+       ARRAY(SELECT left(m.text_value, 200) FROM version_metadata m WHERE m.tenant_id = $1 AND m.version_id = v.id AND m.key <> 'links'
+             ORDER BY m.key, m.text_value LIMIT 50)
 FROM versions v WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
 )
 
@@ -152,8 +156,12 @@ type lockedRows struct {
 	versions  []heldVersion
 	titles    map[uuid.UUID]string // that versions were given
 	labels    map[uuid.UUID][]string
+	called    map[uuid.UUID]calling
 	links     map[uuid.UUID][]byte // that their metadata names
 }
+
+// calling is what a document is called beside its title.
+type calling struct{ names, metadata []string }
 
 type heldDocument struct {
 	externalID string
@@ -188,12 +196,15 @@ func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID)
 		return store.Wrap(err, "lock versions")
 	})
 	l.titles, l.labels = make(map[uuid.UUID]string, len(versions)), make(map[uuid.UUID][]string, len(versions))
+	l.called = make(map[uuid.UUID]calling, len(versions))
 	b.Queue(titlesLabelsSQL, tenant, versions).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
 		var title string
 		var labels []string
-		_, err := pgx.ForEachRow(rows, []any{&id, &title, &labels}, func() error {
-			l.titles[id], l.labels[id], labels = title, labels, nil
+		var called calling
+		_, err := pgx.ForEachRow(rows, []any{&id, &title, &labels, &called.names, &called.metadata}, func() error {
+			l.titles[id], l.labels[id], l.called[id] = title, labels, called
+			labels, called = nil, calling{} // the next row's have memory of their own
 			return nil
 		})
 		return store.Wrap(err, "read titles and labels")
@@ -218,6 +229,7 @@ type target struct {
 	old        *uuid.UUID // the version it supersedes
 	event      change
 	labels     []string
+	called     calling
 	givenLinks []byte // that its metadata names
 }
 
@@ -246,7 +258,7 @@ func (w *writer) decide(l lockedRows) (ready, superseded []*target) {
 			e.ExternalID = d.externalID
 			prepared.title = cmp.Or(l.titles[v.Version], prepared.title)
 			found = append(found, &target{preparedVersion: prepared, document: v.Document, number: v.number, event: e,
-				labels: l.labels[v.Version], givenLinks: l.links[v.Version]})
+				labels: l.labels[v.Version], called: l.called[v.Version], givenLinks: l.links[v.Version]})
 		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // written before
 		default:
 			w.lost(v.Version)

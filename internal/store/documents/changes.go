@@ -17,6 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
+const namedSQL = `SELECT coalesce((metadata - 'links')::text, '') FROM versions WHERE tenant_id = $1 AND id = $2`
+
 const (
 	lockDocumentSQL = `
 SELECT collection_id, external_id, live_version_id, last_version_id FROM documents
@@ -198,7 +200,7 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 	var out schema.Document
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var r corpus.Recipe
-		if c.Labels != nil {
+		if c.Labels != nil || c.Metadata != nil {
 			var err error
 			if r, err = corpus.ShareRecipe(ctx, tx, p.Tenant, id); err != nil {
 				return err
@@ -214,7 +216,22 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 				versions = append(versions, *v)
 			}
 		}
+		named := func() (metadata string, err error) {
+			if c.Metadata == nil || d.live == nil {
+				return "", nil
+			}
+			err = tx.QueryRow(ctx, namedSQL, p.Tenant, *d.live).Scan(&metadata)
+			return metadata, store.Wrap(err, "read what the document is called")
+		}
+		before, err := named()
+		if err != nil {
+			return err
+		}
 		if err := setAttributes(ctx, tx, p.Tenant, versions, c, to); err != nil {
+			return err
+		}
+		after, err := named()
+		if err != nil {
 			return err
 		}
 		if c.Labels != nil { // other versions of it may still be on their way, or be read
@@ -227,7 +244,8 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 				return err
 			}
 		}
-		if c.Labels != nil && d.live != nil {
+		// Metadata is a part of what it is called.
+		if (c.Labels != nil || before != after) && d.live != nil {
 			if err := corpus.Relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
 				return err
 			}

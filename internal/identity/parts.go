@@ -1,0 +1,99 @@
+package identity
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// kind is what a part is made of.
+type kind int
+
+const (
+	letters kind = iota
+	digits
+)
+
+// part is a run of letters or of digits. Names of files join what a sentence
+// writes apart, so a part ends where letters meet digits and where a capital
+// follows a small letter.
+type part struct {
+	text string
+	kind kind
+	// gap is what stands before it: nothing where the parts are written as one
+	// word, or the mark or space between them.
+	gap string
+}
+
+// split cuts a text into its parts.
+func split(s string) []part {
+	var out []part
+	end := 0
+	for i := 0; i < len(s); {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		k, ok := kindOf(r)
+		if !ok {
+			i += size
+			continue
+		}
+		start := i
+		for last := r; i < len(s); {
+			r, size = utf8.DecodeRuneInString(s[i:])
+			if next, ok := kindOf(r); !ok || next != k || i > start && unicode.IsUpper(r) && unicode.IsLower(last) {
+				break
+			}
+			last = r
+			i += size
+		}
+		out = append(out, part{text: s[start:i], kind: k, gap: s[end:start]})
+		end = i
+	}
+	return out
+}
+
+func kindOf(r rune) (kind, bool) {
+	switch {
+	case unicode.IsDigit(r):
+		return digits, true
+	case unicode.IsLetter(r) || unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Mc, r):
+		return letters, true
+	}
+	return 0, false
+}
+
+// close reports whether nothing, or one mark that joins codes, is before p.
+func (p part) close() bool {
+	return p.gap == "" || p.gap == "-" || p.gap == "_" || p.gap == "/" || p.gap == "."
+}
+
+const (
+	maxCodeLetters = 4
+	maxCodeDigits  = 6
+)
+
+// codeAt is the code that begins at a part: letters and digits that are written
+// as one word or joined by a mark, such as 10-K, KD-40, ISO 9001 or A4.
+func codeAt(parts []part, i int) (string, bool) {
+	if i+1 >= len(parts) {
+		return "", false
+	}
+	a, b := parts[i], parts[i+1]
+	if a.kind == b.kind || !b.close() && !(b.gap == " " && capitals(a.text)) {
+		return "", false
+	}
+	word, number := a.text, b.text
+	if a.kind == digits {
+		word, number = b.text, a.text
+	}
+	if utf8.RuneCountInString(word) > maxCodeLetters || len(number) > maxCodeDigits {
+		return "", false
+	}
+	if _, is := year(number); is && a.kind == letters && !capitals(word) {
+		return "", false // "in-2018"
+	}
+	return strings.ToLower(a.text + b.text), true
+}
+
+func capitals(s string) bool {
+	return utf8.RuneCountInString(s) > 1 && strings.ToUpper(s) == s && strings.ToLower(s) != s
+}
