@@ -27,7 +27,7 @@ type Document struct {
 const (
 	// HeadBytes is how much of the text is read as its head, and LeastBytes how
 	// long a text is that has one.
-	HeadBytes, LeastBytes = 1500, 4000
+	HeadBytes, LeastBytes = 1500, 20000
 
 	// maxTerms bounds the terms of a document, and of a question.
 	maxTerms, maxAsked = 400, 100
@@ -46,7 +46,7 @@ type Words func(text string) []string
 func (d Document) Terms(words Words) []string {
 	c := collector{words: words, seen: map[string]bool{}, most: maxTerms}
 	for _, text := range append([]string{d.Title}, append(d.Names, d.Metadata...)...) {
-		parts := split(text)
+		parts := split(withoutKeys(text))
 		c.periods(parts, len(parts))
 		c.names(parts)
 		c.numbers(parts)

@@ -48,6 +48,21 @@ func same(term string) func(string) bool {
 	return func(s string) bool { return s == term || !strings.Contains(term, " ") && strings.HasPrefix(s, term) }
 }
 
+func TestKeysOfProgramsAreNoNames(t *testing.T) {
+	w := words(t, "en")
+	for name, want := range map[string]string{
+		"5f2019ab-2018-4c11-9aef-0123456789ab.pdf": "pdf",
+		"tatqa-3ffd9053-a45":                       "tatqa",
+		"9e107d9d372bb6826bd81d3542a419d6":         "",
+		"added-2018":                               "y 2018|ad",
+		"20230505":                                 "y 2023|m 2023-05|d 2023-05-05|n 20230505",
+	} {
+		if got := strings.Join(identity.Document{Names: []string{name}}.Terms(w), "|"); got != want {
+			t.Errorf("%q is called %q, want %q", name, got, want)
+		}
+	}
+}
+
 func TestPeriods(t *testing.T) {
 	for text, want := range map[string][]identity.Period{
 		"FY2018":                           {{Year: 2018}},

@@ -94,6 +94,45 @@ func codeAt(parts []part, i int) (string, bool) {
 	return strings.ToLower(a.text + b.text), true
 }
 
+// withoutKeys leaves out of a name what a program made: hashes and UUIDs, whose
+// digits would be taken for years and numbers. They are runs of hexadecimal digits
+// and letters of leastKey and more, and what stands beside them in such a run.
+func withoutKeys(s string) string {
+	var out strings.Builder
+	inKey := false
+	for len(s) > 0 {
+		end := strings.IndexFunc(s, func(r rune) bool { _, ok := kindOf(r); return !ok })
+		if end < 0 {
+			end = len(s)
+		}
+		run := s[:end]
+		if key := hexadecimal(run); key && (len(run) >= leastKey && mixed(run) || inKey) {
+			inKey = true
+		} else {
+			inKey = false
+			out.WriteString(run)
+		}
+		if s = s[end:]; s != "" {
+			_, size := utf8.DecodeRuneInString(s)
+			inKey = inKey && s[0] == '-'
+			out.WriteString(s[:size])
+			s = s[size:]
+		}
+	}
+	return out.String()
+}
+
+const leastKey = 6
+
+func hexadecimal(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == ""
+}
+
+// mixed reports whether a run has letters and digits.
+func mixed(s string) bool {
+	return strings.ContainsAny(s, "0123456789") && strings.ContainsAny(s, "abcdefABCDEF")
+}
+
 func capitals(s string) bool {
 	return utf8.RuneCountInString(s) > 1 && strings.ToUpper(s) == s && strings.ToLower(s) != s
 }

@@ -348,7 +348,7 @@ func TestLexicalCacheIsBounded(t *testing.T) {
 func TestLexicalIdentity(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
-	long := "FORM 10-K of Northwind Traders" + strings.Repeat(" and more", 500)
+	long := "FORM 10-K of Northwind Traders" + strings.Repeat(" and more", 2500)
 	report := &written{name: "reports/BLUEHARBOUR_2018_10K.pdf", title: "Annual report", body: "heron"}
 	cover := &written{name: "1.pdf", body: long}
 	f.write(t, f.a, f.collection, report, cover)

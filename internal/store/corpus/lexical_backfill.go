@@ -55,7 +55,7 @@ ORDER BY s.version_id, s.ordinal`
 	// bytes than that.
 	storedHeadsSQL = `
 SELECT version_id, heading_path, left(body, $3)
-FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2) AND ordinal < 8
+FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2) AND ordinal < 16
 ORDER BY version_id, ordinal`
 
 	// maxBackfillBytes bounds what is read for one call, but for a larger

@@ -121,7 +121,7 @@ func (p *preparation) indexed(targets []*target) []segment.VersionText {
 }
 
 // headSections are the sections that are looked at for a document's head.
-const headSections = 8
+const headSections = 16
 
 // identityOf are the terms of what a document is called.
 func identityOf(title string, called calling, sections []batch.Section, analyzer *lexical.Analyzer) []string {
