@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// Document is what a document is known by.
-type Document struct {
+// Naming is what a document is known by.
+type Naming struct {
 	Title    string
 	Names    []string // its external id, path or file name
 	Metadata []string // values that are words, such as a customer's name
@@ -43,7 +43,7 @@ const (
 type Words func(text string) []string
 
 // Terms are the document's terms, each once.
-func (d Document) Terms(words Words) []string {
+func (d Naming) Terms(words Words) []string {
 	c := collector{words: words, seen: map[string]bool{}, most: maxTerms}
 	for _, text := range append([]string{d.Title}, append(d.Names, d.Metadata...)...) {
 		parts := split(withoutKeys(text))

@@ -34,7 +34,7 @@ func TestQuestionsAndNamesOfFilesShareTerms(t *testing.T) {
 		{"minutes-2024-03.md", "the minutes of March 2024", "minut|m 2024-03"},
 	} {
 		w := words(t, "en")
-		have := identity.Document{Names: []string{c.name}}.Terms(w)
+		have := identity.Naming{Names: []string{c.name}}.Terms(w)
 		asked := identity.Asked(c.question, w)
 		for term := range strings.SplitSeq(c.terms, "|") {
 			if term != "" && !(slices.ContainsFunc(have, same(term)) && slices.ContainsFunc(asked, same(term))) {
@@ -57,7 +57,7 @@ func TestKeysOfProgramsAreNoNames(t *testing.T) {
 		"added-2018":                               "y 2018|ad",
 		"20230505":                                 "y 2023|m 2023-05|d 2023-05-05|n 20230505",
 	} {
-		if got := strings.Join(identity.Document{Names: []string{name}}.Terms(w), "|"); got != want {
+		if got := strings.Join(identity.Naming{Names: []string{name}}.Terms(w), "|"); got != want {
 			t.Errorf("%q is called %q, want %q", name, got, want)
 		}
 	}
@@ -100,7 +100,7 @@ func TestPeriods(t *testing.T) {
 func TestTheHeadGivesNamesAndItsFirstPeriods(t *testing.T) {
 	head := "UNITED STATES\nFORM 10-K\nFor the fiscal year ended December 2, 2022\nBlue Harbour Systems Inc.\n" +
 		"the aggregate market value as of June 3, 2021 was unimportant. As of January 6, 2019 there were shares."
-	got := identity.Document{Names: []string{"1.pdf"}, Head: head}.Terms(words(t, "en"))
+	got := identity.Naming{Names: []string{"1.pdf"}, Head: head}.Terms(words(t, "en"))
 	for _, want := range []string{"code 10k", "y 2022", "d 2022-12-02", "blue", "harbour", "system"} {
 		if !slices.ContainsFunc(got, same(want)) {
 			t.Errorf("the head gives no %q: %q", want, got)
@@ -118,7 +118,7 @@ func TestTermsAreFewAndEachOnce(t *testing.T) {
 	for i := range 5000 {
 		long.WriteString(strings.Repeat(string(rune('a'+i%26)), 1+i%30) + " 2018 Q2 ")
 	}
-	got := identity.Document{Title: long.String(), Metadata: []string{long.String()}}.Terms(words(t, "en"))
+	got := identity.Naming{Title: long.String(), Metadata: []string{long.String()}}.Terms(words(t, "en"))
 	if sorted := slices.Sorted(slices.Values(got)); len(got) > 400 || len(slices.Compact(sorted)) != len(got) {
 		t.Errorf("%d terms, of which some are there twice", len(got))
 	}
@@ -134,7 +134,7 @@ func FuzzTerms(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		identity.Asked(s, a.Terms)
-		for _, term := range (identity.Document{Title: s, Names: []string{s}, Head: s}).Terms(a.Terms) {
+		for _, term := range (identity.Naming{Title: s, Names: []string{s}, Head: s}).Terms(a.Terms) {
 			if term == "" || term[0] <= 1 {
 				t.Errorf("%q gives the term %q", s, term)
 			}

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// kind is what a part is made of.
-type kind int
+// partKind is what a part is made of.
+type partKind int
 
 const (
-	letters kind = iota
+	letters partKind = iota
 	digits
 )
 
@@ -19,7 +19,7 @@ const (
 // follows a small letter.
 type part struct {
 	text string
-	kind kind
+	kind partKind
 	// gap is what stands before it: nothing where the parts are written as one
 	// word, or the mark or space between them.
 	gap string
@@ -51,7 +51,7 @@ func split(s string) []part {
 	return out
 }
 
-func kindOf(r rune) (kind, bool) {
+func kindOf(r rune) (partKind, bool) {
 	switch {
 	case unicode.IsDigit(r):
 		return digits, true

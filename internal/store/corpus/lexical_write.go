@@ -125,7 +125,7 @@ const headSections = 16
 
 // identityOf are the terms of what a document is called.
 func identityOf(title string, called calling, sections []batch.Section, analyzer *lexical.Analyzer) []string {
-	d := identity.Document{Title: title, Names: called.names, Metadata: called.metadata}
+	d := identity.Naming{Title: title, Names: called.names, Metadata: called.metadata}
 	length := 0
 	for _, s := range sections[:min(len(sections), headSections)] {
 		if len(d.Head) < identity.HeadBytes {
