@@ -255,6 +255,7 @@ func valueOf(kind string) string {
 	return map[string]string{
 		"uuid": `gen_random_uuid()`, "text": `'x'`, "integer": `1`, "bigint": `1`, "boolean": `true`, "bytea": `'\x01'`,
 		"jsonb": `'{}'`, "timestamp with time zone": `now()`, "text[]": `'{}'`, "double precision": `1`,
+		"vector": `'[1,0]'`, "real[]": `'{1}'`, "double precision[]": `'{1}'`,
 	}[kind]
 }
 

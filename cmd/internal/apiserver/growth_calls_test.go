@@ -4,6 +4,7 @@ package apiserver_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/preference"
+	"github.com/sluice-rag/sluice/internal/question/learn"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -97,6 +100,7 @@ func (g *growing) callAll(name string, document uuid.UUID) {
 		c.called[id] = true
 	}
 	c.manage(name)
+	c.teach(document)
 	c.ask(name)
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
 		if o := c.operations[id]; o.method == http.MethodGet && !c.called[id] && uncalled[id] == "" {
@@ -135,6 +139,33 @@ func (c *calls) manage(name string) {
 	c.call("cancel-rebuild", "", nil, nil)
 	c.ids["webhook"] = c.webhook(name)
 	c.call("rotate-webhook", "", map[string]any{}, nil)
+}
+
+// teach labels questions, as a query worker does where a language model answers, and learns from them.
+func (c *calls) teach(document uuid.UUID) {
+	c.t.Helper()
+	ctx, version := c.t.Context(), scalar[uuid.UUID](c.world, `SELECT live_version_id FROM documents WHERE id = $1`, document)
+	must := func(err error) {
+		c.t.Helper()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	for q := range 2 * preference.LeastQuestions {
+		of := learn.Of{Tenant: c.principal().Tenant, Collection: c.growing.collection, Question: sha256.Sum256([]byte{byte(q)}), Model: "openai/x"}
+		_, err := c.store.Taught(ctx, of)
+		must(err)
+		must(c.store.Teach(ctx, of, "space", []float32{1, 0}, false))
+		_, err = c.store.Labels(ctx, of)
+		must(err)
+		for i, preferred := range []bool{true, false} {
+			x := float32(i)
+			must(c.store.KeepLabel(ctx, of, learn.Label{Passage: sha256.Sum256([]byte{byte(i)}), Version: version, HasAnswer: preferred, Preferred: preferred, Graph: "graph",
+				Features: []float32{x, x, -x}}))
+		}
+	}
+	c.called["label-question"] = true // the gateway has no language model here
+	c.call("learn-preference", "", map[string]any{}, nil)
 }
 
 // ask calls what questions have, and waits for a job's answer.
@@ -186,7 +217,7 @@ func (c *calls) end(name string) {
 		c.call("delete-webhook", "", nil, nil)
 	}
 	c.ids["webhook"] = webhooks.Items[0].ID.String()
-	for _, id := range []string{"delete-rating", "delete-evaluation", "delete-plan", "delete-webhook", "revoke-key"} {
+	for _, id := range []string{"forget-preferences", "delete-rating", "delete-evaluation", "delete-plan", "delete-webhook", "revoke-key"} {
 		c.call(id, "", nil, nil)
 	}
 	var key api.KeyCreated
