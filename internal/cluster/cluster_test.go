@@ -103,6 +103,27 @@ func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
 	}
 }
 
+// TestAJoinedClusterIsTheOneThatMostOfItWas: fewest sections move; of two as large it is the one with the lower id.
+func TestAJoinedClusterIsTheOneThatMostOfItWas(t *testing.T) {
+	for range 20 { // clusters are counted in any order
+		for _, x := range []struct{ first, second, stays int }{{3, 1, 90}, {1, 3, 80}, {2, 2, 80}} {
+			sections := []Member{{id(0), 100, uuid.Nil}}
+			for n := 1; n <= x.first+x.second; n++ {
+				of := 90
+				if n > x.first {
+					of = 80
+				}
+				sections = append(sections, Member{id(n), 100, id(of)})
+			}
+			edges := edgesOf([2]int{0, 1}, [2]int{0, x.first + 1})
+			d := Update(sections, edges, nil, Options{Name: named("")})
+			if len(d.Changed) != 1 || d.Changed[0].ID != id(x.stays) || len(d.Changed[0].Sections) != 5 {
+				t.Fatalf("%d and %d sections: got %+v, want all in %v", x.first, x.second, d.Changed, id(x.stays))
+			}
+		}
+	}
+}
+
 func TestRelationsBreakTies(t *testing.T) {
 	sections := sectionsOf(2000, 2000, 2000)
 	sections[1].Cluster, sections[2].Cluster = id(70), id(71)

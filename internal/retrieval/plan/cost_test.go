@@ -12,6 +12,7 @@ import (
 
 func TestOwnPlansAreAffordable(t *testing.T) {
 	for field, stages := range map[string]string{
+		"stages[1].judge ": "  - dense\n  - judge: {by: filter, depth: 51, batch: 1}\n",
 		"stages[1].judge":  "  - dense\n  - judge: {depth: 100, batch: 1}\n",
 		"stages[2].judge":  "  - dense\n  - judge: {depth: 80}\n  - judge: {depth: 20}\n",
 		"stages[1].score":  "  - dense\n  - score: {depth: 500, pieces: 64}\n",

@@ -60,6 +60,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"judge comes first", "name: p\nstages: [judge]", "stages[0].judge", "begins with"},
 		{"judge by", "name: p\nstages: [dense, judge: {by: luck}]", "stages[1].judge.by", "critique, relevance, filter"},
 		{"judge's least", "name: p\nstages: [dense, judge: {least: 2}]", "stages[1].judge.least", "from 0 to 1"},
+		{"a share above one", "name: p\nstages:\n- dense\n- gradient: {g: 1.5}", "stages[1].gradient.g", "from 0 to 1"},
 		{"two thresholds", "name: p\nstages:\n- dense\n- threshold: {at: 1, epsilon: 1}", "stages[1].threshold.epsilon", ""},
 		{"a threshold first", "name: p\nstages:\n- threshold", "stages[0].threshold", "cannot be first"},
 		{"a score of a later stage", "name: p\nstages:\n- dense\n- gradient: {score: lexical.section}\n- limit", "stages[1].gradient.score", "dense.passage"},

@@ -118,6 +118,23 @@ func TestOnePassageARequestIsJudgedByItself(t *testing.T) {
 	}
 }
 
+// TestARequestNamesTheVersionsOfItsPassages: a kept reply goes with these.
+func TestARequestNamesTheVersionsOfItsPassages(t *testing.T) {
+	c := corpus([]int{1}, []int{1}, []int{1}, []int{1}, []int{1})
+	for d := range 5 {
+		c.dense[passage(d, 0, 0)] = float64(9 - d)
+	}
+	j := judgedAs()
+	j.judge = func(wire.LLMTask, wire.LLMPassage) float64 { return 1 }
+	c.judges = j
+	c.run(t, "- dense\n- judge: {by: filter, batch: 2, parallel: 1}")
+	var got [][]uuid.UUID
+	for _, r := range j.asked {
+		got = append(got, r.Versions)
+	}
+	want(t, "versions", got, [][]uuid.UUID{{version(0), version(1)}, {version(2), version(3)}, {version(4)}})
+}
+
 // comparingJudge judges passages by the best one of their request, where there are several.
 type comparingJudge struct {
 	worth func(wire.LLMPassage) float64

@@ -61,6 +61,9 @@ func TestReduceTakesTheBestWindowsUntilTheyAreEnough(t *testing.T) {
 	want(t, "windows", len(c.readers.scored[0]), 5+1+2)
 	want(t, "what the detector sees", c.readers.contexts, [][][2]float32{{{3, 1}}, {{3, 1}, {1, 2}}, {{3, 1}, {1, 2}, {0, 1}}})
 	want(t, "two, by a number", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 0.15}"), []string{first, second})
+	c.readers.enough = func(pairs [][2]float32) float32 { return float32(len(pairs)) / 4 } // which are exact
+	want(t, "as much as is enough", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 0.5}"), []string{first, second})
+	c = told()
 	want(t, "most", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {most: 1}"), []string{first})
 	want(t, "depth", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {depth: 2}"), []string{first, third})
 	want(t, "never enough", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 1}"), []string{first, second, third})

@@ -55,6 +55,7 @@ func TestRelateJoinsPassagesWithWhatTheyAreLinkedTo(t *testing.T) {
 	want(t, "why", got.Trace[1].Why, "4 passages became 5 candidates, 2 of them stay alone")
 	want(t, "kept", len(got.Trace[1].Kept), 7)
 	want(t, "least", texts(c.run(t, "- lexical\n- relate: {depth: 2, least: 0.4}"))[:2], []string{"Text a 0 0. Text a 1 1.", "Text a 0 1. Text a 0 0."})
+	want(t, "as strong as the least", texts(c.run(t, "- lexical\n- relate: {depth: 2, least: 0.5}"))[1], "Text a 0 1. Text a 0 0.")
 	want(t, "k", texts(c.run(t, "- lexical\n- relate: {depth: 1, k: 1}"))[:2], []string{"Text a 0 0. Text a 1 1.", "Text a 0 1."})
 }
 

@@ -101,6 +101,11 @@ func TestScoreIsMixedWithWhatWasBefore(t *testing.T) {
 	want(t, "standard", scores("weight: 0.75, normalise: standard"), map[string]float64{"a/0/0": round(-x / 2), "a/0/1": round(0.75 * x), "a/0/2": round(-x / 4)})
 	want(t, "none", scores("weight: 0.5, normalise: none"), map[string]float64{"a/0/0": 1, "a/0/1": 2.5, "a/0/2": 1})
 	want(t, "nothing of the model", scores("weight: 0, normalise: none"), map[string]float64{"a/0/0": 3, "a/0/1": 2, "a/0/2": 1})
+	equal := func(normalise string) []float64 {
+		got := read(2, 2).run(t, "- lexical\n- score: {weight: 0.75, normalise: "+normalise+"}")
+		return []float64{got.Candidates[0].Score, got.Candidates[1].Score}
+	}
+	want(t, "all are equal, and count as 0", [][]float64{equal("minmax"), equal("standard")}, [][]float64{{0.25, 0}, {0.25, -0.25}})
 	want(t, "all are equal", places(read(2, 2).run(t, "- lexical\n- score: {weight: 0.5, normalise: standard}")), []string{"a/0/0", "a/0/1"})
 }
 

@@ -72,6 +72,8 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 			"S_nn 0.667: 2 of the 3 nearest questions right without retrieval, 3 are known; not above 0.67"},
 		{"the paper's other s_n", common, &scriptedHistory{known: []bool{true, false, true}}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_n: 0.55", 1), false, true, 1,
 			"S_nn 0.667"},
+		{"as many as s_n, and no more", common, &scriptedHistory{known: []bool{true, true, false, false}}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 4, s_n: 0.5", 1), false, false, 0,
+			"S_nn 0.500: 2 of the 4 nearest questions right without retrieval, 4 are known; not above 0.5"},
 		{"one question, however right", common, &scriptedHistory{known: times(1, true)}, &knowing{answer: "Five."}, skipping, false, false, 0, "1 are known; not above"},
 		{"no history", common, nil, &knowing{answer: "Five."}, skipping, false, false, 0, "0 are known; not above"},
 		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be looked at"},

@@ -213,6 +213,16 @@ func TestHybridOfLargerUnitsTakesTheBestPart(t *testing.T) {
 	want(t, "scores", []float64{got.Candidates[0].Score, got.Candidates[1].Score}, []float64{4.5, 3.7})
 }
 
+// TestHybridTakesTheBestOfManyParts: wherever among them it is.
+func TestHybridTakesTheBestOfManyParts(t *testing.T) {
+	c := corpus([]int{12})
+	for p := range 12 {
+		c.dense[passage(0, 0, p)] = float64(1 + p*5%12)
+	}
+	got := c.run(t, "- hybrid: {unit: section, normalise: none, of: [dense: {unit: passage}]}")
+	want(t, "the section's score", got.Candidates[0].Score, 12)
+}
+
 func TestHybridMethods(t *testing.T) {
 	c := corpus([]int{1}, []int{1}, []int{1}, []int{1})
 	for d, x := range []float64{8, 4, 2} {

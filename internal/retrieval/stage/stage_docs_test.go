@@ -2,6 +2,7 @@ package stage
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -58,6 +59,20 @@ func TestEveryParameterIsDeclared(t *testing.T) {
 		for given := range read(k, map[string]*yaml.Node{}).Given {
 			if !declared[given] {
 				t.Errorf("%s reads a parameter %s, which it does not declare", k.Name, given)
+			}
+		}
+	}
+}
+
+// TestDefaultsAreWhatTheTableSays: a paper's constants are among them.
+func TestDefaultsAreWhatTheTableSays(t *testing.T) {
+	declared := regexp.MustCompile("`([a-z_0-9]+)` \\(`?([^,;:)`]+)")
+	for _, k := range kinds {
+		p := &Parameters{values: map[string]*yaml.Node{}, Given: map[string]any{}}
+		k.read(p)
+		for _, m := range declared.FindAllStringSubmatch(k.Parameters, -1) {
+			if got := fmt.Sprint(p.Given[m[1]]); got != m[2] {
+				t.Errorf("%s: %s is %s by default, and the table says %s", k.Name, m[1], got, m[2])
 			}
 		}
 	}
