@@ -237,7 +237,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	passages := 0
 	var links passageLinkRows
 	f := filling{w: w, dimension: dimension}
-	terms := make(map[uuid.UUID][][][]string, len(locked))
+	texts := make(map[uuid.UUID]storedText, len(locked))
 	for _, d := range docs {
 		if !slices.Contains(locked, d.Version) {
 			continue
@@ -250,7 +250,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 				sections[i] = append(sections[i], analyzer.Terms(sec.Text[p.Start:p.End]))
 			}
 		}
-		terms[d.Version] = sections
+		texts[d.Version] = storedText{terms: sections, head: d.Sections}
 		links.add(d.Version, d.Sections, d.Links)
 		passages += row
 		if err := f.flush(ctx, maxFillBytes); err != nil {
@@ -265,7 +265,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
 		return 0, fmt.Errorf("write what passages are linked to: %w", err)
 	}
-	return passages, indexStored(ctx, w.tx, at, locked, terms, analyzer)
+	return passages, indexStored(ctx, w.tx, at, locked, texts, analyzer)
 }
 
 // FlipGeneration implements ingest.Generations.

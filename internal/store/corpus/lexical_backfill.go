@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/sluice-rag/sluice/internal/identity"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
@@ -44,19 +43,12 @@ SELECT FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL 
 
 	// Passages tile their section; those of one generation do.
 	storedTextSQL = `
-SELECT s.version_id, s.ordinal, s.body,
+SELECT s.version_id, s.ordinal, s.heading_path, s.body,
        ARRAY(SELECT p.start_byte FROM passages p WHERE p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3 ORDER BY p.ordinal),
        ARRAY(SELECT p.end_byte FROM passages p WHERE p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3 ORDER BY p.ordinal)
 FROM sections s
 WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
 ORDER BY s.version_id, s.ordinal`
-
-	// As many sections as tell whether a document has a head; the longest has more
-	// bytes than that.
-	storedHeadsSQL = `
-SELECT version_id, heading_path, left(body, $3)
-FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2) AND ordinal < 16
-ORDER BY version_id, ordinal`
 
 	// maxBackfillBytes bounds what is read for one call, but for a larger
 	// version: of uploaded files, which is about as much as of text.
@@ -129,9 +121,9 @@ func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
 // backfillSegment writes a segment of those of some versions that lack their
 // postings still, and returns how many.
 func (s *CorpusStore) backfillSegment(ctx context.Context, at generationKey, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
-	var texts map[uuid.UUID][][][]string
+	var texts map[uuid.UUID]storedText
 	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		texts, err = storedTerms(ctx, tx, at, wanted, analyzer)
+		texts, err = storedTexts(ctx, tx, at, wanted, analyzer)
 		return err
 	})
 	if err != nil {
@@ -190,11 +182,18 @@ func chooseUnindexed(ctx context.Context, tx pgx.Tx, at generationKey, limit int
 	return out, nil
 }
 
-// storedTerms makes the terms of stored versions. Each is in the result.
-func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID][][][]string, error) {
-	out := make(map[uuid.UUID][][][]string, len(versions))
+// storedText is a stored version as it is indexed: the terms of its passages, by
+// section, and the sections that its head is in.
+type storedText struct {
+	terms [][][]string
+	head  []batch.Section
+}
+
+// storedTexts reads stored versions. Each is in the result.
+func storedTexts(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID]storedText, error) {
+	out := make(map[uuid.UUID]storedText, len(versions))
 	for _, id := range versions {
-		out[id] = nil
+		out[id] = storedText{}
 	}
 	rows, err := tx.Query(ctx, storedTextSQL, at.tenant, versions, at.generation)
 	if err != nil {
@@ -202,12 +201,13 @@ func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	}
 	var version uuid.UUID
 	var ordinal int
+	var heading []string
 	var body string
 	var starts, ends []int
-	if _, err := pgx.ForEachRow(rows, []any{&version, &ordinal, &body, &starts, &ends}, func() error {
-		sections := out[version]
-		if ordinal != len(sections) {
-			return fmt.Errorf("version %s: section %d comes after %d sections", version, ordinal, len(sections))
+	if _, err := pgx.ForEachRow(rows, []any{&version, &ordinal, &heading, &body, &starts, &ends}, func() error {
+		text := out[version]
+		if ordinal != len(text.terms) {
+			return fmt.Errorf("version %s: section %d comes after %d sections", version, ordinal, len(text.terms))
 		}
 		var passages [][]string
 		for i := range starts {
@@ -216,7 +216,11 @@ func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 			}
 			passages = append(passages, analyzer.Terms(body[starts[i]:ends[i]]))
 		}
-		out[version] = append(sections, passages)
+		text.terms = append(text.terms, passages)
+		if ordinal < headSections {
+			text.head = append(text.head, batch.Section{Section: schema.Section{HeadingPath: heading, Text: body}})
+		}
+		out[version], heading = text, nil // the next row's has a slice of its own
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("read stored text: %w", err)
@@ -224,32 +228,8 @@ func storedTerms(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	return out, nil
 }
 
-// storedHeads are the first sections of versions, as much as is read of a
-// document's head.
-func storedHeads(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID) (map[uuid.UUID][]batch.Section, error) {
-	rows, err := tx.Query(ctx, storedHeadsSQL, tenant, versions, identity.LeastBytes)
-	if err != nil {
-		return nil, fmt.Errorf("read the beginnings of documents: %w", err)
-	}
-	out := make(map[uuid.UUID][]batch.Section, len(versions))
-	var version uuid.UUID
-	var sec schema.Section
-	if _, err := pgx.ForEachRow(rows, []any{&version, &sec.HeadingPath, &sec.Text}, func() error {
-		out[version] = append(out[version], batch.Section{Section: sec})
-		sec.HeadingPath = nil // the next row's has a slice of its own
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("read the beginnings of documents: %w", err)
-	}
-	return out, nil
-}
-
 // indexStored writes a segment of locked versions.
-func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID][][][]string, analyzer *lexical.Analyzer) error {
-	heads, err := storedHeads(ctx, tx, at.tenant, versions)
-	if err != nil {
-		return err
-	}
+func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID]storedText, analyzer *lexical.Analyzer) error {
 	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)
 	if err != nil {
 		return fmt.Errorf("read titles and labels: %w", err)
@@ -259,8 +239,8 @@ func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 		var title string
 		var called calling
 		err := r.Scan(&d.Version, &title, &d.Labels, &called.names, &called.metadata)
-		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version]
-		d.Identity = identityOf(title, called, heads[d.Version], analyzer)
+		d.Title, d.Sections = analyzer.Terms(title), texts[d.Version].terms
+		d.Identity = identityOf(title, called, texts[d.Version].head, analyzer)
 		return d, err
 	})
 	if err != nil {
@@ -319,7 +299,7 @@ func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe
 		return err
 	}
 	at := generationKey{tenant, r.collection, r.generation}
-	texts, err := storedTerms(ctx, tx, at, []uuid.UUID{version}, analyzer)
+	texts, err := storedTexts(ctx, tx, at, []uuid.UUID{version}, analyzer)
 	if err != nil {
 		return err
 	}

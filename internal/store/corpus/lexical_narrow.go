@@ -48,7 +48,7 @@ func ReindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 			return err
 		}
 		at := generationKey{tenant, r.collection, r.generation}
-		texts, err := storedTerms(ctx, tx, at, indexed, analyzer)
+		texts, err := storedTexts(ctx, tx, at, indexed, analyzer)
 		if err != nil {
 			return err
 		}
