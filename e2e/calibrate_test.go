@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -32,6 +33,11 @@ func testCalibration(t *testing.T, p programs) {
 			t.Fatal(err)
 		}
 		return string(text)
+	}
+	// The shipped pack's dedupe is calibrated already: what is found anew is to be seen.
+	lacking := regexp.MustCompile(`(?m)^ *dedupe: .*\n`).ReplaceAllString(manifest(), "")
+	if err := os.WriteFile(filepath.Join(pack, "manifest.yaml"), []byte(lacking), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	before := manifest()
 	few := write(t, map[string]string{"corpus.jsonl": `{"_id": "a", "text": "It is red."}`, "queries.jsonl": `{"_id": "q", "text": "Which colour?", "metadata": {"answers": ["red"]}}`})
@@ -63,7 +69,7 @@ func testCalibration(t *testing.T, p programs) {
 	}
 	after := manifest()
 	for _, want := range []string{"+calibrated.", "dedupe: ", "detector-", "confidence_intercept_reranker: "} {
-		if !strings.Contains(after, want) || strings.Contains(before, want) && want != "confidence_intercept_reranker: " && want != "dedupe: " {
+		if !strings.Contains(after, want) || strings.Contains(before, want) && want != "confidence_intercept_reranker: " {
 			t.Errorf("the manifest has no new %q:\n%s", want, after)
 		}
 	}
