@@ -4,8 +4,8 @@ package evaluate
 
 import (
 	"math"
-	"slices"
 
+	"github.com/sluice-rag/sluice/internal/roc"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -70,33 +70,12 @@ func (p *planResults) calibration() *schema.Calibration {
 	return out
 }
 
-// areaUnderROC is the chance that a right answer has more confidence than a wrong one,
-// of equals one half; NaN: all are right, or none is.
+// areaUnderROC is the chance that a right answer has more confidence than a wrong one;
+// NaN: all are right, or none is.
 func areaUnderROC(all []rated) float64 {
-	sorted := slices.Clone(all)
-	slices.SortFunc(sorted, func(a, b rated) int {
-		switch {
-		case a.confidence < b.confidence:
-			return -1
-		case a.confidence > b.confidence:
-			return 1
-		}
-		return 0
-	})
-	var ranks, right float64
-	for i := 0; i < len(sorted); {
-		j := i
-		for j < len(sorted) && sorted[j].confidence == sorted[i].confidence {
-			j++
-		}
-		for _, r := range sorted[i:j] {
-			if r.right {
-				ranks += float64(i+j+1) / 2
-				right++
-			}
-		}
-		i = j
+	confidences, right := make([]float64, len(all)), make([]bool, len(all))
+	for i, r := range all {
+		confidences[i], right[i] = r.confidence, r.right
 	}
-	wrong := float64(len(sorted)) - right
-	return (ranks - right*(right+1)/2) / (right * wrong)
+	return roc.Area(confidences, right)
 }

@@ -3,10 +3,10 @@ package preference
 // This file finds a head, and says how much better it tells than the pair model's own.
 
 import (
-	"cmp"
 	"math/rand/v2"
 	"slices"
 
+	"github.com/sluice-rag/sluice/internal/roc"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -136,35 +136,11 @@ func bothLabels(samples []Sample) bool {
 	return with && slices.ContainsFunc(samples, func(s Sample) bool { return !s.Prefer })
 }
 
-// area is the area under the ROC curve of llm_prefer: how often a preferred sample scores above
-// another one, ties for half.
+// area is the area under the ROC curve of llm_prefer.
 func area(samples []Sample, score func(Sample) float64) float64 {
-	type scored struct {
-		by     float64
-		prefer bool
-	}
-	all := make([]scored, len(samples))
-	positive := 0
+	scores, prefer := make([]float64, len(samples)), make([]bool, len(samples))
 	for i, s := range samples {
-		all[i] = scored{score(s), s.Prefer}
-		if s.Prefer {
-			positive++
-		}
+		scores[i], prefer[i] = score(s), s.Prefer
 	}
-	slices.SortFunc(all, func(a, b scored) int { return cmp.Compare(a.by, b.by) })
-	ranks := 0.0
-	for i := 0; i < len(all); {
-		j := i
-		for j < len(all) && all[j].by == all[i].by {
-			j++
-		}
-		for _, s := range all[i:j] {
-			if s.prefer {
-				ranks += float64(i+1+j) / 2
-			}
-		}
-		i = j
-	}
-	negative := len(all) - positive
-	return (ranks - float64(positive)*float64(positive+1)/2) / (float64(positive) * float64(negative))
+	return roc.Area(scores, prefer)
 }

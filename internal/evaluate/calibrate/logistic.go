@@ -7,9 +7,10 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/integrate"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat"
+
+	"github.com/sluice-rag/sluice/internal/roc"
 )
 
 // logistic is a logistic regression: the chance is sigmoid(intercept + coefficients * x).
@@ -121,13 +122,10 @@ func platt(scores []float64, yes []bool) (logistic, error) {
 // area is that under the ROC curve: the chance that a score of a yes is above one of
 // a no. Half where there is but one kind.
 func area(scores []float64, yes []bool) float64 {
-	if !slices.Contains(yes, true) || !slices.Contains(yes, false) {
-		return 0.5
+	if a := roc.Area(scores, yes); !math.IsNaN(a) {
+		return a
 	}
-	scores, yes = slices.Clone(scores), slices.Clone(yes)
-	stat.SortWeightedLabeled(scores, yes, nil)
-	right, wrong, _ := stat.ROC(nil, scores, yes, nil)
-	return integrate.Trapezoidal(wrong, right)
+	return 0.5
 }
 
 // quantile is that of values, between neighbours in proportion.
