@@ -148,7 +148,7 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 
 // run runs a plan once, on one generation of the collection.
 func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Result, error) {
-	t, err := stage.NewTask(ctx, e.sources, e.pack, q)
+	t, err := stage.NewTask(ctx, e.sources, e.pack, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}
@@ -214,7 +214,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if p.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
 	}
-	t, err := stage.NewTask(ctx, e.sources, e.pack, q)
+	t, err := stage.NewTask(ctx, e.sources, e.pack, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}

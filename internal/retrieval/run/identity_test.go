@@ -2,6 +2,7 @@ package run_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
@@ -60,4 +61,17 @@ func TestANamedDocumentIsSearchedByItself(t *testing.T) {
 	c.lexical[doc(0)], c.lexical[doc(1)] = 0.1, 5
 	got := c.run(t, "- hybrid: {k: 9, depth: 2, of: [{lexical: {unit: document, field: identity, weight: 9}}, {lexical: {weight: 1}}]}")
 	want(t, "the first", places(got)[0], "b/0/1")
+}
+
+func TestOnlyAPlanThatSearchesByNamesLooksThemUp(t *testing.T) {
+	c := corpus([]int{1})
+	c.lexical[doc(0)] = 1
+	for plan, want := range map[string]bool{"- lexical: {unit: document}": false, "- lexical: {unit: document, field: identity}": true,
+		"- hybrid: {unit: document, of: [{lexical: {unit: document}}, {lexical: {unit: document, field: identity}}]}": true} {
+		c.opened = nil
+		c.run(t, plan)
+		if len(c.opened) == 0 || slices.ContainsFunc(c.opened[0].Terms, func(s string) bool { return s[0] == 1 }) != want {
+			t.Errorf("%s opens the index with %+v", plan, c.opened)
+		}
+	}
 }

@@ -61,7 +61,8 @@ type scriptedCorpus struct {
 	flips   int             // generations that went before the live one
 	places  []int           // generations that runs began with
 	queries []lexical.TermQuery
-	members int // calls of Members
+	opened  []lexical.TermQuery // what the index was opened for
+	members int                 // calls of Members
 	nearest []dense.NearestQuery
 }
 
@@ -154,8 +155,9 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 }
 
 // Open implements retrieval.Lexical.
-func (c *scriptedCorpus) Open(context.Context, uuid.UUID, uuid.UUID, lexical.TermQuery) (search.Searcher, error) {
+func (c *scriptedCorpus) Open(_ context.Context, _, _ uuid.UUID, q lexical.TermQuery) (search.Searcher, error) {
 	c.call()
+	c.opened = append(c.opened, q)
 	return c, nil
 }
 

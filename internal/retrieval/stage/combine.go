@@ -42,9 +42,9 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 			shares = reciprocalRanks(units, values, h.rankConstant)
 		} else {
 			shares = normalised(values, h.normalise)
-			if best := slices.Max(append(values, 0)); best < p.full[i] && h.normalise != "none" {
-				for j := range shares {
-					shares[j] *= best / p.full[i]
+			if full := p.full[i]; full > 0 && len(values) > 0 && h.normalise != "none" {
+				for j, best := 0, slices.Max(values); best < full && j < len(shares); j++ {
+					shares[j] *= best / full
 				}
 			}
 		}

@@ -76,9 +76,11 @@ type bm25 struct {
 	identity bool
 }
 
+const identityScorer = "lexical.identity"
+
 func (c bm25) scorer() string {
 	if c.identity {
-		return "lexical.identity"
+		return identityScorer
 	}
 	return "lexical." + string(c.unit)
 }

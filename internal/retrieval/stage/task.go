@@ -49,7 +49,8 @@ type Task struct {
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
 	terms      []string          // of the question; made by prepare
-	names      []string          // terms that the question may call documents by; made with terms
+	byName     bool              // a stage searches by what documents are called
+	names      []string          // terms that the question may call documents by; made with terms, if byName
 	analysed   bool
 	index      search.Searcher     // opened by the first search
 	clusters   bool                // index was opened with clusters
@@ -70,13 +71,14 @@ type Task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-// NewTask begins a run on the generation of the collection that is live now; schema.ErrNotFound where there is no collection.
-func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, q wire.SearchQuery) (*Task, error) {
+// NewTask begins a run of stages on the generation of the collection that is live now; schema.ErrNotFound where there is no collection.
+func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, q wire.SearchQuery, stages []Stage) (*Task, error) {
 	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
 	if err != nil {
 		return nil, err
 	}
-	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
+	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
+	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
 		texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
 }
 
@@ -99,9 +101,12 @@ func (t *Task) analyse() error {
 		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
 	}
 	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
-	t.names = identity.Asked(t.query.Text, t.analyzer.Terms)
-	for i, name := range t.names {
-		t.names[i] = segment.IdentityTerm(name)
+	t.names = nil
+	if t.byName {
+		t.names = identity.Asked(t.query.Text, t.analyzer.Terms)
+		for i, name := range t.names {
+			t.names[i] = segment.IdentityTerm(name)
+		}
 	}
 	return nil
 }
