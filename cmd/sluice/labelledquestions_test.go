@@ -71,18 +71,18 @@ func TestADrawKeepsItsQuestions(t *testing.T) {
 }
 
 func TestABudgetIsSharedAndKept(t *testing.T) {
-	b := &budget{bounded: true, calls: 6, costly: true, dollars: 1, parallel: 2}
+	b := (&labelling{Calls: 6, Cost: 1, Parallel: 2}).budget()
 	if calls, dollars := b.take(4); calls != 4 || dollars != .5 {
 		t.Errorf("got %d calls and $%g", calls, dollars)
 	}
 	if calls, _ := b.take(4); calls != 2 {
 		t.Errorf("got %d calls of 2 left", calls)
 	}
-	b.give(3, .25) // three were not made
+	b.settle(3, .25) // three were not made
 	if calls, dollars := b.take(4); calls != 3 || dollars != .375 {
 		t.Errorf("got %d calls and $%g", calls, dollars)
 	}
-	b.give(3, .8)
+	b.settle(3, .8)
 	if calls, _ := b.take(4); calls != 0 || b.calls != 3 {
 		t.Errorf("got %d calls of a budget that is spent, and %d are left", calls, b.calls)
 	}

@@ -54,18 +54,34 @@ type labelled struct {
 // budget is what may still be used.
 type budget struct {
 	mu       sync.Mutex
+	settled  *sync.Cond // of mu
 	bounded  bool
 	calls    int
+	reserved int     // takes that are not settled yet
 	dollars  float64 // that are left; 0 without costly
 	costly   bool
 	parallel int
 }
 
+// budget is what the flags allow. A dry run makes no call, whatever they say.
+func (l *labelling) budget() *budget {
+	b := &budget{bounded: l.Calls > 0 || l.DryRun, calls: l.Calls, costly: l.Cost > 0, dollars: l.Cost, parallel: l.Parallel}
+	if l.DryRun {
+		b.calls = 0
+	}
+	b.settled = sync.NewCond(&b.mu)
+	return b
+}
+
 // take reserves calls, and says how much they may cost: of what is left, an equal part for each
-// of those that ask at once.
+// of those that ask at once. Where all calls are reserved it waits for what comes back. What it
+// reserved is to be settled.
 func (b *budget) take(most int) (calls int, dollars float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	for b.bounded && b.calls == 0 && b.reserved > 0 {
+		b.settled.Wait()
+	}
 	if b.costly && b.dollars <= 0 {
 		return 0, 0
 	}
@@ -77,14 +93,20 @@ func (b *budget) take(most int) (calls int, dollars float64) {
 	if b.costly {
 		dollars = b.dollars / float64(b.parallel)
 	}
+	if calls > 0 {
+		b.reserved++
+	}
 	return calls, dollars
 }
 
-func (b *budget) give(calls int, dollars float64) {
+// settle ends what take reserved: so many of the calls were not made, and the others cost so much.
+func (b *budget) settle(unused int, dollars float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.calls += calls
+	b.calls += unused
 	b.dollars -= dollars
+	b.reserved--
+	b.settled.Broadcast()
 }
 
 // errNoPrice says that a bound in dollars binds nothing.
@@ -106,7 +128,7 @@ func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions
 	defer stop(nil)
 	questions = firstOf(questions, l.Limit)
 	out := &labelled{Questions: len(questions)}
-	b := &budget{bounded: l.Calls > 0 || l.DryRun, calls: l.Calls, costly: l.Cost > 0, dollars: l.Cost, parallel: l.Parallel}
+	b := l.budget()
 	bar := newCounter(os.Stderr, what)
 	defer bar.end()
 	next := make(chan schema.LabelledQuestion)
@@ -167,10 +189,16 @@ func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schem
 			return last, nil
 		}
 		last, err = client.Label(ctx, l.Collection, api.LabelledQuestion{Question: q.Question, Answers: q.Answers, Texts: texts, Calls: calls, Cost: dollars})
+		unused := calls - last.Calls
 		if err != nil {
-			return last, err // the calls may have been made: they count
+			unused = 0 // the calls may have been made: they count
 		}
-		b.give(calls-last.Calls, last.Usage.Cost)
+		if calls > 0 {
+			b.settle(unused, last.Usage.Cost)
+		}
+		if err != nil {
+			return last, err
+		}
 		out.mu.Lock()
 		out.Calls, out.Usage = out.Calls+last.Calls, out.Usage.Sum(last.Usage)
 		out.mu.Unlock()
