@@ -1,8 +1,9 @@
 """Reads long documents as runs of two-sentence passages, with the passages that answer one question together.
 
 A group is a list of passage numbers of one document: the evidence of one question
-(QMSum: the relevant turns; FairytaleQA: the gold sections), or a paragraph (SQuAD, which
-has no question over several places).
+(QMSum: the relevant turns; FairytaleQA: the gold sections), a paragraph (SQuAD, which
+has no question over several places), or what answers the questions about one subject of
+an article (topics).
 """
 
 import csv
@@ -69,6 +70,74 @@ def squad(held_out):
         document = Document("squad")
         document.groups = [document.add(clean(p["context"])) for p in paragraphs]
         out.append(finished(document))
+    return out
+
+
+def squad_topics(held_out):
+    """SQuAD's training articles, or those held out; a group per subject that questions name."""
+    articles, out = corpora.squad_articles(), []
+    kept_out = corpora.held_out(len(articles))
+    for number, (title, paragraphs) in enumerate(articles):
+        if (number in kept_out) == held_out:
+            asked = [(p["context"], [(q["question"], q["answers"][0]["answer_start"]) for q in p["qas"] if q["answers"]]) for p in paragraphs]
+            out.append(topics(title, asked))
+    return out
+
+
+def squad_articles_topics():
+    """The articles of SQuAD's dev questions, which are evaluated only; a group per subject that questions name."""
+    root, asked, out = corpora.dataset("squad-articles"), {}, []
+    with open(root / "queries.jsonl", encoding="utf-8") as f:
+        for line in f:
+            query = json.loads(line)
+            evidence = query["metadata"]["evidence"][0]
+            places = [evidence["text"].find(answer) for answer in query["metadata"]["answers"]]
+            start = min([place for place in places if place >= 0], default=0)
+            asked.setdefault(evidence["doc"], {}).setdefault(evidence["text"], []).append((query["text"], start))
+    with open(root / "corpus.jsonl", encoding="utf-8") as f:
+        for line in f:
+            article = json.loads(line)
+            questions = asked.get(article["_id"])
+            if questions:
+                paragraphs = article["text"].split("\n\n")
+                out.append(topics(article["title"], [(p, questions.get(p, [])) for p in paragraphs]))
+    return out
+
+
+def topics(title, paragraphs):
+    """An article with a group per subject: the passages that answer the questions that name it.
+
+    paragraphs are (text, [(question, where its answer starts)]). A subject counts if its answers are in more than one paragraph,
+    and if at most a quarter of the questions name it: others name what the whole article is about.
+    """
+    document, found, paragraph_of, asked = Document("squad topics"), {}, [], 0
+    for paragraph, (context, questions) in enumerate(paragraphs):
+        text = clean(context)
+        numbers = document.add(text)
+        paragraph_of += [paragraph] * len(numbers)
+        ends = [end for _, end in sentences.spans(text)]
+        for question, start in questions:
+            asked += 1
+            at = len(clean(context[:start]))
+            sentence = sum(end <= at for end in ends)
+            for subject in subjects(question, title):
+                found.setdefault(subject, []).append(numbers[min(sentence // 2, len(numbers) - 1)])
+    for group in found.values():
+        if len(group) <= asked / 4 and len({paragraph_of[p] for p in group}) > 1:
+            document.groups.append(group)
+    return finished(document)
+
+
+def subjects(question, title):
+    """The names in a question: runs of capitalised words, without its first word and the words of the article's title."""
+    own = {word.lower() for word in re.findall(r"\w+", title)}
+    out, run = set(), []
+    for place, word in enumerate([*re.findall(r"[^\W_][\w'’.-]*", question), ""]):
+        if place and word[:1].isupper() and len(word) > 2 and word.lower() not in own:
+            run.append(re.sub(r"['’]s$|\.$", "", word))
+        elif run:
+            out.add(" ".join(run))
+            run = []
     return out
 
 

@@ -166,27 +166,32 @@ def losses(model, vectors, mask, wanted):
     return link, F.cross_entropy(guessed @ vectors[hide].T * 20, torch.arange(int(hide.sum()))), away, model.away()
 
 
-def links(model, vectors, keep):
-    """[p, keep] numbers of the strongest passages of a document.
+@torch.no_grad()
+def whole(model, vectors):
+    """The attention [p, p] between a document's passages, as Sluice puts it together.
 
-    As Sluice does: windows overlap by half, the last one is whole, and a passage's links are those of the window in which
+    Windows overlap by half, the last one is whole, and a passage's links are those of the window in which
     it is farthest from a border (of two equal ones the stronger links of both).
     """
     n = len(vectors)
     starts = [0] if n <= WINDOW else [*range(0, n - WINDOW, WINDOW // 2), n - WINDOW]
     best, margin = torch.zeros(n, n), torch.full((n,), -1)
-    with torch.no_grad():
-        for first in starts:
-            part = vectors[first : first + WINDOW]
-            end = first + len(part)
-            attention = model(part.unsqueeze(0), torch.ones(1, len(part), dtype=torch.long))[0]
-            at = torch.arange(first, end)
-            room = torch.minimum(at - first if first > 0 else torch.full_like(at, n), end - 1 - at if end < n else torch.full_like(at, n))
-            best[at[room > margin[at]]] = 0
-            rows = at[room >= margin[at]]
-            best[rows, first:end] = torch.maximum(best[rows, first:end], attention[rows - first])
-            margin[at] = torch.maximum(margin[at], room)
-    return best.fill_diagonal_(-1).topk(min(keep, n - 1), dim=1).indices
+    for first in starts:
+        part = vectors[first : first + WINDOW]
+        end = first + len(part)
+        attention = model(part.unsqueeze(0), torch.ones(1, len(part), dtype=torch.long))[0]
+        at = torch.arange(first, end)
+        room = torch.minimum(at - first if first > 0 else torch.full_like(at, n), end - 1 - at if end < n else torch.full_like(at, n))
+        best[at[room > margin[at]]] = 0
+        rows = at[room >= margin[at]]
+        best[rows, first:end] = torch.maximum(best[rows, first:end], attention[rows - first])
+        margin[at] = torch.maximum(margin[at], room)
+    return best
+
+
+def links(model, vectors, keep):
+    """[p, keep] numbers of the strongest passages of a document."""
+    return whole(model, vectors).fill_diagonal_(-1).topk(min(keep, len(vectors) - 1), dim=1).indices
 
 
 def nearest(vectors, keep):

@@ -37,7 +37,7 @@ def make_goldens(model, encode, documents):
 def section(folder):
     return f"""\
 # vectors: float32 [n, p, 256] (of passages, in order), mask: int64 [n, p] -> attention: float32 [n, p, p], averaged over layers
-# and heads (SAKI-RAG's SentenceAttnLinker); a passage does not attend to itself.
+# and heads; a passage does not attend to itself. In effect a rule of adjacency, not the model of SAKI-RAG's SentenceAttnLinker (MODEL_CARD.md).
 linker:
 {pack.file_lines(folder, "linker.onnx")}  max_passages: {linker.WINDOW}
 """
