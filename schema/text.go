@@ -23,6 +23,9 @@ type Block struct {
 	// Links are the targets of the links in it, as written, without those that
 	// stay in the document ("#part").
 	Links []string `json:"links,omitempty"`
+	// Layout says where on its pages the text stands (internal/text encodes it);
+	// empty where the format has no places.
+	Layout []byte `json:"layout,omitempty"`
 }
 
 // Parsed is what a parser makes of one file. All text is valid UTF-8 without
@@ -52,6 +55,7 @@ type Section struct {
 	Tokens      int        `json:"tokens"`
 	Pages       []PageMark `json:"pages,omitempty"`
 	Links       []string   `json:"links,omitempty"` // targets, as written
+	Layout      []byte     `json:"-"`               // where on its pages the text stands, internal/text encodes it
 }
 
 // Passage is a segmented run of sentences in a section: bytes [Start, End) of

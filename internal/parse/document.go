@@ -42,6 +42,25 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	return d.alive()
 }
 
+// addLaid appends a block whose place is known.
+func (d *document) addLaid(kind schema.BlockKind, level int, s string, page int, layout []byte) bool {
+	n := len(d.out.Blocks)
+	ok := d.add(kind, level, s, page)
+	if len(d.out.Blocks) > n {
+		d.out.Blocks[n].Layout = layout
+	}
+	return ok
+}
+
+// extendLaid adds a line whose place is known to the last block.
+func (d *document) extendLaid(s string, layout []byte) bool {
+	last := len(d.out.Blocks) - 1
+	before := d.out.Blocks[last].Layout
+	ok := d.extend(s)
+	d.out.Blocks[last].Layout = text.JoinLayouts(before, layout)
+	return ok
+}
+
 // extend adds a line to the last block.
 func (d *document) extend(s string) bool {
 	b := &d.out.Blocks[len(d.out.Blocks)-1]

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -83,6 +84,7 @@ func pdfiumInstance() (pdfium.Pdfium, error) {
 // pdfLine is one line of a page. Lengths are in points from the lower left.
 type pdfLine struct {
 	text         string
+	words        []pdfWord
 	left, right  float64
 	bottom       float64
 	size         float64 // height of the font
@@ -92,12 +94,26 @@ type pdfLine struct {
 	top, pageTop float64
 }
 
+// pdfWord is a word of a line and its place. The first of a cell has it set.
+type pdfWord struct {
+	text                     string
+	left, bottom, right, top float32
+	cell                     bool
+}
+
+func (w pdfWord) box(page int) schema.Box {
+	return schema.Box{Page: page, Left: float64(w.left), Bottom: float64(w.bottom), Right: float64(w.right), Top: float64(w.top)}
+}
+
+// pdfRule is a thin horizontal line of a page, in points from the lower left.
+type pdfRule struct{ left, right, y float64 }
+
 func parsePDF(d *document, data []byte) error {
 	instance, err := pdfiumInstance()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = instance.Kill() }()
+	defer func() { _ = instance.Close() }() // Kill leaves it in the pool, which is full after 64
 
 	opened, err := instance.OpenDocument(&requests.OpenDocument{File: &data})
 	if err != nil {
@@ -116,12 +132,13 @@ func parsePDF(d *document, data []byte) error {
 	}
 
 	var lines []pdfLine
+	rules := make(map[int][]pdfRule)
 	size, broken := 0, 0
 	for i := range counted.PageCount {
 		if !d.alive() {
 			return d.err
 		}
-		page, err := pageLines(instance, opened.Document, i)
+		page, ruled, err := pageLines(instance, opened.Document, i)
 		if err != nil {
 			if !usable(instance, opened.Document) {
 				return damagedPDF(err)
@@ -137,11 +154,14 @@ func parsePDF(d *document, data []byte) error {
 			return fail(schema.ReasonTooLarge, "The PDF has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 		}
 		lines = append(lines, page...)
+		if len(ruled) > 0 {
+			rules[i+1] = ruled
+		}
 	}
 	if broken > 0 && broken == counted.PageCount {
 		return damagedPDF(errors.New("no page could be read"))
 	}
-	layout(d, lines)
+	layout(d, lines, rules)
 	return d.err
 }
 
@@ -178,11 +198,12 @@ func pdfTitle(s string) string {
 	return s
 }
 
-// pageLines returns the lines of page i in reading order.
-func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, error) {
+// pageLines returns the lines of page i in reading order, and, where some look
+// like rows of a table, the page's rules.
+func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, []pdfRule, error) {
 	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _, _ = instance.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) }()
 	page := requests.Page{ByReference: &loaded.Page}
@@ -192,28 +213,33 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 	}
 	opened, err := instance.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t := textPage{instance: instance, page: opened.TextPage}
 	defer func() { _, _ = instance.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: t.page}) }()
 	chars, err := t.chars()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var lines []pdfLine
-	start := 0
+	start, rows := 0, 0
 	for at := 0; at <= len(chars); at++ {
 		if at < len(chars) && chars[at] != '\n' && chars[at] != '\r' {
 			continue
 		}
-		row := len(lines) > 0 && lines[len(lines)-1].cells > 1
-		if line, ok := t.line(chars, start, at, row); ok {
+		if line, ok := t.line(chars, start, at); ok {
 			line.page, line.pageTop = i+1, height
 			lines = append(lines, line)
+			if line.cells > 1 || number(line.text) {
+				rows++
+			}
 		}
 		start = at + 1
 	}
-	return lines, nil
+	if rows < 2 {
+		return lines, nil, nil
+	}
+	return lines, pageRules(instance, page), nil
 }
 
 // textPage reads the characters of one page.
@@ -248,9 +274,8 @@ func (t textPage) chars() ([]rune, error) {
 	return out, nil
 }
 
-// line makes a line of the characters [start, end). row says that the line above
-// is a table's row.
-func (t textPage) line(chars []rune, start, end int, row bool) (pdfLine, bool) {
+// line makes a line of the characters [start, end).
+func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
 	for start < end && blank(chars[start]) {
 		start++
 	}
@@ -261,46 +286,96 @@ func (t textPage) line(chars []rune, start, end int, row bool) (pdfLine, bool) {
 		return pdfLine{}, false
 	}
 	line := pdfLine{cells: 1}
-	first, err1 := t.box(start)
-	last, err2 := t.box(end - 1)
-	if err1 == nil && err2 == nil {
-		line.left, line.right = float64(first.Left), float64(last.Right)
-		line.bottom, line.top = float64(first.Bottom), float64(first.Top)
-		line.size = line.top - line.bottom
-		// A superscript or a bullet at the beginning has a size of its own.
-		if mid, err := t.box(solid(chars, start, end)); err == nil {
-			line.size = float64(mid.Top - mid.Bottom)
-		}
-	}
-	// Letters are half as wide as they are high on average; a line that is much
-	// wider has gaps, and may be a row of cells.
-	gaps := line.size > 0 && (row || line.right-line.left > 0.5*line.size*float64(end-start))
-	var b strings.Builder
+	mid := solid(chars, start, end)
+	var w wordMaker
 	for i := start; i < end; i++ {
-		switch r := chars[i]; {
+		r := chars[i]
+		switch {
 		case r == 0:
+			continue
+		case blank(r):
+			w.flush(&line)
+			continue
 		case r == '\u0002', r == '\uFFFE':
 			// pdfium's mark for a hyphen at a line's end; what follows may be
 			// the rest of the word.
-			if i == start || i+1 == end || !unicode.IsLower(chars[i-1]) || !unicode.IsLower(chars[i+1]) {
-				b.WriteByte('-')
+			if i > start && i+1 < end && unicode.IsLower(chars[i-1]) && unicode.IsLower(chars[i+1]) {
+				continue
 			}
-		case gaps && blank(r) && !blank(chars[i-1]) && t.gap(chars, i) > 1.3*line.size:
-			b.WriteString(" | ")
-			line.cells++
-		default:
-			b.WriteRune(r)
+			r = '-'
+		}
+		box, err := t.box(i)
+		if err != nil {
+			box = structs.FPDF_FS_RECTF{}
+		}
+		w.add(r, box)
+		if i == mid || i < mid && line.size == 0 {
+			// A superscript or a bullet at the beginning has a size of its own.
+			line.size = float64(box.Top - box.Bottom)
 		}
 	}
-	if line.text = squeeze(b.String()); line.text == "" {
+	w.flush(&line)
+	if len(line.words) == 0 {
 		return line, false
 	}
-	if line.cells == 2 && (bullet.MatchString(line.text) || strings.IndexByte(line.text, '|') < 5) {
-		// A bullet or number set apart from its text.
-		line.text, line.cells = strings.Replace(line.text, " | ", " ", 1), 1
-	}
+	first, last := line.words[0], line.words[len(line.words)-1]
+	line.left, line.right = float64(first.left), float64(last.right)
+	line.bottom, line.top = float64(first.bottom), float64(first.top)
+	line.cut()
 	line.bold = t.bold(start) && t.bold(end-1)
 	return line, true
+}
+
+// wordMaker gathers the characters of a word.
+type wordMaker struct {
+	b   strings.Builder
+	box structs.FPDF_FS_RECTF
+}
+
+func (w *wordMaker) add(r rune, box structs.FPDF_FS_RECTF) {
+	if w.b.Len() == 0 {
+		w.box = box
+	} else {
+		w.box.Left, w.box.Right = min(w.box.Left, box.Left), max(w.box.Right, box.Right)
+		w.box.Bottom, w.box.Top = min(w.box.Bottom, box.Bottom), max(w.box.Top, box.Top)
+	}
+	w.b.WriteRune(r)
+}
+
+func (w *wordMaker) flush(line *pdfLine) {
+	if s := squeeze(w.b.String()); s != "" {
+		line.words = append(line.words, pdfWord{text: s, left: w.box.Left, bottom: w.box.Bottom, right: w.box.Right, top: w.box.Top})
+	}
+	w.b.Reset()
+}
+
+// itemMark is what stands before an item of a list, such as (iii).
+var itemMark = regexp.MustCompile(`^\(?[A-Za-z0-9]{1,5}[.)]$`)
+
+// cut finds the cells of a line, which wide gaps divide, and makes its text.
+func (l *pdfLine) cut() {
+	for i := range l.words {
+		w := &l.words[i]
+		w.cell = i > 0 && l.size > 0 && float64(w.left-l.words[i-1].right) > 1.3*l.size
+		if w.cell {
+			l.cells++
+		}
+	}
+	if l.cells == 2 && l.words[1].cell && (bullet.MatchString(l.words[0].text) || len(l.words[0].text) < 4 || itemMark.MatchString(l.words[0].text)) {
+		// A bullet or number set apart from its text.
+		l.words[1].cell, l.cells = false, 1
+	}
+	var b strings.Builder
+	for i, w := range l.words {
+		switch {
+		case w.cell:
+			b.WriteString(" | ")
+		case i > 0:
+			b.WriteByte(' ')
+		}
+		b.WriteString(w.text)
+	}
+	l.text = b.String()
 }
 
 func (t textPage) box(i int) (structs.FPDF_FS_RECTF, error) {
@@ -309,20 +384,6 @@ func (t textPage) box(i int) (structs.FPDF_FS_RECTF, error) {
 		return structs.FPDF_FS_RECTF{}, err
 	}
 	return got.Rect, nil
-}
-
-// gap returns the distance over the blank at i.
-func (t textPage) gap(chars []rune, i int) float64 {
-	next := i
-	for next < len(chars)-1 && blank(chars[next]) {
-		next++
-	}
-	before, err1 := t.box(i - 1)
-	after, err2 := t.box(next)
-	if err1 != nil || err2 != nil {
-		return 0
-	}
-	return float64(after.Left - before.Right)
 }
 
 // solid returns the index of a letter in the middle of [start, end).

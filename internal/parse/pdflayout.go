@@ -11,17 +11,32 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
 
-func layout(d *document, lines []pdfLine) {
+func layout(d *document, lines []pdfLine, rules map[int][]pdfRule) {
 	lines = withoutFurniture(lines, d.out.Pages)
 	body := bodySize(lines)
 	levels := headingSizes(lines, body)
-	for i := 0; i < len(lines); {
+	lines, tables := takeTables(lines, rules)
+	var open *tableHeader
+	for i := 0; i < len(lines) || len(tables) > 0; {
+		if len(tables) > 0 && tables[0].at == i {
+			header, ok := addTable(d, tables[0].table, open)
+			if !ok {
+				return
+			}
+			open, tables = header, tables[1:]
+			continue
+		}
+		stop := len(lines)
+		if len(tables) > 0 {
+			stop = tables[0].at
+		}
 		end := i + 1
 		kind, level := kindOf(lines[i], body, levels)
-		for end < len(lines) && continues(lines[i:end], lines[end], kind, body, levels) {
+		for end < stop && continues(lines[i:end], lines[end], kind, body, levels) {
 			end++
 		}
 		if !addPDF(d, kind, level, lines[i:end]) {
@@ -29,6 +44,45 @@ func layout(d *document, lines []pdfLine) {
 		}
 		i = end
 	}
+}
+
+// placedTable is a table and the index of the line that it stands before.
+type placedTable struct {
+	at    int
+	table *pdfTable
+}
+
+// takeTables takes the tables out of the lines. A table stands where its first line
+// stood.
+func takeTables(lines []pdfLine, rules map[int][]pdfRule) ([]pdfLine, []placedTable) {
+	var kept []pdfLine
+	var tables []placedTable
+	for start := 0; start < len(lines); {
+		end := start
+		for end < len(lines) && lines[end].page == lines[start].page {
+			end++
+		}
+		page := lines[start:end]
+		found := pageTables(page, rules[page[0].page])
+		taken := make(map[int]bool)
+		begins := make(map[int]*pdfTable)
+		for i := range found {
+			begins[found[i].first] = &found[i]
+			for _, l := range found[i].lines {
+				taken[l] = true
+			}
+		}
+		for i, l := range page {
+			if t := begins[i]; t != nil {
+				tables = append(tables, placedTable{len(kept), t})
+			}
+			if !taken[i] {
+				kept = append(kept, l)
+			}
+		}
+		start = end
+	}
+	return kept, tables
 }
 
 // addPDF adds lines that belong together as one block.
@@ -44,10 +98,11 @@ func addPDF(d *document, kind schema.BlockKind, level int, lines []pdfLine) bool
 	if kind == schema.BlockList {
 		s = bullet.ReplaceAllString(s, "- ")
 	}
+	layout := text.LayoutOf(s, inksOf(lines))
 	if last := len(d.out.Blocks) - 1; kind == schema.BlockList && last >= 0 && d.out.Blocks[last].Kind == kind && d.out.Blocks[last].Page == lines[0].page {
-		return d.extend(s)
+		return d.extendLaid(s, layout)
 	}
-	return d.add(kind, level, s, lines[0].page)
+	return d.addLaid(kind, level, s, lines[0].page, layout)
 }
 
 var (

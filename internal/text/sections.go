@@ -31,12 +31,13 @@ const pathRunes = 200
 //
 // A section's text is its blocks with an empty line between them, headings
 // included; nothing but white space is lost or added. The links of a block that
-// is cut go with its first part.
+// is cut go with its first part; its layout is cut with it.
 func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	if limit <= 0 {
 		limit = SectionTokens
 	}
 	p := packer{limit: limit, tiny: limit / 10}
+	p.laid = slices.ContainsFunc(parsed.Blocks, func(b schema.Block) bool { return len(b.Layout) > 0 })
 	for _, r := range runs(parsed.Blocks) {
 		p.add(r)
 	}
@@ -96,6 +97,7 @@ func pathEntry(s string) string {
 // packer gathers runs into sections.
 type packer struct {
 	limit, tiny int
+	laid        bool // some block has a layout
 	out         []schema.Section
 
 	path    []string // what the open section's runs share
@@ -146,12 +148,19 @@ func (p *packer) flush() {
 	target := (p.tokens + parts - 1) / parts
 	var b builder
 	for i, block := range p.blocks {
+		inks, _ := DecodeLayout(block.Layout) // one that is damaged has no boxes
 		for j, piece := range pieces(block, p.limit) {
 			t := piece.tokens
 			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
 				p.emit(&b)
 			}
 			b.add(piece, block.Page)
+			if p.laid {
+				chars := inkIn(piece.text)
+				var own []Inked
+				own, inks = takeInk(inks, chars)
+				b.ink(own, chars)
+			}
 			if j == 0 {
 				b.link(block.Links)
 			}
@@ -174,6 +183,7 @@ func (p *packer) emit(b *builder) {
 		Tokens:      CountTokens(text),
 		Pages:       b.pages,
 		Links:       b.links,
+		Layout:      b.layout(),
 	})
 	*b = builder{}
 }
@@ -184,6 +194,29 @@ type builder struct {
 	tokens int
 	pages  []schema.PageMark
 	links  []string
+	inks   []Inked
+	boxed  bool
+}
+
+// ink adds where the text stands that was added last, which has so many
+// characters.
+func (b *builder) ink(runs []Inked, chars int) {
+	for _, r := range runs {
+		chars -= r.Chars
+		b.boxed = b.boxed || !r.Box.Empty()
+	}
+	b.inks = append(b.inks, runs...)
+	if chars > 0 {
+		b.inks = append(b.inks, Inked{Chars: chars})
+	}
+}
+
+// layout encodes where the section stands, nothing where that is not known.
+func (b *builder) layout() []byte {
+	if !b.boxed {
+		return nil
+	}
+	return EncodeLayout(b.inks)
 }
 
 // link adds targets that the section does not have yet.

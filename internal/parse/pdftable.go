@@ -1,0 +1,267 @@
+package parse
+
+// Tables of figures on PDF pages. Rows are lines at one height (pdfrows.go); columns
+// are where figures stand below one another; what stands above the first row of
+// figures and over a column is its heading. pdftablewrite.go makes blocks of them.
+
+import (
+	"slices"
+	"strings"
+)
+
+// pdfTable is a table of one page.
+type pdfTable struct {
+	page    int
+	columns []stretch // of figures, from left to right; labels stand left of the first
+	headers [][]pdfCell
+	rows    []pdfRow
+	caption string
+	unit    string
+	first   int   // index of the line that it stands for, of the page's
+	lines   []int // all of its lines
+}
+
+// pageTables finds the tables of a page's lines.
+func pageTables(lines []pdfLine, rules []pdfRule) []pdfTable {
+	var out []pdfTable
+	for _, part := range pageColumns(lines) {
+		rows := rowsOf(lines, part)
+		for at := 0; at < len(rows); {
+			first, last := region(rows, at)
+			if first < 0 {
+				break
+			}
+			if t, ok := tableOf(lines, rows, first, last, at, rules); ok {
+				out = append(out, t)
+			}
+			at = last + 1
+		}
+	}
+	return out
+}
+
+// tableOf makes a table of the rows [first, last], whose header may begin at row
+// from.
+func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules []pdfRule) (pdfTable, bool) {
+	t := pdfTable{page: lines[rows[first].lines[0]].page}
+	body := first
+	for body < last {
+		if _, years := rows[body].figures(); !years && !rows[body].dates() {
+			break
+		}
+		body++
+	}
+	t.columns = columnsOf(rows[body : last+1])
+	if len(t.columns) == 0 || len(t.columns) > 40 {
+		return t, false
+	}
+	head := first
+	if body == first {
+		// Between header and figures a row may name the ones below.
+		for head > from && first-head < labelRows && t.labelled(rows[head-1], rows[head]) {
+			head--
+		}
+		body = head
+	}
+	top := head
+	for head > from && top-head < headerRows && t.heads(rows[head-1], rows[head]) {
+		head--
+	}
+	if head == top && body == top {
+		head, body = first, first // what was taken for a row is no part of the table
+	}
+	for _, r := range rows[head:body] {
+		t.headers = append(t.headers, t.spread(r, rules))
+	}
+	t.rows = rows[body : last+1]
+	t.describe(rows, head, from)
+	for _, r := range rows[head : last+1] {
+		t.lines = append(t.lines, r.lines...)
+	}
+	t.first = slices.Min(t.lines)
+	return t, true
+}
+
+// dates reports whether a row has nothing but dates and years besides a label.
+func (r pdfRow) dates() bool {
+	n := 0
+	for i, c := range r.cells {
+		s := c.text()
+		if dated(c) {
+			n++
+		} else if number(s) || i > 0 {
+			return false
+		}
+	}
+	return n > 0
+}
+
+// dated reports whether a cell is a year, or a date written out.
+func dated(c pdfCell) bool {
+	if year.MatchString(strings.TrimRight(c.text(), ",")) {
+		return true
+	}
+	return len(c.words) > 1 && len(c.words) < 5 && dateWord.MatchString(c.words[0].text)
+}
+
+// columnsOf returns where figures of the rows stand below one another.
+func columnsOf(rows []pdfRow) []stretch {
+	var all []stretch
+	for _, r := range rows {
+		for i, c := range r.cells {
+			if number(c.text()) && (i > 0 || len(r.cells) > 1) {
+				all = append(all, c.stretch)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b stretch) int {
+		switch {
+		case a.left < b.left:
+			return -1
+		case a.left > b.left:
+			return 1
+		}
+		return 0
+	})
+	var out []stretch
+	for _, s := range all {
+		if n := len(out); n > 0 && s.left < out[n-1].right {
+			out[n-1].right = max(out[n-1].right, s.right)
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// labelled reports whether a row above the table has nothing but a label.
+func (t *pdfTable) labelled(r, below pdfRow) bool {
+	return r.bottom-below.top <= headerGap*max(r.size, below.size) && len(r.cells) == 1 &&
+		r.cells[0].left < t.columns[0].left-2*r.size && len(r.cells[0].words) <= 14 && !unitNote.MatchString(r.cells[0].text())
+}
+
+// heads reports whether a row above the table may be of its header.
+func (t *pdfTable) heads(r, below pdfRow) bool {
+	if r.bottom-below.top > headerGap*max(r.size, below.size) {
+		return false
+	}
+	first, last := t.columns[0], t.columns[len(t.columns)-1]
+	over := 0
+	for _, c := range r.cells {
+		switch {
+		case c.right <= first.left && (len(r.cells) > 1 || unitNote.MatchString(c.text())): // of the labels
+		case c.left >= first.left-6*r.size && c.right <= last.right+3*r.size && len(c.words) <= 12:
+			over++
+		default:
+			return false
+		}
+	}
+	return over > 0
+}
+
+// spread returns a header's cells, one for each column behind that of the labels.
+// A cell that heads several columns is in all of them.
+func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
+	out := make([]pdfCell, len(t.columns)+1)
+	var over []pdfCell
+	for _, c := range r.cells {
+		if c.right < t.columns[0].left && c.center() < t.columns[0].left-r.size {
+			out[0] = join(out[0], c)
+			continue
+		}
+		over = append(over, c)
+	}
+	if len(over) == len(t.columns) {
+		copy(out[1:], over)
+		return out
+	}
+	for _, c := range over {
+		reach := c.stretch
+		for _, rule := range rules {
+			if under := r.bottom - rule.y; under > -0.4*r.size && under < 0.8*r.size && c.overlap(stretch{rule.left, rule.right}) > 0 &&
+				rule.left > t.columns[0].left-4*r.size {
+				reach.left, reach.right = min(reach.left, rule.left), max(reach.right, rule.right)
+			}
+		}
+		found := false
+		for i, column := range t.columns {
+			if reach.overlap(column) > 0 {
+				out[i+1] = join(out[i+1], c)
+				found = true
+			}
+		}
+		if !found {
+			out[t.nearest(c.stretch)+1] = join(out[t.nearest(c.stretch)+1], c)
+		}
+	}
+	if len(over) == 1 && len(t.columns) > 1 {
+		// One heading in the middle of all columns is for all of them.
+		whole := stretch{t.columns[0].left, t.columns[len(t.columns)-1].right}
+		if d := over[0].center() - whole.center(); d < 2*r.size && d > -4*r.size {
+			for i := range t.columns {
+				out[i+1] = over[0]
+			}
+		}
+	}
+	return out
+}
+
+func join(a, b pdfCell) pdfCell {
+	if len(a.words) == 0 {
+		return b
+	}
+	a.words = append(slices.Clone(a.words), b.words...)
+	a.left, a.right = min(a.left, b.left), max(a.right, b.right)
+	return a
+}
+
+// nearest returns the column that is nearest to a stretch.
+func (t *pdfTable) nearest(s stretch) int {
+	best, distance := 0, 1e9
+	for i, c := range t.columns {
+		d := max(c.left-s.right, s.left-c.right, 0)
+		if d < distance {
+			best, distance = i, d
+		}
+	}
+	return best
+}
+
+// captionRows are looked at above a table.
+const captionRows = 4
+
+// describe finds the caption and the unit in the rows above the table.
+func (t *pdfTable) describe(rows []pdfRow, head, from int) {
+	for _, h := range t.headers {
+		if s := h[0].text(); unitNote.MatchString(s) {
+			t.unit = s
+		}
+		for _, c := range h[1:] {
+			if s := c.text(); t.unit == "" && unitNote.MatchString(s) {
+				t.unit = unitNote.FindString(s)
+			}
+		}
+	}
+	for i := head - 1; i >= from && head-i <= captionRows; i-- {
+		r := rows[i]
+		if r.bottom-rows[i+1].top > 3*r.size {
+			return
+		}
+		var texts []string
+		for _, c := range r.cells {
+			texts = append(texts, c.text())
+		}
+		s := strings.Join(texts, " ")
+		if found := unitNote.FindString(s); t.unit == "" && found != "" && len(found)*2 > len(s) {
+			t.unit = s
+			continue
+		}
+		if t.caption == "" && (r.bold || capitals(s)) && headline(s) && len(s) <= 120 {
+			t.caption = s
+			if found := unitNote.FindString(s); found != "" && t.unit == "" {
+				t.unit = found
+			}
+			return
+		}
+	}
+}

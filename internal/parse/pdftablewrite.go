@@ -1,0 +1,313 @@
+package parse
+
+// From a page's tables to blocks: a line for each row, under the header, each
+// block short enough that the header stays near.
+
+import (
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// laidText is text with its place, in the making.
+type laidText struct {
+	b    strings.Builder
+	inks []text.Inked
+}
+
+// write adds text that stands nowhere.
+func (l *laidText) write(s string) {
+	l.b.WriteString(s)
+	if n := inkCount(s); n > 0 {
+		l.inks = append(l.inks, text.Inked{Chars: n})
+	}
+}
+
+// words adds a cell's words.
+func (l *laidText) words(c pdfCell, page int) {
+	for i, w := range c.words {
+		if i > 0 && !currency.MatchString(c.words[i-1].text) && !trailing.MatchString(w.text) {
+			l.b.WriteByte(' ')
+		}
+		l.b.WriteString(w.text)
+		l.inks = append(l.inks, text.Inked{Chars: inkCount(w.text), Box: w.box(page)})
+	}
+}
+
+func (l *laidText) add(o *laidText) {
+	l.b.WriteString(o.b.String())
+	l.inks = append(l.inks, o.inks...)
+}
+
+func inkCount(s string) int {
+	n := 0
+	for _, r := range s {
+		if !unicode.IsSpace(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// tableHeader is what goes over every block of a table, and over its continuation
+// on the next page.
+type tableHeader struct {
+	columns []stretch
+	text    *laidText
+	page    int
+}
+
+// fits reports whether the header is that of a table on the next page, which has
+// none.
+func (h *tableHeader) fits(t *pdfTable) bool {
+	if h == nil || t.page != h.page+1 || len(t.headers) > 0 || len(h.columns) != len(t.columns) {
+		return false
+	}
+	for i, c := range t.columns {
+		if math.Abs(c.right-h.columns[i].right) > 12 && c.overlap(h.columns[i]) <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// header makes the line over the table's rows, nil where there is none.
+func (t *pdfTable) header() *tableHeader {
+	out := &laidText{}
+	var about []string
+	for _, s := range []string{t.caption, t.unit} {
+		if s != "" && (len(about) == 0 || !strings.Contains(about[0], s)) {
+			about = append(about, s)
+		}
+	}
+	out.write(strings.Join(about, " "))
+	filled := len(about) > 0
+	for _, h := range t.headers {
+		if s := h[0].text(); s != "" && s != t.unit {
+			if filled {
+				out.write(" ")
+			}
+			out.words(h[0], t.page)
+			filled = true
+		}
+	}
+	named := false
+	for i := range t.columns {
+		out.write(" | ")
+		first := true
+		var last string
+		for _, h := range t.headers {
+			s := h[i+1].text()
+			if s == "" || s == last {
+				continue
+			}
+			if !first {
+				out.write(" ")
+			}
+			out.words(h[i+1], t.page)
+			first, last, named = false, s, true
+		}
+	}
+	if !named && !filled {
+		return nil
+	}
+	return &tableHeader{t.columns, out, t.page}
+}
+
+// rowLine is a row of a table as a line of text.
+type rowLine struct {
+	text   *laidText
+	tokens int
+}
+
+// groupWords is the most words of a label that goes before each of its rows; a
+// longer one is a line of its own.
+const groupWords = 6
+
+// rowLines makes a line of every row. A row that only names the ones below, which are
+// indented or end it with a colon, goes before each of them; one that is the beginning
+// or the end of a label joins it.
+func (t *pdfTable) rowLines() []rowLine {
+	var out []rowLine
+	var group string
+	var groupLeft float64
+	var pending []pdfCell // a label whose figures follow
+	flush := func() {
+		for _, c := range pending {
+			l := &laidText{}
+			l.words(c, t.page)
+			out = append(out, rowLine{text: l})
+		}
+		pending = nil
+	}
+	for i, r := range t.rows {
+		label, cells := t.place(r)
+		empty := true
+		for _, c := range cells {
+			empty = empty && len(c.words) == 0
+		}
+		left := label.left
+		if empty {
+			s := label.text()
+			switch {
+			case startsLower(s) && i > 0 && len(out) > 0 && len(pending) == 0 && t.rows[i-1].strong():
+				// The end of the label above.
+				l := out[len(out)-1].text
+				joined := &laidText{}
+				joined.add(l)
+				joined.write(" | ")
+				joined.words(label, t.page)
+				out[len(out)-1].text = joined
+			case strings.HasSuffix(s, ":"):
+				if len(pending) > 0 {
+					label = join(pending[0], label)
+					pending = nil
+				}
+				group, groupLeft = strings.TrimSuffix(label.text(), ":"), label.left
+				if len(label.words) > groupWords {
+					pending, group = []pdfCell{label}, ""
+				}
+			case len(pending) > 0 && (startsLower(s) || len(pending[0].words) > 5):
+				pending[0] = join(pending[0], label)
+			default:
+				flush()
+				group = ""
+				pending = []pdfCell{label}
+			}
+			continue
+		}
+		if len(pending) > 0 && startsLower(label.text()) {
+			label = join(pending[0], label)
+			pending = nil
+		} else if len(pending) > 0 {
+			p := pending[0]
+			if left > p.left+1.5 && len(p.words) <= groupWords {
+				group, groupLeft = p.text(), p.left
+				pending = nil
+			}
+			flush()
+		}
+		if group != "" && len(label.words) > 0 && left <= groupLeft+1 && !t.flat(i) {
+			group = ""
+		}
+		l := &laidText{}
+		if group != "" && !strings.HasPrefix(strings.ToLower(label.text()), "total") {
+			l.write(group + ": ")
+		}
+		l.words(label, t.page)
+		last := 0
+		for j, c := range cells {
+			if len(c.words) > 0 {
+				last = j
+			}
+		}
+		for _, c := range cells[:last+1] {
+			l.write(" | ")
+			l.words(c, t.page)
+		}
+		out = append(out, rowLine{text: l})
+	}
+	flush()
+	return out
+}
+
+// flat reports whether the rows of the table are not indented, so that place does
+// not end a group: a total does.
+func (t *pdfTable) flat(row int) bool {
+	label, _ := t.place(t.rows[row])
+	if strings.HasPrefix(strings.ToLower(label.text()), "total") {
+		return false
+	}
+	first := -1.0
+	for _, r := range t.rows {
+		l, _ := t.place(r)
+		if len(l.words) == 0 {
+			continue
+		}
+		if first >= 0 && math.Abs(l.left-first) > 1 {
+			return false
+		}
+		first = l.left
+	}
+	return true
+}
+
+// place returns a row's label and what stands in each column.
+func (t *pdfTable) place(r pdfRow) (label pdfCell, cells []pdfCell) {
+	cells = make([]pdfCell, len(t.columns))
+	for i, c := range r.cells {
+		if i == 0 && !number(c.text()) || c.center() < t.columns[0].left && c.right < t.columns[0].right {
+			label = join(label, c)
+			continue
+		}
+		best, most := t.nearest(c.stretch), 0.0
+		for j, column := range t.columns {
+			if o := c.overlap(column); o > most {
+				best, most = j, o
+			}
+		}
+		cells[best] = join(cells[best], c)
+	}
+	return label, cells
+}
+
+// addTable adds a table's blocks and returns its header, for its continuation.
+func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool) {
+	h := t.header()
+	if before.fits(t) {
+		h = &tableHeader{t.columns, before.text, t.page}
+	}
+	limit, head := tableTokens, 0
+	if h != nil {
+		head = text.CountTokens(h.text.b.String())
+		limit = max(limit, 2*head)
+	}
+	block, tokens, rows := &laidText{}, 0, 0
+	flush := func() bool {
+		if rows == 0 {
+			return d.alive()
+		}
+		ok := d.addLaid(schema.BlockTable, 0, block.b.String(), t.page, text.EncodeLayout(block.inks))
+		block, tokens, rows = &laidText{}, 0, 0
+		return ok
+	}
+	for _, row := range t.rowLines() {
+		n := text.CountTokens(row.text.b.String())
+		if rows > 0 && tokens+n > limit && !flush() {
+			return h, false
+		}
+		if rows == 0 && h != nil {
+			block.add(h.text)
+			tokens = head
+		}
+		if block.b.Len() > 0 {
+			block.write("\n")
+		}
+		block.add(row.text)
+		tokens += n
+		rows++
+	}
+	return h, flush()
+}
+
+// inksOf returns the characters of lines with their places.
+func inksOf(lines []pdfLine) []text.Ink {
+	var out []text.Ink
+	for _, l := range lines {
+		for _, w := range l.words {
+			box := w.box(l.page)
+			for i := 0; i < len(w.text); {
+				r, n := utf8.DecodeRuneInString(w.text[i:])
+				i += n
+				if !unicode.IsSpace(r) {
+					out = append(out, text.Ink{Rune: r, Box: box})
+				}
+			}
+		}
+	}
+	return out
+}
