@@ -84,8 +84,11 @@ type Citation struct {
 	DocumentID uuid.UUID `json:"document_id"`
 	Title      string    `json:"title"`
 	Location   string    `json:"location"`
+	Page       int       `json:"page,omitempty" doc:"On which the quote begins, from 1; absent where the format has no pages."`
 	Quote      string    `json:"quote"`
 	Span       Span      `json:"span"`
+	// Boxes are where the quote stands, in reading order; none where that is not known.
+	Boxes []Box `json:"boxes,omitempty" doc:"Where the quote stands on its pages, a box for each stretch of a line."`
 	// Answer is the part of the quote that answers by itself, where one was read
 	// out of it.
 	Answer ShortAnswer `json:"answer,omitzero"`
@@ -98,6 +101,7 @@ type ShortAnswer struct {
 	Start      int     `json:"start"`
 	End        int     `json:"end"`
 	Confidence float64 `json:"confidence"` // in [0, 1], that it is right
+	Boxes      []Box   `json:"boxes,omitempty" doc:"Where it stands on its pages."`
 }
 
 // Usage is what an answer cost.

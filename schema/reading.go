@@ -9,6 +9,22 @@ type TextQuery struct {
 	PageQuery
 }
 
+// PlaceQuery selects bytes of a section's text. End 0 is the end of the section.
+type PlaceQuery struct {
+	Version uuid.UUID // zero: the live one
+	Section uuid.UUID
+	Start   int
+	End     int
+}
+
+// Place is where a text stands in its document. Boxes are missing where they are not
+// known: the format has no pages, or the document was read before Sluice kept them.
+type Place struct {
+	Location string `json:"location"`
+	Page     int    `json:"page,omitempty" doc:"Of its beginning, from 1; absent where the format has no pages."`
+	Boxes    []Box  `json:"boxes" doc:"A box for each stretch of a line, in reading order."`
+}
+
 // DocumentSection is a section of a document as it was cut.
 type DocumentSection struct {
 	Version uuid.UUID `json:"version_id"`

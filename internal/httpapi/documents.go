@@ -84,6 +84,17 @@ func (s *server) routeDocuments() {
 			items, next, err := s.Documents.DocumentText(ctx, p, in.Document, schema.TextQuery{Version: in.Version, Section: in.Section, PageQuery: in.query()})
 			return list(items, next, err, same[schema.DocumentSection])
 		})
+	route(s, huma.Operation{OperationID: "get-place", Method: http.MethodGet, Path: "/v1/documents/{document}/place", Summary: "Find a text on its document's pages", Tags: tags,
+		Description: "Where bytes of a section stand: page and boxes, in points of the page's own coordinates, from its lower left. Citations have them already; this is for passages of a search and for whole sections."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			InDocument
+			Version uuid.UUID `query:"version" format:"uuid" doc:"Of this version; the live one when absent."`
+			Section uuid.UUID `query:"section" format:"uuid" required:"true"`
+			Start   int       `query:"start" minimum:"0" doc:"First byte of the section's text."`
+			End     int       `query:"end" minimum:"0" doc:"Behind the last byte; the section's end when absent."`
+		}) (*reply[schema.Place], error) {
+			return replyTo(s.Documents.Place(ctx, p, in.Document, schema.PlaceQuery{Version: in.Version, Section: in.Section, Start: in.Start, End: in.End}))
+		})
 	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
 		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InDocument) (*huma.StreamResponse, error) {

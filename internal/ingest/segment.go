@@ -138,7 +138,7 @@ func sections(item wire.Attempt, parsed schema.Parsed, g schema.Segmentation) (d
 
 // add adds a section with its sentences, as g has them.
 func (d *draft) add(sec schema.Section, g schema.Segmentation) {
-	d.text.Sections = append(d.text.Sections, batch.Section{Section: sec})
+	d.text.Sections = append(d.text.Sections, batch.Section{Section: sec, Layout: sec.Layout})
 	d.sentences = append(d.sentences, text.Units(sec.Text, g))
 }
 

@@ -85,6 +85,21 @@ export interface components {
             id: string;
             target: string;
         };
+        Box: {
+            /** Format: double */
+            bottom: number;
+            /** Format: double */
+            left: number;
+            /**
+             * Format: int64
+             * @description From 1.
+             */
+            page: number;
+            /** Format: double */
+            right: number;
+            /** Format: double */
+            top: number;
+        };
         Calibration: {
             /**
              * Format: int64
@@ -167,9 +182,16 @@ export interface components {
         };
         Citation: {
             answer?: components["schemas"]["ShortAnswer"];
+            /** @description Where the quote stands on its pages, a box for each stretch of a line. */
+            boxes?: components["schemas"]["Box"][] | null;
             document: string;
             document_id: string;
             location: string;
+            /**
+             * Format: int64
+             * @description On which the quote begins, from 1; absent where the format has no pages.
+             */
+            page?: number;
             quote: string;
             span: components["schemas"]["Span"];
             title: string;
@@ -1013,6 +1035,16 @@ export interface components {
             /** Format: double */
             weight: number;
         };
+        Place: {
+            /** @description A box for each stretch of a line, in reading order. */
+            boxes: components["schemas"]["Box"][] | null;
+            location: string;
+            /**
+             * Format: int64
+             * @description Of its beginning, from 1; absent where the format has no pages.
+             */
+            page?: number;
+        };
         Plan: {
             /** @description How answers are written; absent: the usual way. */
             answer?: components["schemas"]["PlanAnswer"];
@@ -1365,6 +1397,8 @@ export interface components {
             trace_url?: string;
         };
         ShortAnswer: {
+            /** @description Where it stands on its pages. */
+            boxes?: components["schemas"]["Box"][] | null;
             /** Format: double */
             confidence: number;
             /** Format: int64 */
@@ -1654,6 +1688,7 @@ export type Activity = components['schemas']['Activity'];
 export type Answer = components['schemas']['Answer'];
 export type AskedQuestion = components['schemas']['AskedQuestion'];
 export type AuditEntry = components['schemas']['AuditEntry'];
+export type Box = components['schemas']['Box'];
 export type Calibration = components['schemas']['Calibration'];
 export type CalibrationBin = components['schemas']['CalibrationBin'];
 export type Candidate = components['schemas']['Candidate'];
@@ -1730,6 +1765,7 @@ export type PageTenant = components['schemas']['PageTenant'];
 export type PageWebhook = components['schemas']['PageWebhook'];
 export type PageWebhookDelivery = components['schemas']['PageWebhookDelivery'];
 export type PassageLink = components['schemas']['PassageLink'];
+export type Place = components['schemas']['Place'];
 export type Plan = components['schemas']['Plan'];
 export type PlanAnswer = components['schemas']['PlanAnswer'];
 export type PlanComparison = components['schemas']['PlanComparison'];

@@ -140,11 +140,13 @@ type AskInput struct {
 
 // Citation is a verbatim quote.
 type Citation struct {
-	Document string   `json:"document"`
-	Title    string   `json:"title,omitempty"`
-	Location string   `json:"location"`
-	Quote    string   `json:"quote"`
-	Span     Location `json:"span"`
+	Document string       `json:"document"`
+	Title    string       `json:"title,omitempty"`
+	Location string       `json:"location"`
+	Quote    string       `json:"quote"`
+	Span     Location     `json:"span"`
+	Page     int          `json:"page,omitempty" jsonschema:"on which the quote begins, from 1"`
+	Boxes    []schema.Box `json:"boxes,omitempty" jsonschema:"where the quote stands on its pages, in points from the lower left"`
 }
 
 // AskOutput is the reply of ask.
@@ -167,7 +169,7 @@ func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*m
 	}
 	out := AskOutput{Answer: a.Answer, Supported: a.Supported, Choice: a.Choice, Citations: []Citation{}}
 	for _, c := range a.Citations {
-		out.Citations = append(out.Citations, Citation{c.Document, c.Title, c.Location, c.Quote, spanOf(c.DocumentID, c.Span)})
+		out.Citations = append(out.Citations, Citation{c.Document, c.Title, c.Location, c.Quote, spanOf(c.DocumentID, c.Span), c.Page, c.Boxes})
 	}
 	return nil, out, nil
 }

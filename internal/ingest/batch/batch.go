@@ -56,6 +56,7 @@ type Artifact struct {
 // Section is a section with the passages that tile it.
 type Section struct {
 	schema.Section
+	Layout   []byte           `json:"layout,omitempty"` // the section's
 	Passages []schema.Passage `json:"passages"`
 }
 

@@ -9,10 +9,12 @@ package answer
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -42,19 +44,35 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 		if quote.Start < 0 || quote.End > len(c.Text) || quote.Start >= quote.End {
 			return nil, nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
 		}
-		text := c.Text[quote.Start:quote.End]
-		span, ok := locate(c, quote.Start, text, sections)
+		quoted := c.Text[quote.Start:quote.End]
+		span, ok := locate(c, quote.Start, quoted, sections)
 		if !ok {
 			at = append(at, -1)
 			continue
 		}
 		at = append(at, len(citations))
-		citations = append(citations, schema.Citation{
-			Document: c.ExternalID, DocumentID: c.Document, Title: c.Title,
-			Location: sections[span.Section].Location(span.Start), Quote: text, Span: span, Answer: short(quote, c.Text),
-		})
+		section := sections[span.Section]
+		citation := schema.Citation{
+			Document: c.ExternalID, DocumentID: c.Document, Title: c.Title, Page: section.PageAt(span.Start),
+			Location: section.Location(span.Start), Quote: quoted, Span: span, Answer: short(quote, c.Text),
+		}
+		citation.Boxes = boxes(ctx, section, span.Start, span.End)
+		if s := citation.Answer; s.Text != "" {
+			citation.Answer.Boxes = boxes(ctx, section, span.Start+s.Start, span.Start+s.End)
+		}
+		citations = append(citations, citation)
 	}
 	return citations, at, nil
+}
+
+// boxes are where bytes of a section's text stand on pages. A layout that cannot be
+// read costs the boxes, not the answer.
+func boxes(ctx context.Context, s schema.Section, start, end int) []schema.Box {
+	out, err := text.Boxes(s.Layout, s.Text, start, end)
+	if err != nil {
+		slog.WarnContext(ctx, "a section's layout cannot be read; its citations have no boxes", "section", s.ID, "error", err)
+	}
+	return out
 }
 
 // short is the answer inside a quote of text; none when it lies outside.

@@ -20,9 +20,9 @@ const (
 	// Arrays of a row's own come as literals: an array of arrays cannot have
 	// elements of different lengths.
 	insertSectionsSQL = `
-INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, tokens, page_starts, page_numbers, body)
+INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, tokens, page_starts, page_numbers, layout, body)
 SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[],
-       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::text[])` // what is longest last
+       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::bytea[]), unnest($12::text[])` // what is longest last
 	insertPassagesSQL = `
 INSERT INTO passages (tenant_id, collection_id, generation, id, section_id, version_id, ordinal, start_byte, end_byte, tokens)
 SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::int[]), unnest($8::int[]), unnest($9::int[]), unnest($10::int[])`
@@ -54,6 +54,7 @@ type sectionRows struct {
 	ids, versions, documents     []uuid.UUID
 	ordinals, tokens             []int
 	paths, bodies, starts, pages []string
+	layouts                      [][]byte
 }
 
 // passageRows are passages with their vectors by column.
@@ -104,7 +105,8 @@ func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, he
 	r.ordinals, r.tokens = append(r.ordinals, sec.Ordinal), append(r.tokens, sec.Tokens)
 	r.paths, r.bodies = append(r.paths, headings), append(r.bodies, sec.Text)
 	r.starts, r.pages = append(r.starts, arrayLiteral(starts)), append(r.pages, arrayLiteral(pages))
-	f.bytes += len(sec.Text) + 100
+	r.layouts = append(r.layouts, sec.Layout)
+	f.bytes += len(sec.Text) + len(sec.Layout) + 100
 }
 
 // addPassages adds the rows of a section's passages; their vectors begin at row
@@ -137,7 +139,7 @@ func (f *filling) flush(ctx context.Context, above int) error {
 func (f *filling) queue(b *pgx.Batch) {
 	w := f.w
 	if r := &f.sections; len(r.ids) > 0 {
-		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.tokens, r.starts, r.pages, r.bodies)
+		b.Queue(insertSectionsSQL, w.tenant, w.collection, r.ids, r.versions, r.documents, r.ordinals, r.paths, r.tokens, r.starts, r.pages, r.layouts, r.bodies)
 	}
 	if r := &f.passages; len(r.ids) > 0 {
 		b.Queue(insertPassagesSQL, w.tenant, w.collection, w.generation, r.ids, r.sections, r.versions, r.ordinals, r.starts, r.ends, r.tokens)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -81,6 +82,42 @@ func (s *DocumentStore) DocumentText(ctx context.Context, p schema.Principal, do
 	}
 	out = out[:pg.Limit]
 	return out, strconv.Itoa(out[len(out)-1].Ordinal), nil
+}
+
+const placeSQL = `
+SELECT heading_path, ordinal, body, page_starts, page_numbers, layout FROM sections WHERE tenant_id = $1 AND version_id = $2 AND id = $3`
+
+// Place says where bytes of a section stand in its document. It is for those who may
+// read the text.
+func (s *DocumentStore) Place(ctx context.Context, p schema.Principal, document uuid.UUID, q schema.PlaceQuery) (schema.Place, error) {
+	var sec schema.Section
+	var starts, pages []int
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		t := textReader{tx: tx, p: p}
+		if err := t.find(ctx, document, q.Version); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, t.version, q.Section).Scan(&sec.HeadingPath, &sec.Ordinal, &sec.Text, &starts, &pages, &sec.Layout)
+		return store.Named(err, "section", q.Section)
+	})
+	if err != nil {
+		return schema.Place{}, fmt.Errorf("find a place in document %s: %w", document, err)
+	}
+	if q.End == 0 {
+		q.End = len(sec.Text)
+	}
+	switch {
+	case q.Start < 0 || q.Start >= len(sec.Text):
+		return schema.Place{}, schema.Invalid("start", "is not in the section, which has %d bytes", len(sec.Text))
+	case q.End <= q.Start || q.End > len(sec.Text):
+		return schema.Place{}, schema.Invalid("end", "is not behind start in the section, which has %d bytes", len(sec.Text))
+	}
+	sec.Pages = store.PageMarks(starts, pages)
+	boxes, err := text.Boxes(sec.Layout, sec.Text, q.Start, q.End)
+	if err != nil {
+		return schema.Place{}, fmt.Errorf("read the layout of section %s: %w", q.Section, err)
+	}
+	return schema.Place{Location: sec.Location(q.Start), Page: sec.PageAt(q.Start), Boxes: store.EmptyNotNull(boxes)}, nil
 }
 
 type textReader struct {

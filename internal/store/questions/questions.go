@@ -284,10 +284,10 @@ func (s *QuestionStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a
 		for i, c := range a.Citations {
 			if _, err := tx.Exec(ctx, `
 				INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote,
-				                       answer_start, answer_end, confidence)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
+				                       answer_start, answer_end, confidence, page, boxes, answer_boxes)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
 				in.Tenant, in.Question, i, c.DocumentID, c.Document, c.Title, c.Location, c.Span.Version, c.Span.Section, c.Span.Start, c.Span.End, c.Quote,
-				c.Answer.Start, c.Answer.End, c.Answer.Confidence); err != nil {
+				c.Answer.Start, c.Answer.End, c.Answer.Confidence, c.Page, store.EmptyNotNull(c.Boxes), store.EmptyNotNull(c.Answer.Boxes)); err != nil {
 				return err
 			}
 		}
@@ -380,12 +380,18 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 }
 
 // citationColumns are what scanCitation reads after what comes before them.
-const citationColumns = `external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence`
+const citationColumns = `external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence, page, boxes, answer_boxes`
 
 func scanCitation(row pgx.CollectableRow, before ...any) (schema.Citation, error) {
 	var c schema.Citation
 	err := row.Scan(append(before, &c.Document, &c.DocumentID, &c.Title, &c.Location, &c.Quote, &c.Span.Version, &c.Span.Section, &c.Span.Start, &c.Span.End,
-		&c.Answer.Start, &c.Answer.End, &c.Answer.Confidence)...)
+		&c.Answer.Start, &c.Answer.End, &c.Answer.Confidence, &c.Page, &c.Boxes, &c.Answer.Boxes)...)
+	if len(c.Boxes) == 0 {
+		c.Boxes = nil
+	}
+	if len(c.Answer.Boxes) == 0 {
+		c.Answer.Boxes = nil
+	}
 	if a := &c.Answer; err == nil && 0 <= a.Start && a.Start < a.End && a.End <= len(c.Quote) {
 		a.Text = c.Quote[a.Start:a.End]
 	}

@@ -78,7 +78,7 @@ func wholeOf(text string) (int64, bool) {
 }
 
 var sectionsSQL = `
-SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers
+SELECT s.id, s.ordinal, s.heading_path, s.body, s.tokens, s.page_starts, s.page_numbers, s.layout
 FROM sections s
 JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at IS NULL
 JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
@@ -100,10 +100,10 @@ func (s *SearchStore) Sections(ctx context.Context, p schema.Principal, ids []uu
 		}
 		var sec schema.Section
 		var starts, pages []int
-		_, err = pgx.ForEachRow(rows, []any{&sec.ID, &sec.Ordinal, &sec.HeadingPath, &sec.Text, &sec.Tokens, &starts, &pages}, func() error {
+		_, err = pgx.ForEachRow(rows, []any{&sec.ID, &sec.Ordinal, &sec.HeadingPath, &sec.Text, &sec.Tokens, &starts, &pages, &sec.Layout}, func() error {
 			one := sec
 			one.HeadingPath = slices.Clone(sec.HeadingPath)
-			one.Pages = store.PageMarks(starts, pages)
+			one.Pages, one.Layout = store.PageMarks(starts, pages), slices.Clone(sec.Layout)
 			out[one.ID] = one
 			return nil
 		})
