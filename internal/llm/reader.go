@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
+	"github.com/sluice-rag/sluice/internal/tabular"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -134,8 +136,11 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = by + model
-	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
 	calibrated := calibrationOf(info, graph)
+	if figure, ok := figureOf(r, calibrated.least(r.Risk)); ok {
+		return figure.answer(r, out), nil
+	}
+	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
 	out.Rated, out.Withheld = calibrated.known(), calibrated.rate(spans, r.Risk)
 	if len(spans) > 0 {
 		out.Features = spans[0].features
@@ -257,11 +262,11 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		}
 		body := passages[s.passage].Text
 		answer, score, ok := s.answer(asked, body, x)
-		if answer.Start >= answer.End {
+		if answer.Start >= answer.End || tabular.OtherYears(question, body, answer) {
 			continue
 		}
 		short := wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}
-		if !ok { // the quote may answer all the same
+		if !ok || strings.ContainsAny(answer.Of(body), "|\n") { // the quote may answer all the same
 			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(body, answer)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/sluice-rag/sluice/internal/tabular"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -128,6 +129,15 @@ const (
 // than rows. Links noted already go with the first block.
 func (d *document) linkedTable(header []string, rows, links [][]string, page int) bool {
 	t := tableWriter{d: d, page: page, links: d.takeLinks()}
+	above := rowsAbove(header, rows)
+	for _, row := range rows[:above] {
+		header = under(header, row)
+	}
+	for _, l := range links[:min(above, len(links))] {
+		d.link(l...)
+	}
+	t.links = append(t.links, d.takeLinks()...)
+	rows, links = rows[above:], links[min(above, len(links)):]
 	t.header(header)
 	for i, row := range rows {
 		var own []string
@@ -139,6 +149,55 @@ func (d *document) linkedTable(header []string, rows, links [][]string, page int
 		}
 	}
 	return t.flush()
+}
+
+// mostRowsAbove is how many rows above the first figures may say what the columns are.
+const mostRowsAbove = 4
+
+// rowsAbove counts the rows, behind a header that may be nil, that say more about the
+// columns: those above the first row of figures, where there are not many.
+func rowsAbove(header []string, rows [][]string) int {
+	for n, row := range rows {
+		if n > mostRowsAbove || n > 0 && header != nil && len(row) > 0 && squeeze(row[0]) != "" && !hasFigures(row) {
+			return 0
+		}
+		if hasFigures(row) {
+			return n
+		}
+		filled := 0
+		for _, c := range row[min(1, len(row)):] {
+			if len(c) > 60 {
+				return 0
+			}
+			if squeeze(c) != "" {
+				filled++
+			}
+		}
+		if filled == 0 {
+			return n // it names the rows below
+		}
+	}
+	return 0
+}
+
+// hasFigures reports whether a row has a figure behind its first cell that is no year.
+func hasFigures(row []string) bool {
+	for _, c := range row[min(1, len(row)):] {
+		if tabular.Figure(squeeze(c)) {
+			return true
+		}
+	}
+	return false
+}
+
+// under returns a header with the cells of the row below it.
+func under(header, row []string) []string {
+	out := make([]string, max(len(header), len(row)))
+	copy(out, header)
+	for i, c := range row {
+		out[i] = strings.TrimSpace(out[i] + " " + c)
+	}
+	return out
 }
 
 // tableWriter is a table in the making.

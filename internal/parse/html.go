@@ -4,6 +4,7 @@ package parse
 // fails.
 
 import (
+	"strconv"
 	"strings"
 
 	"codeberg.org/readeck/go-readability/v2"
@@ -201,6 +202,7 @@ func (w *htmlWalker) table(n *html.Node) {
 		links  [][]string
 		header []string
 		nested bool
+		grid   = tableGrid{most: w.d.limits.Cells}
 	)
 	for tr := range n.Descendants() {
 		if tr.Type == html.ElementNode && tr != n {
@@ -225,16 +227,7 @@ func (w *htmlWalker) table(n *html.Node) {
 		if tr.Type != html.ElementNode || tag(tr) != atom.Tr || hidden(tr) {
 			continue
 		}
-		var cells []string
-		heads := 0
-		for c := tr.FirstChild; c != nil; c = c.NextSibling {
-			if c.Type == html.ElementNode && (tag(c) == atom.Td || tag(c) == atom.Th) {
-				cells = append(cells, squeeze(innerText(c)))
-				if tag(c) == atom.Th {
-					heads++
-				}
-			}
-		}
+		cells, heads := grid.row(tr)
 		if header == nil && len(rows) == 0 && (heads > 1 && heads == len(cells) || heads > 0 && ancestor(tr, atom.Thead) != nil) {
 			header = cells
 			continue
@@ -245,6 +238,74 @@ func (w *htmlWalker) table(n *html.Node) {
 		w.d.link(before...)
 	}
 	w.d.linkedTable(header, rows, links, 0)
+}
+
+// tableGrid puts the cells of a table into columns: a cell may span several, and
+// several rows.
+type tableGrid struct {
+	most  int // cells of a row
+	below []spanning
+}
+
+// spanning is a cell that goes on in rows below.
+type spanning struct {
+	text string
+	rows int
+}
+
+// row returns a row's cells, and how many of them are headings. What spans columns is
+// in each of them, unless it is in the first, which names the row; what spans rows is
+// in each of these.
+func (g *tableGrid) row(tr *html.Node) (cells []string, heads int) {
+	above := func() {
+		for len(cells) < len(g.below) && g.below[len(cells)].rows > 0 {
+			b := &g.below[len(cells)]
+			b.rows--
+			cells = append(cells, b.text)
+		}
+	}
+	for c := tr.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type != html.ElementNode || tag(c) != atom.Td && tag(c) != atom.Th {
+			continue
+		}
+		above()
+		s := squeeze(innerText(c))
+		first := len(cells) == 0
+		wide, high := max(1, spanOf(c, "colspan")), spanOf(c, "rowspan")
+		for i := range wide {
+			if len(cells) >= g.most {
+				break
+			}
+			for len(g.below) <= len(cells) {
+				g.below = append(g.below, spanning{})
+			}
+			if i > 0 && first {
+				s = ""
+			}
+			if high > 1 {
+				g.below[len(cells)] = spanning{s, high - 1}
+			}
+			cells = append(cells, s)
+			if tag(c) == atom.Th {
+				heads++
+			}
+		}
+	}
+	above()
+	return cells, heads
+}
+
+// spanOf is the number in an element's attribute; 0 where it has none.
+func spanOf(n *html.Node, name string) int {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			x, err := strconv.Atoi(strings.TrimSpace(a.Val))
+			if err == nil && x > 0 {
+				return min(x, 1000)
+			}
+		}
+	}
+	return 0
 }
 
 func ancestor(n *html.Node, kind atom.Atom) *html.Node {

@@ -124,7 +124,7 @@ func rowsOf(lines []pdfLine, part []int) []pdfRow {
 			h := lines[g[0]]
 			level := min(l.top, h.top)-max(l.bottom, h.bottom) > 0.6*min(l.top-l.bottom, h.top-h.bottom)
 			apart := !slices.ContainsFunc(g, func(j int) bool {
-				return (stretch{l.left, l.right}).overlap(stretch{lines[j].left, lines[j].right}) > 0
+				return (stretch{l.left, l.right}).overlap(stretch{lines[j].left, lines[j].right}) > 0.25*min(l.size, lines[j].size)
 			})
 			if level && apart {
 				groups[n-1] = append(g, i)
@@ -169,6 +169,9 @@ func rowOf(lines []pdfLine, group []int) pdfRow {
 			// Figures stand closer than columns of words may.
 			tight := number(w.text) && !dateWord.MatchString(before.text) || number(before.text) || currency.MatchString(w.text)
 			join := gap <= 0.5*row.size || gap <= 1.3*row.size && !tight
+			if currency.MatchString(w.text) && number(before.text) {
+				join = false // of the next figure
+			}
 			if currency.MatchString(before.text) && len(last.words) == 1 && number(w.text) || trailing.MatchString(w.text) && number(last.text()) {
 				join = true
 			}

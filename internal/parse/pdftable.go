@@ -71,6 +71,10 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules []pdfR
 		head, body = first, first // what was taken for a row is no part of the table
 	}
 	for _, r := range rows[head:body] {
+		if len(r.cells) == 1 && unitNote.MatchString(r.cells[0].text()) {
+			t.unit = r.cells[0].text()
+			continue
+		}
 		t.headers = append(t.headers, t.spread(r, rules))
 	}
 	t.rows = rows[body : last+1]
@@ -178,8 +182,9 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 	for _, c := range over {
 		reach := c.stretch
 		for _, rule := range rules {
-			if under := r.bottom - rule.y; under > -0.4*r.size && under < 0.8*r.size && c.overlap(stretch{rule.left, rule.right}) > 0 &&
-				rule.left > t.columns[0].left-4*r.size {
+			line := stretch{rule.left, rule.right}
+			if under := r.bottom - rule.y; under > -0.4*r.size && under < 0.8*r.size && c.overlap(line) > 0 &&
+				rule.left > t.columns[0].left-4*r.size && alone(c, over, line) {
 				reach.left, reach.right = min(reach.left, rule.left), max(reach.right, rule.right)
 			}
 		}
@@ -204,6 +209,11 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 		}
 	}
 	return out
+}
+
+// alone reports whether a rule lies under one of the cells and no other.
+func alone(c pdfCell, cells []pdfCell, rule stretch) bool {
+	return !slices.ContainsFunc(cells, func(o pdfCell) bool { return o.stretch != c.stretch && o.overlap(rule) > 0 })
 }
 
 func join(a, b pdfCell) pdfCell {

@@ -6,6 +6,7 @@ package text
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -116,10 +117,32 @@ func endsParagraph(s string) bool {
 	return false
 }
 
+// withTables joins the rows of each table, up to so many tokens: the first say what
+// the figures of the others are.
+func withTables(text string, units []Range, limit int) []Range {
+	out := units[:0:0]
+	tokens := 0
+	row := func(r Range) bool { return strings.Contains(r.Of(text), " | ") || strings.HasPrefix(r.Of(text), "| ") }
+	for _, u := range units {
+		n := CountTokens(u.Of(text))
+		if last := len(out) - 1; last >= 0 && row(u) && row(out[last]) && !endsParagraph(out[last].Of(text)) && tokens+n <= limit {
+			out[last].End = u.End
+			tokens += n
+			continue
+		}
+		out, tokens = append(out, u), n
+	}
+	return out
+}
+
 // Units returns the pieces of a section's text between which g cuts: its
-// sentences, those that are over g's limits cut. They tile the text.
+// sentences, those that are over g's limits cut, and, where a model says where to
+// cut, its tables. They tile the text.
 func Units(text string, g schema.Segmentation) []Range {
 	units := Sentences(text)
+	if g.By == schema.BySegmenter {
+		units = withTables(text, units, g.MaxTokens)
+	}
 	switch g.By {
 	case schema.BySimilarity:
 		units = splitCharacters(text, units, g.MaxCharacters-1)

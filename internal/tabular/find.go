@@ -1,0 +1,379 @@
+package tabular
+
+// Which cell of some tables a question asks for: by the words of the row, of the
+// column and of what stands around, and by the years that are named.
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/text"
+)
+
+// Input is a text with tables, and what it is part of.
+type Input struct {
+	Text    string
+	Context string // title and headings
+}
+
+// Match is a cell that answers.
+type Match struct {
+	Source int // index of the source
+	Row    TableRow
+	Cell   TableCell
+	Header []text.Range
+	Column string // what stands over the cell
+	Unit   string // such as "in millions"; "" where none is named
+	// UnitAt is where the text names the unit; empty where the context does.
+	UnitAt text.Range
+	// Confidence is the chance in [0, 1] that the cell is the one asked for.
+	Confidence float64
+}
+
+// What a cell's score is made of.
+const (
+	weightLabel   = 1.0 // share of the label that the question has
+	weightHeader  = 0.5 // the same of the column's words
+	weightAsked   = 1.5 // share of the question that the cell's row, column and context have
+	weightNear    = 0.6 // share of the question that the row and the column alone have
+	weightYear    = 0.8 // the year asked for stands over the cell or before it
+	weightQuarter = 0.8 // the quarter asked for
+	newest        = 0.1 // where no year is asked for
+	rankLoss      = 0.1 // a source further back loses, at most
+	// leastScore is the score of a cell that may answer.
+	leastScore = 1.5
+)
+
+var (
+	// numbersAsked are questions for a figure.
+	numbersAsked = regexp.MustCompile(`(?i)\b(what|how much|how many|how high|how large|quel|wie hoch|wie viel|combien|cu[aá]nto)\b`)
+	// derived are questions for what no cell has.
+	derived  = regexp.MustCompile(`(?i)\b(change|changes|changed|growth|increase[sd]?|decrease[sd]?|difference|ratio|rate of|margin|average|percentage|percent|proportion|compared|compare|sum of|times|divided|per cent|year-over-year|dpo|turnover|drive[sn]?|drove|why|explain|which|who|where|when)\b`)
+	unitForm = regexp.MustCompile(`(?i)\(?\b(?:[a-z.$€£ ]{0,24}\b)?in (?:u\.?s\.? )?(?:\$ ?)?(?:dollars |whole )?(?:millions|thousands|billions)\b(?:[^)|\n]{0,60}\))?|[$€£] ?(?:m|bn|000s?|’000|'000|million|thousand|billion)\b`)
+)
+
+// OtherYears reports whether bytes of a text are in a row of a table that is of other
+// years than the question asks for.
+func OtherYears(question, s string, at text.Range) bool {
+	asked := years(question)
+	if len(asked) == 0 {
+		return false
+	}
+	for _, t := range Tables(s) {
+		for _, r := range t.Rows {
+			if at.Start >= r.End || at.End <= r.Start {
+				continue
+			}
+			named := years(strings.Join(t.Columns, " | ") + " | " + t.Caption + " | " + r.Group.Text + " | " + r.Of(s))
+			return len(named) > 0 && !meets(asked, named)
+		}
+	}
+	return false
+}
+
+// Asks reports whether a question may ask for a cell of a table.
+func Asks(question string) bool {
+	c, _ := choiceOf(question)
+	return c != noChoice || numbersAsked.MatchString(question) && text.AskedFor(question) != text.AskedYesNo
+}
+
+// scored is a cell with its score.
+type scored struct {
+	Match
+	score float64
+}
+
+// Find returns the cell that a question asks for. It is false where no cell is
+// near enough to what is asked.
+func Find(question string, sources []Input) (Match, bool) {
+	if !Asks(question) {
+		return Match{}, false
+	}
+	q := query{words: withoutYears(words(question)), years: years(question)}
+	q.choice, q.limit = choiceOf(question)
+	q.quarter = quarterOf(question)
+	for w := range q.words {
+		if fillers[w] || q.choice != noChoice && (choosers[w] || figureForm.MatchString(w)) {
+			delete(q.words, w)
+		}
+	}
+	if len(q.words) == 0 {
+		return Match{}, false
+	}
+	var tables [][]Table
+	for _, s := range sources {
+		tables = append(tables, Tables(s.Text))
+	}
+	q.weigh(sources, tables)
+	var all []scored
+	for i, s := range sources {
+		for _, t := range tables[i] {
+			all = append(all, q.cells(i, s, t)...)
+		}
+	}
+	if len(all) == 0 {
+		return Match{}, false
+	}
+	slices.SortStableFunc(all, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	best := all[0]
+	if best.score < leastScore {
+		return Match{}, false
+	}
+	ahead := 1.0
+	for _, other := range all[1:] {
+		if other.Cell.Text != best.Cell.Text {
+			ahead = min(ahead, best.score-other.score)
+			break
+		}
+	}
+	best.Confidence = confidence(best.score, ahead, derived.MatchString(question))
+	return best.Match, true
+}
+
+// confidence is fitted on questions of TAT-QA's development split for one cell.
+func confidence(score, ahead float64, isDerived bool) float64 {
+	x := -3.5 + 1.3*score + 3*min(ahead, 0.5)
+	if isDerived {
+		x--
+	}
+	return 1 / (1 + math.Exp(-x))
+}
+
+// fillers are words of questions that name nothing.
+var fillers = func() map[string]bool {
+	out := map[string]bool{}
+	for w := range words("amount value number figure year fiscal company company's respectively much many reported recorded answer question usd million millions thousand thousands billion give state following based using information shown statement") {
+		out[w] = true
+	}
+	return out
+}()
+
+// choosers are words of questions for a year that name no row.
+var choosers = words("largest highest greatest biggest most maximum larger higher greater bigger more smallest lowest least fewest minimum smaller lower less fewer below under above exceed exceeded exceeds than between period year")
+
+// opposites are words that make a row another one than the one asked for.
+var opposites = opposed("start end", "begin end", "open clos", "begin clos", "open end", "basic dilut", "gross net", "asset liability", "minimum maximum", "low high",
+	"current non-current", "current noncurrent", "before after", "borrow repay", "increas decreas", "gain loss")
+
+func opposed(pairs ...string) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range pairs {
+		a, b, _ := strings.Cut(p, " ")
+		out[a], out[b] = append(out[a], b), append(out[b], a)
+	}
+	return out
+}
+
+// opposes reports whether a label says the opposite of what is asked for: it has a word
+// where the question has its opposite, and neither has both.
+func opposes(asked, label map[string]bool) bool {
+	for w := range asked {
+		for _, o := range opposites[w] {
+			if label[o] && !label[w] && !asked[o] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// percents are the ways of writing per cent.
+var percents = strings.NewReplacer("%", " percentage ", "per cent", "percentage", "percent ", "percentage ")
+
+// words are a text's content words, per cent written in one way.
+func words(s string) map[string]bool { return text.ContentWords(percents.Replace(s)) }
+
+// query is a question as cells are compared with it.
+type query struct {
+	words   map[string]bool
+	years   map[int]bool
+	quarter int // 0: none is named
+	choice  choice
+	limit   float64 // of a choice by a bound
+	weights map[string]float64
+	usual   float64 // weight of a word that no row has
+}
+
+func withoutYears(words map[string]bool) map[string]bool {
+	for w := range words {
+		if yearForm.MatchString(w) {
+			delete(words, w)
+		}
+	}
+	return words
+}
+
+// weigh gives each word a weight by how few rows have it.
+func (q *query) weigh(sources []Input, tables [][]Table) {
+	df := map[string]float64{}
+	rows := 0.0
+	for i := range sources {
+		for _, t := range tables[i] {
+			for _, r := range t.Rows {
+				rows++
+				said := r.Group.Text + " " + r.Label
+				for _, c := range r.Cells {
+					if !Figure(c.Text) {
+						said += " " + c.Text
+					}
+				}
+				for w := range words(said) {
+					df[w]++
+				}
+			}
+		}
+	}
+	q.weights = map[string]float64{}
+	for w, n := range df {
+		q.weights[w] = math.Log(1 + (rows+1)/(n+0.5))
+	}
+	q.usual = math.Log(1 + (rows+1)/1.5)
+}
+
+func (q *query) weight(w string) float64 {
+	if x, ok := q.weights[w]; ok {
+		return x
+	}
+	return q.usual
+}
+
+// share is how much of words, by weight, is in any of the sets.
+func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
+	in, all := 0.0, 0.0
+	for w := range words {
+		x := q.weight(w)
+		all += x
+		for _, s := range sets {
+			if s[w] {
+				in += x
+				break
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return in / all
+}
+
+// cells scores the figures of a table.
+func (q *query) cells(source int, s Input, t Table) []scored {
+	around := words(t.Caption + " " + s.Context)
+	unit, unitAt := t.unit(s)
+	columns := make([]map[string]bool, len(t.Columns))
+	columnYears := make([]map[int]bool, len(t.Columns))
+	dated := false
+	last := 0
+	for i, c := range t.Columns {
+		columns[i], columnYears[i] = withoutYears(words(c)), years(c)
+		dated = dated || len(columnYears[i]) > 0
+		for y := range columnYears[i] {
+			last = max(last, y)
+		}
+	}
+	captionYears := years(t.Caption + " " + s.Context)
+	var out []scored
+	for _, r := range t.Rows {
+		label, group := withoutYears(words(r.Label)), withoutYears(words(r.Group.Text))
+		rowYears := years(r.Group.Text + " " + r.Label)
+		of := q.share(label, q.words)
+		beside := map[string]bool{} // what else describes the row
+		for _, c := range r.Cells {
+			if !Figure(c.Text) {
+				maps.Copy(beside, withoutYears(words(c.Text)))
+			}
+		}
+		of = max(of, q.share(beside, q.words))
+		if len(label) == 0 {
+			of = 0.3
+		}
+		if opposes(q.words, label) {
+			continue
+		}
+		if q.choice != noChoice {
+			if c, ok := q.choice.choose(t, r, q.limit, q.years); ok {
+				score := weightLabel*of + weightAsked*q.share(q.words, label, beside, group, around) + weightNear*q.share(q.words, label, beside) -
+					rankLoss*(1-1/float64(1+source)) + weightYear
+				out = append(out, scored{Match{Source: source, Row: r, Cell: c, Header: t.Header, Unit: unit, UnitAt: unitAt}, score})
+			}
+			continue
+		}
+		for i, c := range r.Cells {
+			if !Figure(c.Text) {
+				continue
+			}
+			var header map[string]bool
+			var headerYears map[int]bool
+			if column := t.index(r, i); column >= 0 {
+				header, headerYears = columns[column], columnYears[column]
+			}
+			score := weightLabel*of + weightAsked*q.share(q.words, label, beside, group, header, around) + weightNear*q.share(q.words, label, beside, header)
+			if specific := without(header, around); len(specific) > 0 {
+				score += weightHeader * (q.share(specific, q.words) - 0.5)
+			}
+			if of := quarterOf(t.Column(r, i) + " " + r.Label + " " + r.Group.Text); q.quarter != 0 && of != 0 {
+				if of != q.quarter {
+					continue
+				}
+				score += weightQuarter
+			}
+			score -= rankLoss * (1 - 1/float64(1+source))
+			switch {
+			case len(q.years) == 0:
+				if headerYears[last] {
+					score += newest
+				}
+				score += weightYear / 2
+			case meets(q.years, headerYears), meets(q.years, rowYears):
+				score += weightYear
+				if len(q.years) > 1 {
+					score -= weightYear / 2
+				}
+			case dated && len(headerYears) > 0 || len(rowYears) > 0:
+				continue // it is of another year
+			case meets(q.years, captionYears):
+				score += weightYear * 0.75
+			default:
+				score += weightYear * 0.25
+			}
+			out = append(out, scored{Match{Source: source, Row: r, Cell: c, Header: t.Header, Column: t.Column(r, i), Unit: unit, UnitAt: unitAt}, score})
+		}
+	}
+	return out
+}
+
+func without(a, b map[string]bool) map[string]bool {
+	out := map[string]bool{}
+	for w := range a {
+		if !b[w] {
+			out[w] = true
+		}
+	}
+	return out
+}
+
+func meets(a, b map[int]bool) bool {
+	for y := range a {
+		if b[y] {
+			return true
+		}
+	}
+	return false
+}
+
+// unit is the unit that the table names, or what stands before it.
+func (t Table) unit(s Input) (string, text.Range) {
+	end := len(s.Text)
+	if len(t.Rows) > 0 {
+		end = t.Rows[0].Start
+	}
+	if all := unitForm.FindAllStringIndex(s.Text[:end], -1); len(all) > 0 {
+		at := all[len(all)-1]
+		return strings.Trim(s.Text[at[0]:at[1]], "( )"), text.Range{Start: at[0], End: at[1]}
+	}
+	return strings.Trim(unitForm.FindString(s.Context), "( )"), text.Range{}
+}
