@@ -18,6 +18,10 @@ ALTER TABLE citations
     ADD boxes jsonb NOT NULL DEFAULT '[]',
     ADD answer_boxes jsonb NOT NULL DEFAULT '[]';
 
+-- What an answer's documents do not fit of its question.
+ALTER TABLE answers ADD notes text[] NOT NULL DEFAULT '{}';
+
 -- +goose Down
+ALTER TABLE answers DROP notes;
 ALTER TABLE citations DROP page, DROP boxes, DROP answer_boxes;
 ALTER TABLE sections DROP layout;

@@ -203,6 +203,9 @@ func printAnswer(a schema.Answer, choices []string) {
 }
 
 func printCitations(a schema.Answer) {
+	for _, note := range a.Notes {
+		indent(os.Stdout, "", "Note: "+note, 100)
+	}
 	if !a.Supported && len(a.Citations) > 0 {
 		fmt.Println("\n  What is nearest, and may not answer:")
 	}

@@ -15,6 +15,7 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
         <p className="answer-text">
           <AnswerText answer={a} citations={citations} />
         </p>
+        {a.notes?.map((note) => <p className="quiet" key={note}>{note}</p>)}
         {a.uncited && <p className="quiet">From the model's own knowledge, without a source.</p>}
       </div>
       {a.question_id && !a.withheld && <Rating key={a.question_id} question={a.question_id} />}

@@ -34,6 +34,8 @@ export interface components {
             choice?: number;
             /** @description Of an answer that is held back because it may be wrong they are the nearest passages, and prove nothing. */
             citations: components["schemas"]["Citation"][] | null;
+            /** @description What the question asks for and a cited document does not fit, such as a year. */
+            notes?: string[] | null;
             plan: string;
             question: string;
             question_id?: string;

@@ -154,6 +154,7 @@ type AskOutput struct {
 	Answer    string     `json:"answer"`
 	Supported bool       `json:"supported" jsonschema:"false: the documents do not say"`
 	Choice    int        `json:"choice,omitempty" jsonschema:"of the choices, from 1"`
+	Notes     []string   `json:"notes,omitempty" jsonschema:"what the question asks for and a cited document does not fit"`
 	Citations []Citation `json:"citations" jsonschema:"of an answer that is not supported: the nearest passages, which prove nothing"`
 }
 
@@ -167,7 +168,7 @@ func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*m
 	if err != nil {
 		return nil, AskOutput{}, err
 	}
-	out := AskOutput{Answer: a.Answer, Supported: a.Supported, Choice: a.Choice, Citations: []Citation{}}
+	out := AskOutput{Answer: a.Answer, Supported: a.Supported, Choice: a.Choice, Notes: a.Notes, Citations: []Citation{}}
 	for _, c := range a.Citations {
 		out.Citations = append(out.Citations, Citation{c.Document, c.Title, c.Location, c.Quote, spanOf(c.DocumentID, c.Span), c.Page, c.Boxes})
 	}

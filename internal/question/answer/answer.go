@@ -369,6 +369,9 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	case !out.Supported:
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
 	}
+	if out.Supported {
+		out.Notes = otherPeriods(q.Query.Text, out.Citations)
+	}
 	if out.Usage, err = a.spent(ctx, in, kept); err != nil {
 		return schema.Answer{}, err
 	}

@@ -276,9 +276,9 @@ func (s *QuestionStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited, sentences, choice)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited, sentences, a.Choice); err != nil {
+			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited, sentences, choice, notes)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
+			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited, sentences, a.Choice, store.EmptyNotNull(a.Notes)); err != nil {
 			return err
 		}
 		for i, c := range a.Citations {
@@ -360,12 +360,15 @@ func (s *QuestionStore) Answer(ctx context.Context, in wire.QuestionInput) (sche
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
 	a := schema.Answer{ID: question}
 	err := tx.QueryRow(ctx, `
-		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice
+		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice, a.notes
 		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
 		WHERE a.tenant_id = $1 AND a.question_id = $2`, tenant, question).
-		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited, &a.Sentences, &a.Choice)
+		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited, &a.Sentences, &a.Choice, &a.Notes)
 	if err != nil {
 		return schema.Answer{}, err
+	}
+	if len(a.Notes) == 0 {
+		a.Notes = nil
 	}
 	if len(a.Sentences) == 0 {
 		a.Sentences = nil
