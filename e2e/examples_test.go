@@ -128,13 +128,13 @@ func checkAnswerFields(t *testing.T, answer []byte) {
 	if err := json.Unmarshal(answer, &top); err != nil {
 		t.Fatal(err)
 	}
-	keys(t, "the answer", top, []string{"question", "answer", "citations", "plan", "trace", "usage"}, []string{"question_id", "supported", "sentences", "rounds", "choice", "uncited"})
+	keys(t, "the answer", top, []string{"question", "answer", "citations", "plan", "trace", "usage"}, []string{"question_id", "supported", "sentences", "rounds", "choice", "uncited", "notes"})
 	var citations, trace []map[string]json.RawMessage
 	if err := json.Unmarshal(top["citations"], &citations); err != nil || citations == nil {
 		t.Errorf("citations is no list: %s", top["citations"])
 	}
 	for _, c := range citations {
-		keys(t, "a citation", c, []string{"document", "title", "location", "quote"}, []string{"document_id", "span", "answer"})
+		keys(t, "a citation", c, []string{"document", "title", "location", "quote"}, []string{"document_id", "span", "answer", "page", "boxes"})
 		for _, name := range []string{"document", "title", "location", "quote"} {
 			var text string
 			// A format without titles has none.

@@ -63,6 +63,8 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Problems", func(t *testing.T) { testProblems(t, s) })
 	t.Run("Usage", func(t *testing.T) { testUsage(t, s) })
 	t.Run("PlainQuestions", func(t *testing.T) { testPlainQuestions(t, s) })
+	t.Run("Filings", func(t *testing.T) { testFilings(t, s) })
+	t.Run("Places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("Temporal", func(t *testing.T) { testTemporal(t, s) })
 	t.Run("Restart", func(t *testing.T) { testRestart(t, p, s) })
 }
