@@ -63,6 +63,18 @@ func compare(a, b []float64, observed float64) (Interval, float64) {
 	return interval(differences), float64(extreme+1) / float64(len(a)+1)
 }
 
+// MeanInterval is the 95 % bootstrap interval of the mean of values.
+func MeanInterval(values []float64) Interval {
+	if len(values) == 0 {
+		return Interval{}
+	}
+	rows := make([][]float64, len(values))
+	for i := range values {
+		rows[i] = values[i : i+1]
+	}
+	return interval(resampled(rows)[0])
+}
+
 // interval is the middle 95 % of the values.
 func interval(values []float64) Interval {
 	sorted := slices.Clone(values)

@@ -1,0 +1,217 @@
+package choose
+
+// By simulation: how often the rule is sure of a plan that it should not be sure of. The
+// truth is known here, so what is counted are errors. Each family of figures is one that
+// a bound can be wrong about: rare losses, losses and gains that nearly cancel out, losses
+// in parts, and many plans at the border at the same time.
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// drawn is a plan's quality at one question, drawn beside that of the best plan.
+type drawn func(random *rand.Rand, best float64) float64
+
+// rare loses a question that the best plan has, with a chance that makes the mean loss.
+func rare(loss, level float64) drawn {
+	return func(random *rand.Rand, best float64) float64 {
+		if best == 1 && random.Float64() < loss/level {
+			return 0
+		}
+		return best
+	}
+}
+
+// mixed wins and loses questions, by chance, and loses in all.
+func mixed(loss, level, wins float64) drawn {
+	return func(random *rand.Rand, best float64) float64 {
+		x := random.Float64()
+		switch {
+		case best == 0 && x < wins/(1-level):
+			return 1
+		case best == 1 && x < (loss+wins)/level:
+			return 0
+		}
+		return best
+	}
+}
+
+// inParts loses a little at many questions.
+func inParts(loss, level float64) drawn {
+	return func(random *rand.Rand, best float64) float64 {
+		if best == 1 {
+			return 1 - 2*loss/level*random.Float64()
+		}
+		return best
+	}
+}
+
+const level = 0.7 // of the best plan
+
+// simulate measures a best plan, which is the dearest, and others that are cheaper the
+// later they are, drops plans as it goes, and returns them.
+func simulate(random *rand.Rand, questions int, others []drawn, o Options) []Measured {
+	plans := make([]Measured, len(others)+1)
+	for p := range plans {
+		plans[p].Plan = fmt.Sprintf("plan %d", p)
+	}
+	for q := range questions {
+		best := 0.0
+		if random.Float64() < level {
+			best = 1
+		}
+		for p := range plans {
+			if plans[p].Dropped {
+				continue
+			}
+			quality := best
+			if p > 0 {
+				quality = others[p-1](random, best)
+			}
+			plans[p].Quality = append(plans[p].Quality, quality)
+			plans[p].Tokens = append(plans[p].Tokens, float64(1000*(len(plans)-p)))
+			plans[p].Millis = append(plans[p].Millis, 1)
+		}
+		if Look(q + 1) {
+			for _, name := range Drop(plans, o) {
+				plans[slices.IndexFunc(plans, func(m Measured) bool { return m.Plan == name })].Dropped = true
+			}
+		}
+	}
+	return plans
+}
+
+// sureOf is what the rule is sure of; empty: of nothing. It is Choose without its
+// intervals, which take a thousand times as long.
+func sureOf(plans []Measured, o Options) (plan string, better bool) {
+	r := newRound(plans, o.complete())
+	var sure []int
+	for p := range plans {
+		if !plans[p].Dropped && r.questions >= fewest && r.bound(p) < r.Margin {
+			sure = append(sure, p)
+		}
+	}
+	if len(sure) == 0 {
+		return "", false
+	}
+	p := r.cheapest(sure)
+	current := slices.IndexFunc(plans, func(m Measured) bool { return m.Plan == o.Current })
+	return plans[p].Plan, current >= 0 && r.better(p, current)
+}
+
+// atMost fails when more of the simulations are wrong than Alpha lets, and two standard
+// deviations of that share.
+func atMost(t *testing.T, name string, wrong, simulations int) {
+	t.Helper()
+	share, n := float64(wrong)/float64(simulations), float64(simulations)
+	t.Logf("%s: wrong in %.1f %% of %d simulations", name, 100*share, simulations)
+	if share > Alpha+2*math.Sqrt(Alpha*(1-Alpha)/n) {
+		t.Errorf("%s: wrong in %.1f %% of %d simulations", name, 100*share, simulations)
+	}
+}
+
+func TestSurePlansAreWrongInOneOfTwentySimulationsAtMost(t *testing.T) {
+	const simulations = 400
+	families := map[string][]drawn{
+		"rare losses":        {rare(Margin, level)},
+		"losses and gains":   {mixed(Margin, level, 0.02)},
+		"in parts":           {inParts(Margin, level)},
+		"twice the margin":   {rare(2*Margin, level)},
+		"nine at the border": {},
+		"nine mixed":         {},
+	}
+	for i := range 9 {
+		families["nine at the border"] = append(families["nine at the border"], rare(Margin, level))
+		families["nine mixed"] = append(families["nine mixed"], mixed(Margin*(1+float64(i)/4), level, 0.01))
+	}
+	for name, others := range families {
+		for _, questions := range []int{60, 330, 800} {
+			random := rand.New(rand.NewPCG(uint64(questions), 7))
+			wrong := 0
+			for range simulations {
+				// The first one alone is within a point of the best: itself.
+				if plan, _ := sureOf(simulate(random, questions, others, Options{}), Options{}); plan != "" && plan != "plan 0" {
+					wrong++
+				}
+			}
+			atMost(t, fmt.Sprintf("%s, %d questions", name, questions), wrong, simulations)
+		}
+	}
+}
+
+// TestEqualPlansAreTold: with enough questions the rule does find
+// the cheapest of equal plans, beside one that is clearly worse and cheaper still.
+func TestEqualPlansAreTold(t *testing.T) {
+	same := func(_ *rand.Rand, best float64) float64 { return best }
+	random := rand.New(rand.NewPCG(5, 6))
+	found := 0
+	for range 100 {
+		if plan, _ := sureOf(simulate(random, 1000, []drawn{same, same, rare(0.3, level)}, Options{}), Options{}); plan == "plan 2" {
+			found++
+		}
+	}
+	if found < 97 {
+		t.Errorf("the cheapest of equal plans was found %d times of 100", found)
+	}
+}
+
+// TestWithoutWhatIsAddedItWouldBeWrong is why the bound is not the bootstrap's: of plans that
+// lose a question in a hundred, a third agree on all of a hundred questions, and each
+// resample of these agrees too.
+func TestWithoutWhatIsAddedItWouldBeWrong(t *testing.T) {
+	const simulations = 400
+	random := rand.New(rand.NewPCG(8, 9))
+	bare, bound := 0, 0
+	for range simulations {
+		plans := simulate(random, 100, []drawn{rare(Margin, level)}, Options{})
+		losses := newRound(plans, Options{}.complete()).losses(1, 0)
+		if mean(losses)+quantile(Alpha)*deviation(losses)/10 < Margin {
+			bare++
+		}
+		if upperBound(losses, Alpha) < Margin {
+			bound++
+		}
+	}
+	if bare < simulations/4 {
+		t.Errorf("the bare bound is wrong %d times of %d: there is no need to add anything", bare, simulations)
+	}
+	atMost(t, "100 questions", bound, simulations)
+}
+
+// TestRepeatedRechecks: a collection is measured again and again, with other questions, by
+// plans that are as good as its own and cost the same, or are cheaper and lose the margin.
+// However often, one of them is promoted in at most one of twenty simulations.
+func TestRepeatedRechecks(t *testing.T) {
+	sum := 0.0
+	for n := range 100_000 {
+		sum += RecheckAlpha(n + 1)
+	}
+	if sum > Alpha || sum < 0.99*Alpha {
+		t.Errorf("the parts of the chance of error add up to %v", sum)
+	}
+	for name, x := range map[string]struct {
+		current string
+		others  []drawn
+	}{
+		"as good and dearer":             {"plan 1", []drawn{mixed(0, level, 0.003)}},
+		"cheaper and worse by the point": {"plan 0", []drawn{mixed(Margin, level, 0.02)}},
+	} {
+		random := rand.New(rand.NewPCG(11, 12))
+		wrong := 0
+		const simulations = 200
+		for range simulations {
+			for n := 1; n <= 12; n++ {
+				o := Options{Alpha: RecheckAlpha(n), Current: x.current}
+				if _, better := sureOf(simulate(random, 800, x.others, o), o); better {
+					wrong++
+					break
+				}
+			}
+		}
+		atMost(t, name, wrong, simulations)
+	}
+}
