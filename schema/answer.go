@@ -10,7 +10,7 @@ const WithheldAnswer = "Withheld: this answer was made from documents that you m
 // made from.
 func (a Answer) Withhold() Answer {
 	return Answer{ID: a.ID, Question: a.Question, Answer: WithheldAnswer, Withheld: true, Citations: []Citation{}, Trace: []StageReport{},
-		Rounds: a.Rounds, Plan: a.Plan, Usage: a.Usage}
+		Rounds: a.Rounds, Plan: a.Plan, PlanNote: a.PlanNote, Usage: a.Usage}
 }
 
 // Withhold is the same for a rating: who rated the answer how stays.

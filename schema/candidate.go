@@ -157,6 +157,7 @@ type Answer struct {
 	Withheld  bool          `json:"withheld,omitempty" doc:"It was made from documents that the reader may not see now: its text, quotes and trace are left out."`
 	Rounds    int           `json:"rounds,omitempty"` // of retrieval and generation
 	Plan      string        `json:"plan"`
+	PlanNote  string        `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran; shown once, to who waited for the answer."`
 	Trace     []StageReport `json:"trace"`
 	Usage     Usage         `json:"usage"`
 }

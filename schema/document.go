@@ -62,7 +62,8 @@ type Collection struct {
 	Description  string       `json:"description,omitempty"`
 	Language     string       `json:"language"`     // BCP 47, "en" by default
 	Segmentation Segmentation `json:"segmentation"` // complete
-	Space        string       `json:"space"`        // embedding space, empty until the first version is ready
+	Plan         string       `json:"plan,omitempty" doc:"Runs when a search or a question names none; absent: the server's default."`
+	Space        string       `json:"space"` // embedding space, empty until the first version is ready
 	Generation   int          `json:"generation"`
 	// ClusterTokens is the most tokens that the sections of a cluster have together.
 	ClusterTokens int             `json:"cluster_tokens"`
@@ -72,6 +73,7 @@ type Collection struct {
 	Passages      int64           `json:"passages,omitempty"`
 	Uncurated     int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
 	ChangedAt     *time.Time      `json:"changed_at,omitempty" doc:"When a document came, went or changed its state last."`
+	PlanProblem   string          `json:"plan_problem,omitempty" db:"-" doc:"Why the collection's plan cannot be run, so that the server's default is."`
 }
 
 // GenerationState is how far a generation of a collection is.

@@ -6,7 +6,7 @@ import "github.com/google/uuid"
 type Query struct {
 	Collection uuid.UUID `json:"collection"`
 	Text       string    `json:"text"`
-	Plan       string    `json:"plan,omitempty"` // empty: the default
+	Plan       string    `json:"plan,omitempty"` // empty: the collection's, or the server's default
 	// PlanText is the YAML of the plan to run instead of one that has a name.
 	PlanText string `json:"plan_text,omitempty"`
 	Filter   Filter `json:"filter,omitempty"`
@@ -24,8 +24,9 @@ type Query struct {
 
 // SearchResult is what a plan found for a query.
 type SearchResult struct {
-	Plan       string      `json:"plan,omitempty"` // its name
-	Candidates []Candidate `json:"candidates"`     // the ranking, best first
+	Plan       string      `json:"plan,omitempty"`      // its name
+	PlanNote   string      `json:"plan_note,omitempty"` // why it was not the collection's plan
+	Candidates []Candidate `json:"candidates"`          // the ranking, best first
 	// Context are the candidates that an answer would be made from, in the order
 	// in which a language model would read them: indices into Candidates.
 	Context   []int            `json:"context,omitempty"`

@@ -87,6 +87,7 @@ type NewCollection struct {
 	// Segmentation says how sections become passages; the zero value is the
 	// segmenter with its usual settings.
 	Segmentation Segmentation
+	Plan         string // that searches run which name none; empty: the server's default
 }
 
 var collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
@@ -105,6 +106,9 @@ func (c NewCollection) Complete() (_ NewCollection, err error) {
 	if err := CheckLanguage("language", c.Language); err != nil {
 		return c, err
 	}
+	if err := CheckLength("plan", c.Plan, 0, MaxPlanName); err != nil {
+		return c, err
+	}
 	c.Segmentation, err = c.Segmentation.Complete()
 	return c, err
 }
@@ -112,6 +116,7 @@ func (c NewCollection) Complete() (_ NewCollection, err error) {
 // CollectionChange changes a collection; nil stays.
 type CollectionChange struct {
 	Description *string
+	Plan        *string // empty: the server's default
 }
 
 // Reply is a stored answer to a request that may be repeated.

@@ -18,7 +18,7 @@ type question struct {
 	remote
 	Text       string   `arg:"" name:"question" help:"What to ask."`
 	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
-	Plan       string   `xor:"plan" placeholder:"PLAN" help:"Retrieval plan; the default one when empty."`
+	Plan       string   `xor:"plan" placeholder:"PLAN" help:"Retrieval plan; the collection's when empty, or the server's default."`
 	PlanFile   string   `xor:"plan" type:"path" placeholder:"FILE" help:"A file with a plan in YAML to run, without storing it."`
 	Filter     []string `short:"f" sep:"none" help:"Narrow by metadata, e.g. 'year >= 2024 and region in (emea, apac)'; may be repeated." placeholder:"FILTER"`
 	K          int      `short:"k" help:"How many candidates; the plan's own number when 0. An answer is made from these at most."`
@@ -75,6 +75,7 @@ func (s *searchCommand) Run(ctx context.Context) error {
 		indent(os.Stdout, "      ", p.Text, 96)
 	}
 	fmt.Printf("%d passages in %.0f ms, plan %s; an answer would be made from %s\n", len(found.Passages), found.Millis, found.Plan, numbers(found.Context))
+	printPlanNote(found.PlanNote)
 	if s.Explain {
 		printTrace(os.Stdout, found.Trace)
 		return nil
@@ -125,8 +126,16 @@ func (a *askCommand) Run(ctx context.Context) error {
 	printChoice(answer, q.Choices)
 	printCitations(answer)
 	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
+	printPlanNote(answer.PlanNote)
 	printNotes(os.Stdout, answer.Trace)
 	return nil
+}
+
+// printPlanNote says why it was not the collection's plan that ran.
+func printPlanNote(note string) {
+	if note != "" {
+		fmt.Println("  note: " + printable(note))
+	}
 }
 
 // wait follows a job and prints its end: on a terminal step by step, and with the

@@ -12,6 +12,7 @@ import (
 type collectionsCommand struct {
 	List      collectionsList      `cmd:"" default:"withargs" help:"List collections."`
 	Create    collectionsCreate    `cmd:"" help:"Create a collection."`
+	Plan      collectionsPlan      `cmd:"" help:"Show the plan of a collection, or give it one: it runs when a search or a question names none."`
 	Rebuild   collectionsRebuild   `cmd:"" help:"Cut, encode and index a collection anew."`
 	Recluster collectionsRecluster `cmd:"" help:"Cluster a collection anew, from what is stored."`
 	Delete    collectionsDelete    `cmd:"" help:"Delete a collection and its documents."`
@@ -64,6 +65,41 @@ func (n *collectionsCreate) Run(ctx context.Context) error {
 		return printJSON(made)
 	}
 	fmt.Println("created " + made.Name)
+	return nil
+}
+
+type collectionsPlan struct {
+	remote
+	Name    string `arg:"" help:"Name or id."`
+	Plan    string `arg:"" optional:"" xor:"do" help:"The plan that it is to have; shown when left out."`
+	Default bool   `xor:"do" help:"Take its plan away: the server's default runs."`
+}
+
+func (l *collectionsPlan) Run(ctx context.Context) error {
+	c, err := l.client()
+	if err != nil {
+		return err
+	}
+	var have schema.Collection
+	if l.Plan != "" || l.Default {
+		have, err = c.ChangeCollection(ctx, l.Name, api.CollectionChange{Plan: &l.Plan})
+	} else {
+		have, err = c.Collection(ctx, l.Name)
+	}
+	if err != nil {
+		return err
+	}
+	if l.JSON {
+		return printJSON(have)
+	}
+	if have.Plan == "" {
+		fmt.Println(printable(have.Name) + " has no plan of its own; the server's default runs")
+		return nil
+	}
+	fmt.Printf("%s: %s\n", printable(have.Name), printable(have.Plan))
+	if have.PlanProblem != "" {
+		fmt.Println("    " + printable(have.PlanProblem))
+	}
 	return nil
 }
 

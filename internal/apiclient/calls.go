@@ -81,6 +81,12 @@ func (c *Client) CreateCollection(ctx context.Context, n api.NewCollection) (sch
 	return post[schema.Collection](ctx, c, "/v1/collections", n)
 }
 
+// ChangeCollection changes a collection.
+func (c *Client) ChangeCollection(ctx context.Context, name string, change api.CollectionChange) (schema.Collection, error) {
+	var out schema.Collection
+	return out, c.json(ctx, http.MethodPatch, collectionPath(name), nil, change, &out)
+}
+
 // DeleteCollection deletes a collection.
 func (c *Client) DeleteCollection(ctx context.Context, name string) error {
 	return c.json(ctx, http.MethodDelete, collectionPath(name), nil, nil, nil)

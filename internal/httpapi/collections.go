@@ -64,7 +64,7 @@ func (s *server) routeCollections() {
 	route(s, huma.Operation{OperationID: "create-collection", Method: http.MethodPost, Path: "/v1/collections", Summary: "Create a collection", Tags: []string{"Collections"}, DefaultStatus: http.StatusCreated},
 		schema.ScopeIngest, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewCollection }) (*reply[schema.Collection], error) {
 			return replyTo(s.Collections.CreateCollection(ctx, p, schema.NewCollection{Name: in.Body.Name, Description: in.Body.Description, Language: in.Body.Language,
-				Segmentation: given(in.Body.Segmentation)}))
+				Segmentation: given(in.Body.Segmentation), Plan: in.Body.Plan}))
 		})
 	route(s, huma.Operation{OperationID: "get-collection", Method: http.MethodGet, Path: "/v1/collections/{collection}", Summary: "Show a collection", Tags: []string{"Collections"}},
 		"", func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Collection], error) {
@@ -79,7 +79,7 @@ func (s *server) routeCollections() {
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(s.Collections.UpdateCollection(ctx, p, id, schema.CollectionChange{Description: in.Body.Description}))
+			return replyTo(s.Collections.UpdateCollection(ctx, p, id, schema.CollectionChange{Description: in.Body.Description, Plan: in.Body.Plan}))
 		})
 	route(s, huma.Operation{OperationID: "delete-collection", Method: http.MethodDelete, Path: "/v1/collections/{collection}", Summary: "Delete a collection and its documents", Tags: []string{"Collections"}, DefaultStatus: http.StatusNoContent},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {

@@ -71,7 +71,7 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
-			out := api.SearchResult{Query: q.Text, Plan: found.Plan, Passages: some(found.Candidates), Context: some(found.Context),
+			out := api.SearchResult{Query: q.Text, Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})

@@ -25,11 +25,14 @@ type NewCollection struct {
 	Language    string `json:"language,omitempty" maxLength:"35" doc:"BCP 47; en when absent."`
 
 	Segmentation *schema.Segmentation `json:"segmentation,omitempty" doc:"How sections become passages; the segmenter when absent."`
+
+	Plan string `json:"plan,omitempty" maxLength:"64" doc:"Runs when a search or a question names none; the server's default when absent."`
 }
 
 // CollectionChange changes a collection; absent fields stay.
 type CollectionChange struct {
 	Description *string `json:"description,omitempty" maxLength:"2000"`
+	Plan        *string `json:"plan,omitempty" maxLength:"64" doc:"Runs when a search or a question names none; empty: the server's default."`
 }
 
 // NewRebuild asks for a new generation of a collection; absent fields stay as
@@ -118,7 +121,7 @@ type Retried struct {
 type Query struct {
 	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
 	Query      string        `json:"query" minLength:"1" maxLength:"20000"`
-	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The default plan when absent."`
+	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The collection's plan when absent, or the server's default."`
 	PlanText   string        `json:"plan_text,omitempty" maxLength:"65536" doc:"The YAML of a plan to run instead of one that has a name here."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
 	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
@@ -133,6 +136,7 @@ type Query struct {
 type SearchResult struct {
 	Query    string             `json:"query"`
 	Plan     string             `json:"plan"`
+	PlanNote string             `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran."`
 	Passages []schema.Candidate `json:"passages" doc:"The ranking, best first."`
 	// Context is never null.
 	Context   []int                   `json:"context" doc:"Of which passages, in this order, an answer would be made."`

@@ -37,6 +37,8 @@ export interface components {
             /** @description What the question asks for and a cited document does not fit, such as a year. */
             notes?: string[] | null;
             plan: string;
+            /** @description Why it was not the collection's plan that ran; shown once, to who waited for the answer. */
+            plan_note?: string;
             question: string;
             question_id?: string;
             /** Format: int64 */
@@ -221,6 +223,10 @@ export interface components {
             name: string;
             /** Format: int64 */
             passages?: number;
+            /** @description Runs when a search or a question names none; absent: the server's default. */
+            plan?: string;
+            /** @description Why the collection's plan cannot be run, so that the server's default is. */
+            plan_problem?: string;
             segmentation: components["schemas"]["Segmentation"];
             space: string;
             /** Format: int64 */
@@ -228,6 +234,8 @@ export interface components {
         };
         CollectionChange: {
             description?: string;
+            /** @description Runs when a search or a question names none; empty: the server's default. */
+            plan?: string;
         };
         Compare: {
             documents: components["schemas"]["Fingerprint"][] | null;
@@ -845,6 +853,8 @@ export interface components {
             language?: string;
             /** @description Unique in the tenant. */
             name: string;
+            /** @description Runs when a search or a question names none; the server's default when absent. */
+            plan?: string;
             /** @description How sections become passages; the segmenter when absent. */
             segmentation?: components["schemas"]["Segmentation"];
         };
@@ -1168,7 +1178,7 @@ export interface components {
              * @description How many candidates to return; the plan's own number when 0. An answer is made from these at most.
              */
             k?: number;
-            /** @description The default plan when absent. */
+            /** @description The collection's plan when absent, or the server's default. */
             plan?: string;
             /** @description The YAML of a plan to run instead of one that has a name here. */
             plan_text?: string;
@@ -1288,6 +1298,8 @@ export interface components {
             /** @description The ranking, best first. */
             passages: components["schemas"]["Candidate"][] | null;
             plan: string;
+            /** @description Why it was not the collection's plan that ran. */
+            plan_note?: string;
             query: string;
             trace: components["schemas"]["StageReport"][] | null;
         };

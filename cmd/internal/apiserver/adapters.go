@@ -79,10 +79,11 @@ func deadline(ctx context.Context) time.Time {
 
 // Search implements httpapi.Questions.
 func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error) {
-	var err error
-	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
+	asked, err := a.plans.resolve(ctx, p, q)
+	if err != nil {
 		return schema.SearchResult{}, err
 	}
+	q.Plan, q.PlanText = asked.name, asked.text
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
@@ -93,19 +94,24 @@ func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Qu
 	if reply.Error != nil {
 		return schema.SearchResult{}, reply.Error
 	}
+	reply.PlanNote = asked.note
 	return reply.SearchResult, nil
 }
 
-// create stores a question; one that names an unknown plan is refused before.
-func (a questionAPI) create(ctx context.Context, p schema.Principal, q schema.Query, async bool) (schema.Job, error) {
-	var err error
-	if q.Plan, q.PlanText, err = a.plans.resolve(ctx, p, q); err != nil {
-		return schema.Job{}, err
+// create stores a question; one that names an unknown plan is refused before. The note is
+// why it is not the collection's plan that it is asked with.
+func (a questionAPI) create(ctx context.Context, p schema.Principal, q schema.Query, async bool) (_ schema.Job, note string, _ error) {
+	asked, err := a.plans.resolve(ctx, p, q)
+	if err != nil {
+		return schema.Job{}, "", err
 	}
-	return a.CreateQuestion(ctx, p, questions.NewQuestion{Query: q, Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
+	q.Plan, q.PlanText = asked.name, asked.text
+	job, err := a.CreateQuestion(ctx, p, questions.NewQuestion{Query: q, Async: async, Until: deadline(ctx), Trace: bus.Traceparent(ctx)})
+	return job, asked.note, err
 }
 
 // StartJob implements httpapi.Questions.
 func (a questionAPI) StartJob(ctx context.Context, p schema.Principal, q schema.Query) (schema.Job, error) {
-	return a.create(ctx, p, q, true)
+	job, _, err := a.create(ctx, p, q, true)
+	return job, err
 }

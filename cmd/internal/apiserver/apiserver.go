@@ -90,7 +90,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	kept := stores.Of(d.Store)
 	keys := auth.New(kept.TenantStore)
 	running := operationAPI{questions: kept.QuestionStore, tenants: kept.TenantStore, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
-	named := planAPI{catalogue, kept.PlanStore}
+	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting}
@@ -101,7 +101,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
-		Collections:   kept,
+		Collections:   collectionAPI{kept.DocumentStore, named},
 		Rebuilds:      kept,
 		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
 		Questions:     asked,

@@ -22,7 +22,7 @@ import (
 
 // Ask implements httpapi.Questions.
 func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query, tell func(httpapi.Progress)) (schema.Answer, error) {
-	job, err := a.create(ctx, p, q, false)
+	job, note, err := a.create(ctx, p, q, false)
 	if err != nil {
 		return schema.Answer{}, err
 	}
@@ -53,7 +53,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 		a.unanswered(ctx, p, job.ID, err)
 		return schema.Answer{}, err
 	}
-	reply.Answer.ID = job.ID
+	reply.Answer.ID, reply.Answer.PlanNote = job.ID, note
 	// Labels may have changed while it was made.
 	hidden, err := a.SourcesHidden(context.WithoutCancel(ctx), p, job.ID)
 	if err != nil {

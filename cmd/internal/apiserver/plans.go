@@ -7,10 +7,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/internal/retrieval/plan"
+	"github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -23,8 +28,9 @@ const (
 
 // planAPI has the workers' plans, and the tenants' in the store.
 type planAPI struct {
-	catalogue *plan.Catalogue
-	store     *plans.PlanStore
+	catalogue   *plan.Catalogue
+	store       *plans.PlanStore
+	collections *documents.DocumentStore
 }
 
 // Plans implements httpapi.Plans. The cursor is the last name of the page before.
@@ -137,20 +143,105 @@ func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string
 	return err
 }
 
-// resolve finds the plan of a question and returns its name, and its text unless
-// every query worker has it.
-func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query) (name, text string, err error) {
+// resolved is the plan that a question is asked with.
+type resolved struct {
+	name string
+	text string // empty: every query worker has it
+	note string // why it is not the collection's
+}
+
+// resolve finds the plan of a question: the one that it names or brings, else its
+// collection's, else the server's default.
+func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query) (resolved, error) {
 	if q.PlanText != "" {
 		plan, err := own(q.PlanText)
-		return plan.Name, q.PlanText, err
+		return resolved{name: plan.Name, text: q.PlanText}, err
 	}
-	plan, unknown := c.catalogue.Plan(q.Plan)
+	if q.Plan != "" {
+		return c.named(ctx, p, q.Plan)
+	}
+	of, err := c.collections.CollectionPlan(ctx, p.Tenant, q.Collection)
+	if err != nil {
+		return resolved{}, err
+	}
+	problem := ""
+	if of != "" {
+		var out resolved
+		if out, problem, err = c.runnable(ctx, p, of); err != nil || problem == "" {
+			return out, err
+		}
+		slog.WarnContext(ctx, "a collection's plan cannot be run; the server's default is", "tenant", p.Tenant, "collection", q.Collection, "plan", of, "problem", problem)
+	}
+	plan, err := c.catalogue.Plan("")
+	return resolved{name: plan.Name, note: problem}, err
+}
+
+// named finds a plan by its name.
+func (c planAPI) named(ctx context.Context, p schema.Principal, name string) (resolved, error) {
+	plan, unknown := c.catalogue.Plan(name)
 	if unknown == nil {
-		return plan.Name, "", nil
+		return resolved{name: plan.Name}, nil
 	}
-	s, err := c.store.StoredPlan(ctx, p.Tenant, q.Plan)
+	s, err := c.store.StoredPlan(ctx, p.Tenant, name)
 	if errors.Is(err, schema.ErrNotFound) {
-		return "", "", unknown
+		return resolved{}, unknown
 	}
-	return s.Name, s.Text, err
+	return resolved{name: s.Name, text: s.Text}, err
+}
+
+// runnable finds a collection's plan, or says why it cannot be run: it was deleted, or
+// another version of the server stored it.
+func (c planAPI) runnable(ctx context.Context, p schema.Principal, name string) (out resolved, problem string, err error) {
+	out, err = c.named(ctx, p, name)
+	switch {
+	case errors.Is(err, schema.ErrInvalid):
+		return resolved{}, fmt.Sprintf("there is no plan %q any more, which is the collection's; the server's default runs", name), nil
+	case err != nil || out.text == "":
+		return out, "", err
+	}
+	if _, wrong := plan.Parse([]byte(out.text)); wrong != nil {
+		return resolved{}, fmt.Sprintf("plan %q, which is the collection's, cannot be run (%s); the server's default does", name, wrong), nil
+	}
+	return out, "", nil
+}
+
+// collectionAPI keeps collections, whose plans are to be there.
+type collectionAPI struct {
+	*documents.DocumentStore
+	plans planAPI
+}
+
+// CreateCollection implements httpapi.Collections.
+func (c collectionAPI) CreateCollection(ctx context.Context, p schema.Principal, n schema.NewCollection) (schema.Collection, error) {
+	if n.Plan != "" {
+		if _, err := c.plans.named(ctx, p, n.Plan); err != nil {
+			return schema.Collection{}, err
+		}
+	}
+	return c.DocumentStore.CreateCollection(ctx, p, n)
+}
+
+// UpdateCollection implements httpapi.Collections.
+func (c collectionAPI) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, n schema.CollectionChange) (schema.Collection, error) {
+	if n.Plan != nil && *n.Plan != "" {
+		if _, err := c.plans.named(ctx, p, *n.Plan); err != nil {
+			return schema.Collection{}, err
+		}
+	}
+	return c.checked(ctx, p)(c.DocumentStore.UpdateCollection(ctx, p, id, n))
+}
+
+// Collection implements httpapi.Collections.
+func (c collectionAPI) Collection(ctx context.Context, p schema.Principal, ref string) (schema.Collection, error) {
+	return c.checked(ctx, p)(c.DocumentStore.Collection(ctx, p, ref))
+}
+
+// checked says of a collection whether its plan can be run.
+func (c collectionAPI) checked(ctx context.Context, p schema.Principal) func(schema.Collection, error) (schema.Collection, error) {
+	return func(out schema.Collection, err error) (schema.Collection, error) {
+		if err == nil && out.Plan != "" {
+			_, out.PlanProblem, err = c.plans.runnable(ctx, p, out.Plan)
+		}
+		return out, err
+	}
 }

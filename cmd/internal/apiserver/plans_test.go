@@ -122,6 +122,75 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	}
 }
 
+// TestACollectionsPlanRunsWhenNoneIsNamed: until it is deleted, then the server's default
+// does, and that is said.
+func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusOK, nil)
+	var c schema.Collection
+	w.post("/v1/collections", api.NewCollection{Name: "c", Plan: "naive"}, "").want(http.StatusCreated, &c)
+	if c.Plan != "naive" {
+		t.Errorf("made with plan %q", c.Plan)
+	}
+	w.post("/v1/collections", api.NewCollection{Name: "d", Plan: "none"}, "").want(http.StatusUnprocessableEntity, nil)
+	var sent wire.SearchRequest
+	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.SearchSubject, Group: "test", Concurrency: 1},
+		func(_ context.Context, r wire.SearchRequest) wire.SearchReply {
+			sent = r
+			return wire.SearchReply{Envelope: wire.Header(), SearchResult: schema.SearchResult{Plan: r.Plan}}
+		}, func(e *schema.RemoteError) wire.SearchReply { return wire.SearchReply{Error: e} }))
+	change := func(plan string, status int) {
+		t.Helper()
+		body := bytes.NewBufferString(`{"plan":` + strconv.Quote(plan) + `}`)
+		got := w.do(http.MethodPatch, "/v1/collections/c", body, "")
+		if got.status == http.StatusOK {
+			c = schema.Collection{}
+			got.want(status, &c)
+		}
+		got.want(status, nil)
+	}
+	// ran is what a search of the collection that names no plan, or one, was asked with.
+	ran := func(named, name, text, note string) {
+		t.Helper()
+		var found api.SearchResult
+		w.post("/v1/search", api.Query{Collection: "c", Query: "q", Plan: named}, "").want(http.StatusOK, &found)
+		if sent.Plan != name || sent.PlanText != text || found.Plan != name || !strings.Contains(found.PlanNote, note) || note == "" && found.PlanNote != "" {
+			t.Errorf("asked with %q, %q and the note %q; want %q, %q, %q", sent.Plan, sent.PlanText, found.PlanNote, name, text, note)
+		}
+		var job schema.Job
+		w.post("/v1/jobs", api.Query{Collection: "c", Query: "q", Plan: named}, "").want(http.StatusAccepted, &job)
+		if job.Plan != name {
+			t.Errorf("the job runs %q, want %q", job.Plan, name)
+		}
+	}
+	ran("", "naive", "", "")
+	ran("bm25", "bm25", "", "")
+	change("mine", http.StatusOK)
+	if c.Plan != "mine" || c.PlanProblem != "" {
+		t.Errorf("changed to %+v", c)
+	}
+	ran("", "mine", minePlan, "")
+	change("none", http.StatusUnprocessableEntity)
+	ran("", "mine", minePlan, "")
+
+	w.do(http.MethodDelete, "/v1/plans/mine", nil, "").want(http.StatusNoContent, nil)
+	ran("", "sluice", "", `"mine"`)
+	w.do(http.MethodGet, "/v1/collections/c", nil, "").want(http.StatusOK, &c)
+	if c.Plan != "mine" || !strings.Contains(c.PlanProblem, `"mine"`) {
+		t.Errorf("it is told as %+v", c)
+	}
+	change("", http.StatusOK)
+	ran("", "sluice", "", "")
+
+	// A plan is changed by admins, of their own tenant.
+	asker := w.with(nil, schema.ScopeQuery)
+	asker.do(http.MethodPatch, "/v1/collections/c", strings.NewReader(`{"plan":"naive"}`), "").want(http.StatusForbidden, nil)
+	var made api.TenantCreated
+	w.post("/v1/tenants", api.NewTenant{Name: "other"}, "").want(http.StatusCreated, &made)
+	other := user{t: t, url: w.url, key: made.APIKey}
+	other.do(http.MethodPatch, "/v1/collections/"+c.ID.String(), strings.NewReader(`{"plan":"naive"}`), "").want(http.StatusNotFound, nil)
+}
+
 // TestAPlanThatCostsTooMuchIsRefused: before anything is asked of a worker.
 func TestAPlanThatCostsTooMuchIsRefused(t *testing.T) {
 	w := newWorld(t)

@@ -18,12 +18,12 @@ import (
 
 const (
 	insertCollectionSQL = `
-INSERT INTO collections (tenant_id, id, name, description, language, segmentation) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO collections (tenant_id, id, name, description, language, segmentation, plan) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 
 	// Counts are what curation has added up and what changed since (migration 82).
 	collectionSelect = `
-SELECT c.id, c.name, c.description, c.language, c.segmentation, coalesce(s.name, ''), c.generation, c.cluster_tokens, c.created_at,
+SELECT c.id, c.name, c.description, c.language, c.segmentation, c.plan, coalesce(s.name, ''), c.generation, c.cluster_tokens, c.created_at,
        coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0), coalesce(t.uncurated, 0), t.changed_at
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
@@ -54,7 +54,9 @@ SELECT id FROM collections WHERE tenant_id = $1 AND deleted_at IS NULL AND (id =
 ORDER BY id IS NOT DISTINCT FROM $2 DESC LIMIT 1`
 
 	updateCollectionSQL = `
-UPDATE collections SET description = coalesce($3, description) WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING id`
+UPDATE collections SET description = coalesce($3, description), plan = coalesce($4, plan) WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING id`
+
+	collectionPlanSQL = `SELECT plan FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
 
 	deleteCollectionSQL = `
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
@@ -74,7 +76,7 @@ func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal
 	}
 	id := schema.NewID()
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, c.Segmentation).Scan(&id)
+		err = tx.QueryRow(ctx, insertCollectionSQL, p.Tenant, id, c.Name, c.Description, c.Language, c.Segmentation, c.Plan).Scan(&id)
 		if store.IsNoRows(err) {
 			return fmt.Errorf("the name is taken: %w", schema.ErrConflict)
 		}
@@ -163,11 +165,20 @@ func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal
 			return out, err
 		}
 	}
+	if c.Plan != nil {
+		if err := schema.CheckLength("plan", *c.Plan, 0, schema.MaxPlanName); err != nil {
+			return out, err
+		}
+	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, updateCollectionSQL, p.Tenant, id, c.Description).Scan(&id); err != nil {
+		if err := tx.QueryRow(ctx, updateCollectionSQL, p.Tenant, id, c.Description, c.Plan).Scan(&id); err != nil {
 			return store.Named(err, "collection", id)
 		}
-		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), nil); err != nil {
+		var detail map[string]any
+		if c.Plan != nil {
+			detail = map[string]any{"plan": *c.Plan}
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "collection.update", id.String(), detail); err != nil {
 			return err
 		}
 		var err error
@@ -175,6 +186,15 @@ func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal
 		return err
 	})
 	return out, store.Wrap(err, "update collection")
+}
+
+// CollectionPlan returns the plan of a collection; empty: it has none of its own.
+func (s *DocumentStore) CollectionPlan(ctx context.Context, tenant, id uuid.UUID) (string, error) {
+	var name string
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return store.Named(tx.QueryRow(ctx, collectionPlanSQL, tenant, id).Scan(&name), "collection", id)
+	})
+	return name, store.Wrap(err, "read the plan of a collection")
 }
 
 // DeleteCollection hides a collection and its documents at once.
