@@ -17,10 +17,13 @@ func (u Usage) By() string {
 	return u.Provider + "/" + u.Model
 }
 
-// LabelledQuestion is a question with its right answers.
+// LabelledQuestion is a question of which it is known what answers it. Where a language model
+// is asked, its answers are needed; a choice of plans takes any of the three.
 type LabelledQuestion struct {
-	Question string
-	Answers  []string // each of which is right
+	Question  string   `json:"question" minLength:"1" maxLength:"20000"`
+	Answers   []string `json:"answers,omitempty" maxItems:"100" doc:"Each of them is a right answer."`
+	Documents []string `json:"documents,omitempty" maxItems:"100" doc:"External ids of the documents that answer it."`
+	Contains  []string `json:"answer_contains,omitempty" maxItems:"100" doc:"All of them are part of the right answer."`
 }
 
 // Bounds of what a question is labelled with.

@@ -14,10 +14,11 @@ const (
 	WebhookQuestionCancelled = "question.cancelled"
 	WebhookVersionReady      = "version.ready"
 	WebhookVersionFailed     = "version.failed"
+	WebhookPlanBetter        = "plan.better" // for a collection, by a choice that is repeated
 )
 
 // WebhookKinds are all kinds of events that webhooks hear of.
-var WebhookKinds = []string{WebhookQuestionAnswered, WebhookQuestionFailed, WebhookQuestionCancelled, WebhookVersionReady, WebhookVersionFailed}
+var WebhookKinds = []string{WebhookQuestionAnswered, WebhookQuestionFailed, WebhookQuestionCancelled, WebhookVersionReady, WebhookVersionFailed, WebhookPlanBetter}
 
 // IncludeResult has a webhook's question.answered carry the answer.
 const IncludeResult = "result"
@@ -62,7 +63,7 @@ type WebhookDelivery struct {
 	ID         uuid.UUID     `json:"id"` // the header webhook-id
 	Webhook    uuid.UUID     `json:"webhook_id"`
 	Kind       string        `json:"kind"`
-	Subject    uuid.UUID     `json:"subject_id"` // the job, or the version
+	Subject    uuid.UUID     `json:"subject_id"` // the job, the version, or the choice of a plan
 	State      DeliveryState `json:"state"`
 	Attempts   int           `json:"attempts"`
 	Status     int           `json:"status,omitempty"`  // of the last reply

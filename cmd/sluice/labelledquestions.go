@@ -31,6 +31,17 @@ const (
 // {"text": ..., "metadata": {"answers": [...]}}. A CSV file has a header with the columns question
 // and answer (or answers), whose cells are an answer or a JSON list.
 func readLabelledQuestions(path string) ([]schema.LabelledQuestion, error) {
+	return readQuestions(path, schema.LabelledQuestion.Check)
+}
+
+// readKnownQuestions reads questions of which it is known what answers them: as above, and
+// with "documents" (external ids) and "answer_contains", either of which may stand instead
+// of answers. A CSV file may have a column documents, whose cells are an id or a JSON list.
+func readKnownQuestions(path string) ([]schema.LabelledQuestion, error) {
+	return readQuestions(path, schema.LabelledQuestion.CheckKnown)
+}
+
+func readQuestions(path string, check func(schema.LabelledQuestion) error) ([]schema.LabelledQuestion, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the questions: %w", err)
@@ -43,7 +54,7 @@ func readLabelledQuestions(path string) ([]schema.LabelledQuestion, error) {
 	} else if info.Size() > maxQuestionsFile {
 		return nil, schema.Invalid(path, "has %d MB, more than %d: split it", info.Size()>>20, maxQuestionsFile>>20)
 	}
-	c := collector{path: path, at: map[string]int{}}
+	c := collector{path: path, check: check, at: map[string]int{}}
 	in := bufio.NewReaderSize(f, 64<<10)
 	if start, err := in.Peek(3); err == nil && bytes.Equal(start, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3)
@@ -61,14 +72,15 @@ func readLabelledQuestions(path string) ([]schema.LabelledQuestion, error) {
 
 // collector puts questions together.
 type collector struct {
-	path string
-	all  []schema.LabelledQuestion
-	at   map[string]int
+	path  string
+	check func(schema.LabelledQuestion) error
+	all   []schema.LabelledQuestion
+	at    map[string]int
 }
 
-func (c *collector) add(line int, question string, answers []string) error {
-	q := schema.LabelledQuestion{Question: strings.TrimSpace(question), Answers: answers}
-	if err := q.Check(); err != nil {
+func (c *collector) add(line int, q schema.LabelledQuestion) error {
+	q.Question = strings.TrimSpace(q.Question)
+	if err := c.check(q); err != nil {
 		return c.wrong(line, err)
 	}
 	at, known := c.at[q.Question]
@@ -77,15 +89,22 @@ func (c *collector) add(line int, question string, answers []string) error {
 		c.all = append(c.all, q)
 		return nil
 	}
-	for _, a := range answers {
-		if !slices.Contains(c.all[at].Answers, a) {
-			c.all[at].Answers = append(c.all[at].Answers, a)
-		}
-	}
-	if err := c.all[at].Check(); err != nil {
+	have := &c.all[at]
+	have.Answers, have.Documents, have.Contains = joined(have.Answers, q.Answers), joined(have.Documents, q.Documents), joined(have.Contains, q.Contains)
+	if err := c.check(*have); err != nil {
 		return c.wrong(line, err)
 	}
 	return nil
+}
+
+// joined adds to a list what it does not have.
+func joined(list, more []string) []string {
+	for _, v := range more {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 func (c *collector) wrong(line int, err error) error {
@@ -125,6 +144,10 @@ func (c *collector) lines(in io.Reader) error {
 			Text     string     `json:"text"`
 			Answer   answerList `json:"answer"`
 			Answers  answerList `json:"answers"`
+
+			Documents answerList `json:"documents"`
+			Contains  answerList `json:"answer_contains"`
+
 			Metadata struct {
 				Answers answerList `json:"answers"`
 			} `json:"metadata"`
@@ -135,7 +158,8 @@ func (c *collector) lines(in io.Reader) error {
 		if q.Question == "" {
 			q.Question = q.Text
 		}
-		if err := c.add(line, q.Question, slices.Concat(q.Answer, q.Answers, q.Metadata.Answers)); err != nil {
+		if err := c.add(line, schema.LabelledQuestion{Question: q.Question, Answers: slices.Concat(q.Answer, q.Answers, q.Metadata.Answers),
+			Documents: q.Documents, Contains: q.Contains}); err != nil {
 			return err
 		}
 	}
@@ -154,13 +178,15 @@ func (c *collector) csv(in io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
-	question, answer := -1, -1
+	question, answer, documents := -1, -1, -1
 	for i, name := range header {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "question":
 			question = i
 		case "answer", "answers":
 			answer = i
+		case "documents":
+			documents = i
 		}
 	}
 	if question < 0 || answer < 0 {
@@ -178,17 +204,23 @@ func (c *collector) csv(in io.Reader) error {
 		if !utf8.ValidString(row[question] + row[answer]) {
 			return c.wrong(line, errors.New("is not UTF-8: save the file in that encoding"))
 		}
-		answers := answerList{row[answer]}
-		if strings.HasPrefix(strings.TrimSpace(row[answer]), "[") {
-			var list []string
-			if json.Unmarshal([]byte(row[answer]), &list) == nil {
-				answers = list
-			}
+		q := schema.LabelledQuestion{Question: row[question], Answers: cell(row[answer])}
+		if documents >= 0 && strings.TrimSpace(row[documents]) != "" {
+			q.Documents = cell(row[documents])
 		}
-		if err := c.add(line, row[question], answers); err != nil {
+		if err := c.add(line, q); err != nil {
 			return err
 		}
 	}
+}
+
+// cell is one value, or a JSON list of them.
+func cell(text string) []string {
+	var list []string
+	if strings.HasPrefix(strings.TrimSpace(text), "[") && json.Unmarshal([]byte(text), &list) == nil {
+		return list
+	}
+	return []string{text}
 }
 
 // firstOf draws a number of questions, the same ones for a longer draw: by a hash of each.

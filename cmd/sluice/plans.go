@@ -18,6 +18,7 @@ type plansCommand struct {
 	Show   plansShow   `cmd:"" help:"Show a plan's YAML."`
 	Put    plansPut    `cmd:"" help:"Store a plan of your own, under the name that it says; one of that name is replaced."`
 	Delete plansDelete `cmd:"" help:"Delete a plan of your own."`
+	Choose plansChoose `cmd:"" help:"Measure plans on a collection's own questions, and propose the cheapest that is within a point of the best."`
 }
 
 type plansList struct{ remote }

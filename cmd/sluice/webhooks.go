@@ -37,7 +37,7 @@ func (l *webhooksList) Run(ctx context.Context) error {
 type webhooksAdd struct {
 	remote
 	URL         string   `arg:"" help:"Where events are sent."`
-	Kind        []string `short:"k" enum:"question.answered,question.failed,question.cancelled,version.ready,version.failed" help:"What it hears of: ${enum}; the ends of jobs when left out; may be repeated."`
+	Kind        []string `short:"k" enum:"question.answered,question.failed,question.cancelled,version.ready,version.failed,plan.better" help:"What it hears of: ${enum}; the ends of jobs when left out; may be repeated."`
 	Result      bool     `help:"Send answers with their citations, not ids and links alone."`
 	Description string   `help:"For people."`
 }

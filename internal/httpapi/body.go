@@ -28,6 +28,8 @@ var (
 	metadataBody = limits{bytes: 1 << 20, values: 50_000, objects: 10_000}
 	// compareBody has 5,000 names and fingerprints.
 	compareBody = limits{bytes: 16 << 20, values: 20_000, objects: 6000}
+	// choiceBody has 2,000 labelled questions.
+	choiceBody = limits{bytes: 16 << 20, values: 100_000, objects: 3000}
 	// evaluationBody has 300,000 figures of questions, beside the reports.
 	evaluationBody = limits{bytes: 16 << 20, values: 500_000, objects: 50_000}
 	// uploadBody has 256 documents of text; a larger file goes alone through PUT.

@@ -44,6 +44,7 @@ type Options struct {
 	Questions     Questions
 	Plans         Plans
 	Preferences   Preferences
+	PlanChoices   PlanChoices
 	Webhooks      Webhooks
 	Evaluations   Evaluations
 	Ratings       Ratings
@@ -109,6 +110,7 @@ func New(o Options) http.Handler {
 	s.routeQuestions()
 	s.routePlans()
 	s.routePreferences()
+	s.routePlanChoices()
 	s.routeEvaluations()
 	s.routeRatings()
 	s.routeWebhooks()

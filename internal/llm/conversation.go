@@ -109,8 +109,11 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 		return out, err
 	case r.Task == wire.TaskRewrite:
 		name, member := "rewrite", "question"
-		if r.Prompt == PromptPassage {
+		switch r.Prompt {
+		case PromptPassage:
 			name, member = PromptPassage, PromptPassage
+		case PromptAsk:
+			name = PromptAsk
 		}
 		err = d.converse(ctx, r, name, nil, &out, func(content string) (ok bool) {
 			out.Text, ok = parseText(content, member)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -77,6 +78,8 @@ type sentence struct {
 // Complete implements Provider.
 func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	switch {
+	case r.Task == wire.TaskRewrite && r.Prompt == PromptAsk:
+		return Completion{}, &schema.RemoteError{Code: schema.CodeInvalid, Field: "prompt", Message: "the provider extractive writes no questions"}
 	case r.Task == wire.TaskRewrite: // it has no other words
 		return Completion{Model: "none", Text: r.Question}, nil
 	case r.Task.Judges():

@@ -22,6 +22,9 @@ const (
 	PromptShort   = "short"   // has the shortest words that answer, which EM and F1 compare
 	// PromptPassage has a rewrite be a passage that would answer the question (HyDE).
 	PromptPassage = "passage"
+	// PromptAsk has a rewrite be a question that a text answers: the request's question is
+	// the text.
+	PromptAsk = "ask"
 )
 
 // checkJudged says what a request of one of the two tasks lacks.
@@ -35,10 +38,10 @@ func checkJudged(r wire.LLMRequest) error {
 		return schema.Invalid("confidence", "%g is no probability: it is from 0 to 1", *r.Confidence)
 	case r.Task != wire.TaskFeedback && r.Confidence != nil:
 		return schema.Invalid("confidence", "is for feedback only")
-	case r.Prompt == PromptPassage && r.Task == wire.TaskRewrite:
+	case (r.Prompt == PromptPassage || r.Prompt == PromptAsk) && r.Task == wire.TaskRewrite:
 		return nil
 	case r.Prompt != "" && (r.Prompt != PromptExplain && r.Prompt != PromptShort || r.Task != wire.TaskAnswer):
-		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s, %s; a rewrite: %s", r.Prompt, r.Task, PromptExplain, PromptShort, PromptPassage)
+		return schema.Invalid("prompt", "there is no prompt %q for %s; an answer may have: %s, %s; a rewrite: %s, %s", r.Prompt, r.Task, PromptExplain, PromptShort, PromptPassage, PromptAsk)
 	}
 	return nil
 }

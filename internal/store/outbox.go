@@ -44,7 +44,7 @@ type Outbox struct {
 	told      []uuid.UUID // tenants of events that webhooks hear of
 	toldKinds []string
 	toldIDs   []uuid.UUID
-	toldOf    []uuid.UUID // a version or a question
+	toldOf    []uuid.UUID // a version, a question or a choice of a plan
 }
 
 // Ingest queues an attempt at a version of m's tenant.
@@ -76,6 +76,11 @@ func (o *Outbox) QuestionEvent(e wire.QuestionEvent, traceparent string) error {
 	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
 	o.tell(e.Tenant, e.Kind, e.ID, e.Question)
 	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
+}
+
+// BetterPlan has webhooks hear that a repeated choice found a better plan for its collection.
+func (o *Outbox) BetterPlan(tenant, choice uuid.UUID) {
+	o.tell(tenant, schema.WebhookPlanBetter, schema.NewID(), choice)
 }
 
 func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, traceparent string) error {

@@ -35,10 +35,11 @@ var rulesOf = map[string][]rule{
 	"es": spanish,
 }
 
-func (r rule) apply(sentence string, words map[string]int) string {
+// apply makes the question of a sentence, and says which words of it are what it asks about.
+func (r rule) apply(sentence string, words map[string]int) (question, subject string) {
 	found := r.pattern.FindStringSubmatch(sentence)
 	if found == nil {
-		return ""
+		return "", ""
 	}
 	m := map[string]string{}
 	for i, name := range r.pattern.SubexpNames() {
@@ -48,17 +49,17 @@ func (r rule) apply(sentence string, words map[string]int) string {
 	}
 	subject, ok := r.grammar.subject(m["subject"], words)
 	if !ok {
-		return ""
+		return "", ""
 	}
 	m["subject"] = subject
 	if r.make != nil {
-		return r.make(m)
+		return r.make(m), subject
 	}
 	q := r.question
 	for name, value := range m {
 		q = strings.ReplaceAll(q, "%"+name, value)
 	}
-	return q
+	return q, subject
 }
 
 // maxSubject is how many words the name of a thing has at most.

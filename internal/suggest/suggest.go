@@ -37,6 +37,7 @@ type Suggestion struct {
 	Kind     Kind
 	Document string // external id
 	Evidence string // the sentence that says the answer; empty where none is known
+	Subject  string // the words of the question that name what it asks about, where a rule made it of a sentence
 }
 
 // Lengths, in bytes, between which a sentence or a question is taken.
@@ -85,8 +86,8 @@ func Questions(document string, sections []schema.Section) []Suggestion {
 				continue
 			}
 			for _, rule := range rulesOf[language] {
-				if q := rule.apply(sentence, words); q != "" {
-					add(Suggestion{Text: q, Kind: rule.kind, Evidence: sentence})
+				if q, subject := rule.apply(sentence, words); q != "" {
+					add(Suggestion{Text: q, Kind: rule.kind, Evidence: sentence, Subject: subject})
 					break
 				}
 			}

@@ -248,12 +248,18 @@ func (s *Sender) body(tenant uuid.UUID, d Delivery) ([]byte, error) {
 		At   time.Time `json:"timestamp"`
 		Data any       `json:"data"`
 	}{Type: d.Kind, At: d.At.UTC()}
-	if d.Job != nil {
+	switch {
+	case d.Better != nil:
+		payload.Data = struct {
+			head
+			*BetterPlan
+		}{head{tenant, s.options.PublicURL + "/v1/collections/" + d.Better.Collection.String() + "/plan-choices/" + d.Better.Choice.String()}, d.Better}
+	case d.Job != nil:
 		payload.Data = struct {
 			head
 			*Job
 		}{head{tenant, s.options.PublicURL + "/v1/jobs/" + d.Job.ID.String()}, d.Job}
-	} else {
+	default:
 		payload.Data = struct {
 			head
 			*Version

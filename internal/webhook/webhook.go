@@ -41,7 +41,7 @@ type Room struct {
 	Proven   []bool
 }
 
-// Delivery is what is sent, and where. One of Job and Version is set.
+// Delivery is what is sent, and where. One of Job, Version and Better is set.
 type Delivery struct {
 	Webhook schema.Webhook
 	// Secrets sign it, the newest first.
@@ -50,6 +50,7 @@ type Delivery struct {
 	At      time.Time // of the event
 	Job     *Job
 	Version *Version
+	Better  *BetterPlan
 }
 
 // Job is what a delivery says of an asynchronous question.
@@ -68,6 +69,14 @@ type Version struct {
 	Collection uuid.UUID      `json:"collection_id"`
 	State      schema.State   `json:"state"`
 	Reason     *schema.Reason `json:"reason,omitempty"`
+}
+
+// BetterPlan is what a delivery says of a plan that became better than a collection's own.
+type BetterPlan struct {
+	Choice     uuid.UUID `json:"choice_id"`
+	Collection uuid.UUID `json:"collection_id"`
+	Plan       string    `json:"plan"`
+	Current    string    `json:"current_plan"`
 }
 
 // Outcome is what came of an attempt.

@@ -102,6 +102,7 @@ const (
 	TaskQueueIngest    = "sluice-ingest"
 	TaskQueueQuestions = "sluice-questions"
 	TaskQueueCurate    = "sluice-curate"
+	TaskQueueChoices   = "sluice-choices"
 )
 
 // BatchWorkflowID is the workflow id of a batch: a hash of its sorted message

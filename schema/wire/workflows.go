@@ -50,4 +50,17 @@ const (
 	// ErrorRebuildOver is the type of the application error by which a step says
 	// that the generation is not being built any more.
 	ErrorRebuildOver = "rebuild-over"
+
+	// WorkflowChoosePlan takes a PlanChoice: questions are made, every plan is
+	// measured on them, and one is proposed.
+	WorkflowChoosePlan = "ChoosePlan"
+	// ActivityChooseStep takes the PlanChoice, does some of it, and returns a
+	// ChoiceStep.
+	ActivityChooseStep = "choose-step"
+	// ActivityChooseFail takes the PlanChoice and the reason, and ends it as failed.
+	ActivityChooseFail = "choose-fail"
+
+	// ErrorChoiceRefused is the type of the application error that ends a choice as
+	// failed; its message is the reason.
+	ErrorChoiceRefused = "choice-refused"
 )

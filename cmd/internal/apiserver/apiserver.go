@@ -107,6 +107,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Questions:     asked,
 		Preferences:   preferenceAPI{asked},
 		Plans:         named,
+		PlanChoices:   choiceAPI{kept.ChoiceStore, named},
 		Webhooks:      webhookAPI{kept.WebhookStore},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
 		Ratings:       kept,

@@ -101,6 +101,7 @@ func (g *growing) callAll(name string, document uuid.UUID) {
 	}
 	c.manage(name)
 	c.teach(document)
+	c.choose()
 	c.ask(name)
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {
 		if o := c.operations[id]; o.method == http.MethodGet && !c.called[id] && uncalled[id] == "" {
@@ -166,6 +167,35 @@ func (c *calls) teach(document uuid.UUID) {
 	}
 	c.called["label-question"] = true // the gateway has no language model here
 	c.call("learn-preference", "", map[string]any{}, nil)
+}
+
+// choose calls what choices of plans have.
+func (c *calls) choose() {
+	c.t.Helper()
+	var choice schema.PlanChoice
+	questions := []api.KnownQuestion{{Question: "Which words?", Answers: []string{"words"}}, {Question: "What is 1234?", Answers: []string{"1234"}}, {Question: "What more?", Answers: []string{"of"}}}
+	c.call("choose-plan", "", api.NewPlanChoice{Plans: []string{"bm25", "naive"}, Questions: questions, Limit: 3}, &choice)
+	c.ids["choice"] = choice.ID.String()
+	waittest.Until(c.t, func() string {
+		if c.call("get-plan-choice", "", nil, &choice); !choice.State.Final() {
+			return "the choice is " + string(choice.State)
+		}
+		return ""
+	})
+	if choice.State != schema.ChoiceDone {
+		c.t.Fatalf("the choice is %s: %s", choice.State, choice.Reason)
+	}
+	c.call("list-plan-choices", "", nil, nil)
+	c.call("list-plan-choice-questions", "", nil, nil)
+	c.call("apply-plan-choice", "", api.AppliedPlan{}, nil)
+	c.call("change-collection", "", map[string]any{"plan": ""}, nil)
+	c.call("repeat-plan-choice", "", api.RepeatedChoice{Days: 7}, nil)
+	c.call("repeat-plan-choice", "", api.RepeatedChoice{}, nil)
+	done := c.ids["choice"]
+	c.call("choose-plan", "", api.NewPlanChoice{Limit: 3}, &choice)
+	c.ids["choice"] = choice.ID.String()
+	c.call("cancel-plan-choice", "", map[string]any{}, nil)
+	c.ids["choice"] = done
 }
 
 // ask calls what questions have, and waits for a job's answer.

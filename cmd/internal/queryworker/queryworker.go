@@ -89,6 +89,7 @@ type worker struct {
 	searching *searching
 	jobs      *question.Jobs
 	learnt    learn.Store
+	choices   choiceStore
 }
 
 // Plans returns the plans that a query worker runs, for whoever wants to check
@@ -144,6 +145,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	w := &worker{
 		settings: settings, deps: deps, engine: engine, models: models, index: index,
 		searching: &searching{nc: deps.NATS}, learnt: kept,
+		choices: choiceStore{kept.ChoiceStore, kept.QuestionStore},
 	}
 	w.jobs = &question.Jobs{
 		Store: kept, Temporal: deps.Temporal, NATS: deps.NATS,
@@ -214,10 +216,11 @@ func (w *worker) service() lifecycle.Service {
 	return lifecycle.NewGroup("query worker", grace, append(append([]lifecycle.Service{
 		lexicalMeters(w.index),
 		w.temporalWorker(),
+		w.choiceWorker(),
 		bus.ServeSlots(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest), w.ask, askFailure),
-	}, w.jobs.Services()...), w.tellWebhooks())...)
+	}, w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
 }
 
 // temporalWorker runs the workflow of questions that run as jobs, and its steps.

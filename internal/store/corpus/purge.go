@@ -84,8 +84,12 @@ ORDER BY question_id`
 UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted.', supported = false,
        trace = '[]', sentences = '[]', choice = 0, purged_at = now()
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
-	purgeCitationsSQL  = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
-	purgeRatingsSQL    = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeCitationsSQL = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	purgeRatingsSQL   = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
+	// A question that was made of a deleted document says what that said.
+	purgeChoiceQuestionsSQL = `
+DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND document_ids && ARRAY(
+    SELECT id FROM documents WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL)`
 	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`
 
@@ -225,6 +229,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 		batch.Queue(lockBlobsSQL, tenant, hashes)
 		batch.Queue(purgeBlobsSQL, tenant, hashes)
 		batch.Queue(purgeShownSQL, tenant, documents)
+		batch.Queue(purgeChoiceQuestionsSQL, tenant, documents)
 		batch.Queue(purgeDocumentsSQL, tenant, documents)
 		return tx.SendBatch(ctx, batch).Close()
 	})

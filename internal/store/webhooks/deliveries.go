@@ -93,6 +93,9 @@ func (s *WebhookStore) Delivery(ctx context.Context, c webhook.Claimed, now time
 		if d.Kind == schema.WebhookVersionReady || d.Kind == schema.WebhookVersionFailed {
 			return readVersion(ctx, tx, c.Tenant, subject, &d)
 		}
+		if d.Kind == schema.WebhookPlanBetter {
+			return readBetterPlan(ctx, tx, c.Tenant, subject, &d)
+		}
 		return readJob(ctx, tx, c.Tenant, subject, &d)
 	})
 	return d, store.Wrap(err, "read delivery %s", c.ID)
@@ -116,6 +119,13 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	}
 	j.Result = &result
 	return err
+}
+
+func readBetterPlan(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.Delivery) error {
+	b := webhook.BetterPlan{Choice: id}
+	d.Better = &b
+	return tx.QueryRow(ctx, `SELECT collection_id, result->>'plan', current_plan FROM plan_choices WHERE tenant_id = $1 AND id = $2`, tenant, id).
+		Scan(&b.Collection, &b.Plan, &b.Current)
 }
 
 func readVersion(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.Delivery) error {

@@ -1,0 +1,257 @@
+package planchoice
+
+// This file makes questions of the passages of a collection: a language model writes
+// them, where there is one, or rules make them of sentences. Either way the reader must
+// find the answer again, and no other document may answer.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/internal/suggest"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// mostDocuments are read for questions, mostSections of each.
+	mostDocuments, mostSections = 400, 40
+	// ofDocument is the share of the questions that one document may have, at least
+	// leastOfDocument of them.
+	ofDocument, leastOfDocument = 0.1, 3
+	// copied is the share of a question's words that the sentence may have which answers
+	// it, for a question that no rule reworded.
+	copied = 0.7
+	// excerptTokens are what a language model is shown of a section.
+	excerptTokens = 250
+	// givesUp is after how many refusals in a row no more is asked of the language model.
+	givesUp = 3
+)
+
+// promptAsk is the prompt of the gateway that writes a question about a text.
+const promptAsk = "ask"
+
+// maker makes the questions of one choice.
+type maker struct {
+	chooser  *Chooser
+	task     Task
+	reading  reading
+	random   *rand.Rand
+	refusals int
+	writes   bool // a language model may be asked
+
+	out      []Gathered
+	seen     map[string]bool
+	tried    int
+	overlaps float64
+	notes    []string
+}
+
+// makeQuestions makes up to so many questions until a time. Where the pack has no reader it
+// makes none, and says so.
+func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until time.Time) (_ []Gathered, notes []string, err error) {
+	m := &maker{chooser: c, task: t, writes: c.Writer != nil, seen: map[string]bool{},
+		random: rand.New(rand.NewPCG(uint64(t.ID[14])<<8|uint64(t.ID[15]), uint64(t.ID[12])<<8|uint64(t.ID[13])))}
+	if m.reading, err = newReading(ctx, c.Reader(t.Principal.Tenant)); errors.Is(err, errNoReader) {
+		return nil, []string{"no question was made of passages: " + err.Error()}, nil
+	} else if err != nil {
+		return nil, nil, err
+	}
+	documents, err := c.Store.SampleDocuments(ctx, t.Principal, t.CollectionID, t.ID, mostDocuments)
+	if err != nil {
+		return nil, nil, err
+	}
+	each := max(int(ofDocument*float64(want)), leastOfDocument, want/max(len(documents), 1)+1)
+	// First one of each document, then another, so that the first questions are of many.
+	var pending [][]func() error
+	for _, d := range documents {
+		if time.Now().After(until) {
+			break
+		}
+		sections, err := c.Store.SampleSections(ctx, t.Principal, d, t.ID, mostSections)
+		if err != nil {
+			return nil, nil, err
+		}
+		pending = append(pending, m.ofDocument(ctx, sections, each))
+	}
+	for len(pending) > 0 && len(m.out) < want {
+		left := pending[:0]
+		for _, tries := range pending {
+			if len(m.out) == want || len(tries) == 0 {
+				continue
+			}
+			if time.Now().After(until) {
+				m.notes = append(m.notes, "the time for making questions was over")
+				return m.done()
+			}
+			if err := tries[0](); err != nil {
+				return nil, nil, err
+			}
+			if len(tries) > 1 {
+				left = append(left, tries[1:])
+			}
+		}
+		pending = left
+	}
+	return m.done()
+}
+
+func (m *maker) done() ([]Gathered, []string, error) {
+	if n := len(m.out); n > 0 {
+		m.notes = append(m.notes, fmt.Sprintf("%d of %d questions that were tried came back with their answer from one document alone; of their words %.0f %% are in the sentence that answers them",
+			n, m.tried, 100*m.overlaps/float64(n)))
+	}
+	return m.out, m.notes, nil
+}
+
+// ofDocument are tries at questions about a document, each for at most one.
+func (m *maker) ofDocument(ctx context.Context, sections []Sampled, each int) []func() error {
+	var out []func() error
+	made := 0
+	try := func(do func() (bool, error)) {
+		out = append(out, func() error {
+			if made >= each {
+				return nil
+			}
+			ok, err := do()
+			if ok {
+				made++
+			}
+			return err
+		})
+	}
+	if len(sections) == 0 {
+		return nil
+	}
+	plain := make([]schema.Section, len(sections))
+	for i, s := range sections {
+		plain[i] = s.Section
+		if i < each {
+			try(func() (bool, error) { return m.write(ctx, s) })
+		}
+	}
+	for _, q := range suggest.Order(suggest.Questions(sections[0].ExternalID, plain)) {
+		if q.Evidence == "" || q.Subject == "" {
+			continue // nobody knows what answers it, or the text asks it itself
+		}
+		try(func() (bool, error) { return m.template(ctx, sections, q) })
+	}
+	return out
+}
+
+// template tries the wordings of a question that a rule made of a sentence.
+func (m *maker) template(ctx context.Context, sections []Sampled, q suggest.Suggestion) (bool, error) {
+	s, ok := sourceOf(sections, q.Evidence)
+	if !ok {
+		return false, nil
+	}
+	for _, question := range reworded(q.Text, q.Subject) {
+		if m.seen[question] {
+			continue
+		}
+		m.seen[question] = true
+		answer, _, err := m.attempt(ctx, question, s)
+		if err != nil {
+			return false, err
+		}
+		if answer != "" {
+			m.keep(schema.QuestionMade, question, answer, q.Evidence, s)
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (m *maker) attempt(ctx context.Context, question string, s source) (answer, evidence string, err error) {
+	m.tried++
+	return m.roundTrip(ctx, question, s)
+}
+
+func (m *maker) keep(from schema.QuestionSource, question, answer, evidence string, s source) {
+	m.overlaps += evaluate.Overlap(question, evidence)
+	m.out = append(m.out, Gathered{DocumentIDs: []uuid.UUID{s.document}, ChoiceQuestion: schema.ChoiceQuestion{Source: from, Evidence: evidence,
+		LabelledQuestion: schema.LabelledQuestion{Question: question, Documents: []string{s.externalID}, Answers: []string{strings.TrimSpace(answer)}}}})
+}
+
+// sourceOf finds a sentence in its section, and takes the sentences beside it along.
+func sourceOf(sections []Sampled, sentence string) (source, bool) {
+	for _, s := range sections {
+		all := text.Sentences(s.Section.Text)
+		for i, r := range all {
+			if !strings.Contains(strings.Join(strings.Fields(r.Of(s.Section.Text)), " "), sentence) {
+				continue
+			}
+			from, to := all[max(i-1, 0)].Start, all[min(i+1, len(all)-1)].End
+			body := s.Section.Text[from:to]
+			lead := len(body) - len(strings.TrimLeft(body, " \t\r\n"))
+			body = strings.TrimSpace(body)
+			return source{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body,
+				evidence: text.Range{Start: max(r.Start-from-lead, 0), End: min(r.End-from-lead, len(body))}}, true
+		}
+	}
+	return source{}, false
+}
+
+// write has a language model write a question about a section.
+func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
+	if !m.writes {
+		return false, nil
+	}
+	body := m.excerpt(s.Section.Text)
+	if body == "" {
+		return false, nil
+	}
+	reply, err := m.chooser.Writer.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: m.task.Principal.Tenant, Task: wire.TaskRewrite, Prompt: promptAsk,
+		Step: wire.Step{Step: "question for a choice of plans"}, Question: body})
+	switch {
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case errors.Is(err, schema.ErrInvalid): // there is no language model
+		m.writes = false
+		return false, nil
+	case err != nil:
+		slog.WarnContext(ctx, "no question was written about a passage", "tenant", m.task.Principal.Tenant, "collection", m.task.CollectionID, "error", err)
+		if m.refusals++; m.refusals >= givesUp {
+			m.writes = false
+			m.notes = append(m.notes, "the language model was asked no more after it failed: "+err.Error())
+		}
+		return false, nil
+	}
+	m.refusals = 0
+	question := reply.Text
+	if m.seen[question] || len(question) > 300 {
+		return false, nil
+	}
+	m.seen[question] = true
+	from := source{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body, evidence: text.Range{End: len(body)}}
+	answer, evidence, err := m.attempt(ctx, question, from)
+	if err != nil || answer == "" || evaluate.Overlap(question, evidence) > copied {
+		return false, err
+	}
+	m.keep(schema.QuestionWritten, question, answer, evidence, from)
+	return true, nil
+}
+
+// excerpt is a run of sentences of a section that begins at random.
+func (m *maker) excerpt(body string) string {
+	all := text.Sentences(body)
+	if len(all) == 0 {
+		return ""
+	}
+	begin := m.random.IntN(len(all))
+	tokens, end := 0, begin
+	for end < len(all) && tokens < excerptTokens {
+		tokens += text.CountTokens(all[end].Of(body))
+		end++
+	}
+	return strings.TrimSpace(body[all[begin].Start:all[end-1].End])
+}

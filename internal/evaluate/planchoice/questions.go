@@ -1,0 +1,139 @@
+package planchoice
+
+// This file gathers the questions of a choice: those that came with it, then those whose
+// answers people found good, and where that is not enough others that are made.
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// mostRatings bounds how many ratings are looked at.
+const mostRatings = 5000
+
+// gather finds or makes the questions of a choice.
+func (c *Chooser) gather(ctx context.Context, in wire.PlanChoice, t Task, until time.Time) ([]Gathered, []string, error) {
+	out, notes, err := c.labelled(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(out) < t.Limit {
+		rated, err := c.rated(ctx, t, t.Limit-len(out))
+		if err != nil {
+			return nil, nil, err
+		}
+		out = append(out, rated...)
+	}
+	if len(out) < t.Limit {
+		made, more, err := c.makeQuestions(ctx, t, t.Limit-len(out), until)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, notes = append(out, made...), append(notes, more...)
+	}
+	for i := range out {
+		out[i].Number = i + 1
+	}
+	return out, notes, nil
+}
+
+// labelled are the questions that came with the choice. Their documents must be there, or
+// the questions are left out.
+func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes []string, err error) {
+	var named []string
+	for _, q := range t.Labelled {
+		named = append(named, q.Documents...)
+	}
+	there, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, named)
+	if err != nil {
+		return nil, nil, err
+	}
+	missing, example := 0, ""
+	for _, q := range t.Labelled {
+		if len(out) == t.Limit {
+			break
+		}
+		g := Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionLabelled, LabelledQuestion: q}}
+		g.Documents = nil
+		for _, d := range q.Documents {
+			if id, ok := there[d]; ok {
+				g.Documents, g.DocumentIDs = append(g.Documents, d), append(g.DocumentIDs, id)
+			}
+		}
+		if len(q.Documents) > 0 && len(g.Documents) == 0 {
+			missing++
+			example = q.Documents[0]
+			continue
+		}
+		out = append(out, g)
+	}
+	if missing > 0 {
+		notes = append(notes, fmt.Sprintf("%d labelled questions are left out: their documents, such as %q, are not in the collection", missing, example))
+	}
+	return out, notes, nil
+}
+
+// rated are questions whose answers more keys rate up than down: what the answer cites is
+// right, and what was read out of the surest quote is an answer.
+func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, error) {
+	votes := map[uuid.UUID]int{}
+	var order []schema.RatedAnswer
+	q := schema.RatingQuery{Collection: t.CollectionID, PageQuery: schema.PageQuery{Limit: 500}}
+	for seen := 0; seen < mostRatings; {
+		page, next, err := c.Store.Ratings(ctx, t.Principal, q)
+		if err != nil {
+			return nil, fmt.Errorf("read ratings: %w", err)
+		}
+		for _, r := range page {
+			if _, before := votes[r.Question]; !before {
+				order = append(order, r)
+			}
+			if r.Rating.Rating == schema.ThumbsUp {
+				votes[r.Question]++
+			} else {
+				votes[r.Question]--
+			}
+		}
+		if seen, q.Cursor = seen+len(page), next; next == "" {
+			break
+		}
+	}
+	var out []Gathered
+	texts := map[string]bool{}
+	for _, r := range order {
+		if len(out) == limit {
+			break
+		}
+		if votes[r.Question] <= 0 || r.Withheld || !r.Supported || len(r.Choices) > 0 || texts[r.Text] {
+			continue
+		}
+		g := Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionRated, LabelledQuestion: schema.LabelledQuestion{Question: r.Text}}}
+		best := 0.0
+		for _, cited := range r.Citations {
+			if !slices.Contains(g.Documents, cited.Document) {
+				g.Documents, g.DocumentIDs = append(g.Documents, cited.Document), append(g.DocumentIDs, cited.DocumentID)
+			}
+			if cited.Answer.Text != "" && cited.Answer.Confidence > best {
+				best, g.Answers, g.Evidence = cited.Answer.Confidence, []string{cited.Answer.Text}, cited.Quote
+			}
+		}
+		there, err := c.Store.DocumentsNamed(ctx, t.Principal, t.CollectionID, g.Documents)
+		if err != nil {
+			return nil, err
+		}
+		if len(g.Documents) == 0 || len(there) < len(g.Documents) || strings.TrimSpace(r.Text) == "" {
+			continue // gone, or not for this key
+		}
+		texts[r.Text] = true
+		out = append(out, g)
+	}
+	return out, nil
+}

@@ -1,0 +1,164 @@
+package planchoice
+
+// This file reads answers to made questions out of texts, and tells whether a question
+// has one answer in the collection: the round trip from a text to a question and back.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// rivals are how many passages are read for other answers.
+	rivals = 12
+	// rivalLogit is how far below the source's another passage's logit of has_answer must
+	// be for the question to mean the source alone.
+	rivalLogit = 1.0
+	// longestAnswer bounds a short answer, in bytes and words.
+	longestAnswer, mostAnswerWords = 100, 12
+)
+
+// rivalPlan finds passages by their words and by their meaning, so that neither way of
+// searching decides which questions are kept.
+const rivalPlan = `name: rivals
+description: passages by their words and by their meaning, for the round trip of made questions
+stages:
+  - hybrid:
+      unit: passage
+      k: 12
+      of:
+        - lexical: {unit: passage, weight: 1}
+        - dense: {unit: passage, weight: 1}
+`
+
+// errNoReader says that the model pack finds no answers in texts.
+var errNoReader = errors.New("the model pack has no model that finds answers in texts")
+
+// reading is what reads, of one model pack.
+type reading struct {
+	read  func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
+	least float64 // logit of has_answer from which a text answers
+}
+
+// newReading takes the pair model, which is quick, or the reranker where that finds no
+// spans. Models behind an API are left alone: each call costs money.
+func newReading(ctx context.Context, r Reader) (reading, error) {
+	info, err := r.Info(ctx)
+	if err != nil {
+		return reading{}, fmt.Errorf("ask what the model pack can do: %w", err)
+	}
+	has := func(op wire.ModelOp) bool {
+		return slices.Contains(info.Operations, op) && !slices.Contains(info.Remote, op)
+	}
+	switch {
+	case has(wire.OpScore) && !info.NoSpans:
+		return reading{r.Score, info.Calibrated["answerable"]}, nil
+	case has(wire.OpRerank) && !info.NoRerankSpans:
+		return reading{r.Rerank, info.Calibrated["answerable"+wire.RerankerSuffix]}, nil
+	}
+	return reading{}, errNoReader
+}
+
+// source is the text that a question was made of.
+type source struct {
+	document   uuid.UUID
+	externalID string
+	title      string
+	headings   []string
+	text       string     // a sentence and its neighbours, or a passage
+	evidence   text.Range // of it, where the answer is to be; all of it where nobody knows
+}
+
+// roundTrip reads the question's answer out of its source, and asks whether another
+// document of the collection answers it too. answer is empty where it does not come back.
+func (m *maker) roundTrip(ctx context.Context, question string, s source) (answer string, evidence string, err error) {
+	own, has, err := m.answer(ctx, question, s)
+	if err != nil || own.Start >= own.End {
+		return "", "", err
+	}
+	answer = own.Of(s.text)
+	found, err := m.chooser.Searcher.Search(ctx, wire.SearchQuery{Principal: m.task.Principal,
+		Query: schema.Query{Collection: m.task.CollectionID, Text: question, PlanText: rivalPlan, K: rivals}})
+	if err != nil {
+		return "", "", fmt.Errorf("look for other answers: %w", err)
+	}
+	var texts, bodies []string
+	var offsets []int
+	for _, c := range found.Candidates {
+		if c.Document == s.document {
+			continue
+		}
+		input, offset := text.InContext(c.Title, c.HeadingPath, c.Text)
+		texts, bodies, offsets = append(texts, input), append(bodies, strings.TrimSpace(c.Text)), append(offsets, offset)
+	}
+	if len(texts) > 0 {
+		scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, texts, true)
+		if err != nil {
+			return "", "", fmt.Errorf("read other passages: %w", err)
+		}
+		asked := text.AskedFor(question)
+		for i, x := range scores {
+			if float64(x.HasAnswer) < max(m.reading.least, has-rivalLogit) {
+				continue
+			}
+			if at := place(bodies[i], offsets[i], x.Answer); at.Start < at.End && asked.Fits(bodies[i], at) {
+				return "", "", nil // it may mean that one
+			}
+		}
+	}
+	return answer, sentenceOf(s.text, own), nil
+}
+
+// answer reads the short answer out of a source; an empty range: there is none that will
+// do. has is the logit of it.
+func (m *maker) answer(ctx context.Context, question string, s source) (at text.Range, has float64, err error) {
+	input, offset := text.InContext(s.title, s.headings, s.text)
+	scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, []string{input}, true)
+	if err != nil {
+		return at, 0, fmt.Errorf("read the answer: %w", err)
+	}
+	if len(scores) != 1 {
+		return at, 0, fmt.Errorf("read the answer: the model server gave %d scores for one text", len(scores))
+	}
+	has = float64(scores[0].HasAnswer)
+	found := place(s.text, offset, scores[0].Answer)
+	short := found.Of(s.text)
+	switch {
+	case math.IsNaN(has) || has < m.reading.least || found.Start >= found.End:
+	case found.Start < s.evidence.Start || found.End > s.evidence.End:
+	case len(short) > longestAnswer || len(strings.Fields(short)) > mostAnswerWords || len(strings.TrimSpace(short)) < 2:
+	case !text.AskedFor(question).Fits(s.text, found):
+	case strings.Contains(strings.ToLower(question), strings.ToLower(strings.TrimSpace(short))): // it says its answer
+	default:
+		return found, has, nil
+	}
+	return text.Range{}, has, nil
+}
+
+// place is a span of a model's input as a range of the body, which begins at offset.
+func place(body string, offset int, a *wire.AnswerSpan) text.Range {
+	if a == nil || a.Start < offset || a.End > offset+len(body) || a.Start >= a.End {
+		return text.Range{}
+	}
+	return text.Range{Start: a.Start - offset, End: a.End - offset}
+}
+
+// sentenceOf is the sentence that a range begins in.
+func sentenceOf(body string, at text.Range) string {
+	for _, s := range text.Sentences(body) {
+		if at.Start >= s.Start && at.Start < s.End {
+			return strings.TrimSpace(s.Of(body))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,48 @@
+package evaluate
+
+// This file measures single questions, for whoever has no dataset.
+
+import (
+	"slices"
+	"strings"
+)
+
+// NDCG is the gain of the first k documents of a ranking over that of the best ranking,
+// all relevant documents being equally so. Documents are named by external ids.
+func NDCG(documents, relevant []string, k int) float64 {
+	grades := make(map[string]int, len(relevant))
+	for _, d := range relevant {
+		grades[d] = 1
+	}
+	return newRanking(documents, grades).ndcg(k)
+}
+
+// Overlap is the share of a question's content words that stand in a text: 1 where the
+// question repeats it, which a search by words finds too easily.
+func Overlap(question, text string) float64 {
+	asked, said := contentTokens(question), contentTokens(text)
+	if len(asked) == 0 {
+		return 0
+	}
+	n := 0
+	for _, w := range asked {
+		if slices.Contains(said, w) {
+			n++
+		}
+	}
+	return float64(n) / float64(len(asked))
+}
+
+// asking are the words of questions that say nothing of their subject.
+var asking = strings.Fields(`what when where who which why how is are was were be been do does did must may can should will of in on at to for by from
+	with the a an and or it its that this time date long much many`)
+
+func contentTokens(s string) []string {
+	var out []string
+	words(s, func(word []byte) {
+		if w := string(word); !slices.Contains(asking, w) {
+			out = append(out, strings.TrimSuffix(w, "s"))
+		}
+	})
+	return out
+}

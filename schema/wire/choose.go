@@ -1,0 +1,19 @@
+package wire
+
+import "github.com/google/uuid"
+
+// PlanChoice is the input of the ChoosePlan workflow and of its activities. Plans,
+// questions and figures are in the store.
+type PlanChoice struct {
+	Tenant uuid.UUID `json:"tenant"`
+	Choice uuid.UUID `json:"choice"`
+}
+
+// ChoiceStep is what one step of a choice tells its workflow.
+type ChoiceStep struct {
+	// More says that the choice has not ended.
+	More bool `json:"more,omitempty"`
+}
+
+// ChoiceWorkflowID is the workflow id of a choice.
+func ChoiceWorkflowID(choice uuid.UUID) string { return "choose-" + choice.String() }
