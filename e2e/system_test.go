@@ -55,6 +55,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Rebuild", func(t *testing.T) { testRebuild(t, s) })
 	t.Run("Jobs", func(t *testing.T) { testJobs(t, s) })
 	t.Run("Plans", func(t *testing.T) { testPlans(t, s) })
+	t.Run("PlanChoice", func(t *testing.T) { testPlanChoice(t, s) })
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
 	t.Run("Canary", func(t *testing.T) { testCanary(t, s) })

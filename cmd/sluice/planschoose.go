@@ -33,7 +33,7 @@ type plansChoose struct {
 	Show   string `xor:"do" placeholder:"ID" help:"Show a choice and begin none; 'last' is the newest. With --apply it is applied."`
 	List   bool   `xor:"do" help:"List the collection's choices."`
 	Cancel string `xor:"do" placeholder:"ID" help:"Cancel a choice; 'last' is the newest."`
-	Repeat int    `xor:"do" default:"-1" placeholder:"DAYS" help:"Measure again every so many days what was chosen last; 0: no more."`
+	Repeat *int   `xor:"do" placeholder:"DAYS" help:"Measure again every so many days what was chosen last; 0: no more."`
 }
 
 // Run begins a choice, or shows, lists, cancels or repeats what there is.
@@ -50,8 +50,8 @@ func (k *plansChoose) Run(ctx context.Context) error {
 		if choice, err = k.find(ctx, c, k.Cancel); err == nil {
 			choice, err = c.CancelPlanChoice(ctx, k.Collection, choice.ID)
 		}
-	case k.Repeat >= 0:
-		choice, err = c.RepeatPlanChoice(ctx, k.Collection, k.Repeat)
+	case k.Repeat != nil:
+		choice, err = c.RepeatPlanChoice(ctx, k.Collection, *k.Repeat)
 	case k.Show != "":
 		choice, err = k.find(ctx, c, k.Show)
 	default:

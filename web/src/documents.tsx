@@ -5,6 +5,7 @@ import { del, get, type Page, post, withQuery } from "./api";
 import { Bulk } from "./bulk";
 import { Counts, states } from "./collections";
 import { Confirm } from "./confirm";
+import { PlanChoices } from "./planchoices";
 import { useSession } from "./session";
 import { bytesOf, count, when } from "./text";
 import type { Collection, Document as Doc } from "./types";
@@ -89,10 +90,15 @@ export function DocumentsPage({ name }: { name: string }) {
           <dd>{c.space || "none yet"}</dd>
         </div>
         <div>
+          <dt>Plan</dt>
+          <dd>{c.plan || "the server's default"}</dd>
+        </div>
+        <div>
           <dt>Generation</dt>
           <dd>{c.generation}</dd>
         </div>
       </dl>
+      {may("admin") && <PlanChoices collection={c.name} />}
       {may("ingest") && <Upload collection={c.name} />}
       <DocumentList collection={c.name} />
     </>

@@ -51,6 +51,10 @@ export interface components {
             /** @description It was made from documents that the reader may not see now: its text, quotes and trace are left out. */
             withheld?: boolean;
         };
+        AppliedPlan: {
+            /** @description One of those that were compared; the one that is proposed when absent. */
+            plan?: string;
+        };
         AskedQuestion: {
             /** @description It runs as a job, which can be followed and cancelled. */
             async: boolean;
@@ -183,6 +187,21 @@ export interface components {
             kind: string;
             reason?: components["schemas"]["Reason"];
             state: string;
+        };
+        ChoiceQuestion: {
+            /** @description All of them are part of the right answer. */
+            answer_contains?: string[] | null;
+            /** @description Each of them is a right answer. */
+            answers?: string[] | null;
+            /** @description External ids of the documents that answer it. */
+            documents?: string[] | null;
+            /** @description The sentence that answers it. */
+            evidence?: string;
+            /** Format: int64 */
+            number: number;
+            question: string;
+            /** @enum {string} */
+            source: "labelled" | "rated" | "written" | "made";
         };
         Citation: {
             answer?: components["schemas"]["ShortAnswer"];
@@ -691,6 +710,15 @@ export interface components {
             revoked_at?: string;
             scopes: string[] | null;
         };
+        KnownQuestion: {
+            /** @description All of them are part of the right answer. */
+            answer_contains?: string[] | null;
+            /** @description Each of them is a right answer. */
+            answers?: string[] | null;
+            /** @description External ids of the documents that answer it. */
+            documents?: string[] | null;
+            question: string;
+        };
         LLMLimits: {
             /**
              * Format: int64
@@ -805,6 +833,10 @@ export interface components {
             /** Format: double */
             p95: number;
         };
+        LeftOut: {
+            plan: string;
+            reason: string;
+        };
         MetricComparison: {
             /** Format: double */
             against: number;
@@ -898,6 +930,27 @@ export interface components {
             /** @description Operators alone give operator on. */
             scopes: ("operator" | "admin" | "ingest" | "query" | "impersonate")[] | null;
         };
+        NewPlanChoice: {
+            /**
+             * Format: int64
+             * @description How long it takes at most; as long as it needs when absent.
+             */
+            at_most_seconds?: number;
+            /** @description Names of the plans that are compared; all of the server's and of the tenant's own when absent. */
+            plans?: string[] | null;
+            /** @description Labelled questions, which are asked first and kept for later choices. When absent, those of the newest choice that had some. Rated answers, and questions that are made of passages, follow up to the limit. */
+            questions?: components["schemas"]["KnownQuestion"][] | null;
+            /**
+             * Format: int64
+             * @description How many questions are asked at most; 300 when absent, or as many as there are labelled ones if these are more.
+             */
+            questions_limit?: number;
+            /**
+             * Format: int64
+             * @description Days after which it is repeated, again and again; never when absent. Webhooks hear plan.better when a repetition finds a better plan than the collection's.
+             */
+            repeat_days?: number;
+        };
         NewPreference: {
             /** @description Provider and model whose labels it is learnt from; that of the newest label, when absent. */
             model?: string;
@@ -939,7 +992,7 @@ export interface components {
             /** @description With result, question.answered has the answer and its citations; else ids, state and a link. */
             include?: "result"[] | null;
             /** @description What it hears of; the ends of jobs when absent. */
-            kinds?: ("question.answered" | "question.failed" | "question.cancelled" | "version.ready" | "version.failed")[] | null;
+            kinds?: ("question.answered" | "question.failed" | "question.cancelled" | "version.ready" | "version.failed" | "plan.better")[] | null;
             /** @description Where events are sent: https, or http. It must have a public address when something is sent. */
             url: string;
         };
@@ -970,6 +1023,11 @@ export interface components {
         };
         PageAuditEntry: {
             items: components["schemas"]["AuditEntry"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageChoiceQuestion: {
+            items: components["schemas"]["ChoiceQuestion"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
@@ -1011,6 +1069,11 @@ export interface components {
         };
         PagePlan: {
             items: components["schemas"]["Plan"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PagePlanChoice: {
+            items: components["schemas"]["PlanChoice"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
@@ -1085,6 +1148,61 @@ export interface components {
             /** @description explain: the answer is explained. */
             prompt: string;
         };
+        PlanChoice: {
+            /** @description The plan that the collection got of it. */
+            applied?: string;
+            /**
+             * Format: int64
+             * @description That were asked so far.
+             */
+            asked: number;
+            /** Format: int64 */
+            at_most_seconds?: number;
+            collection_id: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @description That were clearly worse after the first questions, and are asked no more. */
+            dropped?: string[] | null;
+            /** Format: date-time */
+            finished_at?: string;
+            id: string;
+            /** @description That cannot be run here. */
+            left_out?: components["schemas"]["LeftOut"][] | null;
+            /**
+             * Format: date-time
+             * @description When it is repeated.
+             */
+            next_at?: string;
+            notes?: string[] | null;
+            /** @description That are compared. */
+            plans: string[] | null;
+            /**
+             * Format: int64
+             * @description That there are.
+             */
+            questions: number;
+            /** Format: int64 */
+            questions_limit: number;
+            /** @description Of a failure. */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description How often it was repeated before, this time included; absent: somebody asked for it.
+             */
+            recheck?: number;
+            /**
+             * Format: int64
+             * @description Days after which it is repeated with new questions.
+             */
+            repeat_days?: number;
+            result?: components["schemas"]["PlanVerdicts"];
+            /** @description What the questions are made from. */
+            sources?: components["schemas"]["SourceCount"][] | null;
+            /** @description Of a running one: questions, measure. */
+            stage?: string;
+            /** @enum {string} */
+            state: "queued" | "running" | "done" | "failed" | "cancelled";
+        };
         PlanComparison: {
             metrics: components["schemas"]["MetricComparison"][] | null;
             plan: string;
@@ -1123,6 +1241,81 @@ export interface components {
         PlanText: {
             /** @description The plan's YAML. */
             plan: string;
+        };
+        PlanVerdict: {
+            /** @description It is the collection's plan. */
+            current?: boolean;
+            /**
+             * Format: double
+             * @description Mean per question, where prices are known.
+             */
+            dollars?: number;
+            /** @description 95 % interval of the quality. */
+            interval: components["schemas"]["Interval"];
+            /**
+             * Format: double
+             * @description Mean quality that it loses against the best plan, on the questions of both.
+             */
+            loss: number;
+            /**
+             * Format: double
+             * @description What it loses at most against any plan: the bound by which plans are chosen. Absent for a dropped plan.
+             */
+            loss_bound?: number;
+            /** @description 95 % interval of the loss. */
+            loss_interval: components["schemas"]["Interval"];
+            /**
+             * Format: double
+             * @description Mean per question.
+             */
+            ms: number;
+            /**
+             * Format: double
+             * @description Mean nDCG@10 of the documents that answer, where these are known.
+             */
+            ndcg?: number;
+            plan: string;
+            /**
+             * Format: double
+             * @description Mean over the questions, from 0 to 1.
+             */
+            quality: number;
+            /**
+             * Format: int64
+             * @description That it was asked.
+             */
+            questions: number;
+            /**
+             * Format: double
+             * @description Mean per question.
+             */
+            tokens: number;
+            /** @enum {string} */
+            verdict: "chosen" | "as-good" | "best" | "near" | "worse" | "dropped";
+        };
+        PlanVerdicts: {
+            /** @description The one of the highest mean quality. */
+            best: string;
+            /** @description It is for sure better than the collection's plan, or as good and cheaper. */
+            better?: boolean;
+            /** Format: double */
+            margin: number;
+            /**
+             * Format: int64
+             * @description About how many questions would make it sure, if they go on as these did; absent where it is, or none would.
+             */
+            needed?: number;
+            /** @description The one that is proposed. */
+            plan: string;
+            /** @description The best first. */
+            plans: components["schemas"]["PlanVerdict"][] | null;
+            /**
+             * Format: int64
+             * @description That were asked under every plan that was not dropped.
+             */
+            questions: number;
+            /** @description The proposed plan loses less than the margin for sure. Else it is the cheapest within the margin by mean. */
+            sure: boolean;
         };
         Poller: {
             name: string;
@@ -1275,6 +1468,13 @@ export interface components {
             total: number;
             /** Format: int64 */
             versions: number;
+        };
+        RepeatedChoice: {
+            /**
+             * Format: int64
+             * @description 0: no more.
+             */
+            days: number;
         };
         Retried: {
             /** Format: int64 */
@@ -1446,6 +1646,12 @@ export interface components {
             tenant_id: string;
             /** @description Id of its trace. */
             trace?: string;
+        };
+        SourceCount: {
+            /** Format: int64 */
+            questions: number;
+            /** @enum {string} */
+            source: "labelled" | "rated" | "written" | "made";
         };
         Span: {
             /** Format: int64 */
@@ -1700,6 +1906,7 @@ export interface components {
 }
 export type Activity = components['schemas']['Activity'];
 export type Answer = components['schemas']['Answer'];
+export type AppliedPlan = components['schemas']['AppliedPlan'];
 export type AskedQuestion = components['schemas']['AskedQuestion'];
 export type AuditEntry = components['schemas']['AuditEntry'];
 export type Box = components['schemas']['Box'];
@@ -1707,6 +1914,7 @@ export type Calibration = components['schemas']['Calibration'];
 export type CalibrationBin = components['schemas']['CalibrationBin'];
 export type Candidate = components['schemas']['Candidate'];
 export type ChangeEvent = components['schemas']['ChangeEvent'];
+export type ChoiceQuestion = components['schemas']['ChoiceQuestion'];
 export type Citation = components['schemas']['Citation'];
 export type Collection = components['schemas']['Collection'];
 export type CollectionChange = components['schemas']['CollectionChange'];
@@ -1741,12 +1949,14 @@ export type Job = components['schemas']['Job'];
 export type Judged = components['schemas']['Judged'];
 export type Key = components['schemas']['Key'];
 export type KeyCreated = components['schemas']['KeyCreated'];
+export type KnownQuestion = components['schemas']['KnownQuestion'];
 export type LLMLimits = components['schemas']['LLMLimits'];
 export type LLMSpent = components['schemas']['LLMSpent'];
 export type LLMUsage = components['schemas']['LLMUsage'];
 export type Labelled = components['schemas']['Labelled'];
 export type LabelledQuestion = components['schemas']['LabelledQuestion'];
 export type Latency = components['schemas']['Latency'];
+export type LeftOut = components['schemas']['LeftOut'];
 export type MetricComparison = components['schemas']['MetricComparison'];
 export type ModelState = components['schemas']['ModelState'];
 export type NewClusters = components['schemas']['NewClusters'];
@@ -1754,6 +1964,7 @@ export type NewCollection = components['schemas']['NewCollection'];
 export type NewDocument = components['schemas']['NewDocument'];
 export type NewEvaluation = components['schemas']['NewEvaluation'];
 export type NewKey = components['schemas']['NewKey'];
+export type NewPlanChoice = components['schemas']['NewPlanChoice'];
 export type NewPreference = components['schemas']['NewPreference'];
 export type NewRating = components['schemas']['NewRating'];
 export type NewRebuild = components['schemas']['NewRebuild'];
@@ -1765,6 +1976,7 @@ export type OutboxState = components['schemas']['OutboxState'];
 export type OwnUsage = components['schemas']['OwnUsage'];
 export type PageAskedQuestion = components['schemas']['PageAskedQuestion'];
 export type PageAuditEntry = components['schemas']['PageAuditEntry'];
+export type PageChoiceQuestion = components['schemas']['PageChoiceQuestion'];
 export type PageCollection = components['schemas']['PageCollection'];
 export type PageDocument = components['schemas']['PageDocument'];
 export type PageDocumentSection = components['schemas']['PageDocumentSection'];
@@ -1773,6 +1985,7 @@ export type PageJob = components['schemas']['PageJob'];
 export type PageKey = components['schemas']['PageKey'];
 export type PageMark = components['schemas']['PageMark'];
 export type PagePlan = components['schemas']['PagePlan'];
+export type PagePlanChoice = components['schemas']['PagePlanChoice'];
 export type PagePreference = components['schemas']['PagePreference'];
 export type PageRatedAnswer = components['schemas']['PageRatedAnswer'];
 export type PageTenant = components['schemas']['PageTenant'];
@@ -1782,11 +1995,14 @@ export type PassageLink = components['schemas']['PassageLink'];
 export type Place = components['schemas']['Place'];
 export type Plan = components['schemas']['Plan'];
 export type PlanAnswer = components['schemas']['PlanAnswer'];
+export type PlanChoice = components['schemas']['PlanChoice'];
 export type PlanComparison = components['schemas']['PlanComparison'];
 export type PlanFeedback = components['schemas']['PlanFeedback'];
 export type PlanFigures = components['schemas']['PlanFigures'];
 export type PlanStage = components['schemas']['PlanStage'];
 export type PlanText = components['schemas']['PlanText'];
+export type PlanVerdict = components['schemas']['PlanVerdict'];
+export type PlanVerdicts = components['schemas']['PlanVerdicts'];
 export type Poller = components['schemas']['Poller'];
 export type Preference = components['schemas']['Preference'];
 export type Prices = components['schemas']['Prices'];
@@ -1798,6 +2014,7 @@ export type RatedAnswer = components['schemas']['RatedAnswer'];
 export type Rating = components['schemas']['Rating'];
 export type Reason = components['schemas']['Reason'];
 export type Rebuild = components['schemas']['Rebuild'];
+export type RepeatedChoice = components['schemas']['RepeatedChoice'];
 export type Retried = components['schemas']['Retried'];
 export type RotateKey = components['schemas']['RotateKey'];
 export type SearchResult = components['schemas']['SearchResult'];
@@ -1807,6 +2024,7 @@ export type ServiceState = components['schemas']['ServiceState'];
 export type Session = components['schemas']['Session'];
 export type ShortAnswer = components['schemas']['ShortAnswer'];
 export type SlowQuery = components['schemas']['SlowQuery'];
+export type SourceCount = components['schemas']['SourceCount'];
 export type Span = components['schemas']['Span'];
 export type StageEvent = components['schemas']['StageEvent'];
 export type StageLatency = components['schemas']['StageLatency'];

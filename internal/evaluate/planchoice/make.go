@@ -44,7 +44,7 @@ const promptAsk = "ask"
 type maker struct {
 	chooser  *Chooser
 	task     Task
-	reading  reading
+	reading  answerReader
 	random   *rand.Rand
 	refusals int
 	writes   bool // a language model may be asked
@@ -171,19 +171,19 @@ func (m *maker) template(ctx context.Context, sections []Sampled, q suggest.Sugg
 	return false, nil
 }
 
-func (m *maker) attempt(ctx context.Context, question string, s source) (answer, evidence string, err error) {
+func (m *maker) attempt(ctx context.Context, question string, s origin) (answer, evidence string, err error) {
 	m.tried++
 	return m.roundTrip(ctx, question, s)
 }
 
-func (m *maker) keep(from schema.QuestionSource, question, answer, evidence string, s source) {
+func (m *maker) keep(from schema.QuestionSource, question, answer, evidence string, s origin) {
 	m.overlaps += evaluate.Overlap(question, evidence)
 	m.out = append(m.out, Gathered{DocumentIDs: []uuid.UUID{s.document}, ChoiceQuestion: schema.ChoiceQuestion{Source: from, Evidence: evidence,
 		LabelledQuestion: schema.LabelledQuestion{Question: question, Documents: []string{s.externalID}, Answers: []string{strings.TrimSpace(answer)}}}})
 }
 
 // sourceOf finds a sentence in its section, and takes the sentences beside it along.
-func sourceOf(sections []Sampled, sentence string) (source, bool) {
+func sourceOf(sections []Sampled, sentence string) (origin, bool) {
 	for _, s := range sections {
 		all := text.Sentences(s.Section.Text)
 		for i, r := range all {
@@ -194,11 +194,11 @@ func sourceOf(sections []Sampled, sentence string) (source, bool) {
 			body := s.Section.Text[from:to]
 			lead := len(body) - len(strings.TrimLeft(body, " \t\r\n"))
 			body = strings.TrimSpace(body)
-			return source{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body,
+			return origin{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body,
 				evidence: text.Range{Start: max(r.Start-from-lead, 0), End: min(r.End-from-lead, len(body))}}, true
 		}
 	}
-	return source{}, false
+	return origin{}, false
 }
 
 // write has a language model write a question about a section.
@@ -232,7 +232,7 @@ func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
 		return false, nil
 	}
 	m.seen[question] = true
-	from := source{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body, evidence: text.Range{End: len(body)}}
+	from := origin{document: s.Document, externalID: s.ExternalID, title: s.Title, headings: s.Section.HeadingPath, text: body, evidence: text.Range{End: len(body)}}
 	answer, evidence, err := m.attempt(ctx, question, from)
 	if err != nil || answer == "" || evaluate.Overlap(question, evidence) > copied {
 		return false, err

@@ -44,33 +44,33 @@ stages:
 // errNoReader says that the model pack finds no answers in texts.
 var errNoReader = errors.New("the model pack has no model that finds answers in texts")
 
-// reading is what reads, of one model pack.
-type reading struct {
+// answerReader is what reads, of one model pack.
+type answerReader struct {
 	read  func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
 	least float64 // logit of has_answer from which a text answers
 }
 
 // newReading takes the pair model, which is quick, or the reranker where that finds no
 // spans. Models behind an API are left alone: each call costs money.
-func newReading(ctx context.Context, r Reader) (reading, error) {
+func newReading(ctx context.Context, r Reader) (answerReader, error) {
 	info, err := r.Info(ctx)
 	if err != nil {
-		return reading{}, fmt.Errorf("ask what the model pack can do: %w", err)
+		return answerReader{}, fmt.Errorf("ask what the model pack can do: %w", err)
 	}
 	has := func(op wire.ModelOp) bool {
 		return slices.Contains(info.Operations, op) && !slices.Contains(info.Remote, op)
 	}
 	switch {
 	case has(wire.OpScore) && !info.NoSpans:
-		return reading{r.Score, info.Calibrated["answerable"]}, nil
+		return answerReader{r.Score, info.Calibrated["answerable"]}, nil
 	case has(wire.OpRerank) && !info.NoRerankSpans:
-		return reading{r.Rerank, info.Calibrated["answerable"+wire.RerankerSuffix]}, nil
+		return answerReader{r.Rerank, info.Calibrated["answerable"+wire.RerankerSuffix]}, nil
 	}
-	return reading{}, errNoReader
+	return answerReader{}, errNoReader
 }
 
-// source is the text that a question was made of.
-type source struct {
+// origin is the text that a question was made of.
+type origin struct {
 	document   uuid.UUID
 	externalID string
 	title      string
@@ -81,7 +81,7 @@ type source struct {
 
 // roundTrip reads the question's answer out of its source, and asks whether another
 // document of the collection answers it too. answer is empty where it does not come back.
-func (m *maker) roundTrip(ctx context.Context, question string, s source) (answer string, evidence string, err error) {
+func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answer string, evidence string, err error) {
 	own, has, err := m.answer(ctx, question, s)
 	if err != nil || own.Start >= own.End {
 		return "", "", err
@@ -121,7 +121,7 @@ func (m *maker) roundTrip(ctx context.Context, question string, s source) (answe
 
 // answer reads the short answer out of a source; an empty range: there is none that will
 // do. has is the logit of it.
-func (m *maker) answer(ctx context.Context, question string, s source) (at text.Range, has float64, err error) {
+func (m *maker) answer(ctx context.Context, question string, s origin) (at text.Range, has float64, err error) {
 	input, offset := text.InContext(s.title, s.headings, s.text)
 	scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, []string{input}, true)
 	if err != nil {

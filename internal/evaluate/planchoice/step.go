@@ -61,7 +61,7 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 		faults++
 		activity.RecordHeartbeat(ctx, faults)
 	}
-	var refused refusal
+	var refused unmeasurable
 	if errors.As(err, &refused) || errors.Is(err, schema.ErrNotFound) || faults >= mostFaults {
 		return wire.ChoiceStep{}, temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorChoiceRefused, nil)
 	}
@@ -79,10 +79,10 @@ func away(err error) bool {
 	return false
 }
 
-// refusal is why a choice cannot be made, whoever tries.
-type refusal string
+// unmeasurable is why a choice cannot be made, whoever tries.
+type unmeasurable string
 
-func (r refusal) Error() string { return string(r) }
+func (r unmeasurable) Error() string { return string(r) }
 
 // Step does some of what is left of a choice, and reports whether there is more.
 func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err error) {
@@ -101,7 +101,7 @@ func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err 
 			return false, err
 		}
 		if len(questions) < fewestQuestions {
-			return false, refusal(tooFew(len(questions), notes))
+			return false, unmeasurable(tooFew(len(questions), notes))
 		}
 		return true, over(c.Store.SaveQuestions(ctx, in, questions, notes))
 	}
@@ -123,7 +123,7 @@ func (c *Chooser) measureSome(ctx context.Context, in wire.PlanChoice, t Task, l
 		left := remaining(t)
 		switch {
 		case len(left) == 0:
-			return false, refusal("no plan can be run here: " + reasons(t.LeftOut))
+			return false, unmeasurable("no plan can be run here: " + reasons(t.LeftOut))
 		case len(left) == 1 && len(t.Texts)-len(t.LeftOut) > 1 && len(t.Dropped) > 0,
 			limit > 0 && t.Asked > 0 && time.Since(t.StartedAt) >= limit:
 			return false, c.decide(ctx, in, t)
@@ -221,7 +221,7 @@ func (c *Chooser) decide(ctx context.Context, in wire.PlanChoice, t Task) error 
 	}
 	result, err := choose.Choose(measured, choose.Options{Alpha: t.Alpha, Current: t.Current})
 	if err != nil {
-		return refusal(err.Error())
+		return unmeasurable(err.Error())
 	}
 	for i := range result.Plans {
 		if gain, ok := ndcg[result.Plans[i].Plan]; ok {
