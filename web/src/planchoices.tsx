@@ -30,6 +30,7 @@ export function PlanChoices({ collection }: { collection: string }) {
   });
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
+  const [open, setOpen] = useState(false);
   const act = async (to: string, body: unknown) => {
     setBusy(true);
     setError(null);
@@ -46,7 +47,7 @@ export function PlanChoices({ collection }: { collection: string }) {
   };
   const c = newest.data ?? undefined;
   return (
-    <details className="plan-choices" open={underWay(c) || undefined}>
+    <details className="plan-choices" open={open} onToggle={(e) => setOpen(e.currentTarget.open)}>
       <summary>Which plan is best here?</summary>
       <ErrorBox error={newest.error ?? error} retry={() => void newest.refetch()} />
       {!c && <p className="quiet">No plan was measured on this collection yet.</p>}
