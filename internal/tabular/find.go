@@ -44,6 +44,7 @@ const (
 	weightQuarter = 0.8 // the quarter asked for
 	newest        = 0.1 // where no year is asked for
 	rankLoss      = 0.1 // a source further back loses, at most
+	described    = 0.7 // for the label's share, of a row that several cells describe
 	// leastScore is the score of a cell that may answer.
 	leastScore = 1.5
 )
@@ -184,8 +185,20 @@ func opposes(asked, label map[string]bool) bool {
 // percents are the ways of writing per cent.
 var percents = strings.NewReplacer("%", " percentage ", "per cent", "percentage", "percent ", "percentage ")
 
-// words are a text's content words, per cent written in one way.
-func words(s string) map[string]bool { return text.ContentWords(percents.Replace(s)) }
+// digits are small numbers as words.
+var digits = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
+
+// words are a text's content words, per cent and small numbers written in one way.
+func words(s string) map[string]bool {
+	out := text.ContentWords(percents.Replace(s))
+	for w, d := range digits {
+		if out[w] {
+			delete(out, w)
+			out[d] = true
+		}
+	}
+	return out
+}
 
 // query is a question as cells are compared with it.
 type query struct {
@@ -287,7 +300,9 @@ func (q *query) cells(source int, s Input, t Table) []scored {
 				maps.Copy(beside, withoutYears(words(c.Text)))
 			}
 		}
-		of = max(of, q.share(beside, q.words))
+		if len(beside) > 0 { // nobody asks with all that describes a row
+			of = max(of, described)
+		}
 		if len(label) == 0 {
 			of = 0.3
 		}
