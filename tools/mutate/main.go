@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -36,8 +37,15 @@ var targets = []struct {
 	},
 }
 
-// longest is how long tests may run with a change before it counts as noticed: some changes make a loop that does not end.
-const longest = 3 * time.Minute
+// What bounds the tests of a change, which counts as noticed when they reach it: some changes make a loop that does not end, and some
+// of these take memory all the while.
+type bounds struct {
+	time   time.Duration
+	memory uint64 // address space of each process, in bytes
+}
+
+// usual is enough for the compiler, and for Go's runtime, which reserves more than it uses.
+var usual = bounds{time: 3 * time.Minute, memory: 4 << 30}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -61,6 +69,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("-at %s: want i/n with 1 <= i <= n", *at)
 	}
 	made, noticed, unbuilt, number := 0, 0, 0, 0
+	summary := func() {
+		fmt.Fprintf(out, "%d changes: %d noticed, %d do not build, %d survive\n", made, noticed, unbuilt, made-noticed-unbuilt)
+	}
 	for _, t := range targets {
 		for _, pattern := range t.files {
 			paths, err := filepath.Glob(pattern)
@@ -83,7 +94,11 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 						fmt.Fprintln(out, m)
 						continue
 					}
-					switch result, err := try(ctx, path, m.source, t.packages); {
+					switch result, err := try(ctx, path, m.source, t.packages, usual); {
+					case ctx.Err() != nil:
+						made--
+						summary()
+						return fmt.Errorf("interrupted at %s", m)
 					case err != nil:
 						return fmt.Errorf("%s: %w", m, err)
 					case result == survived:
@@ -98,7 +113,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if !*list {
-		fmt.Fprintf(out, "%d changes: %d noticed, %d do not build, %d survive\n", made, noticed, unbuilt, made-noticed-unbuilt)
+		summary()
 	}
 	return nil
 }
@@ -111,8 +126,12 @@ const (
 	noBuild
 )
 
+// bounded runs a command with a limit in KiB on the address space of each of its processes. The limit cannot be set between fork and exec from
+// here, and set on this process it would stay.
+const bounded = `ulimit -v "$1" && shift && exec "$@"`
+
 // try runs the tests of the packages with another source in the place of path.
-func try(ctx context.Context, path string, source []byte, packages []string) (result, error) {
+func try(ctx context.Context, path string, source []byte, packages []string, most bounds) (result, error) {
 	folder, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return 0, err
@@ -130,9 +149,10 @@ func try(ctx context.Context, path string, source []byte, packages []string) (re
 	if err := errors.Join(os.WriteFile(other, source, 0o600), os.WriteFile(overlay, said, 0o600)); err != nil {
 		return 0, err
 	}
-	limited, cancel := context.WithTimeout(ctx, longest)
+	limited, cancel := context.WithTimeout(ctx, most.time)
 	defer cancel()
-	test := exec.CommandContext(limited, "go", append([]string{"test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off"}, packages...)...)
+	args := []string{"-c", bounded, "sh", strconv.FormatUint(most.memory>>10, 10), "go", "test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off"}
+	test := exec.CommandContext(limited, "sh", append(args, packages...)...)
 	// A group of its own, so that the end of the context reaches the tests and not go alone.
 	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	test.Cancel = func() error { return syscall.Kill(-test.Process.Pid, syscall.SIGKILL) }

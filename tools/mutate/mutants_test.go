@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestMutants(t *testing.T) {
@@ -61,14 +63,39 @@ func TestTryTellsWhatTestsNotice(t *testing.T) {
 		t.Fatalf("mutants %v, %v", mutants, err)
 	}
 	for i, want := range []result{killed, killed, survived, survived} {
-		if got, err := try(t.Context(), "a.go", mutants[i].source, []string{"."}); got != want || err != nil {
+		if got, err := try(t.Context(), "a.go", mutants[i].source, []string{"."}, usual); got != want || err != nil {
 			t.Errorf("%s: %v, %v, want %v", mutants[i], got, err, want)
 		}
 	}
-	if got, err := try(t.Context(), "a.go", []byte("package a\n\nvar Double int = \"x\"\n"), []string{"."}); got != noBuild || err != nil {
+	if got, err := try(t.Context(), "a.go", []byte("package a\n\nvar Double int = \"x\"\n"), []string{"."}, usual); got != noBuild || err != nil {
 		t.Errorf("what does not build: %v, %v", got, err)
 	}
 	if after, err := os.ReadFile("a.go"); err != nil || string(after) != source {
 		t.Errorf("the source was changed: %s, %v", after, err)
+	}
+}
+
+// TestTryBoundsMemory: a change after which the tests take ever more memory is noticed by that, long before its time is up.
+func TestTryBoundsMemory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"go.mod":    "module a\n\ngo 1.26\n",
+		"a.go":      "package a\n\nfunc Blocks(n int) (all [][]byte) {\n\tfor i := 0; i != n; i++ {\n\t\tall = append(all, make([]byte, 1<<26))\n\t}\n\treturn all\n}\n",
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestBlocks(t *testing.T) {\n\tBlocks(1)\n}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source, err := os.ReadFile("a.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := try(t.Context(), "a.go", source, []string{"."}, usual); got != survived || err != nil {
+		t.Fatalf("within the bounds: %v, %v", got, err)
+	}
+	endless := []byte(strings.Replace(string(source), "i != n", "i >= 0", 1))
+	if got, err := try(t.Context(), "a.go", endless, []string{"."}, bounds{time: time.Hour, memory: usual.memory}); got != killed || err != nil {
+		t.Errorf("without end: %v, %v, want it noticed", got, err)
 	}
 }
