@@ -72,6 +72,14 @@ func TestPlansHaveThePapersConstants(t *testing.T) {
 			{"skip-retrieval", 1, "s_l", 0.04}, {"skip-retrieval", 1, "s_n", 0.67}, {"limit", 1, "k", 10},
 			{"reduce", 1, "depth", 10}, {"reduce", 1, "sentences", 3}, {"reduce", 1, "stride", 1}, {"answer", 0, "prompt", "explain"},
 		},
+		// What the plans of no paper have from one.
+		"funnel-lite": { // FunnelRAG's K and N
+			{"lexical", 1, "unit", "cluster"}, {"lexical", 1, "k", 80}, {"zoom", 1, "to", "section"}, {"hybrid", 1, "unit", "section"}, {"hybrid", 1, "k", 12},
+			{"zoom", 2, "to", "passage"}, {"hybrid", 2, "unit", "passage"},
+		},
+		"hybrid": {{"dedupe", 1, "cosine", 0.9}},                                                             // ChunkRAG, algorithm 1
+		"sluice": {{"gradient", 1, "min_k", 7}, {"gradient", 1, "g", 0.3}},                                   // SAGE, section VII
+		"bm25":   {{"lexical", 1, "unit", "document"}, {"lexical", 1, "k1", 1.2}, {"lexical", 1, "b", 0.75}}, // of Lucene, k1 and b as most have them
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := plans.FS.ReadFile(name + ".yaml")

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,31 +28,34 @@ func shipped(t *testing.T) func(string) (string, error) {
 	}
 }
 
-// TestPapersCanBeRead: every matrix of the examples is valid, and compares what its page says.
-func TestPapersCanBeRead(t *testing.T) {
-	files, err := filepath.Glob("../../../examples/papers/*.yaml")
-	if err != nil || len(files) != 5 {
-		t.Fatalf("files are %q, %v", files, err)
-	}
-	rows := map[string]int{}
-	for _, file := range files {
-		f, err := Read(file)
+// TestExamplesCanBeRead: every matrix of the examples is valid, and compares what its page says.
+func TestExamplesCanBeRead(t *testing.T) {
+	for folder, want := range map[string]map[string]int{
+		"papers":     {"sage": 11, "funnelrag": 6, "saki-rag": 12, "chunkrag": 11, "fit-rag": 12},
+		"comparison": {"plans": 10, "large": 10, "sage": 4, "funnelrag": 4, "saki": 5, "chunkrag": 7, "fitrag": 5},
+	} {
+		files, err := filepath.Glob("../../../examples/" + folder + "/*.yaml")
 		if err != nil {
-			t.Error(err)
-			continue
+			t.Fatal(err)
 		}
-		all, err := f.Rows(shipped(t))
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
+		rows := map[string]int{}
+		for _, file := range files {
+			f, err := Read(file)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			all, err := f.Rows(shipped(t))
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			rows[f.Name] = len(all)
+			if got := f.Dir(f.Datasets[0], "/data"); got != "/data/"+f.Datasets[0].Folder {
+				t.Errorf("%s: the first dataset is in %s", file, got)
+			}
 		}
-		rows[f.Name] = len(all)
-		if got := f.Dir(f.Datasets[0], "/data"); got != "/data/"+f.Datasets[0].Folder {
-			t.Errorf("%s: the first dataset is in %s", file, got)
-		}
-	}
-	for name, want := range map[string]int{"sage": 11, "funnelrag": 6, "saki-rag": 12, "chunkrag": 11, "fit-rag": 12} {
-		if rows[name] != want {
-			t.Errorf("%s has %d rows, not %d", name, rows[name], want)
+		if !maps.Equal(rows, want) {
+			t.Errorf("%s has files with %v rows, want %v", folder, rows, want)
 		}
 	}
 }
