@@ -79,7 +79,7 @@ func TestPlansHaveThePapersConstants(t *testing.T) {
 		},
 		"hybrid": {{"dedupe", 1, "cosine", 0.9}},                                                             // ChunkRAG, algorithm 1
 		"sluice": {{"gradient", 1, "min_k", 7}, {"gradient", 1, "g", 0.3}},                                   // SAGE, section VII
-		"bm25":   {{"lexical", 1, "unit", "document"}, {"lexical", 1, "k1", 1.2}, {"lexical", 1, "b", 0.75}}, // of Lucene, k1 and b as most have them
+		"bm25":   {{"lexical", 1, "unit", "document"}, {"lexical", 1, "k1", 1.2}, {"lexical", 1, "b", 0.75}}, // as in the literature
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := plans.FS.ReadFile(name + ".yaml")
