@@ -149,3 +149,13 @@ func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 		t.Error("calibrated was resolved without a model pack")
 	}
 }
+
+// TestNothingFoundIsNoKnowledge: without a candidate S_ltod is 0, however much the model was right about before.
+func TestNothingFoundIsNoKnowledge(t *testing.T) {
+	c := ranked(nil)
+	c.readers, c.history, c.judges = everyOp(func(string) float32 { return 0 }), &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}
+	got := c.run(t, skipping, func(q *wire.SearchQuery) { q.Question = uuid.MustParse("aaaaaaaa-0000-7000-8000-000000000001") })
+	if why := got.Trace[2].Why; got.Skipped || !strings.Contains(why, "S_ltod 0.000: 0 of 0 candidates") {
+		t.Errorf("skipped %t (%s)", got.Skipped, why)
+	}
+}
