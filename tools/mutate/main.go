@@ -37,8 +37,8 @@ var targets = []struct {
 	},
 }
 
-// What bounds the tests of a change, which counts as noticed when they reach it: some changes make a loop that does not end, and some
-// of these take memory all the while.
+// What bounds the tests of a change: some changes make a loop that does not end, and some of these take memory all the while. A change whose
+// tests fail for want of memory counts as noticed.
 type bounds struct {
 	time   time.Duration
 	memory uint64 // address space of each process, in bytes
@@ -68,9 +68,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if _, err := fmt.Sscanf(*at, "%d/%d", &first, &step); err != nil || first < 1 || step < first {
 		return fmt.Errorf("-at %s: want i/n with 1 <= i <= n", *at)
 	}
-	made, noticed, unbuilt, number := 0, 0, 0, 0
+	made, number, count := 0, 0, map[result]int{}
 	summary := func() {
-		fmt.Fprintf(out, "%d changes: %d noticed, %d do not build, %d survive\n", made, noticed, unbuilt, made-noticed-unbuilt)
+		fmt.Fprintf(out, "%d changes: %d noticed, %d run out of time, %d do not build, %d survive\n", made, count[killed], count[late], count[noBuild], count[survived])
 	}
 	for _, t := range targets {
 		for _, pattern := range t.files {
@@ -101,12 +101,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 						return fmt.Errorf("interrupted at %s", m)
 					case err != nil:
 						return fmt.Errorf("%s: %w", m, err)
-					case result == survived:
-						fmt.Fprintln(out, m)
-					case result == noBuild:
-						unbuilt++
 					default:
-						noticed++
+						if count[result]++; result == survived {
+							fmt.Fprintln(out, m)
+						}
 					}
 				}
 			}
@@ -122,6 +120,7 @@ type result int
 
 const (
 	killed result = iota
+	late          // the tests did not end, for which a busy machine may be the reason
 	survived
 	noBuild
 )
@@ -162,7 +161,7 @@ func try(ctx context.Context, path string, source []byte, packages []string, mos
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
 	case limited.Err() != nil:
-		return killed, nil
+		return late, nil
 	case err == nil:
 		return survived, nil
 	case !errors.As(err, &failed):

@@ -99,3 +99,21 @@ func TestTryBoundsMemory(t *testing.T) {
 		t.Errorf("without end: %v, %v, want it noticed", got, err)
 	}
 }
+
+// TestTryBoundsTime: a change after which the tests do not end is told apart from one that they notice.
+func TestTryBoundsTime(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{
+		"go.mod":    "module a\n\ngo 1.26\n",
+		"a.go":      "package a\n\nfunc Wait(n int) {\n\tfor n > 0 {\n\t}\n}\n",
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestWait(t *testing.T) {\n\tWait(0)\n}\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endless := []byte("package a\n\nfunc Wait(n int) {\n\tfor n >= 0 {\n\t}\n}\n")
+	if got, err := try(t.Context(), "a.go", endless, []string{"."}, bounds{time: 2 * time.Second, memory: usual.memory}); got != late || err != nil {
+		t.Errorf("without end: %v, %v, want that time ran out", got, err)
+	}
+}
