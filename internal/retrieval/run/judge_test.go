@@ -284,3 +284,13 @@ func TestRewrittenQuestionIsSearched(t *testing.T) {
 		t.Errorf("the report says %s", got.Trace[0].Why)
 	}
 }
+
+// TestOneCandidateIsJudged: the only candidate is no exception, and goes when it does not help.
+func TestOneCandidateIsJudged(t *testing.T) {
+	c := ranked([]float64{5})
+	c.judges = judgedAs(0)
+	got := c.run(t, "- dense\n- judge: {by: filter}\n- threshold: {score: judge, at: 1, empty: true}")
+	if len(got.Candidates) != 1 || len(got.Context) != 0 {
+		t.Errorf("of %d candidates %d are in the context (%s)", len(got.Candidates), len(got.Context), got.Trace[1].Why)
+	}
+}
