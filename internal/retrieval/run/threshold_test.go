@@ -24,6 +24,7 @@ func TestThreshold(t *testing.T) {
 		{"equal scores whose sum is rounded", "{}", []float64{0.1, 0.1, 0.1, 0.1, 0.1, 0.1}, 6, "at least 0.1"},
 		{"one candidate", "{}", []float64{-3}, 1, "at least -3"},
 		{"what the plan says", "{at: 0.5}", []float64{0.9, 0.5, 0.49}, 2, "at least 0.5, as the plan says"},
+		{"a threshold of 0, which is reached and missed", "{at: 0}", []float64{1, 0, -1}, 2, "at least 0, as the plan says"},
 		{"nothing has it", "{at: 7}", []float64{0.9, 0.5}, 1, "so the best one stays"},
 		{"nothing has it, and none may be left", "{at: 7, empty: true}", []float64{0.9, 0.5}, 0, "at least 7"},
 	} {
