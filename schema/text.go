@@ -36,6 +36,16 @@ type Parsed struct {
 	Pages     int      `json:"pages,omitempty"`
 	Blocks    []Block  `json:"blocks"`
 	Warnings  []string `json:"warnings,omitempty"`
+	// Recognised are the pages whose text was recognised in an image.
+	Recognised []RecognisedPage `json:"recognised,omitempty"`
+}
+
+// RecognisedPage says how sure text recognition was of a page. Confidences are from 0 to 1.
+type RecognisedPage struct {
+	Page       int       `json:"page"`
+	Words      int       `json:"words"`
+	Confidence float64   `json:"confidence"` // the mean of its words
+	Lines      []float64 `json:"lines"`      // the mean of each line's words, in reading order
 }
 
 // PageMark says that a section's text from byte Start on lies on Page, until

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// parseFunc is Parse, or a test's stand-in that hangs or dies.
-type parseFunc func(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error)
+// parseFunc is parseFile, or a test's stand-in that hangs or dies.
+type parseFunc func(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error)
 
 // RunChild parses what a Pool sends on stdin and answers on stdout until stdin
 // ends. It is what the command of PoolOptions runs; nothing else in that process
@@ -26,8 +26,11 @@ func RunChild(stdin io.Reader, stdout io.Writer) error {
 	if in.Compile {
 		return in.compile()
 	}
+	if in.Program != nil {
+		return in.become()
+	}
 	pdfiumRuntime.cacheDir = in.CacheDir
-	return serve(stdin, stdout, in.confine(), prepare, Parse)
+	return serve(stdin, stdout, in.confine(), prepare, parseFile)
 }
 
 // compile fills the cache of compiled code.
@@ -70,7 +73,7 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 			return err
 		}
 		words = nil
-		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits)
+		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{terms: req.OCR, in: in, out: stdout})
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {
 			return err

@@ -59,6 +59,17 @@ type cell struct {
 	Why      string `json:"why,omitempty"`       // it has none
 	Memory   int64  `json:"memory"`              // bytes that it may have
 	CPU      int64  `json:"cpu"`                 // seconds that it may run
+
+	Program *cellProgram `json:"program,omitempty"` // to become, instead of a parser
+}
+
+// cellProgram is a program of the system in a cell. It may read these files, and no other.
+type cellProgram struct {
+	Path      string   `json:"path"`
+	Args      []string `json:"args"`
+	Tessdata  string   `json:"tessdata"` // a folder
+	Loader    []string `json:"loader,omitempty"`
+	Libraries []string `json:"libraries,omitempty"`
 }
 
 func (c cell) environment() string {

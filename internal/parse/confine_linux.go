@@ -66,12 +66,20 @@ func (c cell) drop(held *Confinement, skip []string) {
 	if wanted(heldUser) {
 		held.try(heldUser, c.becomeUser())
 	}
+	if c.Program != nil {
+		// The thread that becomes the program is tied to the parent's life, whichever it is.
+		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	}
 	held.try(heldPrivileges, ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 	if wanted(heldLandlock) {
 		held.try(heldLandlock, c.landlock())
 	}
 	if wanted(heldSeccomp) {
-		held.try(heldSeccomp, filterCalls())
+		var more []string
+		if c.Program != nil {
+			more = callsOfPrograms
+		}
+		held.try(heldSeccomp, filterCalls(more...))
 	}
 }
 
@@ -139,9 +147,16 @@ func (c cell) becomeUser() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
-// landlock leaves the compiled code to be read, and nothing else: no file, no connection, no signal to others.
+// landlock leaves the compiled code to be read, or a program's own files, and nothing else: no file, no connection, no
+// signal to others.
 func (c cell) landlock() error {
 	var rules []landlock.Rule
+	if p := c.Program; p != nil {
+		rules = append(rules,
+			landlock.PathAccess(ll.AccessFSExecute|ll.AccessFSReadFile, append([]string{p.Path}, p.Loader...)...),
+			landlock.PathAccess(ll.AccessFSReadFile, p.Libraries...).IgnoreIfMissing(),
+			landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, p.Tessdata).IgnoreIfMissing())
+	}
 	if c.CacheDir != "" {
 		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, c.CacheDir).IgnoreIfMissing())
 	}

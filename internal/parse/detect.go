@@ -30,6 +30,9 @@ const (
 	formatEPUB     format = "epub"
 	formatEML      format = "eml"
 	formatRTF      format = "rtf"
+	formatPNG      format = "png"
+	formatJPEG     format = "jpeg"
+	formatTIFF     format = "tiff"
 )
 
 var mediaTypes = map[format]string{
@@ -45,6 +48,9 @@ var mediaTypes = map[format]string{
 	formatEPUB:     "application/epub+zip",
 	formatEML:      "message/rfc822",
 	formatRTF:      "application/rtf",
+	formatPNG:      "image/png",
+	formatJPEG:     "image/jpeg",
+	formatTIFF:     "image/tiff",
 }
 
 // detected is a file whose format is known; text formats are decoded.
@@ -58,6 +64,10 @@ type detected struct {
 var (
 	magicZIP      = []byte("PK\x03\x04")
 	magicEmptyZIP = []byte("PK\x05\x06")
+	magicPNG      = []byte("\x89PNG\r\n\x1a\n")
+	magicJPEG     = []byte("\xFF\xD8\xFF")
+	magicTIFF     = []byte("II*\x00")
+	magicTIFFBig  = []byte("MM\x00*")
 	magicOLE      = []byte("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1")
 )
 
@@ -74,6 +84,12 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 		return detected{}, detectOLE(data)
 	case bytes.HasPrefix(body, []byte(`{\rtf`)):
 		return detected{format: formatRTF}, nil
+	case bytes.HasPrefix(data, magicPNG):
+		return detected{format: formatPNG}, nil
+	case bytes.HasPrefix(data, magicJPEG):
+		return detected{format: formatJPEG}, nil
+	case bytes.HasPrefix(data, magicTIFF), bytes.HasPrefix(data, magicTIFFBig):
+		return detected{format: formatTIFF}, nil
 	case mailNamed(name, mediaHint), looksMail(body):
 		return detected{format: formatEML}, nil
 	}
@@ -123,7 +139,7 @@ func detectOLE(data []byte) error {
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF, EML, CSV and JSON Lines.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF, EML, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats

@@ -23,6 +23,9 @@ type document struct {
 	links  []string // of the block in the making
 	linked int      // links kept
 	err    error
+
+	ocr    *ocrSession
+	unread *Error // why the first page that was to be recognised was not
 }
 
 // add appends a block; blank text is left out. It reports whether to go on.

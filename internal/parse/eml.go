@@ -223,7 +223,7 @@ func (m *mailWalker) attachment(name, media string, data []byte, level int) erro
 	if level >= maxMailDepth {
 		return fail(schema.ReasonTooLarge, "The parts of the e-mail are nested more than %d deep.", maxMailDepth)
 	}
-	read, err := parse(m.d.ctx, name, media, data, limits)
+	read, err := parse(m.d.ctx, name, media, data, limits, m.d.ocr)
 	var e *Error
 	switch {
 	case errors.As(err, &e):

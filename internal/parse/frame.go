@@ -3,7 +3,7 @@ package parse
 // What goes over the pipes between a pool and its children: a request is a JSON
 // head and the file's bytes; the child answers with a frame when it has read them,
 // whose first says what confines it and whose others are empty, and with a reply in
-// JSON when it is done.
+// JSON when it is done. In between it may ask for the text of images.
 
 import (
 	"bufio"
@@ -21,19 +21,22 @@ const maxFrame = 4 << 30
 
 // request is one file to parse.
 type request struct {
-	Name      string `json:"name"`
-	MediaHint string `json:"media_hint"`
-	Limits    Limits `json:"limits"`
+	Name      string   `json:"name"`
+	MediaHint string   `json:"media_hint"`
+	Limits    Limits   `json:"limits"`
+	OCR       ocrTerms `json:"ocr"`
 	data      []byte
 }
 
 // reply is its outcome: Parsed, or a Reason (the file's fault), or Failure (the
-// parser's).
+// parser's). One with Recognise comes before it: a frame of the image's pixels
+// follows, and the pool answers with a frame of what was recognised.
 type reply struct {
-	Parsed  schema.Parsed  `json:"parsed"`
-	Reason  *schema.Reason `json:"reason,omitempty"`
-	Cause   string         `json:"cause,omitempty"`
-	Failure string         `json:"failure,omitempty"`
+	Recognise *recognition   `json:"recognise,omitempty"`
+	Parsed    schema.Parsed  `json:"parsed"`
+	Reason    *schema.Reason `json:"reason,omitempty"`
+	Cause     string         `json:"cause,omitempty"`
+	Failure   string         `json:"failure,omitempty"`
 }
 
 func (r reply) result() (schema.Parsed, error) {
@@ -92,8 +95,10 @@ func readRequest(r *bufio.Reader) (request, error) {
 	return out, nil
 }
 
-func writeReply(w io.Writer, r reply) error {
-	body, err := json.Marshal(r)
+func writeReply(w io.Writer, r reply) error { return writeJSON(w, r) }
+
+func writeJSON(w io.Writer, value any) error {
+	body, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("encoding a reply: %w", err)
 	}
@@ -124,13 +129,16 @@ func writeFrame(w io.Writer, body []byte) error {
 	return nil
 }
 
-func readFrame(r *bufio.Reader) ([]byte, error) {
+func readFrame(r *bufio.Reader) ([]byte, error) { return readFrameOf(r, maxFrame) }
+
+// readFrameOf reads a frame of so many bytes at most.
+func readFrameOf(r *bufio.Reader, most uint64) ([]byte, error) {
 	var size [8]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint64(size[:])
-	if n > maxFrame {
+	if n > most {
 		return nil, fmt.Errorf("a frame of %d bytes", n)
 	}
 	body := make([]byte, n)

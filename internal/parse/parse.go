@@ -1,5 +1,5 @@
 // Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
-// with page numbers, DOCX, XLSX, PPTX, EPUB, RTF, e-mails with their attachments,
+// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, EPUB, RTF, e-mails with their attachments,
 // CSV and JSON Lines. The format is found from the
 // content; a name only decides between formats that have no mark of their own.
 //
@@ -30,7 +30,10 @@ type Limits struct {
 	Rows          int           `json:"rows"`           // of a CSV file, a workbook, a table, or lines of a JSON Lines file; 1,000,000
 	Cells         int           `json:"cells"`          // of a row; 2,000
 	LineBytes     int           `json:"line_bytes"`     // of a CSV cell or a JSON Lines line; 8 MB
-	Time          time.Duration `json:"time"`           // 60 s
+	Time          time.Duration `json:"time"`           // 60 s; anew after each page that was recognised
+	OCRPages      int           `json:"ocr_pages"`      // of a document whose text is recognised; 500
+	OCRPixels     int           `json:"ocr_pixels"`     // of a page's image; 40,000,000
+	OCRTime       time.Duration `json:"ocr_time"`       // of the processor, to recognise a page; 60 s
 }
 
 // DefaultLimits returns the defaults.
@@ -47,6 +50,9 @@ func DefaultLimits() Limits {
 		Cells:         2000,
 		LineBytes:     8 << 20,
 		Time:          time.Minute,
+		OCRPages:      500,
+		OCRPixels:     40_000_000,
+		OCRTime:       time.Minute,
 	}
 }
 
@@ -64,6 +70,9 @@ func (l Limits) withDefaults() Limits {
 	or(&l.Cells, d.Cells)
 	or(&l.LineBytes, d.LineBytes)
 	or(&l.Time, d.Time)
+	or(&l.OCRPages, d.OCRPages)
+	or(&l.OCRPixels, d.OCRPixels)
+	or(&l.OCRTime, d.OCRTime)
 	return l
 }
 
@@ -82,6 +91,7 @@ func (l Limits) Validate() error {
 		{"bytes", l.Bytes}, {"pages", int64(l.Pages)}, {"text_bytes", int64(l.TextBytes)}, {"nesting", int64(l.Nesting)},
 		{"entries", int64(l.Entries)}, {"expanded_bytes", l.ExpandedBytes}, {"expansion", int64(l.Expansion)},
 		{"rows", int64(l.Rows)}, {"cells", int64(l.Cells)}, {"line_bytes", int64(l.LineBytes)}, {"time", int64(l.Time)},
+		{"ocr_pages", int64(l.OCRPages)}, {"ocr_pixels", int64(l.OCRPixels)}, {"ocr_time", int64(l.OCRTime)},
 	} {
 		if f.value < 0 {
 			return fmt.Errorf("parse limits: %s is %d: it must not be negative", f.name, f.value)
@@ -123,15 +133,22 @@ func (e *Error) because(cause error) *Error {
 // its sender gave; both may be empty and neither is trusted. A file that can't be
 // parsed gives an *Error; any other error is ctx's.
 //
-// Parse looks at ctx between pages and rows only. Whoever parses what strangers
-// send uses a Pool.
-func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (parsed schema.Parsed, err error) {
+// Parse looks at ctx between pages and rows only, and recognises no scanned
+// pages. Whoever parses what strangers send uses a Pool.
+func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error) {
+	return parseFile(ctx, name, mediaHint, data, limits, &ocrSession{terms: ocrTerms{Why: ocrIsOff}})
+}
+
+// parseFile is Parse that has the text of scanned pages recognised as ocr says.
+func parseFile(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (parsed schema.Parsed, err error) {
 	limits = limits.withDefaults()
 	if err := limits.Validate(); err != nil {
 		return schema.Parsed{}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limits.Time, timedOut(limits.Time))
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ocr.time, ocr.limits = time.AfterFunc(limits.Time, func() { cancel(timedOut(limits.Time)) }), limits
+	defer ocr.time.Stop()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fail(schema.ReasonBroken, "The file is damaged in a way its reader could not handle.").
@@ -141,10 +158,10 @@ func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 			parsed = schema.Parsed{}
 		}
 	}()
-	return parse(ctx, name, mediaHint, data, limits)
+	return parse(ctx, name, mediaHint, data, limits, ocr)
 }
 
-func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error) {
+func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error) {
 	if int64(len(data)) > limits.Bytes {
 		return schema.Parsed{}, tooLarge(int64(len(data)), limits)
 	}
@@ -152,12 +169,14 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 	if err != nil {
 		return schema.Parsed{}, err
 	}
-	d := &document{ctx: ctx, limits: limits}
+	d := &document{ctx: ctx, limits: limits, ocr: ocr}
 	d.out.MediaType = mediaTypes[file.format]
 	d.out.Warnings = file.warnings
 	switch file.format {
 	case formatPDF:
 		err = parsePDF(d, data)
+	case formatPNG, formatJPEG, formatTIFF:
+		err = parseImage(d, file.format, data)
 	case formatDOCX:
 		err = parseDOCX(d, data)
 	case formatXLSX:
@@ -198,8 +217,11 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		return schema.Parsed{}, err
 	}
 	if len(d.out.Blocks) == 0 {
-		if file.format == formatPDF && d.out.Pages > 0 {
-			return schema.Parsed{}, fail(schema.ReasonNoText, "None of the %d pages has text: it may be a scan. Run it through OCR and send it again.", d.out.Pages)
+		switch file.format {
+		case formatPDF, formatPNG, formatJPEG, formatTIFF:
+			if d.out.Pages > 0 {
+				return schema.Parsed{}, d.noText()
+			}
 		}
 		return schema.Parsed{}, fail(schema.ReasonEmpty, "The file has no text in it.")
 	}

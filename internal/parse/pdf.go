@@ -99,9 +99,13 @@ type pdfWord struct {
 	text                     string
 	left, bottom, right, top float32
 	cell                     bool
+	placed                   *schema.Box // where it stands, when the page was turned upright to be read
 }
 
 func (w pdfWord) box(page int) schema.Box {
+	if w.placed != nil {
+		return *w.placed
+	}
 	return schema.Box{Page: page, Left: float64(w.left), Bottom: float64(w.bottom), Right: float64(w.right), Top: float64(w.top)}
 }
 
@@ -161,6 +165,7 @@ func parsePDF(d *document, data []byte) error {
 	if broken > 0 && broken == counted.PageCount {
 		return damagedPDF(errors.New("no page could be read"))
 	}
+	lines = recognisePages(d, instance, opened.Document, lines)
 	layout(d, lines, rules)
 	return d.err
 }

@@ -46,6 +46,9 @@ type PoolOptions struct {
 	// MemoryLimit is the most resident memory of a child in bytes; 0 is 1.5 GB.
 	// It is watched on Linux; elsewhere only Go's soft limit holds.
 	MemoryLimit int64
+	// NoOCR leaves scanned pages alone. Else their text is recognised where
+	// tesseract is installed.
+	NoOCR bool
 	// Recycle is after how many files a child is replaced; 0 is 500. One that
 	// keeps more than half of MemoryLimit after a file is replaced too.
 	Recycle int
@@ -110,7 +113,13 @@ type poolRun struct {
 	notApart    atomic.Pointer[string] // why children can't have a network namespace
 	compiled    sync.Once
 	told        sync.Once
+	looked      sync.Once
+	toldOCR     sync.Once
+	tesseract   *tesseract                  // nil where there is none
+	unfound     string                      // why, when it is there and cannot be used
 	confinement atomic.Pointer[Confinement] // of the first child
+
+	ocrConfinement atomic.Pointer[Confinement] // of the first tesseract
 }
 
 func (p *Pool) open(context.Context) error {
@@ -191,29 +200,43 @@ func (p *Pool) enter() *poolRun {
 	return p.run
 }
 
-// Parse parses one file as the function Parse does, in a child. It waits for a
-// free one. A file that can't be parsed gives an *Error: with the reason timeout
+// NamedFile is a file to parse. Name is its path or URL, MediaType what its sender
+// says; neither is trusted. Language is a BCP 47 tag, by which scanned pages are
+// read; empty is English.
+type NamedFile struct {
+	Name, MediaType, Language string
+	Data                      []byte
+}
+
+// Parse parses one file as ParseFile does, in no particular language.
+func (p *Pool) Parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
+	return p.ParseFile(ctx, NamedFile{Name: name, MediaType: mediaHint, Data: data})
+}
+
+// ParseFile parses one file as the function Parse does, in a child, and has the
+// text of scanned pages recognised. It waits for a free child. A file that can't
+// be parsed gives an *Error: with the reason timeout
 // when the child had to be killed for its time, too_large when for its memory. It
 // gives ErrCrashed when the child died, ErrStopped when the pool is not running,
 // and ctx's error when ctx ends; then the child is killed.
-func (p *Pool) Parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
-	if int64(len(data)) > p.options.Limits.Bytes {
-		return schema.Parsed{}, tooLarge(int64(len(data)), p.options.Limits)
+func (p *Pool) ParseFile(ctx context.Context, f NamedFile) (schema.Parsed, error) {
+	if int64(len(f.Data)) > p.options.Limits.Bytes {
+		return schema.Parsed{}, tooLarge(int64(len(f.Data)), p.options.Limits)
 	}
 	r := p.enter()
 	if r == nil {
-		return schema.Parsed{}, fmt.Errorf("parsing %s: %w", name, ErrStopped)
+		return schema.Parsed{}, fmt.Errorf("parsing %s: %w", f.Name, ErrStopped)
 	}
 	defer r.work.Done()
-	parsed, err := r.parse(ctx, name, mediaHint, data)
+	parsed, err := r.parse(ctx, f)
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
-		err = fmt.Errorf("parsing %s: %w", name, err)
+		err = fmt.Errorf("parsing %s: %w", f.Name, err)
 	}
 	return parsed, err
 }
 
-func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
+func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error) {
 	c, err := r.take(ctx)
 	if err != nil {
 		return schema.Parsed{}, err
@@ -222,10 +245,10 @@ func (r *poolRun) parse(ctx context.Context, name, mediaHint string, data []byte
 	r.meters.busy.Add(ctx, 1)
 	defer r.meters.busy.Add(ctx, -1)
 
-	if isPDF(data) {
+	if isPDF(f.Data) {
 		r.compile()
 	}
-	req := request{Name: name, MediaHint: mediaHint, Limits: r.options.Limits, data: data}
+	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.terms(ctx, f.Language), data: f.Data}
 	for fresh := c == nil; ; fresh = true {
 		if c == nil {
 			var err error
@@ -273,9 +296,11 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		reply reply
 		err   error
 	}
-	done, taken := make(chan outcome, 1), make(chan struct{})
+	done, taken, held := make(chan outcome, 1), make(chan struct{}), make(chan bool)
+	working, stop := context.WithCancel(ctx)
+	defer stop()
 	go func() {
-		rep, err := c.exchange(req, taken, r.tell)
+		rep, err := c.exchange(working, req, taken, r.tell, &recogniser{run: r, terms: req.OCR, limits: req.Limits, held: held})
 		done <- outcome{rep, err}
 	}()
 	// Until the child has made itself ready the file's time does not run.
@@ -287,6 +312,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 	// kill ends the child and waits for the exchange to notice.
 	kill := func(cause string, err error) (schema.Parsed, bool, error) {
 		r.meters.kill(ctx, cause)
+		stop()
 		c.kill()
 		<-done
 		return schema.Parsed{}, false, err
@@ -317,6 +343,14 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		case <-ready:
 			ready = nil
 			limit.Reset(r.options.Limits.Time + killGrace)
+		case on := <-held:
+			// Recognising text has limits of its own; then the file's time begins anew.
+			ready = nil
+			if on {
+				limit.Stop()
+			} else {
+				limit.Reset(r.options.Limits.Time + killGrace)
+			}
 		case <-limit.C:
 			if ready != nil {
 				return kill("time", fmt.Errorf("%w: it was not ready after %s", errNotTaken, readyLimit))

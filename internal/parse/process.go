@@ -5,6 +5,7 @@ package parse
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -32,7 +33,12 @@ var environment = []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_
 // start starts a child in a cell.
 func (r *poolRun) start() (*child, error) {
 	files := int64(r.options.Recycle) * int64(r.options.Limits.Time/time.Second+1) * int64(runtime.NumCPU())
-	in := cell{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second), Apart: true}
+	return r.startIn(cell{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second)})
+}
+
+// startIn starts a child in this cell, apart from the network where that is allowed.
+func (r *poolRun) startIn(in cell) (*child, error) {
+	in.Apart = true
 	if why := r.notApart.Load(); why != nil {
 		in.Apart, in.Why = false, *why
 	}
@@ -86,8 +92,9 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 }
 
 // exchange sends a file and reads its outcome. It closes taken when the child
-// has the file and begins with it; told gets what the child says of itself.
-func (c *child) exchange(req request, taken chan<- struct{}, told func([]byte)) (reply, error) {
+// has the file and begins with it; told gets what the child says of itself; ocr
+// answers when it asks for the text of an image.
+func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}, told func([]byte), ocr *recogniser) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
 	}
@@ -99,7 +106,23 @@ func (c *child) exchange(req request, taken chan<- struct{}, told func([]byte)) 
 		told(words)
 	}
 	close(taken)
-	return readReply(c.out)
+	for {
+		rep, err := readReply(c.out)
+		if err != nil || rep.Recognise == nil {
+			return rep, err
+		}
+		pixels, err := readFrameOf(c.out, uint64(askedPixels(req.Limits)))
+		if err != nil {
+			return reply{}, noEOF(err)
+		}
+		answer, err := ocr.answer(ctx, *rep.Recognise, pixels)
+		if err == nil {
+			err = writeJSON(c.in, answer)
+		}
+		if err != nil {
+			return reply{}, err
+		}
+	}
 }
 
 // kill ends the child and what it may have started, at once.
@@ -119,7 +142,8 @@ func (c *child) end() {
 // starved reports whether a child that has ended could not get the memory that it asked for.
 func (c *child) starved() bool {
 	said := c.stderr.String()
-	return strings.Contains(said, "runtime: out of memory") || strings.Contains(said, "runtime: cannot allocate memory")
+	return strings.Contains(said, "runtime: out of memory") || strings.Contains(said, "runtime: cannot allocate memory") ||
+		strings.Contains(said, "std::bad_alloc")
 }
 
 // crash cleans up after a child whose pipe broke and says how it ended.

@@ -5,6 +5,7 @@ package parse
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
@@ -29,6 +30,10 @@ var callsAllowed = []string{
 	"uname", "sysinfo", "getrusage", "getrlimit", "prlimit64", "getuid", "geteuid", "getgid", "getegid", "getrandom",
 }
 
+// callsOfPrograms are what the C library needs beside these to start a program. Which programs may be started is Landlock's
+// to say; whatever starts is confined as this is.
+var callsOfPrograms = []string{"execve", "access", "stat", "lstat", "readlink", "getcwd", "open"}
+
 // refusedCall is a call that is refused with some arguments.
 type refusedCall struct {
 	call string
@@ -41,6 +46,7 @@ const writing = unix.O_WRONLY | unix.O_RDWR | unix.O_CREAT | unix.O_TRUNC | unix
 func callsRefused() []refusedCall {
 	own := uint64(os.Getpid())
 	return []refusedCall{
+		{"open", seccomp.Condition{Argument: 1, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		{"openat", seccomp.Condition{Argument: 2, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		// A thread, never a process.
 		{"clone", seccomp.Condition{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD}, seccomp.ActionErrno},
@@ -58,7 +64,7 @@ func callsRefused() []refusedCall {
 // filterCalls refuses all other system calls to every thread of this process, for good. Each condition is a filter of its
 // own, of which the kernel takes the strictest word: in one filter the library would compare what follows a condition that
 // isn't met with the argument in place of the call.
-func filterCalls() error {
+func filterCalls(more ...string) error {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return err
@@ -74,7 +80,7 @@ func filterCalls() error {
 		}}})
 	}
 	var allowed []string
-	for _, call := range callsAllowed {
+	for _, call := range slices.Concat(callsAllowed, more) {
 		if _, ok := info.SyscallNames[call]; ok {
 			allowed = append(allowed, call)
 		}

@@ -1,0 +1,271 @@
+package parse
+
+// Scanned pages, in the child: an image becomes words with boxes and confidences,
+// and lines as a PDF's text has them. tesseract itself runs elsewhere
+// (ocr_process.go); this side turns the page upright, asks, and reads the answer.
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"image"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Confidences are from 0 to 1, as tesseract's per cent.
+const (
+	// A page whose words' mean is below is named in a warning.
+	pageConfidence = 0.7
+	// Below it a page is looked at for its orientation.
+	turnedConfidence = 0.6
+	// A word below wordFloor is noise when it has no letter or digit, or when the
+	// mean of its line is below lineFloor.
+	wordFloor = 0.3
+	lineFloor = 0.4
+	// A page of which more ink than this share is in no word is read once more, as
+	// one block. That counts when so many times as many characters are read.
+	unreadMost = 0.1
+	betterRead = 1.05
+)
+
+// ocrSession is text recognition for one file: the pipes on which it is asked for.
+type ocrSession struct {
+	terms  ocrTerms
+	in     *bufio.Reader
+	out    io.Writer
+	limits Limits
+	time   *time.Timer // the file's; it stands while others work
+	pages  int         // recognised, of the file and what is in it
+	warned bool
+}
+
+// ask sends an image and returns what tesseract says of it. It gives an *Error
+// where the page is to blame.
+func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
+	o.time.Stop()
+	defer o.time.Reset(o.limits.Time)
+	if err := writeReply(o.out, reply{Recognise: &r}); err != nil {
+		return nil, err
+	}
+	if err := writeFrame(o.out, pixels); err != nil {
+		return nil, err
+	}
+	body, err := readFrame(o.in)
+	if err != nil {
+		return nil, fmt.Errorf("wait for recognised text: %w", err)
+	}
+	var answer recognised
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("decode recognised text: %w", err)
+	}
+	switch {
+	case answer.Reason != nil:
+		return nil, &Error{Reason: *answer.Reason}
+	case answer.Failure != "":
+		return nil, errors.New(answer.Failure)
+	}
+	return answer.Said, nil
+}
+
+// recognisedWord is a word as it was read.
+type recognisedWord struct {
+	text       string
+	box        image.Rectangle // in pixels of the upright image
+	confidence float64
+}
+
+// recognisedPage is what was read of a page.
+type recognisedPage struct {
+	lines   [][]recognisedWord // in reading order
+	words   int
+	mean    float64 // confidence
+	upended bool    // its words stand on their ends: tesseract reads those, too
+	upright affine  // from the upright image to the page's image
+	width   int     // of the upright image
+	height  int
+}
+
+// recognisePage reads a page's image. Its error is an *Error where the page is to
+// blame.
+func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, error) {
+	best, err := o.recogniseTurned(page, 0, dpi)
+	if err != nil || best.mean >= turnedConfidence && !best.upended || !o.terms.Orientation {
+		return best, err
+	}
+	size := page.Bounds().Size()
+	said, err := o.ask(recognition{Width: size.X, Height: size.Y, DPI: dpi, Orientation: true}, page.Pix)
+	if err != nil {
+		return best, nil // of a page with little text it does not know
+	}
+	quarters := orientationOf(said)
+	if quarters == 0 {
+		return best, nil
+	}
+	turned, err := o.recogniseTurned(page, quarters, dpi)
+	if err != nil || turned.mean <= best.mean && !best.upended {
+		return best, nil
+	}
+	return turned, nil
+}
+
+// recogniseTurned reads a page that is turned by so many quarters, clockwise, and
+// made straight.
+func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recognisedPage, error) {
+	upright, back := turn(page, quarters)
+	if angle := skew(upright); angle != 0 {
+		straight, more := rotate(upright, angle)
+		upright, back = straight, back.after(more)
+	}
+	size := upright.Bounds().Size()
+	wish := recognition{Width: size.X, Height: size.Y, DPI: dpi}
+	lines, err := o.askWords(wish, upright)
+	if err != nil {
+		return recognisedPage{}, err
+	}
+	if unread(upright, lines) > unreadMost {
+		// Cells of wide tables are taken for no text, unless all of the page is. What
+		// fails now has been read once.
+		wish.Block = true
+		if again, err := o.askWords(wish, upright); err == nil && surely(again) > betterRead*surely(lines) {
+			lines = again
+		}
+	}
+	out := recognisedPage{upright: back, width: size.X, height: size.Y, lines: lines}
+	lying, standing := 0, 0
+	for _, line := range out.lines {
+		for _, w := range line {
+			out.mean += w.confidence
+			out.words++
+			switch {
+			case len(w.text) < 4:
+			case w.box.Dy() > w.box.Dx():
+				standing++
+			default:
+				lying++
+			}
+		}
+	}
+	out.upended = standing > lying
+	if out.words > 0 {
+		out.mean /= float64(out.words)
+	}
+	return out, nil
+}
+
+// askWords reads an image as the wish says. Noise is left out.
+func (o *ocrSession) askWords(wish recognition, page *image.Gray) ([][]recognisedWord, error) {
+	said, err := o.ask(wish, page.Pix)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := wordsOf(said)
+	return withoutNoise(lines), err
+}
+
+// surely counts the characters of words that were read with some confidence.
+func surely(lines [][]recognisedWord) float64 {
+	n := 0
+	for _, line := range lines {
+		for _, w := range line {
+			if w.confidence >= turnedConfidence {
+				n += len(w.text)
+			}
+		}
+	}
+	return float64(n)
+}
+
+// scan reads one page's image of a document and returns its lines. place maps
+// the image's pixels to the page's own coordinates. A page that can't be read is named in
+// a warning; an error is for all of the document.
+func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]pdfLine, error) {
+	if blankPage(page) {
+		return nil, nil
+	}
+	o := d.ocr
+	if o.pages >= o.limits.OCRPages {
+		return nil, fail(schema.ReasonTooLarge, "more than %d pages are to be recognised; split the file, or raise SLUICE_PARSE_OCR_PAGES", o.limits.OCRPages)
+	}
+	o.pages++
+	read, err := o.recognisePage(page, dpi)
+	if err != nil {
+		return nil, err
+	}
+	if o.terms.Warning != "" && !o.warned {
+		d.warn(o.terms.Warning)
+		o.warned = true
+	}
+	if read.words == 0 {
+		return nil, nil
+	}
+	entry := schema.RecognisedPage{Page: number, Words: read.words, Confidence: read.mean}
+	for _, line := range read.lines {
+		entry.Lines = append(entry.Lines, meanOf(line))
+	}
+	d.out.Recognised = append(d.out.Recognised, entry)
+	if read.mean < pageConfidence {
+		d.warn(fmt.Sprintf("page %d was hard to read: the mean confidence of its %d words is %.2f", number, read.words, read.mean))
+	}
+	return read.pdfLines(number, dpi, place), nil
+}
+
+// unscanned notes a page that could not be recognised.
+func (d *document) unscanned(number int, err error) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = fail(schema.ReasonBroken, "text recognition failed").because(err)
+	}
+	if d.unread == nil {
+		d.unread = e
+	}
+	d.warn(fmt.Sprintf("page %d was not recognised: %s", number, e.Reason.Message))
+}
+
+// noText says why a document of pages has no text.
+func (d *document) noText() *Error {
+	if d.unread != nil {
+		return &Error{Reason: schema.Reason{Code: d.unread.Reason.Code,
+			Message: "None of its pages has text that could be recognised: " + d.unread.Reason.Message + "."}, cause: d.unread.cause}
+	}
+	if !d.ocr.terms.On {
+		return fail(schema.ReasonNoText, "None of its pages has text: it may be a scan. %s", d.ocr.terms.Why)
+	}
+	return fail(schema.ReasonEmpty, "None of its pages has text, nor was any recognised.")
+}
+
+func meanOf(line []recognisedWord) float64 {
+	sum := 0.0
+	for _, w := range line {
+		sum += w.confidence
+	}
+	return sum / float64(max(len(line), 1))
+}
+
+// withoutNoise leaves out what is read from dirt, rules and pictures.
+func withoutNoise(lines [][]recognisedWord) [][]recognisedWord {
+	var out [][]recognisedWord
+	for _, line := range lines {
+		mean := meanOf(line)
+		kept := slices.DeleteFunc(line, func(w recognisedWord) bool {
+			return w.confidence < wordFloor && (!hasText(w.text) || mean < lineFloor)
+		})
+		if len(kept) > 0 {
+			out = append(out, kept)
+		}
+	}
+	return out
+}
+
+// blankPage reports a page without ink.
+func blankPage(page *image.Gray) bool {
+	lightest, darkest := uint8(0), uint8(255)
+	for _, p := range page.Pix {
+		lightest, darkest = max(lightest, p), min(darkest, p)
+	}
+	return lightest-darkest < 40
+}

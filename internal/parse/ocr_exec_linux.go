@@ -1,0 +1,37 @@
+package parse
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// become makes this process the program of its cell, which confines it. It returns an error alone. Its priority is a parser's.
+func (c cell) become(skip ...string) error {
+	p := c.Program
+	// What Go has open is closed when the program begins; the rest would be its to use.
+	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		return fmt.Errorf("close files: %w", err)
+	}
+	args := append([]string{p.Path}, p.Args...)
+	env := []string{"OMP_THREAD_LIMIT=1", "LC_ALL=C"}
+	// It is this thread that becomes the program.
+	runtime.LockOSThread()
+	words, err := json.Marshal(c.confine(skip...))
+	if err != nil {
+		return err
+	}
+	// The first line, for the parent.
+	if _, err := fmt.Fprintf(os.Stderr, "%s\n", words); err != nil {
+		return fmt.Errorf("say what confines it: %w", err)
+	}
+	// Last, for this program has more than that.
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: uint64(c.Memory), Max: uint64(c.Memory)}); err != nil {
+		return fmt.Errorf("limit memory: %w", err)
+	}
+	return fmt.Errorf("start %s: %w", p.Path, syscall.Exec(p.Path, args, env))
+}

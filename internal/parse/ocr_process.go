@@ -1,0 +1,274 @@
+package parse
+
+// The parent's side of text recognition: tesseract, a program of the system, in a
+// cell of its own for each image. The child that parses the file makes the image,
+// asks for what stands on it over its pipe, and reads the answer: the parent
+// passes pixels and words on and interprets neither.
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	ocrMemory     = 1 << 30  // bytes of address space that tesseract may take
+	ocrAnswer     = 32 << 20 // bytes that it may say
+	ocrWallFactor = 10       // time that passes, to time of the processor: others come first
+	ocrAsks       = 5        // of a page: its text, twice, its orientation, and the text of the turned page, twice
+)
+
+// ocrTotal bounds what all pages of one document may take together.
+const ocrTotal = time.Hour
+
+// tesseract is where the program and its data are, and what it needs to start.
+type tesseract struct {
+	program  string
+	loader   []string // programs that the kernel starts with it: the dynamic loader
+	libs     []string // files that it reads to start
+	tessdata string   // the folder of traineddata
+}
+
+// traineddata reports whether data of this name is installed.
+func (t *tesseract) traineddata(name string) bool {
+	info, err := os.Stat(filepath.Join(t.tessdata, name+".traineddata"))
+	return err == nil && info.Mode().IsRegular()
+}
+
+var (
+	tessdataLine = regexp.MustCompile(`List of available languages in "([^"]+)"`)
+	libraryLine  = regexp.MustCompile(`(?m)^\s*(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)`)
+)
+
+// findTesseract looks for the program on PATH.
+func findTesseract(ctx context.Context) (*tesseract, error) {
+	program, err := exec.LookPath("tesseract")
+	if err != nil {
+		return nil, err
+	}
+	if program, err = filepath.EvalSymlinks(program); err != nil {
+		return nil, fmt.Errorf("find tesseract: %w", err)
+	}
+	said, err := exec.CommandContext(ctx, program, "--list-langs").CombinedOutput()
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its languages: %w: %s", program, err, bytes.TrimSpace(said))
+	}
+	found := tessdataLine.FindSubmatch(said)
+	if found == nil {
+		return nil, fmt.Errorf("%s --list-langs does not name its folder of data; version 5 does", program)
+	}
+	t := &tesseract{program: program}
+	if t.tessdata, err = filepath.Abs(string(found[1])); err != nil {
+		return nil, fmt.Errorf("find the data of tesseract: %w", err)
+	}
+	t.loader, t.libs, err = libraries(ctx, program)
+	return t, err
+}
+
+// libraries are the files that the dynamic loader opens for a program, and the
+// loader itself. Elsewhere than on Linux nothing confines the program to them.
+func libraries(ctx context.Context, program string) (loader, libs []string, err error) {
+	said, err := exec.CommandContext(ctx, "ldd", program).Output()
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, nil, nil
+	case err != nil && bytes.Contains(said, []byte("not a dynamic executable")):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("ask ldd for the libraries of %s: %w", program, err)
+	}
+	libs = []string{"/etc/ld.so.cache"}
+	for _, m := range libraryLine.FindAllSubmatch(said, -1) {
+		path, err := filepath.EvalSymlinks(string(m[1]))
+		if err != nil {
+			return nil, nil, fmt.Errorf("find a library of %s: %w", program, err)
+		}
+		libs = append(libs, path)
+		if bytes.HasPrefix(m[0], []byte("\t/")) {
+			loader = append(loader, path)
+		}
+	}
+	return loader, libs, nil
+}
+
+// recognition is what the child asks for: an image of so many grey pixels, which
+// follow as a frame.
+type recognition struct {
+	Width  int `json:"width"`
+	Height int `json:"height"`
+	DPI    int `json:"dpi"`
+	// Block has all of the page taken for one block of text.
+	Block bool `json:"block,omitempty"`
+	// Orientation asks how the page is turned, not for its text.
+	Orientation bool `json:"orientation,omitempty"`
+}
+
+// recognised is the answer: what tesseract wrote, or why it did not.
+type recognised struct {
+	Said    []byte         `json:"said,omitempty"`
+	Reason  *schema.Reason `json:"reason,omitempty"`  // the page is to blame
+	Failure string         `json:"failure,omitempty"` // tesseract, or this machine
+}
+
+// arguments are tesseract's for an image on its standard input.
+func (t *tesseract) arguments(r recognition, language string) []string {
+	args := []string{"stdin", "stdout", "--tessdata-dir", t.tessdata, "--dpi", strconv.Itoa(min(max(r.DPI, 70), 600))}
+	if r.Orientation {
+		return append(args, "--psm", "0", "-l", osdData)
+	}
+	layout := "3" // found by tesseract
+	if r.Block {
+		layout = "6"
+	}
+	return append(args, "--psm", layout, "--oem", "1", "-l", language, "-c", "tessedit_create_tsv=1")
+}
+
+// recogniser answers the requests of one file.
+type recogniser struct {
+	run      *poolRun
+	terms    ocrTerms
+	limits   Limits
+	held     chan<- bool // true when a recognition begins, false when it is over
+	asked    int
+	deadline time.Time
+}
+
+// askedPixels is the most pixels of an image that is asked about: one that was made
+// straight has more than before.
+func askedPixels(l Limits) int { return 2 * l.OCRPixels }
+
+// answer recognises one image. Its error is ctx's.
+func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (recognised, error) {
+	o.asked++
+	switch {
+	case !o.terms.On:
+		return recognised{Failure: "nobody may ask for text recognition"}, nil
+	case o.asked > o.limits.OCRPages*ocrAsks:
+		return recognised{Failure: "it asks too often"}, nil
+	case r.Width < 1 || r.Height < 1 || len(pixels) > askedPixels(o.limits) || r.Width > len(pixels) || len(pixels)/r.Width != r.Height || len(pixels)%r.Width != 0:
+		return recognised{Failure: fmt.Sprintf("%d bytes are no image of %d by %d pixels", len(pixels), r.Width, r.Height)}, nil
+	case o.deadline.IsZero():
+		o.deadline = time.Now().Add(ocrTotal)
+	case time.Now().After(o.deadline):
+		return recognised{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
+			"the document's pages took more than %v to recognise; split the file", ocrTotal)}}, nil
+	}
+	// Meanwhile the file's own time stands still.
+	if !o.tellHeld(ctx, true) {
+		return recognised{}, context.Cause(ctx)
+	}
+	defer o.tellHeld(ctx, false)
+	t := o.run.tesseract
+	said, err := o.run.recognise(ctx, t, t.arguments(r, o.terms.Data), r, pixels, o.limits.OCRTime)
+	var e *Error
+	switch {
+	case ctx.Err() != nil:
+		return recognised{}, context.Cause(ctx)
+	case errors.As(err, &e):
+		return recognised{Reason: &e.Reason}, nil
+	case err != nil:
+		return recognised{Failure: err.Error()}, nil
+	}
+	return recognised{Said: said}, nil
+}
+
+func (o *recogniser) tellHeld(ctx context.Context, on bool) bool {
+	select {
+	case o.held <- on:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// recognise runs tesseract over one image, in a cell, and returns what it wrote.
+// It gives an *Error when a limit ended it. limit is of processor time.
+func (r *poolRun) recognise(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration) ([]byte, error) {
+	return r.recogniseWithin(ctx, t, args, image, pixels, limit, ocrMemory)
+}
+
+// tellOCR logs what is missing of tesseract's confinement, once.
+func (r *poolRun) tellOCR(words []byte) {
+	r.toldOCR.Do(func() {
+		var c Confinement
+		if err := json.Unmarshal(words, &c); err != nil {
+			c.try("a report of the child", err)
+		}
+		r.ocrConfinement.Store(&c)
+		if len(c.Missing) > 0 {
+			slog.Warn("tesseract is not confined in every way", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+		}
+	})
+}
+
+// recogniseWithin is recognise with this much memory, in bytes.
+func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration, memory int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, ocrWallFactor*limit)
+	defer cancel()
+	seconds := int64((limit + time.Second - 1) / time.Second)
+	c, err := r.startIn(cell{
+		User: r.user, Memory: memory, CPU: seconds,
+		Program: &cellProgram{Path: t.program, Args: args, Tessdata: t.tessdata, Loader: t.loader, Libraries: t.libs},
+	})
+	if err != nil {
+		return nil, err
+	}
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		// A program that ends before it has read everything says why itself.
+		if _, err := fmt.Fprintf(c.in, "P5\n%d %d\n255\n", image.Width, image.Height); err == nil {
+			_, _ = c.in.Write(pixels)
+		}
+		_ = c.in.Close()
+	}()
+	killed := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(killed)
+		killGroup(c.cmd)
+	})
+	said, readErr := io.ReadAll(io.LimitReader(c.out, ocrAnswer+1))
+	if len(said) > ocrAnswer {
+		killGroup(c.cmd)
+	}
+	waitErr := c.wait()
+	if !stop() {
+		<-killed
+	}
+	<-wrote
+	complaint := c.stderr.String()
+	if strings.HasPrefix(complaint, "{") {
+		var words string
+		words, complaint, _ = strings.Cut(complaint, "\n")
+		r.tellOCR([]byte(words))
+	}
+	state := c.cmd.ProcessState
+	used := state.UserTime() + state.SystemTime()
+	switch {
+	case len(said) > ocrAnswer:
+		return nil, fail(schema.ReasonTooLarge, "its text has more than %s", schema.FormatBytes(ocrAnswer))
+	case context.Cause(ctx) != nil || waitErr != nil && used >= time.Duration(seconds)*time.Second-time.Second/2:
+		return nil, fail(schema.ReasonTimeout, "its text was not recognised in %v; simplify the page, or raise SLUICE_PARSE_OCR_TIME", limit)
+	case waitErr != nil && c.starved():
+		return nil, fail(schema.ReasonTooLarge, "recognising its text needed more than %s of memory", schema.FormatBytes(memory))
+	case waitErr != nil:
+		return nil, fmt.Errorf("tesseract: %w: %s", waitErr, complaint)
+	case readErr != nil && !errors.Is(readErr, fs.ErrClosed):
+		return nil, fmt.Errorf("read what tesseract says: %w", readErr)
+	}
+	return said, nil
+}

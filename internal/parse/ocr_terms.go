@@ -1,0 +1,120 @@
+package parse
+
+// Whether text is recognised, and in which language.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"strings"
+)
+
+// osdData is the traineddata by which the orientation of a page is found.
+const osdData = "osd"
+
+// ocrTerms say on what terms a file's pages are recognised.
+type ocrTerms struct {
+	On          bool   `json:"on,omitempty"`
+	Why         string `json:"why,omitempty"`  // it is not on, with the remedy
+	Data        string `json:"data,omitempty"` // the traineddata's name
+	Orientation bool   `json:"orientation,omitempty"`
+	Warning     string `json:"warning,omitempty"` // of what is recognised
+}
+
+// Remedies of text that is not recognised.
+const (
+	ocrIsOff     = "Text recognition is off: set SLUICE_PARSE_OCR to auto."
+	ocrIsMissing = "Text recognition needs tesseract, which is not installed: install the package tesseract-ocr and start the ingest-worker anew."
+)
+
+// traineddata names the data of languages by their BCP 47 tags, the longest that
+// fits first. ISO 639-1 has two letters, tesseract ISO 639-2's three.
+var traineddata = map[string]string{
+	"af": "afr", "ar": "ara", "az": "aze", "be": "bel", "bg": "bul", "bn": "ben", "bs": "bos", "ca": "cat", "cs": "ces", "cy": "cym",
+	"da": "dan", "de": "deu", "el": "ell", "en": "eng", "eo": "epo", "es": "spa", "et": "est", "eu": "eus", "fa": "fas", "fi": "fin",
+	"fr": "fra", "ga": "gle", "gl": "glg", "gu": "guj", "he": "heb", "hi": "hin", "hr": "hrv", "hu": "hun", "hy": "hye", "id": "ind",
+	"is": "isl", "it": "ita", "ja": "jpn", "ka": "kat", "kk": "kaz", "km": "khm", "kn": "kan", "ko": "kor", "la": "lat", "lt": "lit",
+	"lv": "lav", "mk": "mkd", "ml": "mal", "mr": "mar", "ms": "msa", "mt": "mlt", "nb": "nor", "ne": "nep", "nl": "nld", "nn": "nor",
+	"no": "nor", "pa": "pan", "pl": "pol", "pt": "por", "ro": "ron", "ru": "rus", "si": "sin", "sk": "slk", "sl": "slv", "sq": "sqi",
+	"sr": "srp", "sr-latn": "srp_latn", "sv": "swe", "sw": "swa", "ta": "tam", "te": "tel", "th": "tha", "tl": "tgl", "tr": "tur",
+	"uk": "ukr", "ur": "urd", "uz": "uzb", "vi": "vie", "yi": "yid",
+	"zh": "chi_sim", "zh-hant": "chi_tra", "zh-tw": "chi_tra", "zh-hk": "chi_tra", "zh-mo": "chi_tra",
+}
+
+// dataOf returns the traineddata's name for a BCP 47 tag; empty when there is none.
+func dataOf(tag string) string {
+	tag = strings.ToLower(strings.ReplaceAll(tag, "_", "-"))
+	for tag != "" {
+		if name := traineddata[tag]; name != "" {
+			return name
+		}
+		tag = tag[:max(strings.LastIndexByte(tag, '-'), 0)]
+	}
+	return ""
+}
+
+// debianPackage is the package that has the data of this name.
+func debianPackage(data string) string {
+	return "tesseract-ocr-" + strings.ReplaceAll(data, "_", "-")
+}
+
+// termsFor says on what terms a file of this language is recognised. What is not
+// installed is read as English, with a warning.
+func (t *tesseract) termsFor(language string) ocrTerms {
+	const english = "eng"
+	if language == "" {
+		language = "en"
+	}
+	name := dataOf(language)
+	terms := ocrTerms{On: true, Data: name, Orientation: t.traineddata(osdData)}
+	if name != "" && t.traineddata(name) {
+		return terms
+	}
+	if name == english || !t.traineddata(english) {
+		return ocrTerms{Why: fmt.Sprintf("Text recognition has no data of the collection's language (%s): install the package %s.",
+			language, debianPackage(orEnglish(name)))}
+	}
+	terms.Data = english
+	if name == "" {
+		terms.Warning = fmt.Sprintf("scanned pages were read as English: text recognition knows no data of the collection's language (%s)", language)
+	} else {
+		terms.Warning = fmt.Sprintf("scanned pages were read as English: for the collection's language (%s) install the package %s and retry",
+			language, debianPackage(name))
+	}
+	return terms
+}
+
+func orEnglish(name string) string {
+	if name == "" {
+		return "eng"
+	}
+	return name
+}
+
+// terms says on what terms a file of this language is recognised. The first call
+// looks for tesseract.
+func (r *poolRun) terms(ctx context.Context, language string) ocrTerms {
+	if r.options.NoOCR {
+		return ocrTerms{Why: ocrIsOff}
+	}
+	r.looked.Do(func() {
+		found, err := findTesseract(context.WithoutCancel(ctx))
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+		case err != nil:
+			slog.Warn("scanned pages are not recognised", "error", err)
+			r.unfound = fmt.Sprintf("Text recognition cannot start: %v.", err)
+		default:
+			r.tesseract = found
+		}
+	})
+	switch {
+	case r.tesseract != nil:
+		return r.tesseract.termsFor(language)
+	case r.unfound != "":
+		return ocrTerms{Why: r.unfound}
+	}
+	return ocrTerms{Why: ocrIsMissing}
+}
