@@ -55,10 +55,10 @@ type Curation interface {
 }
 
 // Parser turns a file into blocks. name and mediaType are hints; the content
-// decides. A *FileError is final, but for schema.ReasonCrashed; any other error
+// decides. language is the collection's, by which scanned pages are read. A *FileError is final, but for schema.ReasonCrashed; any other error
 // is of the surroundings.
 type Parser interface {
-	Parse(ctx context.Context, name, mediaType string, data []byte) (schema.Parsed, error)
+	Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error)
 }
 
 // FileError is a file that can't be parsed, and why.

@@ -181,7 +181,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool) error {
 			p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
 			return nil
 		}
-		parsed, err := p.parser.Parse(ctx, src.Name, src.MediaType, data)
+		parsed, err := p.parser.Parse(ctx, src.Name, src.MediaType, src.Language, data)
 		var failure *FileError
 		switch {
 		case err == nil:

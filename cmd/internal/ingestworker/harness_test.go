@@ -433,7 +433,7 @@ type scriptedParser struct {
 	before func(ctx context.Context, name string) error
 }
 
-func (p *scriptedParser) Parse(ctx context.Context, name, _ string, data []byte) (schema.Parsed, error) {
+func (p *scriptedParser) Parse(ctx context.Context, name, _, _ string, data []byte) (schema.Parsed, error) {
 	if p.before != nil {
 		if err := p.before(ctx, name); err != nil {
 			return schema.Parsed{}, err

@@ -43,14 +43,14 @@ type deadlyParser struct {
 	name string
 }
 
-func (p deadlyParser) Parse(ctx context.Context, name, mediaType string, data []byte) (schema.Parsed, error) {
+func (p deadlyParser) Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error) {
 	if name == p.name {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 			panic(err)
 		}
 		<-ctx.Done() // the signal is on its way
 	}
-	return p.Parser.Parse(ctx, name, mediaType, data)
+	return p.Parser.Parse(ctx, name, mediaType, language, data)
 }
 
 // runIfWorkerChild makes this process a worker if a test started it as one.

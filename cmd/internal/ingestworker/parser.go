@@ -52,8 +52,10 @@ func parsers(s Settings) (pool, error) {
 		Workers: s.ParseWorkers,
 		Limits: parse.Limits{
 			Bytes: maxBytes, Pages: s.ParsePages, TextBytes: int(s.ParseText << 20), Time: s.ParseTimeout,
+			OCRPages: s.ParseOCRPages, OCRPixels: s.ParseOCRPixels * 1_000_000, OCRTime: s.ParseOCRTime,
 		},
 		MemoryLimit: s.ParseMemory << 20,
+		NoOCR:       s.ParseOCR == "off",
 		CacheDir:    codeCache(),
 	})
 	return pool{p}, err
@@ -88,8 +90,8 @@ func codeCache() string {
 }
 
 // Parse implements ingest.Parser.
-func (p pool) Parse(ctx context.Context, name, mediaType string, data []byte) (schema.Parsed, error) {
-	parsed, err := p.Pool.Parse(ctx, name, mediaType, data)
+func (p pool) Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error) {
+	parsed, err := p.ParseFile(ctx, parse.NamedFile{Name: name, MediaType: mediaType, Language: language, Data: data})
 	var refused *parse.Error
 	switch {
 	case errors.As(err, &refused):

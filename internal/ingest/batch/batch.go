@@ -33,6 +33,7 @@ type Source struct {
 	Name      string // of the file, else the document's external id
 	Title     string // as given by the uploader, may be empty
 	MediaType string // likewise
+	Language  string // of its collection, a BCP 47 tag
 	SHA256    []byte
 	Parsed    bool // this attempt has its parsed artifact already
 }

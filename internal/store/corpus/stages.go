@@ -23,10 +23,11 @@ func (s *CorpusStore) Sources(ctx context.Context, tenant uuid.UUID, items []wir
 	ids, attempts := split(items)
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `
-			SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.title, v.media_type, v.sha256, a.version_id IS NOT NULL
+			SELECT v.id, v.attempt, coalesce(nullif(v.file_name, ''), d.external_id), v.title, v.media_type, c.language, v.sha256, a.version_id IS NOT NULL
 			FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 			JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt
 			JOIN documents d ON d.id = v.document_id
+			JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id
 			LEFT JOIN artifacts a ON a.version_id = v.id AND a.attempt = v.attempt AND a.stage = 'parsed'
 			ORDER BY v.id`, ids, attempts)
 		if err != nil {
@@ -34,7 +35,7 @@ func (s *CorpusStore) Sources(ctx context.Context, tenant uuid.UUID, items []wir
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Source, error) {
 			var b batch.Source
-			err := row.Scan(&b.Version, &b.Attempt.Attempt, &b.Name, &b.Title, &b.MediaType, &b.SHA256, &b.Parsed)
+			err := row.Scan(&b.Version, &b.Attempt.Attempt, &b.Name, &b.Title, &b.MediaType, &b.Language, &b.SHA256, &b.Parsed)
 			return b, err
 		})
 		return err
