@@ -38,6 +38,12 @@ ENTRYPOINT ["sluice"]
 CMD ["serve"]
 
 FROM base AS ingest-worker
+# Scanned pages in other languages need the packages of those.
+USER root
+RUN apt-get update \
+	&& apt-get install -y --no-install-recommends tesseract-ocr tesseract-ocr-eng tesseract-ocr-deu tesseract-ocr-osd \
+	&& rm -rf /var/lib/apt/lists/*
+USER sluice
 COPY --from=build /src/bin/ingest-worker /usr/local/bin/ingest-worker
 EXPOSE 8081
 ENTRYPOINT ["ingest-worker"]

@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm lint bench bench-webhooks soak clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr lint bench bench-webhooks soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where
 
 test: export SLUICE_SETUP_ALL := 1
 test: setup build ## run every test
-	@tools/setup strace chromium firefox
+	@tools/setup strace tesseract chromium firefox
 	@$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 # The two run side by side, because each waits for its servers for a part of the time.
@@ -96,6 +96,10 @@ bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers
 
 soak: setup ## work for half an hour while each part is taken away for a minute in turn; or DURATION=5m FAULT=10s TIMEOUT=20m
 	SOAK_DURATION='$(or $(DURATION),30m)' SOAK_FAULT='$(or $(FAULT),1m)' CGO_ENABLED=0 go test -tags soak,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),90m)' -v -run '^TestSoak$$' ./e2e
+
+ocr: setup ## read all pages of the filings printed and scanned again, against their text: hours; or EVERY=50 for each 50th page
+	@tools/setup tesseract
+	CGO_ENABLED=0 OCR_EVERY='$(or $(EVERY),1)' go test -tags ocr,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),24h)' -v -run '^TestAllFilingsAreReadAsTheyArePrinted$$' ./internal/parse
 
 test-llm: setup ## let a real language model of 135 million parameters answer, which is fetched if it is not there: 5 minutes
 	@tools/setup language-model
