@@ -97,8 +97,11 @@ func (s *server) routeDocuments() {
 		})
 	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
 		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InDocument) (*huma.StreamResponse, error) {
-			content, err := s.Documents.OpenContent(ctx, p, in.Document)
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			InDocument
+			Version uuid.UUID `query:"version" format:"uuid" doc:"Of this version, as long as it is stored; the newest one when absent."`
+		}) (*huma.StreamResponse, error) {
+			content, err := s.Documents.OpenContent(ctx, p, in.Document, in.Version)
 			if err != nil {
 				return nil, err
 			}

@@ -58,8 +58,9 @@ type Documents interface {
 	DocumentText(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.TextQuery) ([]schema.DocumentSection, string, error)
 	// Place says where bytes of a section stand on the document's pages.
 	Place(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PlaceQuery) (schema.Place, error)
-	// OpenContent reads the bytes of a document's newest version.
-	OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (Content, error)
+	// OpenContent reads the bytes of a document's version; of the newest one for
+	// uuid.Nil.
+	OpenContent(ctx context.Context, p schema.Principal, id, version uuid.UUID) (Content, error)
 }
 
 // Content is a document's bytes.

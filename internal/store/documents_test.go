@@ -33,7 +33,7 @@ func TestForeignIDsAreNotFound(t *testing.T) {
 		"Documents":      func() error { _, _, err := f.Documents(ctx, f.a, f.foreign, schema.DocumentQuery{}); return err },
 		"Versions":       func() error { _, err := f.Versions(ctx, f.a, up.Document); return err },
 		"DocumentText":   func() error { _, _, err := f.DocumentText(ctx, f.a, up.Document, schema.TextQuery{}); return err },
-		"OpenContent":    func() error { _, _, err := f.OpenContent(ctx, f.a, up.Document); return err },
+		"OpenContent":    func() error { _, _, err := f.OpenContent(ctx, f.a, up.Document, uuid.Nil); return err },
 		"DeleteDocument": func() error { return f.DeleteDocument(ctx, f.a, up.Document) },
 		"RetryDocument":  func() error { _, err := f.RetryDocument(ctx, f.a, up.Document); return err },
 		"RetryFailed":    func() error { _, err := f.RetryFailed(ctx, f.a, f.foreign); return err },
@@ -154,7 +154,7 @@ func TestLabelsHideDocumentsFromQueryKeys(t *testing.T) {
 		if (c.want == 1) != errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("groups %v: %v", c.groups, err)
 		}
-		_, _, err = f.OpenContent(t.Context(), query, up.Document)
+		_, _, err = f.OpenContent(t.Context(), query, up.Document, uuid.Nil)
 		if (c.want == 1) != errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("groups %v: %v", c.groups, err)
 		}
@@ -328,12 +328,61 @@ func TestVersionsAndContent(t *testing.T) {
 	if err != nil || !doc.Live || doc.State != schema.StateFailed {
 		t.Errorf("a failed update hides the old version: %+v, %v", doc, err)
 	}
-	content, mediaType, err := f.OpenContent(t.Context(), f.a, doc.ID)
-	if err != nil {
+	for version, want := range map[uuid.UUID]string{uuid.Nil: "two", v2.Version: "two", v1.Version: "one"} {
+		content, mediaType, err := f.OpenContent(t.Context(), f.a, doc.ID, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := io.ReadAll(content); string(data) != want || mediaType != "text/plain" || err != nil {
+			t.Errorf("version %s: %q of %s, %v", version, data, mediaType, err)
+		}
+	}
+}
+
+// TestContentOfAVersion: a version is one of its document's, is closed by its own
+// labels and by the live one's, and is gone when it is purged.
+func TestContentOfAVersion(t *testing.T) {
+	f := setUp(t, store.Options{KeepSuperseded: -1})
+	labelled := func(content string, labels ...string) schema.Uploaded {
+		u := text("a", content)
+		u.Labels = labels
+		up := f.upload(t, f.a, f.collection, u)
+		f.goLive(t, f.a, up.Document, up.Version)
+		return up
+	}
+	secret := labelled("secret", "board")
+	open := labelled("open")
+	other := f.upload(t, f.a, f.collection, text("b", "of another document"))
+	theirs := f.upload(t, f.b, f.foreign, text("a", "of another tenant"))
+	check := func(who string, p schema.Principal, version uuid.UUID, want error) {
+		t.Helper()
+		_, _, err := f.OpenContent(t.Context(), p, open.Document, version)
+		if !errors.Is(err, want) || errors.Is(err, schema.ErrNotFound) && !strings.Contains(err.Error(), version.String()) {
+			t.Errorf("%s: %v, want %v", who, err, want)
+		}
+	}
+	check("a reader, the open version", f.reader(), open.Version, nil)
+	check("a reader, the labelled version", f.reader(), secret.Version, schema.ErrForbidden)
+	check("who lists it, the labelled version", f.a, secret.Version, schema.ErrForbidden)
+	check("a reader of the group, the labelled version", f.reader("board"), secret.Version, nil)
+	check("another document's", f.a, other.Version, schema.ErrNotFound)
+	check("another tenant's", f.a, theirs.Version, schema.ErrNotFound)
+	check("nobody's", f.a, uuid.New(), schema.ErrNotFound)
+
+	// The same bytes stay stored as the next document's.
+	f.upload(t, f.a, f.collection, text("c", "secret"))
+	f.purgeAll(t)
+	check("a purged one", f.reader("board"), secret.Version, schema.ErrNotFound)
+	check("the open version after the purge", f.reader(), open.Version, nil)
+
+	labels := []string{"board"}
+	if _, err := f.UpdateDocument(t.Context(), f.a, open.Document, schema.DocumentChange{Labels: &labels}); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := io.ReadAll(content); string(data) != "two" || mediaType != "text/plain" || err != nil {
-		t.Errorf("%q of %s, %v", data, mediaType, err)
+	check("once it is labelled", f.a, open.Version, schema.ErrForbidden)
+	check("once it is labelled, a reader of the group", f.reader("board"), open.Version, nil)
+	if _, _, err := f.OpenContent(t.Context(), f.reader(), open.Document, open.Version); !errors.Is(err, schema.ErrNotFound) || !strings.Contains(err.Error(), open.Document.String()) {
+		t.Errorf("once it is labelled, a reader: %v", err)
 	}
 }
 

@@ -96,7 +96,7 @@ func TestWidenedLabelsHoldWhenTheirVersionIsLive(t *testing.T) {
 	if _, err := f.Document(t.Context(), f.reader("hr"), old.id); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("its title is seen before it is live: %v", err)
 	}
-	if _, _, err := f.OpenContent(t.Context(), f.reader("hr"), old.id); !errors.Is(err, schema.ErrNotFound) {
+	if _, _, err := f.OpenContent(t.Context(), f.reader("hr"), old.id, uuid.Nil); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("its bytes are read before it is live: %v", err)
 	}
 	if outcomes, err := f.WriteVersions(t.Context(), f.a.Tenant, f.collection, docs); err != nil || len(outcomes) > 0 {

@@ -27,8 +27,8 @@ type documentAPI struct {
 }
 
 // OpenContent implements httpapi.Documents.
-func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id uuid.UUID) (httpapi.Content, error) {
-	blob, mediaType, err := d.DocumentStore.OpenContent(ctx, p, id)
+func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id, version uuid.UUID) (httpapi.Content, error) {
+	blob, mediaType, err := d.DocumentStore.OpenContent(ctx, p, id, version)
 	if err != nil {
 		return httpapi.Content{}, err
 	}

@@ -2,7 +2,10 @@ package apiserver_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -39,5 +42,35 @@ func TestLabelsHoldForDownloads(t *testing.T) {
 		if got := c.u.do(http.MethodGet, labelled+"/content", nil, ""); got.status != c.downloads || (got.status == http.StatusOK) != (string(got.body) == "for the board") {
 			t.Errorf("%s: its bytes: %d %s, want %d", c.who, got.status, got.body, c.downloads)
 		}
+	}
+}
+
+// The bytes of a version are sent as safely as those of the newest one.
+func TestVersionsAreDownloaded(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
+	var document string
+	for _, text := range []string{"first", "second"} {
+		var up api.UploadResult
+		w.post("/v1/collections/c/documents", map[string]any{"documents": []any{map[string]any{"external_id": "a", "text": text}}}, "").want(http.StatusOK, &up)
+		document = "/v1/documents/" + up.Documents[0].Document.String()
+	}
+	var d api.DocumentDetail
+	w.do(http.MethodGet, document, nil, "").want(http.StatusOK, &d)
+	for i, want := range []string{"second", "first"} {
+		got := w.do(http.MethodGet, document+"/content?version="+d.Versions[i].ID.String(), nil, "")
+		if got.status != http.StatusOK || string(got.body) != want {
+			t.Errorf("version %d: %d %s", d.Versions[i].Number, got.status, got.body)
+		}
+		if h := got.header; h.Get("Content-Type") != "application/octet-stream" || h.Get("Content-Disposition") != "attachment" || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("version %d has the headers %v", d.Versions[i].Number, h)
+		}
+	}
+	none := uuid.NewString()
+	if got := w.do(http.MethodGet, document+"/content?version="+none, nil, ""); got.status != http.StatusNotFound || !strings.Contains(string(got.body), none) {
+		t.Errorf("a version of nobody's: %d %s", got.status, got.body)
+	}
+	if got := w.do(http.MethodGet, document+"/content?version=newest", nil, ""); got.status != http.StatusUnprocessableEntity || !strings.Contains(string(got.body), "version") {
+		t.Errorf("a version that is no id: %d %s", got.status, got.body)
 	}
 }
