@@ -24,7 +24,7 @@ var unbuilt []byte
 
 // policy lets pages load what this server has and nothing else; scripts and
 // styles come from files alone.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
+const policy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // api are the first parts of paths that are never pages.

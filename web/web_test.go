@@ -65,7 +65,7 @@ func TestFilesAreSentSafelyAndSmall(t *testing.T) {
 	for path, cache := range map[string]string{"/": "no-store", "/assets/index-abc.js": "public, max-age=31536000, immutable", "/icon.svg": "no-store"} {
 		w := visit(t, h, http.MethodGet, path, "*/*")
 		policy := w.Header().Get("Content-Security-Policy")
-		if !strings.Contains(policy, "script-src 'self';") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
+		if !strings.Contains(policy, "script-src 'self';") || !strings.Contains(policy, "worker-src 'self';") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(policy, "unsafe") {
 			t.Errorf("%s has the policy %q", path, policy)
 		}
 		if got := w.Header(); got.Get("Cache-Control") != cache || got.Get("X-Content-Type-Options") != "nosniff" || got.Get("Referrer-Policy") == "" || got.Get("Content-Encoding") != "" {

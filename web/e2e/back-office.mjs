@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { choices } from "./choices.mjs";
 import { evaluations, rate } from "./evaluations.mjs";
+import { original } from "./original.mjs";
 import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
 import { running } from "./running.mjs";
 import { key, overflow, pages, settled, url, windows } from "./server.mjs";
@@ -199,6 +200,8 @@ try {
 
   await running(page, name, step);
 
+  const onPage = await original(page, step);
+
   step("selected documents are deleted, by keyboard");
   await page.goto(`${url}/collections/${name}`);
   const box = page.locator("table.documents tbody input[type=checkbox]").last();
@@ -214,7 +217,7 @@ try {
   await page.getByText("1 document selected").waitFor({ state: "detached" });
 
   step("no page is wider than its window, be it a phone's or a wall's");
-  const all = [...pages(name), ...measured, job.slice(url.length), asked.slice(url.length), cited];
+  const all = [...pages(name), ...measured, job.slice(url.length), asked.slice(url.length), cited, onPage];
   for (const size of windows) {
     await page.setViewportSize(size);
     for (const path of all) {

@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readdirSync } from "node:fs";
 import path from "node:path";
 import puppeteer from "puppeteer-core";
+import { asked, drawn, inkUnderMarks, uploadPages } from "./original.mjs";
 import { deadline, key, overflow, pages, settled, url, windows } from "./server.mjs";
 
 const places = [process.env.FIREFOX, "/usr/bin/firefox-esr", "/usr/bin/firefox"];
@@ -57,6 +58,19 @@ try {
   await page.locator(".sources li a").click();
   await page.waitForSelector("article mark");
   assert.equal(await page.$$eval("article mark", (marks) => marks.map((m) => m.textContent).join("")), quote);
+
+  step("a citation opens its page of a PDF, and what is cited is marked exactly over the ink");
+  const { name: paged } = await uploadPages();
+  await page.goto(`${url}/collections/${paged}`);
+  await page.waitForSelector("table.documents .badge.ready");
+  await page.goto(`${url}/ask?collection=${paged}`);
+  await page.locator("textarea, input[name=question]").fill(asked[1][0]);
+  await page.keyboard.press("Enter");
+  await page.locator('.sources li ::-p-aria([name="Page 2"][role="link"])').click();
+  await page.waitForFunction(drawn);
+  await page.waitForSelector(".sheet-mark");
+  const ink = await page.evaluate(inkUnderMarks);
+  assert.ok(ink.page === 2 && ink.red > 300 && ink.covered >= 0.99 * ink.red && ink.black === 0, JSON.stringify(ink));
 
   step("every page opens, from a phone's width to a wall's");
   for (const size of windows) {

@@ -1,6 +1,7 @@
 import { Fragment } from "react";
 import { Link } from "wouter";
 import { Funnel } from "./funnel";
+import { PlaceLink } from "./place";
 import { Rating } from "./rating";
 import { Bytes, count, millis, plural, spanPath } from "./text";
 import type { Answer, Citation, Sentence } from "./types";
@@ -25,8 +26,8 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
           <ol className="sources">
             {citations.map((c, i) => (
               <li key={i}>
-                <Link href={spanPath(c.document_id, c.span)}>{c.title || c.document}</Link>
-                <span className="quiet"> {c.location}</span>
+                <Link href={spanPath(c.document_id, c.span, c.answer)}>{c.title || c.document}</Link>
+                <PlaceLink path={spanPath(c.document_id, c.span, c.answer)} page={c.page} location={c.location} />
                 <blockquote>
                   <Quote citation={c} />
                 </blockquote>
@@ -122,7 +123,7 @@ function Mark({ n, citation: c }: { n: number; citation: Citation }) {
     <sup>
       <Link
         className="cite"
-        href={spanPath(c.document_id, c.span)}
+        href={spanPath(c.document_id, c.span, c.answer)}
         aria-label={`Source ${n + 1}: ${c.title || c.document}, ${c.location}`}
         title={c.quote}
       >

@@ -73,6 +73,17 @@ export const get = <T>(path: string, signal?: AbortSignal) => call<T>("GET", pat
 export const post = <T>(path: string, body?: unknown) => call<T>("POST", path, body);
 export const del = (path: string) => call<void>("DELETE", path);
 
+/** A file's bytes. */
+export async function getBytes(path: string, signal: AbortSignal): Promise<Uint8Array> {
+  const reply = await send("GET", path, undefined, { signal, headers: { Accept: "*/*" } });
+  try {
+    return new Uint8Array(await reply.arrayBuffer());
+  } catch (error) {
+    if (signal.aborted) throw error;
+    throw lost();
+  }
+}
+
 /** A path with its query; what is empty is left out. */
 export function withQuery(path: string, query: Record<string, string | number | undefined>): string {
   const q = new URLSearchParams();

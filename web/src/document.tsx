@@ -1,8 +1,10 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
-import { Link, useLocation, useSearchParams } from "wouter";
+import { Link, useLocation } from "wouter";
 import { del, get, type Page, post, withQuery } from "./api";
+import { useAskedSpan, useCitedSection } from "./cited";
 import { Confirm } from "./confirm";
+import { hasPages, Original } from "./original";
 import { useSession } from "./session";
 import { Bytes, bytesOf, count, plural, when } from "./text";
 import type { Collection, DocumentDetail as DocDetail, DocumentSection as Section, Span } from "./types";
@@ -13,6 +15,7 @@ const moves = (d: DocDetail | undefined) => ["received", "queued", "processing"]
 export function DocumentPage({ id }: { id: string }) {
   const { may } = useSession();
   const cache = useQueryClient();
+  const span = useAskedSpan();
   const [error, setError] = useState<Error | null>(null);
   const document = useQuery({
     queryKey: ["document", id],
@@ -63,7 +66,13 @@ export function DocumentPage({ id }: { id: string }) {
         </p>
       )}
       <Facts document={d} />
-      {may("query") && (d.live ? <DocumentText id={id} live={d} /> : <Empty>No version of it can be read yet.</Empty>)}
+      {may("query") && <Original document={d} span={span} />}
+      {may("query") &&
+        (d.live ? (
+          <DocumentText id={id} live={d} span={span} paged={hasPages(d, span)} />
+        ) : (
+          <Empty>No version of it can be read yet.</Empty>
+        ))}
     </>
   );
 }
@@ -133,30 +142,22 @@ function DeleteDocument({ document: d, collection }: { document: DocDetail; coll
   );
 }
 
-/** The span that the address asks for. */
-function useAskedSpan(): Span | null {
-  const [params] = useSearchParams();
-  const section = params.get("section");
-  const start = Number(params.get("start"));
-  const end = Number(params.get("end"));
-  const version = params.get("version") ?? "";
-  return useMemo(
-    () => (section && Number.isInteger(start) && end > start ? { version, section, start, end } : null),
-    [section, start, end, version],
-  );
-}
-
-function DocumentText({ id, live }: { id: string; live: DocDetail }) {
-  const span = useAskedSpan();
+function DocumentText({
+  id,
+  live,
+  span,
+  paged,
+}: {
+  id: string;
+  live: DocDetail;
+  span: Span | null;
+  /** Its pages are shown, too. */
+  paged: boolean;
+}) {
   const [whole, setWhole] = useState(span === null);
   useEffect(() => setWhole(span === null), [span]);
   const path = `/v1/documents/${id}/sections`;
-  const one = useQuery({
-    queryKey: ["section", id, span?.version, span?.section],
-    queryFn: ({ signal }) =>
-      get<Page<Section>>(withQuery(path, { version: span?.version, section: span?.section }), signal),
-    enabled: span !== null,
-  });
+  const one = useCitedSection(id, span);
   const all = useInfiniteQuery({
     queryKey: ["sections", id, live.updated_at],
     queryFn: ({ pageParam, signal }) => get<Page<Section>>(withQuery(path, { cursor: pageParam, limit: 20 }), signal),
@@ -181,7 +182,7 @@ function DocumentText({ id, live }: { id: string; live: DocDetail }) {
         <Empty>{span ? "The version that was cited is gone." : "It has no text."}</Empty>
       )}
       {sections.map((s) => (
-        <SectionText key={s.id} section={s} span={span?.section === s.id ? span : null} shown={shown} />
+        <SectionText key={s.id} section={s} span={span?.section === s.id ? span : null} shown={shown} paged={paged} />
       ))}
       {whole && all.hasNextPage && (
         <Action isPending={all.isFetchingNextPage} onPress={() => void all.fetchNextPage()}>
@@ -196,17 +197,20 @@ function SectionText({
   section: s,
   span,
   shown,
+  paged,
 }: {
   section: Section;
   span: Span | null;
   /** The sections that are on the page. */
   shown: ReadonlySet<number>;
+  /** What is marked is brought into view on the original's page. */
+  paged: boolean;
 }) {
   const text = useMemo(() => new Bytes(s.text), [s.text]);
   const mark = useRef<HTMLElement>(null);
   useEffect(() => {
-    if (span) mark.current?.scrollIntoView({ block: "center" });
-  }, [span]);
+    if (span && !paged) mark.current?.scrollIntoView({ block: "center" });
+  }, [span, paged]);
   const first = (start: number, end: number) => span !== null && span.start >= start && span.start < end;
   return (
     <article className="section" id={`s${s.ordinal}`} aria-label={`Section ${s.ordinal + 1}`}>

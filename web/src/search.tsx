@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { Link, useSearchParams } from "wouter";
 import { call } from "./api";
 import { Funnel } from "./funnel";
+import { PlaceLink } from "./place";
 import { type Asked, QuestionForm, usePlans } from "./question";
 import { millis, plural, score, spanPath } from "./text";
 import type { Candidate, SearchResult } from "./types";
@@ -111,10 +112,11 @@ function Passage({ candidate: c, used }: { candidate: Candidate; used: boolean }
   const scores = Object.entries(c.scores ?? {})
     .map(([k, v]) => `${k} ${score(v)}`)
     .join(", ");
+  const path = spanPath(c.document_id, c.spans?.[0]);
   return (
     <li>
-      <Link href={spanPath(c.document_id, c.spans?.[0])}>{c.title || c.document}</Link>
-      <span className="quiet"> {c.location}</span> {used && <span className="badge ready">to answer from</span>}
+      <Link href={path}>{c.title || c.document}</Link>
+      <PlaceLink path={path} page={c.page} location={c.location} /> {used && <span className="badge ready">to answer from</span>}
       <p className="passage-text">{c.text}</p>
       <p className="quiet">
         {c.unit}, score {score(c.score)}

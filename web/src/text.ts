@@ -1,5 +1,7 @@
 // The API counts text in bytes of UTF-8, JavaScript in units of UTF-16.
 
+import type { Span } from "./types";
+
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
@@ -45,8 +47,8 @@ export const when = (iso: string | undefined) => (iso ? dateTime.format(new Date
 
 export const plural = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** Where the document view shows a span. */
-export function spanPath(document: string, span?: { version: string; section: string; start: number; end: number }) {
+/** Where the document view shows a span, and the part of it that answers by itself, which is counted from its beginning. */
+export function spanPath(document: string, span?: Span, answer?: { start: number; end: number }) {
   const path = `/documents/${document}`;
   if (!span) return path;
   const q = new URLSearchParams({
@@ -55,5 +57,9 @@ export function spanPath(document: string, span?: { version: string; section: st
     start: String(span.start),
     end: String(span.end),
   });
+  if (answer && answer.end > answer.start) {
+    q.set("answer_start", String(span.start + answer.start));
+    q.set("answer_end", String(span.start + answer.end));
+  }
   return `${path}?${q}`;
 }
