@@ -102,7 +102,7 @@ func testCanary(t *testing.T, operator *server) {
 		}
 	}
 	f["job"], f["document"], f["label"] = f["question"], append(f["document"], closed, open), []string{"vault"}
-	f["document_id"] = f["document"]
+	f["document_id"], f["section"] = f["document"], nil
 	for _, document := range []string{closed, open} {
 		for _, v := range as[api.DocumentDetail](t, manager.call(t, http.MethodGet, "/v1/documents/"+document, nil).want(t, http.StatusOK)).Versions {
 			f["version"] = append(f["version"], v.ID.String())

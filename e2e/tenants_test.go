@@ -245,6 +245,11 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	collection, document := name+"-collection", name+"-document.txt"
 	s.sluice(t, "ingest", write(t, map[string]string{document: "The secret of " + name + " is hidden under the third step."}), "-c", collection, "--wait").ok(t)
 	c := as[schema.Collection](t, s.call(t, http.MethodGet, "/v1/collections/"+collection, nil).want(t, http.StatusOK))
+	read := documents(t, s, collection)[document].ID.String()
+	sections := as[api.Page[struct{ ID string }]](t, s.call(t, http.MethodGet, "/v1/documents/"+read+"/sections", nil).want(t, http.StatusOK)).Items
+	if len(sections) != 1 {
+		t.Fatalf("the document has %d sections", len(sections))
+	}
 	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // whose state a route shows
 	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
 	// Its address is refused, so that its delivery is soon over and changes no more.
@@ -265,7 +270,8 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	})
 	return s, fixtures{
 		"collection": {c.ID.String(), collection},
-		"document":   {documents(t, s, collection)[document].ID.String()},
+		"document":   {read},
+		"section":    {sections[0].ID},
 		"job":        {job.ID.String()},
 		"question":   {job.ID.String()},
 		"plan":       {plan},
