@@ -119,10 +119,7 @@ func (t *pdfTable) header() *tableHeader {
 }
 
 // rowLine is a row of a table as a line of text.
-type rowLine struct {
-	text   *laidText
-	tokens int
-}
+type rowLine struct{ text *laidText }
 
 // groupWords is the most words of a label that goes before each of its rows; a
 // longer one is a line of its own.

@@ -44,7 +44,7 @@ const (
 	weightQuarter = 0.8 // the quarter asked for
 	newest        = 0.1 // where no year is asked for
 	rankLoss      = 0.1 // a source further back loses, at most
-	described    = 0.7 // for the label's share, of a row that several cells describe
+	described     = 0.7 // for the label's share, of a row that several cells describe
 	// leastScore is the score of a cell that may answer.
 	leastScore = 1.5
 )
