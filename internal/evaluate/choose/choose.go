@@ -83,7 +83,7 @@ func Choose(plans []Measured, o Options) (schema.PlanVerdicts, error) {
 			near = append(near, p)
 		}
 	}
-	chosen := r.best
+	var chosen int
 	if len(sure) > 0 {
 		chosen, out.Sure = r.cheapest(sure), true
 	} else {
