@@ -93,7 +93,7 @@ func (s *server) routeDocuments() {
 			Start   int       `query:"start" minimum:"0" doc:"First byte of the section's text."`
 			End     int       `query:"end" minimum:"0" doc:"Behind the last byte; the section's end when absent."`
 		}) (*reply[schema.Place], error) {
-			return replyTo(s.Documents.Place(ctx, p, in.Document, schema.PlaceQuery{Version: in.Version, Section: in.Section, Start: in.Start, End: in.End}))
+			return replyTo(s.Documents.TextPlace(ctx, p, in.Document, schema.PlaceQuery{Version: in.Version, Section: in.Section, Start: in.Start, End: in.End}))
 		})
 	route(s, huma.Operation{OperationID: "get-content", Method: http.MethodGet, Path: "/v1/documents/{document}/content", Summary: "Download a document's bytes", Tags: tags,
 		Responses: map[string]*huma.Response{"200": {Description: "The bytes as uploaded.", Content: map[string]*huma.MediaType{"application/octet-stream": {}}}}},

@@ -56,8 +56,8 @@ type Documents interface {
 	RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error)
 	// DocumentText reads the sections of a document as they were cut.
 	DocumentText(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.TextQuery) ([]schema.DocumentSection, string, error)
-	// Place says where bytes of a section stand on the document's pages.
-	Place(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PlaceQuery) (schema.Place, error)
+	// TextPlace says where bytes of a section stand on the document's pages.
+	TextPlace(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PlaceQuery) (schema.Place, error)
 	// OpenContent reads the bytes of a document's version; of the newest one for
 	// uuid.Nil.
 	OpenContent(ctx context.Context, p schema.Principal, id, version uuid.UUID) (Content, error)

@@ -87,9 +87,9 @@ func (s *DocumentStore) DocumentText(ctx context.Context, p schema.Principal, do
 const placeSQL = `
 SELECT heading_path, ordinal, body, page_starts, page_numbers, layout FROM sections WHERE tenant_id = $1 AND version_id = $2 AND id = $3`
 
-// Place says where bytes of a section stand in its document. It is for those who may
+// TextPlace says where bytes of a section stand in its document. It is for those who may
 // read the text.
-func (s *DocumentStore) Place(ctx context.Context, p schema.Principal, document uuid.UUID, q schema.PlaceQuery) (schema.Place, error) {
+func (s *DocumentStore) TextPlace(ctx context.Context, p schema.Principal, document uuid.UUID, q schema.PlaceQuery) (schema.Place, error) {
 	var sec schema.Section
 	var starts, pages []int
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
