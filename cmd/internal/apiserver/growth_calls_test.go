@@ -78,7 +78,7 @@ func (c *calls) call(id, query string, body, out any) {
 }
 
 // callAll calls every operation that the API describes, with things that there are.
-func (g *growing) callAll(name string, document uuid.UUID) {
+func (g *growing) callAll(name string, document, section uuid.UUID) {
 	g.t.Helper()
 	var spec struct {
 		Paths map[string]map[string]struct{ OperationID string }
@@ -101,6 +101,7 @@ func (g *growing) callAll(name string, document uuid.UUID) {
 	}
 	c.manage(name)
 	c.teach(document)
+	c.call("get-place", "?section="+section.String(), nil, nil)
 	c.choose()
 	c.ask(name)
 	for _, id := range slices.Sorted(maps.Keys(c.operations)) {

@@ -215,7 +215,7 @@ func (g *growing) measure(name string) map[string]used {
 	// these were smaller are the store's to avoid, by custom plans.
 	g.admin(g.t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '`+local.Program+`'`)
 	g.explained() // what was before
-	g.callAll(name, document)
+	g.callAll(name, document, section)
 	g.list()
 	g.change(name)
 	g.write(name)
