@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -259,6 +260,16 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	s.call(t, http.MethodPut, "/v1/plans/"+plan, api.PlanText{Plan: "name: " + plan + "\nstages:\n  - lexical: {unit: passage}\n"}).want(t, http.StatusOK)
 	evaluation := as[schema.Evaluation](t, s.call(t, http.MethodPost, "/v1/evaluations", newEvaluation(name)).want(t, http.StatusCreated))
 	against := as[schema.Evaluation](t, s.call(t, http.MethodPost, "/v1/evaluations", newEvaluation(name)).want(t, http.StatusCreated))
+	var known strings.Builder
+	for _, question := range []string{"Where is the secret of " + name + "?", "What is hidden under the third step?", "Under which step is it hidden?"} {
+		line, err := json.Marshal(api.KnownQuestion{Question: question, Documents: []string{document}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&known, "%s\n", line)
+	}
+	choice := into[schema.PlanChoice](t, s.sluice(t, "plans", "choose", "-c", collection, "--plans", "bm25,naive", "--limit", "3",
+		"--questions", filepath.Join(write(t, map[string]string{"known.jsonl": known.String()}), "known.jsonl"), "--json").ok(t))
 	var delivery schema.WebhookDelivery
 	waittest.Until(t, func() string {
 		failed := into[[]schema.WebhookDelivery](t, s.sluice(t, "webhooks", "deliveries", hook.ID.String(), "--state", "failed", "--json").ok(t))
@@ -275,6 +286,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 		"job":        {job.ID.String()},
 		"question":   {job.ID.String()},
 		"plan":       {plan},
+		"choice":     {choice.ID.String()},
 		"evaluation": {evaluation.ID.String()},
 		"against":    {against.ID.String()},
 		"key":        {key.ID.String()},
