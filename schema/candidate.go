@@ -160,4 +160,14 @@ type Answer struct {
 	PlanNote  string        `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran; shown once, to who waited for the answer."`
 	Trace     []StageReport `json:"trace"`
 	Usage     Usage         `json:"usage"`
+	// Origin is kept with the answer, for its receipt.
+	Origin Origin `json:"-"`
+}
+
+// Origin is what an answer was made by. What is not known is empty.
+type Origin struct {
+	PlanSHA256  string // hex, of the plan's YAML
+	Pack        string // name of the model pack
+	PackVersion string
+	PackSHA256  string // hex, of the pack's manifest
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
@@ -44,6 +45,7 @@ type serveCommand struct {
 	config.Signing
 	config.Temporal
 	config.HTTP
+	config.Receipts
 	config.Plans
 	config.Log
 }
@@ -82,7 +84,11 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := apiserver.Deps{Signer: signer, Store: db, NATS: nc, Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
+	receipts, err := receipt.ReadSigner("SLUICE_RECEIPT_KEY", c.ReceiptKey)
+	if err != nil {
+		return err
+	}
+	deps := apiserver.Deps{Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {

@@ -31,6 +31,7 @@ type upCommand struct {
 	config.Temporal
 	config.Streams
 	config.HTTP
+	config.Receipts
 	config.Ingest
 	config.Retention
 	config.Parse

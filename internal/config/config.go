@@ -233,6 +233,11 @@ type HTTP struct {
 	SessionSecret string `env:"SLUICE_SESSION_SECRET" placeholder:"SECRET" help:"What browsers' sessions are sealed with, at least 32 bytes, the same for all API processes; empty: a new one at every start." when:"several processes serve the back office, or sign-ins are to outlive a restart"`
 }
 
+// Receipts is how receipts of answers are signed.
+type Receipts struct {
+	ReceiptKey string `name:"receipt-key" env:"SLUICE_RECEIPT_KEY" placeholder:"FILE" help:"Private keys that sign receipts of answers: 32 random bytes in base64 on each line, of which the first signs; the same for all API processes. When empty 'sluice up' makes one in its data directory, and 'sluice serve' signs no receipts." when:"programs run apart, or the key is kept elsewhere"`
+}
+
 // Disk is what is left of it, where one machine runs everything.
 type Disk struct {
 	KeepFree int64 `env:"SLUICE_KEEP_FREE" default:"512" placeholder:"MB" help:"Room of the data's disk that uploads leave, in MB, or a twentieth of the disk where that is less: below it they are refused. 0: none." when:"others share the disk, or it is small"`

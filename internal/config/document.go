@@ -28,6 +28,7 @@ var groups = []group{
 	{"Signatures of others", &Trust{}},
 	{"Streams", &Streams{}},
 	{"API", &HTTP{}},
+	{"Receipts", &Receipts{}},
 	{"Ingestion", &Ingest{}},
 	{"Retention", &Retention{}},
 	{"Parsing", &Parse{}},

@@ -72,6 +72,7 @@ var house = map[string]kind{
 	"internal/ingest/...":    capability,
 	"internal/llm/...":       capability,
 	"internal/parse/...":     capability,
+	"internal/receipt":       capability,
 	"internal/retrieval/...": capability,
 	"internal/signature":     capability,
 	"internal/webhook":       capability,

@@ -118,6 +118,15 @@ type Questions interface {
 	CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error)
 }
 
+// Receipts makes signed receipts of stored answers.
+type Receipts interface {
+	// Receipt returns that of a question's answer, as it is served. An answer that p may not read now gives schema.ErrForbidden,
+	// a question without one schema.ErrConflict.
+	Receipt(ctx context.Context, p schema.Principal, question uuid.UUID) ([]byte, error)
+	// ReceiptKeys are the public keys by which receipts are checked.
+	ReceiptKeys(ctx context.Context) (api.ReceiptKeys, error)
+}
+
 // Webhooks keeps what tells tenants' servers of events. Secrets are returned
 // once.
 type Webhooks interface {

@@ -42,6 +42,7 @@ type Options struct {
 	Rebuilds      Rebuilds
 	Documents     Documents
 	Questions     Questions
+	Receipts      Receipts
 	Plans         Plans
 	Preferences   Preferences
 	PlanChoices   PlanChoices
@@ -108,6 +109,7 @@ func New(o Options) http.Handler {
 	s.routeDocuments()
 	s.routeUploads()
 	s.routeQuestions()
+	s.routeReceipts()
 	s.routePlans()
 	s.routePreferences()
 	s.routePlanChoices()

@@ -153,19 +153,26 @@ const manifestName = "manifest.yaml"
 
 // ReadManifest reads and checks the manifest of the pack in dir. It doesn't look at the files that it names.
 func ReadManifest(dir string) (Manifest, error) {
+	m, _, err := readManifest(dir)
+	return m, err
+}
+
+// readManifest is ReadManifest, and returns the SHA-256 of the manifest's bytes, too.
+func readManifest(dir string) (Manifest, [sha256.Size]byte, error) {
 	path := filepath.Join(dir, manifestName)
 	data, err := os.ReadFile(path)
+	sum := sha256.Sum256(data)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Manifest{}, fmt.Errorf("model pack (SLUICE_MODEL_PACK): %s has no %s: %w", dir, manifestName, err)
+		return Manifest{}, sum, fmt.Errorf("model pack (SLUICE_MODEL_PACK): %s has no %s: %w", dir, manifestName, err)
 	}
 	if err != nil {
-		return Manifest{}, fmt.Errorf("model pack (SLUICE_MODEL_PACK): %w", err)
+		return Manifest{}, sum, fmt.Errorf("model pack (SLUICE_MODEL_PACK): %w", err)
 	}
 	m, err := parseManifest(data)
 	if err != nil {
-		return Manifest{}, fmt.Errorf("model pack: %s: %w", path, err)
+		return Manifest{}, sum, fmt.Errorf("model pack: %s: %w", path, err)
 	}
-	return m, nil
+	return m, sum, nil
 }
 
 func parseManifest(data []byte) (Manifest, error) {

@@ -7,6 +7,8 @@ package inference
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,6 +32,7 @@ type Options struct {
 // Model is a loaded pack. Close frees it.
 type Model struct {
 	manifest  Manifest
+	sum       [sha256.Size]byte // of the manifest's bytes
 	provider  Provider
 	threads   int
 	tokenizer *pieces // of the graphs that have none of their own
@@ -58,7 +61,7 @@ func Open(o Options) (_ *Model, err error) {
 		o.Threads = max(1, runtime.GOMAXPROCS(0)/2)
 	}
 	m := &Model{provider: o.Provider, threads: o.Threads}
-	if m.manifest, err = ReadManifest(o.Pack); err != nil {
+	if m.manifest, m.sum, err = readManifest(o.Pack); err != nil {
 		return nil, err
 	}
 	if o.Second {
@@ -180,6 +183,7 @@ func (m *Model) Info() wire.ModelInfo {
 		Envelope:   wire.Header(),
 		Pack:       m.manifest.Name,
 		Version:    m.manifest.Version,
+		SHA256:     hex.EncodeToString(m.sum[:]),
 		Space:      m.manifest.Space,
 		Provider:   string(m.provider),
 		Calibrated: map[string]float64{},

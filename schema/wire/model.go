@@ -33,6 +33,7 @@ type ModelInfo struct {
 	Error     *schema.RemoteError `json:"error,omitempty"`
 	Pack      string              `json:"pack"`
 	Version   string              `json:"version"`
+	SHA256    string              `json:"sha256,omitempty"` // hex, of its manifest, which has those of its files
 	Space     string              `json:"space"`
 	Dimension int                 `json:"dimension"`
 	MaxTokens int                 `json:"max_tokens"`

@@ -38,7 +38,7 @@ var samples = []any{
 	wire.SegmentRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Deadline: at, Runs: [][]string{{"a", "b"}}},
 	wire.SegmentReply{Envelope: wire.Header(), Model: "m", Threshold: 0.5, Scores: [][]float32{{0.25}}},
 	wire.ModelInfoRequest{Envelope: wire.Header()},
-	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu",
+	wire.ModelInfo{Envelope: wire.Header(), Pack: "p", Version: "1", SHA256: "00ff", Space: "s", Dimension: 2, MaxTokens: 512, Provider: "cpu",
 		Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore}, Calibrated: map[string]float64{"has_answer": 1.5}, Limits: map[wire.ModelOp]int{wire.OpLink: 256}, NoRerankSpans: true},
 	wire.StatusRequest{Envelope: wire.Header()},
 	wire.StatusReply{Envelope: wire.Header(), ServiceState: schema.ServiceState{ID: id1, Service: wire.ModelService, Program: "gpu-segmenter", Host: "h", PID: 7, Since: at,

@@ -1469,6 +1469,16 @@ export interface components {
             /** Format: int64 */
             versions: number;
         };
+        ReceiptKey: {
+            /** @description SHA-256 of the key's 32 bytes, in hex, which receipts name. */
+            id: string;
+            /** @description Ed25519 public key in base64. */
+            key: string;
+        };
+        ReceiptKeys: {
+            /** @description The first one signs; the others have signed. */
+            keys: components["schemas"]["ReceiptKey"][] | null;
+        };
         RepeatedChoice: {
             /**
              * Format: int64
@@ -2014,6 +2024,8 @@ export type RatedAnswer = components['schemas']['RatedAnswer'];
 export type Rating = components['schemas']['Rating'];
 export type Reason = components['schemas']['Reason'];
 export type Rebuild = components['schemas']['Rebuild'];
+export type ReceiptKey = components['schemas']['ReceiptKey'];
+export type ReceiptKeys = components['schemas']['ReceiptKeys'];
 export type RepeatedChoice = components['schemas']['RepeatedChoice'];
 export type Retried = components['schemas']['Retried'];
 export type RotateKey = components['schemas']['RotateKey'];

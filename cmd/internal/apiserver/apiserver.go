@@ -24,6 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/stores"
@@ -33,11 +34,13 @@ import (
 
 // Deps are what the API stands on; they stay the caller's.
 type Deps struct {
-	Store   *store.Store
-	NATS    *nats.Conn
-	Signer  *signature.Signer // of requests that speak for a tenant; nil: they are not signed
-	Version string
-	Plans   config.Plans // those of the query workers
+	Store  *store.Store
+	NATS   *nats.Conn
+	Signer *signature.Signer // of requests that speak for a tenant; nil: they are not signed
+	// Receipts signs those of answers; nil: there are none.
+	Receipts *receipt.Signer
+	Version  string
+	Plans    config.Plans // those of the query workers
 
 	Temporal  client.Client // whose task queues are shown; nil: none
 	Namespace string        // of theirs
@@ -105,6 +108,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Rebuilds:      kept,
 		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
 		Questions:     asked,
+		Receipts:      receiptAPI{kept.QuestionStore, d.Receipts, d.Version},
 		Preferences:   preferenceAPI{asked},
 		Plans:         named,
 		PlanChoices:   choiceAPI{kept.ChoiceStore, named},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -16,6 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/stores"
@@ -89,6 +91,11 @@ func newWorldServed(t *testing.T, database string, o store.Options, c config.HTT
 		t.Fatal(err)
 	}
 	d.Store, d.NATS = s, nc
+	if d.Receipts == nil {
+		if d.Receipts, err = receipt.ParseSigner(strings.Repeat("A", 43) + "="); err != nil {
+			t.Fatal(err)
+		}
+	}
 	server := startServer(t, c, d)
 	return &world{user: user{t: t, url: server.URL(), key: key}, store: stores.Of(s), asked: questions.New(s), nats: nc, admin: admin, database: database, stop: server.Stop}
 }

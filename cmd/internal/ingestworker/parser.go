@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 	"github.com/sluice-rag/sluice/internal/parse"
@@ -59,6 +60,12 @@ func parsers(s Settings) (pool, error) {
 		CacheDir:    codeCache(),
 	})
 	return pool{p}, err
+}
+
+// Parsers returns a pool that parses as ingestion does with these settings. The program must call RunIfParseChild.
+func Parsers(s config.Parse) (*parse.Pool, error) {
+	p, err := parsers(Settings{Parse: s})
+	return p.Pool, err
 }
 
 func childOf(program string) func() *exec.Cmd {

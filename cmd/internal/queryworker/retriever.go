@@ -4,6 +4,10 @@ package queryworker
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"time"
 
 	"github.com/sluice-rag/sluice/internal/question/answer"
 	"github.com/sluice-rag/sluice/internal/retrieval/run"
@@ -31,6 +35,27 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 		out.Feedback = &answer.FeedbackRule{Least: f.Least, Rounds: f.Rounds}
 	}
 	return out, nil
+}
+
+// originTime is how long an answer that is made waits for the name of the model pack.
+const originTime = 2 * time.Second
+
+// Origin implements answer.Retriever.
+func (r retriever) Origin(ctx context.Context, q wire.SearchQuery) schema.Origin {
+	var out schema.Origin
+	if plan, err := r.engine.Plan(q); err == nil {
+		sum := sha256.Sum256([]byte(plan.Text()))
+		out.PlanSHA256 = hex.EncodeToString(sum[:])
+	}
+	ctx, cancel := context.WithTimeout(ctx, originTime)
+	defer cancel()
+	info, err := r.engine.Pack(ctx)
+	if err != nil {
+		slog.WarnContext(ctx, "the model pack is not known; the receipt of an answer will not name it", "tenant", q.Principal.Tenant, "error", err)
+		return out
+	}
+	out.Pack, out.PackVersion, out.PackSHA256 = info.Pack, info.Version, info.SHA256
+	return out
 }
 
 // Retrieve gives the context alone, in its order: it is what an answer is made

@@ -76,6 +76,8 @@ type Retriever interface {
 	// Check returns the query's plan and reports what is wrong with the query as
 	// a FieldError.
 	Check(q wire.SearchQuery) (PlanTraits, error)
+	// Origin says which plan and which model pack answer a query. It costs no answer: what cannot be known is empty.
+	Origin(ctx context.Context, q wire.SearchQuery) schema.Origin
 	Retrieve(ctx context.Context, q wire.SearchQuery) (Retrieval, error)
 	// Select makes the plan's selection anew, of a Retrieval's Pool and with
 	// another min_k.
@@ -380,6 +382,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 			return schema.Answer{}, err
 		}
 	}
+	out.Origin = a.retriever.Origin(ctx, q.Query)
 	return out, a.store.SaveAnswer(ctx, in, out)
 }
 

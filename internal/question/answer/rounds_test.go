@@ -58,6 +58,10 @@ func (w *world) selection(minK int) answer.Retrieval {
 	return out
 }
 
+func (w *world) Origin(context.Context, wire.SearchQuery) schema.Origin {
+	return schema.Origin{PlanSHA256: "00", Pack: "pack"}
+}
+
 func (w *world) Check(wire.SearchQuery) (answer.PlanTraits, error) {
 	if w.rounds == 0 {
 		return answer.PlanTraits{Name: "p"}, nil

@@ -91,6 +91,9 @@ func (e *Engine) Plan(q wire.SearchQuery) (plan.Plan, error) {
 	return p, err
 }
 
+// Pack describes the model pack that plans run with.
+func (e *Engine) Pack(ctx context.Context) (wire.ModelInfo, error) { return e.pack.Describe(ctx) }
+
 // Check reports what is wrong with a query as a schema.FieldError on "plan",
 // "text", "k", "documents", "filter" or a field of its own p, without
 // running it, and returns the plan.

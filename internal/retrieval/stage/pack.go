@@ -73,6 +73,11 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 	return info, nil
 }
 
+// Describe returns the description of the pack as it was a minute ago at most; it is empty when no server has one.
+func (p *Pack) Describe(ctx context.Context) (wire.ModelInfo, error) {
+	return p.describe(ctx, packFresh)
+}
+
 // lacks says what the pack lacks to serve some operations, "" when it lacks
 // nothing.
 func (p *Pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error) {

@@ -276,16 +276,21 @@ func (s *QuestionStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a
 			return err
 		}
 		if _, err := tx.Exec(ctx, `
-			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited, sentences, choice, notes)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`,
-			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited, sentences, a.Choice, store.EmptyNotNull(a.Notes)); err != nil {
+			INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, rounds, uncited, sentences, choice, notes,
+			                     plan_sha256, pack, pack_version, pack_sha256)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`,
+			in.Tenant, in.Question, a.Answer, a.Supported, a.Plan, trace, usage, a.Rounds, a.Uncited, sentences, a.Choice, store.EmptyNotNull(a.Notes),
+			a.Origin.PlanSHA256, a.Origin.Pack, a.Origin.PackVersion, a.Origin.PackSHA256); err != nil {
 			return err
 		}
 		for i, c := range a.Citations {
 			if _, err := tx.Exec(ctx, `
 				INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote,
-				                       answer_start, answer_end, confidence, page, boxes, answer_boxes)
-				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`,
+				                       answer_start, answer_end, confidence, page, boxes, answer_boxes, section, file)
+				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+				        (SELECT ordinal FROM sections WHERE tenant_id = $1 AND version_id = $8 AND id = $9),
+				        (SELECT jsonb_build_object('name', coalesce(nullif(v.file_name, ''), $5), 'media_type', v.media_type, 'language', c.language)
+				         FROM versions v JOIN collections c ON c.tenant_id = $1 AND c.id = v.collection_id WHERE v.tenant_id = $1 AND v.id = $8))`,
 				in.Tenant, in.Question, i, c.DocumentID, c.Document, c.Title, c.Location, c.Span.Version, c.Span.Section, c.Span.Start, c.Span.End, c.Quote,
 				c.Answer.Start, c.Answer.End, c.Answer.Confidence, c.Page, store.EmptyNotNull(c.Boxes), store.EmptyNotNull(c.Answer.Boxes)); err != nil {
 				return err

@@ -1,0 +1,53 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/receipt"
+	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// receiptAPI signs what the store says of answers.
+type receiptAPI struct {
+	store   *questions.QuestionStore
+	signer  *receipt.Signer // nil: there are no receipts
+	version string
+}
+
+func (a receiptAPI) signs() error {
+	if a.signer == nil {
+		return fmt.Errorf("this server signs no receipts: SLUICE_RECEIPT_KEY is not set: %w", schema.ErrNotFound)
+	}
+	return nil
+}
+
+// Receipt implements httpapi.Receipts.
+func (a receiptAPI) Receipt(ctx context.Context, p schema.Principal, question uuid.UUID) ([]byte, error) {
+	said, err := a.store.Receipt(ctx, p, question)
+	if err == nil {
+		err = a.signs()
+	}
+	if err != nil {
+		return nil, err
+	}
+	said.IssuedAt, said.Software = receipt.Time(time.Now()), a.version
+	return a.signer.Sign(said)
+}
+
+// ReceiptKeys implements httpapi.Receipts.
+func (a receiptAPI) ReceiptKeys(context.Context) (api.ReceiptKeys, error) {
+	out := api.ReceiptKeys{Keys: []api.ReceiptKey{}}
+	if err := a.signs(); err != nil {
+		return out, err
+	}
+	for _, key := range a.signer.Public() {
+		out.Keys = append(out.Keys, api.ReceiptKey{ID: key.ID(), Key: key.String()})
+	}
+	return out, nil
+}
