@@ -158,15 +158,15 @@ func (v *verifyCommand) prove(ctx context.Context, said receipt.Receipt, from ev
 	}
 	defer func() { err = errors.Join(err, parsers.Stop(context.WithoutCancel(ctx))) }()
 	return said.Prove(ctx, receipt.Sources{
-		Bytes: func(ctx context.Context, c receipt.Citation) ([]byte, error) { return v.bytes(ctx, from.server, c) },
-		Parse: func(ctx context.Context, f receipt.File, data []byte) (schema.Parsed, error) {
+		Bytes: func(ctx context.Context, c receipt.CitedQuote) ([]byte, error) { return v.bytes(ctx, from.server, c) },
+		Parse: func(ctx context.Context, f receipt.CitedFile, data []byte) (schema.Parsed, error) {
 			return parsers.ParseFile(ctx, parse.NamedFile{Name: f.Name, MediaType: f.MediaType, Language: f.Language, Data: data})
 		},
 	})
 }
 
 // bytes finds the file of a citation in the folder, or fetches it.
-func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c receipt.Citation) ([]byte, error) {
+func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c receipt.CitedQuote) ([]byte, error) {
 	if v.Files != "" {
 		data, err := findFile(v.Files, c)
 		if err == nil || server == nil {
@@ -181,7 +181,7 @@ func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c r
 }
 
 // findFile reads the file of a citation out of a folder: the one that is named as its version, or one with its hash.
-func findFile(dir string, c receipt.Citation) ([]byte, error) {
+func findFile(dir string, c receipt.CitedQuote) ([]byte, error) {
 	data, err := readAtMost(filepath.Join(dir, c.Version.String()), c.File.Bytes+1)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return data, err
@@ -273,7 +273,7 @@ func (v *verifyCommand) print(r receipt.Receipt, proofs []receipt.Proof) error {
 
 func printProofs(r receipt.Receipt, proofs []receipt.Proof, proved int) {
 	fmt.Printf("The signature is proved: the holder of key %s says that\n", r.Key)
-	fmt.Printf("question %s, answered %s, receipt of %s\n", r.QuestionID, printable(r.AnsweredAt), printable(r.IssuedAt))
+	fmt.Printf("question %s, answered %s\n", r.QuestionID, printable(r.AnsweredAt))
 	indent(os.Stdout, "  ", r.Question, 96)
 	fmt.Printf("was answered by plan %s (SHA-256 %s), model pack %s\n", printable(r.Plan.Name), printable(cmp.Or(r.Plan.SHA256, "not kept")), packOf(r.Pack))
 	indent(os.Stdout, "  ", r.Answer, 96)
@@ -302,7 +302,7 @@ func printProofs(r receipt.Receipt, proofs []receipt.Proof, proved int) {
 	}
 }
 
-func packOf(p receipt.Pack) string {
+func packOf(p receipt.AnsweringPack) string {
 	if p.Name == "" {
 		return "not kept"
 	}

@@ -17,7 +17,7 @@ func (s *server) routeReceipts() {
 	tags := []string{"Questions"}
 	route(s, huma.Operation{OperationID: "get-receipt", Method: http.MethodGet, Path: "/v1/questions/{question}/receipt", Summary: "Get a signed receipt of an answer", Tags: tags,
 		Description: "What was asked and answered, by which plan and model pack, and from which bytes of which versions; `sluice verify` proves it from these " +
-			"bytes. It is for those who may read the answer, and made anew for each request.",
+			"bytes. It is for those who may read the answer.",
 		Responses: map[string]*huma.Response{"200": {Description: "The receipt; its bytes are what is signed.", Content: map[string]*huma.MediaType{"application/json": {}}}}},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
 			Question uuid.UUID `path:"question" format:"uuid"`

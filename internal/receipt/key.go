@@ -49,7 +49,7 @@ func (s *Signer) Sign(r Receipt) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := encode(document{r, base64.StdEncoding.EncodeToString(ed25519.Sign(s.keys[0], signed))})
+	out, err := encode(signedReceipt{r, base64.StdEncoding.EncodeToString(ed25519.Sign(s.keys[0], signed))})
 	if err != nil {
 		return nil, err
 	}

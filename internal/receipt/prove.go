@@ -17,14 +17,14 @@ import (
 // Sources are what the citations of a receipt are proved from.
 type Sources struct {
 	// Bytes returns what is said to be the bytes of a citation's version. They are not trusted.
-	Bytes func(ctx context.Context, c Citation) ([]byte, error)
+	Bytes func(ctx context.Context, c CitedQuote) ([]byte, error)
 	// Parse parses a file as ingestion does.
-	Parse func(ctx context.Context, f File, data []byte) (schema.Parsed, error)
+	Parse func(ctx context.Context, f CitedFile, data []byte) (schema.Parsed, error)
 }
 
 // Proof is what was proved of a citation.
 type Proof struct {
-	Citation
+	CitedQuote
 	// File says that the bytes are those that the receipt names; Text that the quote stands in their text at the section and bytes that it
 	// names; Place that its page and boxes are the same.
 	FileProved, TextProved, PlaceProved bool
@@ -40,7 +40,7 @@ func (r Receipt) Prove(ctx context.Context, s Sources) ([]Proof, error) {
 	out := make([]Proof, 0, len(r.Citations))
 	cuts := map[uuid.UUID]cut{}
 	for _, c := range r.Citations {
-		p := Proof{Citation: c}
+		p := Proof{CitedQuote: c}
 		of, done := cuts[c.Version]
 		if !done || of.file != c.File {
 			of = cutting(ctx, s, c)
@@ -60,13 +60,13 @@ func (r Receipt) Prove(ctx context.Context, s Sources) ([]Proof, error) {
 
 // cut is a file cut into sections.
 type cut struct {
-	file     File
+	file     CitedFile
 	proved   bool // the bytes are those
 	sections []schema.Section
 	problem  string
 }
 
-func cutting(ctx context.Context, s Sources, c Citation) cut {
+func cutting(ctx context.Context, s Sources, c CitedQuote) cut {
 	out := cut{file: c.File}
 	data, err := s.Bytes(ctx, c)
 	if err != nil {

@@ -29,43 +29,43 @@ const Format = "sluice-receipt-v1"
 const MaxBytes = 64 << 20
 
 // Receipt says what was asked and answered, by what, and from which bytes. Its members, and those of what is in it, are in the order
-// of their names, which is the order in which they are encoded.
+// of their names, which is the order in which they are encoded. It does not say when it was issued: an answer has one receipt for each
+// key and version of the software.
 type Receipt struct {
-	Answer     string     `json:"answer"`
-	AnsweredAt string     `json:"answered_at"` // RFC 3339, UTC, in whole seconds
-	Citations  []Citation `json:"citations"`
-	Format     string     `json:"format"`
-	IssuedAt   string     `json:"issued_at"` // as AnsweredAt
-	Key        string     `json:"key"`       // KeyID of the key that signs
-	Pack       Pack       `json:"pack"`
-	Plan       Plan       `json:"plan"`
-	Question   string     `json:"question"`
-	QuestionID uuid.UUID  `json:"question_id"`
-	Software   string     `json:"software"` // version of the server that issued it
-	Supported  bool       `json:"supported"`
-	Uncited    bool       `json:"uncited"` // from the model's own knowledge
+	Answer     string        `json:"answer"`
+	AnsweredAt string        `json:"answered_at"` // RFC 3339, UTC, in whole seconds
+	Citations  []CitedQuote  `json:"citations"`
+	Format     string        `json:"format"`
+	Key        string        `json:"key"` // KeyID of the key that signs
+	Pack       AnsweringPack `json:"pack"`
+	Plan       AnsweringPlan `json:"plan"`
+	Question   string        `json:"question"`
+	QuestionID uuid.UUID     `json:"question_id"`
+	Software   string        `json:"software"` // version of the server that issued it
+	Supported  bool          `json:"supported"`
+	Uncited    bool          `json:"uncited"` // from the model's own knowledge
 }
 
-// Pack is the model pack that served when the answer was made; its members are empty where that was not kept.
-type Pack struct {
+// AnsweringPack is the model pack that served when the answer was made; its members are empty where that was not kept.
+type AnsweringPack struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"` // hex, of its manifest.yaml, which has those of all its files
 	Version string `json:"version"`
 }
 
-// Plan is the retrieval plan that ran.
-type Plan struct {
+// AnsweringPlan is the retrieval plan that ran.
+type AnsweringPlan struct {
 	Name   string `json:"name"`
 	SHA256 string `json:"sha256"` // hex, of its YAML; empty where that was not kept
 }
 
-// Citation is a quote and where it stands.
-type Citation struct {
+// CitedQuote is a quote and where it stands.
+type CitedQuote struct {
 	Boxes      []Box     `json:"boxes"`
 	Document   string    `json:"document"` // external id
 	DocumentID uuid.UUID `json:"document_id"`
 	End        int       `json:"end"` // the quote is bytes [Start, End) of the section
-	File       File      `json:"file"`
+	File       CitedFile `json:"file"`
 	Page       int       `json:"page"` // from 1; 0: the format has none
 	Quote      string    `json:"quote"`
 	Section    int       `json:"section"` // ordinal in the version's text, from 0
@@ -73,8 +73,8 @@ type Citation struct {
 	Version    uuid.UUID `json:"version"`
 }
 
-// File is the bytes of a version, and what they are parsed by.
-type File struct {
+// CitedFile is the bytes of a version, and what they are parsed by.
+type CitedFile struct {
 	Bytes     int64  `json:"bytes"`
 	Language  string `json:"language"` // BCP 47, by which scanned pages are read
 	MediaType string `json:"media_type"`
@@ -108,8 +108,8 @@ func units(points float64) int { return int(math.Round(points * Unit)) }
 // Time returns a time as receipts have it.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// document is a receipt as it is served: its signature is of the bytes of the member receipt.
-type document struct {
+// signedReceipt is a receipt as it is served: its signature is of the bytes of the member receipt.
+type signedReceipt struct {
 	Receipt   Receipt `json:"receipt"`
 	Signature string  `json:"signature"` // base64
 }
@@ -128,28 +128,28 @@ func encode(v any) ([]byte, error) {
 var errForm = errors.New("it is not in the form of a receipt, which allows no other spelling: it was changed, or is none")
 
 // decode reads a receipt and its signature in the one form that they have.
-func decode(data []byte) (document, error) {
+func decode(data []byte) (signedReceipt, error) {
 	if len(data) > MaxBytes {
-		return document{}, fmt.Errorf("it has %d bytes, and a receipt at most %d", len(data), MaxBytes)
+		return signedReceipt{}, fmt.Errorf("it has %d bytes, and a receipt at most %d", len(data), MaxBytes)
 	}
 	if !utf8.Valid(data) {
-		return document{}, fmt.Errorf("it is not UTF-8: %w", errForm)
+		return signedReceipt{}, fmt.Errorf("it is not UTF-8: %w", errForm)
 	}
-	var d document
+	var d signedReceipt
 	reader := json.NewDecoder(bytes.NewReader(data))
 	reader.DisallowUnknownFields()
 	if err := reader.Decode(&d); err != nil {
 		if errors.Is(err, io.EOF) {
-			return document{}, errors.New("it is empty")
+			return signedReceipt{}, errors.New("it is empty")
 		}
-		return document{}, fmt.Errorf("%w (%w)", errForm, err)
+		return signedReceipt{}, fmt.Errorf("%w (%w)", errForm, err)
 	}
 	again, err := encode(d)
 	if err != nil {
-		return document{}, err
+		return signedReceipt{}, err
 	}
 	if !bytes.Equal(append(again, '\n'), data) {
-		return document{}, errForm
+		return signedReceipt{}, errForm
 	}
 	return d, d.Receipt.validate()
 }
@@ -159,10 +159,8 @@ func (r Receipt) validate() error {
 	if r.Format != Format {
 		return schema.Invalid("receipt.format", "is %.60q; this program knows %q alone", r.Format, Format)
 	}
-	for field, at := range map[string]string{"answered_at": r.AnsweredAt, "issued_at": r.IssuedAt} {
-		if _, err := time.Parse(time.RFC3339, at); err != nil {
-			return schema.Invalid("receipt."+field, "%.60q is no time", at)
-		}
+	if _, err := time.Parse(time.RFC3339, r.AnsweredAt); err != nil {
+		return schema.Invalid("receipt.answered_at", "%.60q is no time", r.AnsweredAt)
 	}
 	if r.Citations == nil {
 		return schema.Invalid("receipt.citations", "needs a list")

@@ -39,7 +39,7 @@ func signerOf(t *testing.T, seeds ...byte) *receipt.Signer {
 	return signer
 }
 
-func parseFile(ctx context.Context, f receipt.File, data []byte) (schema.Parsed, error) {
+func parseFile(ctx context.Context, f receipt.CitedFile, data []byte) (schema.Parsed, error) {
 	return parse.Parse(ctx, f.Name, f.MediaType, data, parse.Limits{})
 }
 
@@ -47,8 +47,8 @@ func parseFile(ctx context.Context, f receipt.File, data []byte) (schema.Parsed,
 func answered(t *testing.T) (receipt.Receipt, map[uuid.UUID][]byte) {
 	t.Helper()
 	out := receipt.Receipt{Question: "What is \"said\" <here> & there?", Answer: "All of it.\nÄ\u2028", Supported: true, QuestionID: uuid.New(), Software: "test",
-		AnsweredAt: receipt.Time(time.Unix(1e9, 0)), IssuedAt: receipt.Time(time.Unix(2e9, 0)),
-		Plan: receipt.Plan{Name: "sluice", SHA256: strings.Repeat("0", 64)}, Pack: receipt.Pack{Name: "pack", Version: "1", SHA256: strings.Repeat("1", 64)}}
+		AnsweredAt: receipt.Time(time.Unix(1e9, 0)),
+		Plan:       receipt.AnsweringPlan{Name: "sluice", SHA256: strings.Repeat("0", 64)}, Pack: receipt.AnsweringPack{Name: "pack", Version: "1", SHA256: strings.Repeat("1", 64)}}
 	files := map[uuid.UUID][]byte{}
 	for _, name := range cited {
 		data, err := os.ReadFile(filepath.Join("../../examples/documents", name))
@@ -56,7 +56,7 @@ func answered(t *testing.T) (receipt.Receipt, map[uuid.UUID][]byte) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(data)
-		f := receipt.File{Name: name, Language: "en", Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+		f := receipt.CitedFile{Name: name, Language: "en", Bytes: int64(len(data)), SHA256: hex.EncodeToString(sum[:])}
 		parsed, err := parseFile(t.Context(), f, data)
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func answered(t *testing.T) (receipt.Receipt, map[uuid.UUID][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := receipt.Citation{Document: name, DocumentID: uuid.New(), Version: uuid.New(), File: f, Section: s.Ordinal, Start: start, End: len(s.Text),
+		c := receipt.CitedQuote{Document: name, DocumentID: uuid.New(), Version: uuid.New(), File: f, Section: s.Ordinal, Start: start, End: len(s.Text),
 			Quote: s.Text[start:], Page: s.PageAt(start), Boxes: receipt.Boxes(boxes)}
 		if pdf := strings.HasSuffix(name, ".pdf"); pdf != (len(c.Boxes) > 0) || pdf != (c.Page > 0) {
 			t.Fatalf("%s has page %d and %d boxes", name, c.Page, len(c.Boxes))
@@ -91,7 +91,7 @@ func signed(t *testing.T, s *receipt.Signer, r receipt.Receipt) []byte {
 
 func prove(t *testing.T, r receipt.Receipt, files map[uuid.UUID][]byte) []receipt.Proof {
 	t.Helper()
-	proofs, err := r.Prove(t.Context(), receipt.Sources{Parse: parseFile, Bytes: func(_ context.Context, c receipt.Citation) ([]byte, error) {
+	proofs, err := r.Prove(t.Context(), receipt.Sources{Parse: parseFile, Bytes: func(_ context.Context, c receipt.CitedQuote) ([]byte, error) {
 		if data, ok := files[c.Version]; ok {
 			return data, nil
 		}
@@ -202,10 +202,12 @@ func TestNoChangeOfAFilePasses(t *testing.T) {
 	for i := range mutations {
 		c := said.Citations[i%len(said.Citations)]
 		r := said
-		r.Citations = []receipt.Citation{c}
+		r.Citations = []receipt.CitedQuote{c}
 		proofs, err := r.Prove(t.Context(), receipt.Sources{
-			Bytes: func(context.Context, receipt.Citation) ([]byte, error) { return mutate(random, files[c.Version]), nil },
-			Parse: func(context.Context, receipt.File, []byte) (schema.Parsed, error) {
+			Bytes: func(context.Context, receipt.CitedQuote) ([]byte, error) {
+				return mutate(random, files[c.Version]), nil
+			},
+			Parse: func(context.Context, receipt.CitedFile, []byte) (schema.Parsed, error) {
 				t.Error("a file that was changed is parsed")
 				return schema.Parsed{}, errors.New("changed")
 			},
@@ -223,19 +225,19 @@ func TestNoChangeOfAFilePasses(t *testing.T) {
 func TestWhatIsNotSoIsNotProved(t *testing.T) {
 	said, files := answered(t)
 	for name, of := range map[string]struct {
-		change  func(*receipt.Citation)
+		change  func(*receipt.CitedQuote)
 		text    bool
 		problem string
 	}{
-		"another section": {func(c *receipt.Citation) { c.Section = 9999 }, false, "not at bytes"},
-		"other bytes":     {func(c *receipt.Citation) { c.Start, c.End = c.Start-1, c.End-1 }, false, "not at bytes"},
-		"other words":     {func(c *receipt.Citation) { c.Quote = strings.Repeat("x", len(c.Quote)) }, false, "not in the file's text"},
-		"another page":    {func(c *receipt.Citation) { c.Page++ }, true, "page"},
-		"another box": {func(c *receipt.Citation) {
+		"another section": {func(c *receipt.CitedQuote) { c.Section = 9999 }, false, "not at bytes"},
+		"other bytes":     {func(c *receipt.CitedQuote) { c.Start, c.End = c.Start-1, c.End-1 }, false, "not at bytes"},
+		"other words":     {func(c *receipt.CitedQuote) { c.Quote = strings.Repeat("x", len(c.Quote)) }, false, "not in the file's text"},
+		"another page":    {func(c *receipt.CitedQuote) { c.Page++ }, true, "page"},
+		"another box": {func(c *receipt.CitedQuote) {
 			c.Boxes = append(slices.Clone(c.Boxes), receipt.Box{Page: 1, Right: 1, Top: 1})
 		}, true, "other boxes"},
-		"another size":    {func(c *receipt.Citation) { c.File.Bytes++ }, false, "was changed"},
-		"another version": {func(c *receipt.Citation) { c.Version = uuid.New() }, false, "not stored any more"},
+		"another size":    {func(c *receipt.CitedQuote) { c.File.Bytes++ }, false, "was changed"},
+		"another version": {func(c *receipt.CitedQuote) { c.Version = uuid.New() }, false, "not stored any more"},
 	} {
 		for i := range said.Citations {
 			r := said
@@ -266,7 +268,7 @@ func TestWhatNoReceiptSaysIsNotSigned(t *testing.T) {
 	for name, change := range map[string]func(*receipt.Receipt){
 		"no citations":    func(r *receipt.Receipt) { r.Citations = nil },
 		"no boxes":        func(r *receipt.Receipt) { r.Citations[1].Boxes = nil },
-		"no time":         func(r *receipt.Receipt) { r.IssuedAt = "" },
+		"no time":         func(r *receipt.Receipt) { r.AnsweredAt = "" },
 		"no UTF-8":        func(r *receipt.Receipt) { r.Answer = "\xff" },
 		"a quote's bytes": func(r *receipt.Receipt) { r.Citations[0].End++ },
 		"no hash":         func(r *receipt.Receipt) { r.Citations[0].File.SHA256 = "00" },

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -36,7 +35,7 @@ func (a receiptAPI) Receipt(ctx context.Context, p schema.Principal, question uu
 	if err != nil {
 		return nil, err
 	}
-	said.IssuedAt, said.Software = receipt.Time(time.Now()), a.version
+	said.Software = a.version
 	return a.signer.Sign(said)
 }
 

@@ -62,7 +62,7 @@ func (s *QuestionStore) Receipt(ctx context.Context, p schema.Principal, id uuid
 
 func receiptOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, a schema.Answer) (receipt.Receipt, error) {
 	out := receipt.Receipt{QuestionID: a.ID, Question: a.Question, Answer: a.Answer, Supported: a.Supported, Uncited: a.Uncited,
-		Plan: receipt.Plan{Name: a.Plan}, Citations: []receipt.Citation{}}
+		Plan: receipt.AnsweringPlan{Name: a.Plan}, Citations: []receipt.CitedQuote{}}
 	var answered time.Time
 	var purged bool
 	err := tx.QueryRow(ctx, originSQL, tenant, a.ID).Scan(&out.Plan.SHA256, &out.Pack.Name, &out.Pack.Version, &out.Pack.SHA256, &answered, &purged)
@@ -79,7 +79,7 @@ func receiptOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, a schema.Answer
 	}
 	type cited struct {
 		section *int
-		file    receipt.File
+		file    receipt.CitedFile
 	}
 	files, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c cited, err error) {
 		var sum []byte
@@ -98,7 +98,7 @@ func receiptOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, a schema.Answer
 			return out, fmt.Errorf("version %s of %q, which the answer cites, is not stored any more, and where in it the quote stood was not kept: %w",
 				c.Span.Version, c.Document, schema.ErrConflict)
 		}
-		out.Citations = append(out.Citations, receipt.Citation{Document: c.Document, DocumentID: c.DocumentID, Version: c.Span.Version, File: files[i].file,
+		out.Citations = append(out.Citations, receipt.CitedQuote{Document: c.Document, DocumentID: c.DocumentID, Version: c.Span.Version, File: files[i].file,
 			Section: *files[i].section, Start: c.Span.Start, End: c.Span.End, Quote: c.Quote, Page: c.Page, Boxes: receipt.Boxes(c.Boxes)})
 	}
 	return out, nil
