@@ -126,7 +126,7 @@ func testCanary(t *testing.T, operator *server) {
 	permitted.walk(t, d, f)
 	// These tell the secrets to who may see them, so the walk finds what is there to find.
 	for _, id := range []string{"search", "ask", "ask by events", "list-documents", "get-document", "list-sections", "get-content", "get-job", "follow-job",
-		"get-question", "list-ratings", "mcp search", "mcp ask", "mcp read_document", "mcp resources", "mcp read"} {
+		"get-question", "get-receipt", "list-ratings", "mcp search", "mcp ask", "mcp read_document", "mcp resources", "mcp read"} {
 		if permitted.told[id] == 0 {
 			t.Errorf("%s does not tell the secrets to who may see them; what does: %v", id, slices.Sorted(maps.Keys(permitted.told)))
 		}
