@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
@@ -104,6 +105,17 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	service := lifecycle.NewGroup("serve", grace, lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
 		health.Metrics(c.MetricsListen, observed.Handler()), server)
 	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
+}
+
+// receiptSigner reads the keys of receipts; where no file is named, one in the data directory is made at the first start.
+func receiptSigner(data, file string) (*receipt.Signer, error) {
+	if file == "" {
+		file = filepath.Join(data, "receipt.key")
+		if err := receipt.MakeKey(file); err != nil {
+			return nil, err
+		}
+	}
+	return receipt.ReadSigner("SLUICE_RECEIPT_KEY", file)
 }
 
 type migrateCommand struct {

@@ -32,7 +32,6 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
-	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
@@ -354,17 +353,6 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	metrics := health.Metrics(s.MetricsListen, u.observed.Handler())
 	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
 	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, api, metrics, left)...), nil
-}
-
-// receiptSigner reads the keys of receipts; where no file is named, one in the data directory is made at the first start.
-func receiptSigner(data, file string) (*receipt.Signer, error) {
-	if file == "" {
-		file = filepath.Join(data, "receipt.key")
-		if err := receipt.MakeKey(file); err != nil {
-			return nil, err
-		}
-	}
-	return receipt.ReadSigner("SLUICE_RECEIPT_KEY", file)
 }
 
 // modelEnv is the model server's environment: this process's, without what

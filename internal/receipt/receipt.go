@@ -36,7 +36,7 @@ type Receipt struct {
 	AnsweredAt string        `json:"answered_at"` // RFC 3339, UTC, in whole seconds
 	Citations  []CitedQuote  `json:"citations"`
 	Format     string        `json:"format"`
-	Key        string        `json:"key"` // KeyID of the key that signs
+	Key        string        `json:"key"` // PublicKey.ID of the key that signs
 	Pack       AnsweringPack `json:"pack"`
 	Plan       AnsweringPlan `json:"plan"`
 	Question   string        `json:"question"`

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,19 @@ func TestKeyFiles(t *testing.T) {
 		var field *schema.FieldError
 		if _, err := receipt.ReadSigner("SLUICE_RECEIPT_KEY", file); !errors.As(err, &field) || field.Field != "SLUICE_RECEIPT_KEY" {
 			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+// TestMembersAreInOrder: those who make receipts' bytes in another language sort the members.
+func TestMembersAreInOrder(t *testing.T) {
+	for _, v := range []any{receipt.Receipt{}, receipt.AnsweringPack{}, receipt.AnsweringPlan{}, receipt.CitedQuote{}, receipt.CitedFile{}, receipt.Box{}} {
+		var names []string
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(v)) {
+			names = append(names, f.Tag.Get("json"))
+		}
+		if !slices.IsSorted(names) {
+			t.Errorf("%T has its members in the order %v", v, names)
 		}
 	}
 }
