@@ -31,8 +31,9 @@ func detectZIP(data []byte, limits Limits) (detected, error) {
 		return detected{format: formatXLSX}, nil
 	case c.hasPrefix("ppt/"):
 		return detected{format: formatPPTX}, nil
-	case c.has("mimetype") && c.has("content.xml"):
-		return detected{}, unsupported("an OpenDocument file")
+	case c.has("content.xml") && (c.has("mimetype") || c.has("META-INF/manifest.xml")), c.has("encrypted-package"):
+		f, err := detectODF(c)
+		return detected{format: f}, err
 	case c.has("META-INF/container.xml"):
 		return detected{format: formatEPUB}, nil
 	}

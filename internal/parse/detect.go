@@ -27,6 +27,9 @@ const (
 	formatJSONL    format = "jsonl"
 	formatXLSX     format = "xlsx"
 	formatPPTX     format = "pptx"
+	formatODT      format = "odt"
+	formatODS      format = "ods"
+	formatODP      format = "odp"
 	formatEPUB     format = "epub"
 	formatEML      format = "eml"
 	formatRTF      format = "rtf"
@@ -45,6 +48,9 @@ var mediaTypes = map[format]string{
 	formatJSONL:    "application/jsonl",
 	formatXLSX:     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
 	formatPPTX:     "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+	formatODT:      "application/vnd.oasis.opendocument.text",
+	formatODS:      "application/vnd.oasis.opendocument.spreadsheet",
+	formatODP:      "application/vnd.oasis.opendocument.presentation",
 	formatEPUB:     "application/epub+zip",
 	formatEML:      "message/rfc822",
 	formatRTF:      "application/rtf",
@@ -139,7 +145,7 @@ func detectOLE(data []byte) error {
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, EPUB, RTF, EML, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats

@@ -90,8 +90,23 @@ func named(n xml.Name) string {
 	return "x:" + n.Local
 }
 
-// readXML reads a part into a tree. A part that isn't there gives nil.
+// vocabulary says how the elements of a format become a tree.
+type vocabulary struct {
+	named   func(xml.Name) string
+	skipped map[string]bool
+	// mixed has text kept as children without a name, between the elements beside it.
+	mixed bool
+}
+
+var officeOpen = vocabulary{named: named, skipped: skipped}
+
+// readXML reads a part of OOXML into a tree. A part that isn't there gives nil.
 func readXML(d *document, c *container, name string) (*element, error) {
+	return readTree(d, c, name, officeOpen)
+}
+
+// readTree reads a part into a tree. A part that isn't there gives nil.
+func readTree(d *document, c *container, name string, v vocabulary) (*element, error) {
 	r, err := c.open(name)
 	if err != nil || r == nil {
 		return nil, err
@@ -123,19 +138,22 @@ func readXML(d *document, c *container, name string) (*element, error) {
 			if depth++; depth > d.limits.Nesting {
 				return nil, d.tooDeep()
 			}
-			e := &element{name: named(t.Name)}
+			e := &element{name: v.named(t.Name)}
 			if len(t.Attr) > 0 {
 				e.attrs = t.Copy().Attr
 			}
 			stack = append(stack, e)
-			if !skipped[e.name] {
+			if !v.skipped[e.name] {
 				top.children = append(top.children, e)
 			}
 		case xml.EndElement:
 			depth--
 			stack = stack[:len(stack)-1]
 		case xml.CharData:
-			if top.name == "t" || top.name == "m:t" || top.name == "a:t" || top.name == "x:title" {
+			switch {
+			case v.mixed:
+				top.children = append(top.children, &element{text: string(t)})
+			case top.name == "t" || top.name == "m:t" || top.name == "a:t" || top.name == "x:title":
 				top.text += string(t)
 			}
 		}

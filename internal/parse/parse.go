@@ -1,5 +1,5 @@
 // Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
-// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, EPUB, RTF, e-mails with their attachments,
+// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails with their attachments,
 // CSV and JSON Lines. The format is found from the
 // content; a name only decides between formats that have no mark of their own.
 //
@@ -183,6 +183,8 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		err = parseXLSX(d, data)
 	case formatPPTX:
 		err = parsePPTX(d, data)
+	case formatODT, formatODS, formatODP:
+		err = parseODF(d, file.format, data)
 	case formatEPUB:
 		err = parseEPUB(d, data)
 	case formatEML:
