@@ -263,9 +263,13 @@ var typeNames = map[string]string{
 	"application/vnd.openxmlformats-officedocument.wordprocessingml.document":   "Word (DOCX)",
 	"application/vnd.openxmlformats-officedocument.spreadsheetml.sheet":         "Excel (XLSX)",
 	"application/vnd.openxmlformats-officedocument.presentationml.presentation": "PowerPoint (PPTX)",
-	"application/epub+zip": "EPUB",
-	"application/jsonl":    "JSON Lines",
-	"message/rfc822":       "e-mail",
+	"application/epub+zip":                            "EPUB",
+	"application/vnd.oasis.opendocument.text":         "ODT",
+	"application/vnd.oasis.opendocument.spreadsheet":  "ODS",
+	"application/vnd.oasis.opendocument.presentation": "ODP",
+	"application/mbox":                                "mailboxes",
+	"application/jsonl":                               "JSON Lines",
+	"message/rfc822":                                  "e-mail",
 }
 
 func typeName(media string) string { return cmp.Or(typeNames[media], media, "of unknown type") }

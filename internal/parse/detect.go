@@ -32,6 +32,7 @@ const (
 	formatODP      format = "odp"
 	formatEPUB     format = "epub"
 	formatEML      format = "eml"
+	formatMBOX     format = "mbox"
 	formatRTF      format = "rtf"
 	formatPNG      format = "png"
 	formatJPEG     format = "jpeg"
@@ -53,6 +54,7 @@ var mediaTypes = map[format]string{
 	formatODP:      "application/vnd.oasis.opendocument.presentation",
 	formatEPUB:     "application/epub+zip",
 	formatEML:      "message/rfc822",
+	formatMBOX:     "application/mbox",
 	formatRTF:      "application/rtf",
 	formatPNG:      "image/png",
 	formatJPEG:     "image/jpeg",
@@ -96,6 +98,8 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 		return detected{format: formatJPEG}, nil
 	case bytes.HasPrefix(data, magicTIFF), bytes.HasPrefix(data, magicTIFFBig):
 		return detected{format: formatTIFF}, nil
+	case looksMBOX(body):
+		return detected{format: formatMBOX}, nil
 	case mailNamed(name, mediaHint), looksMail(body):
 		return detected{format: formatEML}, nil
 	}
@@ -145,7 +149,7 @@ func detectOLE(data []byte) error {
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MBOX, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats

@@ -24,6 +24,7 @@ type document struct {
 	linked int      // links kept
 	err    error
 
+	in     enclosure
 	ocr    *ocrSession
 	unread *Error // why the first page that was to be recognised was not
 }

@@ -25,7 +25,7 @@ const maxMailDepth = 20
 
 func parseEML(d *document, data []byte) error {
 	m := mailWalker{d: d}
-	if err := m.message(data, 0); err != nil {
+	if err := m.message(data, 0, ""); err != nil {
 		return err
 	}
 	return d.err
@@ -63,6 +63,7 @@ func looksMail(body []byte) bool {
 type mailWalker struct {
 	d     *document
 	parts int
+	box   bool // it is a mailbox, not a message
 }
 
 var words = mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
@@ -75,17 +76,24 @@ func headerText(s string) string {
 	return squeeze(s)
 }
 
-// message adds a message: level 0 is the file itself, others come with it.
-func (m *mailWalker) message(data []byte, level int) error {
+// message adds a message: level 0 is the file itself, or a message of a mailbox, others come with it. unnamed is its
+// heading where it has no subject.
+func (m *mailWalker) message(data []byte, level int, unnamed string) error {
 	msg, err := mail.ReadMessage(bytes.NewReader(bytes.TrimLeft(data, "\r\n")))
 	if err != nil {
 		return fail(schema.ReasonBroken, "The header of the e-mail is not well-formed. Save the e-mail again and send that.").because(err)
 	}
 	subject := headerText(msg.Header.Get("Subject"))
-	if level == 0 {
+	if level == 0 && !m.box {
 		m.d.out.Title = subject
 	}
+	if subject == "" {
+		subject = unnamed
+	}
 	if subject != "" {
+		if date, err := msg.Header.Date(); m.box && err == nil {
+			subject += date.Format(" (2006-01-02 15:04)") // a thread has the same subject throughout
+		}
 		m.d.heading(min(level+1, 9), subject)
 	}
 	var lines []string
@@ -121,7 +129,7 @@ func (m *mailWalker) part(h textproto.MIMEHeader, body io.Reader, level, depth i
 	disposition, _, _ := mime.ParseMediaType(h.Get("Content-Disposition"))
 	switch {
 	case media == "message/rfc822":
-		return m.message(data, level+1)
+		return m.message(data, level+1, "")
 	case disposition != "attachment" && name == "" && strings.HasPrefix(media, "text/"):
 		text, err := m.text(media, params["charset"], data)
 		if err != nil {
@@ -153,7 +161,7 @@ func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth i
 			}
 			continue
 		}
-		one := mailWalker{d: &document{ctx: m.d.ctx, limits: m.d.limits}, parts: m.parts}
+		one := mailWalker{d: m.d.part(), parts: m.parts, box: m.box}
 		err = one.part(p.Header, p, level, depth+1)
 		m.parts = one.parts
 		if err != nil {
@@ -195,7 +203,7 @@ func fileName(h textproto.MIMEHeader, params map[string]string) string {
 
 // text reads a part that is shown as the e-mail's text.
 func (m *mailWalker) text(media, charset string, data []byte) (*document, error) {
-	out := &document{ctx: m.d.ctx, limits: m.d.limits}
+	out := m.d.part()
 	s, warnings, err := decode(data, hint{charset: charset, html: media == "text/html"})
 	if err != nil || strings.TrimSpace(s) == "" {
 		if err != nil {
@@ -215,15 +223,13 @@ func (m *mailWalker) text(media, charset string, data []byte) (*document, error)
 // attachment adds a file under a heading of its name. One that is not read is
 // named in a warning: the e-mail is worth having without it.
 func (m *mailWalker) attachment(name, media string, data []byte, level int) error {
-	limits := m.d.limits
-	limits.TextBytes -= m.d.size
-	if limits.TextBytes <= 0 {
+	if m.d.size >= m.d.limits.TextBytes {
 		return m.d.tooMuchText()
 	}
 	if level >= maxMailDepth {
 		return fail(schema.ReasonTooLarge, "The parts of the e-mail are nested more than %d deep.", maxMailDepth)
 	}
-	read, err := parse(m.d.ctx, name, media, data, limits, m.d.ocr)
+	read, err := m.d.enclosed(name, media, data, m.d.in.deeper())
 	var e *Error
 	switch {
 	case errors.As(err, &e):

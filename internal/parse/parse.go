@@ -158,18 +158,21 @@ func parseFile(ctx context.Context, name, mediaHint string, data []byte, limits 
 			parsed = schema.Parsed{}
 		}
 	}()
-	return parse(ctx, name, mediaHint, data, limits, ocr)
+	return parse(ctx, name, mediaHint, data, limits, ocr, enclosure{sum: &containers{}})
 }
 
-func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error) {
+func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession, in enclosure) (schema.Parsed, error) {
 	if int64(len(data)) > limits.Bytes {
 		return schema.Parsed{}, tooLarge(int64(len(data)), limits)
+	}
+	if err := in.enter(data, limits); err != nil {
+		return schema.Parsed{}, err
 	}
 	file, err := detect(name, mediaHint, data, limits)
 	if err != nil {
 		return schema.Parsed{}, err
 	}
-	d := &document{ctx: ctx, limits: limits, ocr: ocr}
+	d := &document{ctx: ctx, limits: limits, ocr: ocr, in: in}
 	d.out.MediaType = mediaTypes[file.format]
 	d.out.Warnings = file.warnings
 	switch file.format {
@@ -187,6 +190,8 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		err = parseODF(d, file.format, data)
 	case formatEPUB:
 		err = parseEPUB(d, data)
+	case formatMBOX:
+		err = parseMBOX(d, data)
 	case formatEML:
 		err = parseEML(d, data)
 	case formatRTF:
