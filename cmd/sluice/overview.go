@@ -268,6 +268,7 @@ var typeNames = map[string]string{
 	"application/vnd.oasis.opendocument.spreadsheet":  "ODS",
 	"application/vnd.oasis.opendocument.presentation": "ODP",
 	"application/mbox":                                "mailboxes",
+	"application/vnd.ms-outlook":                      "Outlook e-mail",
 	"application/jsonl":                               "JSON Lines",
 	"message/rfc822":                                  "e-mail",
 }

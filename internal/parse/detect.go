@@ -33,6 +33,7 @@ const (
 	formatEPUB     format = "epub"
 	formatEML      format = "eml"
 	formatMBOX     format = "mbox"
+	formatMSG      format = "msg"
 	formatRTF      format = "rtf"
 	formatPNG      format = "png"
 	formatJPEG     format = "jpeg"
@@ -55,6 +56,7 @@ var mediaTypes = map[format]string{
 	formatEPUB:     "application/epub+zip",
 	formatEML:      "message/rfc822",
 	formatMBOX:     "application/mbox",
+	formatMSG:      "application/vnd.ms-outlook",
 	formatRTF:      "application/rtf",
 	formatPNG:      "image/png",
 	formatJPEG:     "image/jpeg",
@@ -89,7 +91,7 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 	case bytes.HasPrefix(data, magicZIP), bytes.HasPrefix(data, magicEmptyZIP):
 		return detectZIP(data, limits)
 	case bytes.HasPrefix(data, magicOLE):
-		return detected{}, detectOLE(data)
+		return detectOLE(data)
 	case bytes.HasPrefix(body, []byte(`{\rtf`)):
 		return detected{format: formatRTF}, nil
 	case bytes.HasPrefix(data, magicPNG):
@@ -129,27 +131,50 @@ func isPDF(body []byte) bool {
 	return bytes.Contains(head, []byte("\n%PDF-")) && bytes.Contains(body, []byte("startxref"))
 }
 
-// detectOLE tells the encrypted Office file from the old binary one.
-func detectOLE(data []byte) error {
-	// The directory of the container names its streams in UTF-16.
-	utf16 := func(s string) []byte {
+// detectOLE tells what is in a compound file: an e-mail of Outlook, a document that is encrypted, or one in an old
+// binary format.
+func detectOLE(data []byte) (detected, error) {
+	has := func(name string) bool {
+		// The directory names its streams in UTF-16.
 		var b []byte
-		for _, c := range []byte(s) {
+		for _, c := range []byte(name) {
 			b = append(b, c, 0)
 		}
-		return b
+		return bytes.Contains(data, b)
+	}
+	// One that is damaged may still say what it was. In one that isn't, only its own streams do.
+	c, damaged := openCompound(data)
+	if damaged == nil {
+		var root folder
+		if root, damaged = c.root(); damaged == nil {
+			has = func(name string) bool { _, ok := root.streams[name]; return ok }
+		}
 	}
 	switch {
-	case bytes.Contains(data, utf16("EncryptedPackage")):
-		return fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
-	case bytes.Contains(data, utf16("WordDocument")):
-		return fail(schema.ReasonUnsupported, "It is a Word document in the old binary format. Save it as DOCX or PDF and send it again.")
+	case has("EncryptedPackage"):
+		return detected{}, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
+	case has("WordDocument"):
+		return detected{}, oldFormat("a Word document", "DOC", "docx", "writer")
+	case has("Workbook"), has("Book"):
+		return detected{}, oldFormat("an Excel workbook", "XLS", "xlsx", "calc")
+	case has("PowerPoint Document"):
+		return detected{}, oldFormat("a PowerPoint presentation", "PPT", "pptx", "impress")
+	case has(msgProperties):
+		return detected{format: formatMSG}, nil
+	case damaged != nil:
+		return detected{}, damaged
 	}
-	return unsupported("an Office file in an old binary format")
+	return detected{}, unsupported("an Office file in an old binary format")
+}
+
+// oldFormat says how to convert a document; the part of LibreOffice is a package of Debian.
+func oldFormat(what, name, to, part string) *Error {
+	return fail(schema.ReasonUnsupported, "It is %s in the old binary format (%s). Save it as %s and send that; LibreOffice (Debian: libreoffice-%s-nogui) converts many at once: soffice --headless --convert-to %s *.%s",
+		what, name, strings.ToUpper(to), part, to, strings.ToLower(name))
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MBOX, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats

@@ -190,6 +190,8 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		err = parseODF(d, file.format, data)
 	case formatEPUB:
 		err = parseEPUB(d, data)
+	case formatMSG:
+		err = parseMSG(d, data)
 	case formatMBOX:
 		err = parseMBOX(d, data)
 	case formatEML:
