@@ -267,6 +267,7 @@ var typeNames = map[string]string{
 	"application/vnd.oasis.opendocument.text":         "ODT",
 	"application/vnd.oasis.opendocument.spreadsheet":  "ODS",
 	"application/vnd.oasis.opendocument.presentation": "ODP",
+	"application/zip":                                 "ZIP archives",
 	"application/mbox":                                "mailboxes",
 	"application/vnd.ms-outlook":                      "Outlook e-mail",
 	"application/jsonl":                               "JSON Lines",

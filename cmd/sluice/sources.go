@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// This file finds what to ingest: files under folders, and the documents of
-// BEIR folders. It reads contents only to hash them.
+// This file finds what to ingest: files under folders, the entries of archives
+// (sourcesarchive.go), and the documents of BEIR folders. It reads contents only to hash them.
 
 // source is one document to ingest.
 type source struct {
@@ -105,6 +105,9 @@ func walk(root string, common schema.Attributes, give func(source, error) bool) 
 		return false
 	}
 	if !info.IsDir() {
+		if entries, ok := openArchive(root, info); ok {
+			return entries.walk(common, give)
+		}
 		return giveFile(root, filepath.Base(root), common, give)
 	}
 	if corpus := filepath.Join(root, "corpus.jsonl"); isFile(corpus) {

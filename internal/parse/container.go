@@ -18,64 +18,92 @@ const expansionFloor = 10 << 20
 // detectZIP tells the formats that are zip containers, and
 // refuses containers that expand beyond the limits.
 func detectZIP(data []byte, limits Limits) (detected, error) {
-	c, err := openContainer(data, limits)
+	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
 	if err != nil {
 		return detected{}, err
 	}
+	f, err := c.kind()
+	return detected{format: f}, err
+}
+
+// kind tells what a zip container is: a document, or an archive.
+func (c *container) kind() (format, error) {
 	switch {
 	case c.has("word/document.xml"), c.has("word/document2.xml"), c.has("[Content_Types].xml") && c.hasPrefix("word/"):
-		return detected{format: formatDOCX}, nil
+		return formatDOCX, nil
 	case c.has("xl/workbook.bin"):
-		return detected{}, fail(schema.ReasonUnsupported, "It is an Excel workbook in the binary format. Save it as XLSX and send it again.")
-	case c.hasPrefix("xl/"):
-		return detected{format: formatXLSX}, nil
-	case c.hasPrefix("ppt/"):
-		return detected{format: formatPPTX}, nil
+		return "", fail(schema.ReasonUnsupported, "It is an Excel workbook in the binary format. Save it as XLSX and send it again.")
+	case c.hasPrefix("xl/") && (c.has("[Content_Types].xml") || c.has("xl/workbook.xml")):
+		return formatXLSX, nil
+	case c.hasPrefix("ppt/") && (c.has("[Content_Types].xml") || c.has("ppt/presentation.xml")):
+		return formatPPTX, nil
 	case c.has("content.xml") && (c.has("mimetype") || c.has("META-INF/manifest.xml")), c.has("encrypted-package"):
-		f, err := detectODF(c)
-		return detected{format: f}, err
+		return detectODF(c)
 	case c.has("META-INF/container.xml"):
-		return detected{format: formatEPUB}, nil
+		return formatEPUB, nil
 	}
-	return detected{}, unsupported("a zip archive")
+	switch {
+	case c.has("[Content_Types].xml"):
+		return "", unsupported("an Office file that is no document, workbook or presentation")
+	case c.has("Index/Document.iwa"):
+		return "", unsupported("a file of Pages, Numbers or Keynote")
+	case c.has("META-INF/MANIFEST.MF"):
+		return "", unsupported("a program")
+	}
+	return formatZIP, nil
 }
 
 // container is a zip file whose declared sizes are within the limits.
 type container struct {
 	files  []*zip.File
 	limits Limits
-	size   int   // of the container
+	size   int64 // of the container
 	left   int64 // bytes that may still be read from it
+
+	declared uint64 // bytes that it says it expands to
 }
 
+// openContainer opens a document. One with an encrypted part is refused.
 func openContainer(data []byte, limits Limits) (*container, error) {
-	r, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range c.files {
+		if f.Flags&zipEncrypted != 0 {
+			return nil, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
+		}
+	}
+	return c, nil
+}
+
+// zipEncrypted is a flag of an entry.
+const zipEncrypted = 1
+
+func openZIP(data io.ReaderAt, size int64, limits Limits) (*container, error) {
+	r, err := zip.NewReader(data, size)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return nil, fail(schema.ReasonBroken, "The zip container is damaged or cut off. Save the document again and send that.").because(err)
 	}
-	c := &container{files: r.File, limits: limits, size: len(data), left: limits.ExpandedBytes}
+	c := &container{files: r.File, limits: limits, size: size, left: limits.ExpandedBytes}
 	if len(r.File) > limits.Entries {
 		return nil, fail(schema.ReasonTooLarge, "The container has %d entries; the limit is %d.", len(r.File), limits.Entries)
 	}
-	var total uint64
 	for _, f := range r.File {
-		if f.Flags&1 != 0 {
-			return nil, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
-		}
-		if total += f.UncompressedSize64; total > uint64(limits.ExpandedBytes) || f.UncompressedSize64 > uint64(limits.ExpandedBytes) {
-			return nil, fail(schema.ReasonTooLarge, "The container expands to more than %s.", schema.FormatBytes(limits.ExpandedBytes))
+		if c.declared += f.UncompressedSize64; c.declared > uint64(limits.ExpandedBytes) || f.UncompressedSize64 > uint64(limits.ExpandedBytes) {
+			return nil, fail(schema.ReasonTooLarge, "The container expands to more than %s, with its entry %q.", schema.FormatBytes(limits.ExpandedBytes), f.Name)
 		}
 	}
-	if err := c.checkRatio(int64(total)); err != nil {
+	if err := c.checkRatio(int64(c.declared)); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 func (c *container) checkRatio(expanded int64) error {
-	if expanded > expansionFloor && expanded/int64(max(c.size, 1)) >= int64(c.limits.Expansion) {
+	if expanded > expansionFloor && expanded/max(c.size, 1) >= int64(c.limits.Expansion) {
 		return fail(schema.ReasonTooLarge, "The container expands to %d times its size; the limit is %d times. It looks like a zip bomb.",
-			expanded/int64(max(c.size, 1)), c.limits.Expansion)
+			expanded/max(c.size, 1), c.limits.Expansion)
 	}
 	return nil
 }
@@ -107,11 +135,15 @@ func (c *container) open(name string) (io.ReadCloser, error) {
 	if f == nil {
 		return nil, nil
 	}
+	return c.openFile(f)
+}
+
+func (c *container) openFile(f *zip.File) (io.ReadCloser, error) {
 	r, err := f.Open()
 	if err != nil {
-		return nil, fail(schema.ReasonBroken, "Part %s of the document is damaged. Save the document again and send that.", name).because(err)
+		return nil, fail(schema.ReasonBroken, "Part %s of the document is damaged. Save the document again and send that.", f.Name).because(err)
 	}
-	return &boundedPart{r: r, c: c, name: name}, nil
+	return &boundedPart{r: r, c: c, name: f.Name}, nil
 }
 
 type boundedPart struct {

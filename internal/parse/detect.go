@@ -35,6 +35,7 @@ const (
 	formatMBOX     format = "mbox"
 	formatMSG      format = "msg"
 	formatRTF      format = "rtf"
+	formatZIP      format = "zip"
 	formatPNG      format = "png"
 	formatJPEG     format = "jpeg"
 	formatTIFF     format = "tiff"
@@ -58,6 +59,7 @@ var mediaTypes = map[format]string{
 	formatMBOX:     "application/mbox",
 	formatMSG:      "application/vnd.ms-outlook",
 	formatRTF:      "application/rtf",
+	formatZIP:      "application/zip",
 	formatPNG:      "image/png",
 	formatJPEG:     "image/jpeg",
 	formatTIFF:     "image/tiff",
@@ -174,7 +176,7 @@ func oldFormat(what, name, to, part string) *Error {
 }
 
 func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, and scans as PNG, JPEG and TIFF.", what)
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, ZIP archives of these, and scans as PNG, JPEG and TIFF.", what)
 }
 
 // binaryKind names the binary formats that have a mark, and the text formats

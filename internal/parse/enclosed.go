@@ -35,7 +35,7 @@ func (in enclosure) enter(data []byte, limits Limits) error {
 	if !bytes.HasPrefix(data, magicZIP) {
 		return nil
 	}
-	c, err := openContainer(data, limits)
+	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
 	if err != nil {
 		return nil // whoever reads it says why
 	}
@@ -71,7 +71,5 @@ func (d *document) enclosed(name, media string, data []byte, in enclosure) (sche
 
 func (s *containers) add(c *container) {
 	s.entries += len(c.files)
-	for _, f := range c.files {
-		s.expanded += int64(f.UncompressedSize64)
-	}
+	s.expanded += int64(c.declared)
 }

@@ -78,7 +78,7 @@ func TestRefusedFiles(t *testing.T) {
 		{"a.txt", append([]byte("\x1f\x8b\x08"), noise(500)...), Limits{}, schema.ReasonUnsupported},
 		{"a.doc", oleFile("WordDocument"), Limits{}, schema.ReasonUnsupported},
 		{"a.xlsb", docx(map[string]string{"xl/workbook.bin": "x"}), Limits{}, schema.ReasonUnsupported},
-		{"a.zip", docx(map[string]string{"a.txt": "text"}), Limits{}, schema.ReasonUnsupported},
+		{"a.jar", docx(map[string]string{"META-INF/MANIFEST.MF": "text"}), Limits{}, schema.ReasonUnsupported},
 		{"locked.docx", oleFile("EncryptedPackage"), Limits{}, schema.ReasonEncrypted},
 		{"locked.pdf", encryptedPDF(), Limits{}, schema.ReasonEncrypted},
 		{"cut.pdf", pdf[:200], Limits{}, schema.ReasonBroken},

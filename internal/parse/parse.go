@@ -1,6 +1,6 @@
 // Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
-// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails with their attachments,
-// CSV and JSON Lines. The format is found from the
+// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails and mailboxes with
+// their attachments, CSV, JSON Lines, and archives of such files. The format is found from the
 // content; a name only decides between formats that have no mark of their own.
 //
 // Files come from strangers. Parse keeps to Limits and never panics on its own,
@@ -190,6 +190,8 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		err = parseODF(d, file.format, data)
 	case formatEPUB:
 		err = parseEPUB(d, data)
+	case formatZIP:
+		err = parseArchive(d, data)
 	case formatMSG:
 		err = parseMSG(d, data)
 	case formatMBOX:

@@ -1,0 +1,180 @@
+package parse
+
+// ZIP archives of documents: a folder whose files are read one after the other,
+// each under its path.
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// ArchiveFile is a file in a ZIP archive.
+type ArchiveFile struct {
+	Path    string // below the archive, with slashes
+	Bytes   int64  // that it says it has; reading more is an error
+	Refused error  // why it can't be read; the others can
+
+	f *zip.File
+	c *container
+}
+
+// Open returns what is in the file. Several may be open at a time.
+func (a ArchiveFile) Open() (io.ReadCloser, error) {
+	own := *a.c // with limits of its own: it may be read more than once
+	return own.openFile(a.f)
+}
+
+// OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It gives nil for a file that is
+// a document (DOCX, EPUB and others are ZIP files, too), and an *Error for one that is over a limit, damaged, or has
+// an entry that leads out of it. It reads from r as long as its files are opened.
+func OpenArchive(r io.ReaderAt, size int64, limits Limits) ([]ArchiveFile, error) {
+	c, err := openZIP(r, size, limits.withDefaults())
+	if err != nil {
+		return nil, err
+	}
+	if kind, err := c.kind(); err != nil || kind != formatZIP {
+		return nil, nil // whoever parses it says what it is
+	}
+	return c.archive()
+}
+
+// archive returns the files of an archive.
+func (c *container) archive() ([]ArchiveFile, error) {
+	var out []ArchiveFile
+	seen := map[string]bool{}
+	for _, f := range c.files {
+		name, err := entryPath(f.Name)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(f.Name, "/") || strings.HasSuffix(f.Name, `\`) || f.Mode().IsDir() || hiddenEntry(name) {
+			continue
+		}
+		if seen[name] {
+			return nil, fail(schema.ReasonBroken, "The archive has the entry %q twice. Make it anew.", name)
+		}
+		seen[name] = true
+		a := ArchiveFile{Path: name, Bytes: int64(f.UncompressedSize64), f: f, c: c}
+		switch {
+		case f.Flags&zipEncrypted != 0:
+			a.Refused = fail(schema.ReasonEncrypted, "It is encrypted. Make the archive anew without a password.")
+		case f.Mode()&fs.ModeType != 0:
+			a.Refused = fail(schema.ReasonUnsupported, "It is a link or another special file.")
+		case f.Method != zip.Store && f.Method != zip.Deflate:
+			a.Refused = fail(schema.ReasonUnsupported, "It is compressed in a way that is not read (method %d). Make the archive anew with Deflate.", f.Method)
+		case a.Bytes > c.limits.Bytes:
+			a.Refused = tooLarge(a.Bytes, c.limits)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// entryPath returns an entry's name as a path below the archive, and refuses one that leads elsewhere.
+func entryPath(name string) (string, error) {
+	p := name
+	if !strings.Contains(p, "/") {
+		p = strings.ReplaceAll(p, `\`, "/") // old archives of Windows
+	}
+	parts := strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' })
+	drive := len(p) > 1 && p[1] == ':'
+	if drive || slices.Contains(parts, "..") || strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\x00\n") {
+		return "", fail(schema.ReasonBroken, "The entry %q of the archive leads out of it. Make the archive anew, with paths below one folder.", name)
+	}
+	return path.Clean(strings.ToValidUTF8(p, "\uFFFD")), nil
+}
+
+// hiddenEntry reports files that no one put there to be read, as folders' hidden files are.
+func hiddenEntry(name string) bool {
+	for _, part := range strings.Split(name, "/") {
+		if strings.HasPrefix(part, ".") || part == "__MACOSX" || part == "Thumbs.db" {
+			return true
+		}
+	}
+	return false
+}
+
+// namedEntries is how many entries that were not read are named.
+const namedEntries = 15
+
+func parseArchive(d *document, data []byte) error {
+	if d.in.archives >= maxArchives {
+		return fail(schema.ReasonTooLarge, "Archives lie in one another more than %d deep. Unpack it first.", maxArchives)
+	}
+	c, err := openZIP(bytes.NewReader(data), int64(len(data)), d.limits)
+	if err != nil {
+		return err
+	}
+	files, err := c.archive()
+	if err != nil {
+		return err
+	}
+	in := d.in.deeper()
+	in.archives++
+	read := 0
+	var first *Error
+	refused := 0
+	for _, a := range files {
+		parsed, err := d.entry(c, a, in)
+		var e *Error
+		switch {
+		case errors.As(err, &e) && a.Refused == nil && (e.Reason.Code == schema.ReasonTooLarge || e.Reason.Code == schema.ReasonTimeout):
+			return fail(e.Reason.Code, "Entry %q: %s", a.Path, e.Reason.Message).because(e.cause)
+		case errors.As(err, &e):
+			if refused++; refused <= namedEntries {
+				d.warn(fmt.Sprintf("Entry %q was not read: %s", a.Path, e.Reason.Message))
+			}
+			if first == nil {
+				first = fail(e.Reason.Code, "Nothing in the archive was read. Entry %q: %s", a.Path, e.Reason.Message)
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		read++
+		for _, w := range parsed.Warnings {
+			d.warn(a.Path + ": " + w)
+		}
+		d.heading(1, a.Path)
+		if err := d.adopt(&document{out: parsed}, 1); err != nil {
+			return err
+		}
+	}
+	if more := refused - namedEntries; more > 0 {
+		// It is worth more than what the last of the entries warns of.
+		d.out.Warnings = append(d.out.Warnings[:min(len(d.out.Warnings), 19)], fmt.Sprintf("%d more entries were not read.", more))
+	}
+	if read == 0 && first != nil {
+		return first
+	}
+	return d.err
+}
+
+// entry reads a file of an archive.
+func (d *document) entry(c *container, a ArchiveFile, in enclosure) (schema.Parsed, error) {
+	if a.Refused != nil {
+		return schema.Parsed{}, a.Refused
+	}
+	if !d.alive() {
+		return schema.Parsed{}, d.err
+	}
+	r, err := c.openFile(a.f)
+	if err != nil {
+		return schema.Parsed{}, err
+	}
+	defer func() { _ = r.Close() }()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return schema.Parsed{}, err
+	}
+	return d.enclosed(a.Path, "", data, in)
+}
