@@ -13,6 +13,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -82,6 +85,9 @@ func (c *container) archive() ([]ArchiveFile, error) {
 // entryPath returns an entry's name as a path below the archive, and refuses one that leads elsewhere.
 func entryPath(name string) (string, error) {
 	p := name
+	if !utf8.ValidString(p) {
+		p, _ = charmap.CodePage437.NewDecoder().String(p) // what archives are in that don't say UTF-8
+	}
 	if !strings.Contains(p, "/") {
 		p = strings.ReplaceAll(p, `\`, "/") // old archives of Windows
 	}
@@ -90,7 +96,7 @@ func entryPath(name string) (string, error) {
 	if drive || slices.Contains(parts, "..") || strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\x00\n") {
 		return "", fail(schema.ReasonBroken, "The entry %q of the archive leads out of it. Make the archive anew, with paths below one folder.", name)
 	}
-	return path.Clean(strings.ToValidUTF8(p, "\uFFFD")), nil
+	return path.Clean(p), nil
 }
 
 // hiddenEntry reports files that no one put there to be read, as folders' hidden files are.

@@ -71,6 +71,8 @@ func TestArchive(t *testing.T) {
 		t.Errorf("warnings %q", mixed.Warnings)
 	}
 
+	expect(t, parsed(t, "a.zip", string(archive(nil, "Gr\x94\xe1e.txt", "Text."))), "heading1: Größe.txt", "paragraph: Text.")
+
 	// The first that are not read are named, and the others counted.
 	many := []string{"a.txt", "Text."}
 	for i := range 40 {
@@ -124,6 +126,7 @@ func TestRefusedArchives(t *testing.T) {
 		{"text.zip", archive(nil, "a.txt", strings.Repeat("word ", 600), "b.txt", strings.Repeat("word ", 600)), Limits{TextBytes: 4000}, schema.ReasonTooLarge, []string{`"b.txt"`}},
 		{"pages.zip", archive(nil, "show.odp", string(odf("presentation", "", "<draw:page/><draw:page/>"))), Limits{Pages: 1}, schema.ReasonTooLarge, []string{`Entry "show.odp"`, "slides"}},
 		{"damaged.zip", damage(archive(nil, "a.txt", strings.Repeat("some text ", 50)+string(noise(90)))), Limits{}, schema.ReasonBroken, nil},
+		{"name.zip", damage(archive(nil, "\x8b\x8b.txt", strings.Repeat("some text ", 50)+string(noise(90)))), Limits{}, schema.ReasonBroken, []string{`"ïï.txt"`}},
 		{"hidden.zip", archive(nil, ".a", "x"), Limits{}, schema.ReasonEmpty, nil},
 		{"none.zip", archive(nil), Limits{}, schema.ReasonEmpty, nil},
 	} {

@@ -93,7 +93,7 @@ func (d *document) alive() bool {
 
 func (d *document) warn(s string) {
 	if len(d.out.Warnings) < 20 {
-		d.out.Warnings = append(d.out.Warnings, s)
+		d.out.Warnings = append(d.out.Warnings, text.Clean(s))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -118,9 +119,9 @@ func (e *Error) Error() string {
 // Unwrap returns what caused it, if anything did.
 func (e *Error) Unwrap() error { return e.cause }
 
-// fail makes an *Error.
+// fail makes an *Error. What the file calls its parts may be no text.
 func fail(code, format string, args ...any) *Error {
-	return &Error{Reason: schema.Reason{Code: code, Message: fmt.Sprintf(format, args...)}}
+	return &Error{Reason: schema.Reason{Code: code, Message: text.Clean(fmt.Sprintf(format, args...))}}
 }
 
 // because adds the cause to e.

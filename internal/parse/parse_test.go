@@ -76,7 +76,7 @@ func refused(t *testing.T, name string, data []byte, limits Limits) schema.Reaso
 	if !errors.As(err, &e) {
 		t.Fatalf("%s: %v and %d blocks, want a reason", name, err, len(p.Blocks))
 	}
-	if e.Reason.Message == "" || p.Blocks != nil {
+	if e.Reason.Message == "" || !utf8.ValidString(e.Reason.Message) || p.Blocks != nil {
 		t.Errorf("%s: reason %+v with %d blocks", name, e.Reason, len(p.Blocks))
 	}
 	return e.Reason
