@@ -47,7 +47,7 @@ func detectODF(c *container) (format, error) {
 	if err != nil {
 		return "", err
 	}
-	if strings.Contains(manifest, ":encryption-data") {
+	if strings.Contains(manifest, "encryption-data") {
 		return "", encrypted
 	}
 	kind, err := c.head("mimetype", 200)

@@ -270,3 +270,25 @@ func TestRefusedOfficeFiles(t *testing.T) {
 		})
 	}
 }
+
+func FuzzXLSX(f *testing.F) {
+	fuzz(f, "a.xlsx", func(body []byte) []byte {
+		return docx(map[string]string{
+			"[Content_Types].xml":        `<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Override PartName="/xl/workbook.xml" ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/></Types>`,
+			"_rels/.rels":                `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="` + relations + `/officeDocument" Target="xl/workbook.xml"/></Relationships>`,
+			"xl/workbook.xml":            `<workbook xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="` + relations + `"><sheets><sheet name="S" sheetId="1" r:id="rId1"/></sheets></workbook>`,
+			"xl/_rels/workbook.xml.rels": `<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="rId1" Type="` + relations + `/worksheet" Target="worksheets/sheet1.xml"/></Relationships>`,
+			"xl/worksheets/sheet1.xml":   `<worksheet xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"><sheetData>` + string(body) + `</sheetData></worksheet>`,
+		})
+	}, `<row r="1"><c r="A1" t="inlineStr"><is><t>Model</t></is></c><c r="B1" t="inlineStr"><is><t>Price</t></is></c></row><row r="3"><c r="A3"><v>1</v></c><c r="XFD3"><f>A1</f><v>2.5</v></c></row>`)
+}
+
+func FuzzPPTX(f *testing.F) {
+	fuzz(f, "a.pptx", func(body []byte) []byte { return docx(presentation(slide(string(body)))) },
+		shape("title", "Sales")+shape("body", "a", ">b"), `<p:graphicFrame><a:graphic><a:graphicData><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>x</a:t></a:r></a:p></a:txBody></a:tc></a:tr></a:tbl></a:graphicData></a:graphic></p:graphicFrame>`)
+}
+
+func FuzzEPUB(f *testing.F) {
+	fuzz(f, "a.epub", func(body []byte) []byte { return book(nil, string(body)) },
+		`<html><head><title/></head><body><h1>One</h1><p>a<br/>b</p><table><tr><td>1</td></tr></table></body></html>`)
+}

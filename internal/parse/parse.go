@@ -25,8 +25,8 @@ type Limits struct {
 	Pages         int           `json:"pages"`          // of a PDF, or slides; 5,000
 	TextBytes     int           `json:"text_bytes"`     // of the text found; 20 MB
 	Nesting       int           `json:"nesting"`        // of elements, lists, quotes and JSON values; 200
-	Entries       int           `json:"entries"`        // in a zip container, or parts of an e-mail; 10,000
-	ExpandedBytes int64         `json:"expanded_bytes"` // of a container's contents; 500 MB
+	Entries       int           `json:"entries"`        // in a file's zip containers together, parts of an e-mail, or messages of a mailbox; 10,000
+	ExpandedBytes int64         `json:"expanded_bytes"` // of what is in a file's containers together; 500 MB
 	Expansion     int           `json:"expansion"`      // contents to container, from 10 MB of contents on; 200
 	Rows          int           `json:"rows"`           // of a CSV file, a workbook, a table, or lines of a JSON Lines file; 1,000,000
 	Cells         int           `json:"cells"`          // of a row; 2,000
