@@ -38,6 +38,11 @@ func TestMBOX(t *testing.T) {
 			t.Errorf("media type %q, title %q", p.MediaType, p.Title)
 		}
 	}
+	// Lines that begin as a message does, without a time, or without an empty line before them.
+	quoting := parsed(t, "a.mbox", mailbox(mailText("Subject: x", "He wrote:\nFrom a@example.org Mon Sep  2 10:00:00 2024\nSubject: y\n\nFrom the start we knew\nNote: it was so.")))
+	if got := show(quoting); len(got) != 4 || !strings.Contains(got[2], "Subject: y") || !strings.Contains(got[3], "Note: it was so.") {
+		t.Errorf("got %q", got)
+	}
 	// Prose is none.
 	expect(t, parsed(t, "a.txt", "From 10:00 on 2 May 2024 it was late.\n\nGo home."), "paragraph: From 10:00 on 2 May 2024 it was late.", "paragraph: Go home.")
 }
