@@ -39,10 +39,16 @@ func (w *world) saveHistory(name string, in wire.QuestionInput) {
 	ctx := w.context()
 	id := wire.QuestionWorkflowID(in.Question, in.Attempt)
 	_ = w.client.GetWorkflow(ctx, id, "").Get(ctx, nil) // its state is in the store
+	w.keepHistory(id, "answer_question", name)
+}
+
+// keepHistory writes a workflow's history under the name of its kind and its own, if asked to.
+func (w *world) keepHistory(workflow, kind, name string) {
+	w.t.Helper()
 	if *record == "" {
 		return
 	}
-	events := w.client.GetWorkflowHistory(ctx, id, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	events := w.client.GetWorkflowHistory(w.context(), workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	var history historypb.History
 	for events.HasNext() {
 		e, err := events.Next()
@@ -51,7 +57,7 @@ func (w *world) saveHistory(name string, in wire.QuestionInput) {
 	}
 	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(&history)
 	w.ok(err)
-	file := filepath.Join("..", "..", "..", "workflows", "testdata", fmt.Sprintf("answer_question_%s_%s.json", *record, name))
+	file := filepath.Join("..", "..", "..", "workflows", "testdata", fmt.Sprintf("%s_%s_%s.json", kind, *record, name))
 	w.ok(os.WriteFile(file, append(data, '\n'), 0o644))
 }
 

@@ -10,17 +10,12 @@ package queryworker
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	enumspb "go.temporal.io/api/enums/v1"
-	historypb "go.temporal.io/api/history/v1"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/sluice-rag/sluice/internal/evaluate/choose"
 	"github.com/sluice-rag/sluice/internal/evaluate/planchoice"
@@ -65,20 +60,7 @@ func (w *world) saveChoiceHistory(name string, id uuid.UUID) {
 	w.t.Helper()
 	ctx, workflow := w.context(), wire.ChoiceWorkflowID(id)
 	w.ok(w.client.GetWorkflow(ctx, workflow, "").Get(ctx, nil))
-	if *record == "" {
-		return
-	}
-	events := w.client.GetWorkflowHistory(ctx, workflow, "", false, enumspb.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
-	var history historypb.History
-	for events.HasNext() {
-		e, err := events.Next()
-		w.ok(err)
-		history.Events = append(history.Events, e)
-	}
-	data, err := protojson.MarshalOptions{Multiline: true, Indent: " "}.Marshal(&history)
-	w.ok(err)
-	file := filepath.Join("..", "..", "..", "workflows", "testdata", fmt.Sprintf("choose_plan_%s_%s.json", *record, name))
-	w.ok(os.WriteFile(file, append(data, '\n'), 0o644))
+	w.keepHistory(workflow, "choose_plan", name)
 }
 
 var known = []schema.LabelledQuestion{
