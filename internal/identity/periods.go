@@ -57,6 +57,27 @@ func (p Period) terms() []string {
 // Periods are the periods that a text names, in its order.
 func Periods(text string) []Period { return periodsOf(split(text)) }
 
+// Years are the years that a text names.
+func Years(text string) map[int]bool {
+	out := map[int]bool{}
+	for _, p := range Periods(text) {
+		if p.Year > 0 {
+			out[p.Year] = true
+		}
+	}
+	return out
+}
+
+// Overlap reports whether two sets of years have one in common.
+func Overlap(a, b map[int]bool) bool {
+	for y := range a {
+		if b[y] {
+			return true
+		}
+	}
+	return false
+}
+
 func periodsOf(parts []part) []Period {
 	var out []Period
 	for i := 0; i < len(parts); {

@@ -100,7 +100,7 @@ func findSentence(passage, quote string) (start, end int, ok bool) {
 	want := text.ContentWords(quote)
 	best := 0.0
 	for _, r := range text.Sentences(passage) {
-		r = trim(passage, r)
+		r = text.Trim(passage, r)
 		if o := overlap(want, text.ContentWords(r.Of(passage))); o >= minOverlap && o > best {
 			best, start, end, ok = o, r.Start, r.End, true
 		}
@@ -120,11 +120,4 @@ func overlap(a, b map[string]bool) float64 {
 		return 0
 	}
 	return 2 * float64(both) / float64(len(a)+len(b))
-}
-
-// trim takes white space off both ends of a range.
-func trim(s string, r text.Range) text.Range {
-	body := r.Of(s)
-	r.Start += len(body) - len(strings.TrimLeftFunc(body, unicode.IsSpace))
-	return text.Range{Start: r.Start, End: r.Start + len(strings.TrimSpace(body))}
 }

@@ -177,7 +177,7 @@ func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence
 	seen := map[string]bool{}
 	for i, p := range passages {
 		for _, r := range text.Sentences(p.Text) {
-			r = trim(p.Text, r)
+			r = text.Trim(p.Text, r)
 			body := r.Of(p.Text)
 			words := text.ContentWords(body)
 			// The number of a heading or a list item is no word.

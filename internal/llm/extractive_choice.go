@@ -155,7 +155,7 @@ func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch
 	for i, s := range stretches {
 		body := r.Passages[s.passage].Text
 		for _, sentence := range text.Sentences(s.piece.Of(body)) {
-			sentence = trim(body, text.Range{Start: s.piece.Start + sentence.Start, End: s.piece.Start + sentence.End})
+			sentence = text.Trim(body, text.Range{Start: s.piece.Start + sentence.Start, End: s.piece.Start + sentence.End})
 			if sentence.Start >= sentence.End {
 				continue
 			}

@@ -35,7 +35,11 @@ const surest = 0.5
 // answer completes out: the row is quoted, with the cell as its short answer, and what stands over the
 // cell.
 func (f figureAnswer) answer(r wire.LLMRequest, out Completion) Completion {
-	out.Rated = true
+	out.Model, out.Rated = "tables", true
+	out.InputTokens = text.CountTokens(r.Question)
+	for _, p := range r.Passages {
+		out.InputTokens += text.CountTokens(p.Text)
+	}
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		out.Quotes = append(out.Quotes, wire.Quote{Passage: f.Source, Start: at.Start, End: at.End, Answer: short})
 	}

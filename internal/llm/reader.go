@@ -110,8 +110,12 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	if graph == wire.GraphReranker {
 		by, read, op = "reranker/", p.reader.Rerank, wire.OpRerank
 	}
-	stretches := stretchesOf(r.Passages, info.Limits[op])
 	out := Completion{Model: by + info.Pack}
+	calibrated := calibrationOf(info, graph)
+	if figure, ok := figureOf(r, calibrated.least(r.Risk)); ok {
+		return figure.answer(r, out), nil
+	}
+	stretches := stretchesOf(r.Passages, info.Limits[op])
 	if len(stretches) == 0 {
 		return out, nil
 	}
@@ -136,10 +140,6 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = by + model
-	calibrated := calibrationOf(info, graph)
-	if figure, ok := figureOf(r, calibrated.least(r.Risk)); ok {
-		return figure.answer(r, out), nil
-	}
 	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
 	out.Rated, out.Withheld = calibrated.known(), calibrated.rate(spans, r.Risk)
 	if len(spans) > 0 {
@@ -222,7 +222,7 @@ func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
 			tokens += n
 		}
 		for _, piece := range pieces {
-			piece = trim(p.Text, piece)
+			piece = text.Trim(p.Text, piece)
 			body := piece.Of(p.Text)
 			if body == "" || seen[body] {
 				continue
@@ -323,7 +323,7 @@ func (s stretch) place(body string, a wire.AnswerSpan) text.Range {
 	if start < 0 || start >= end || end > s.piece.End-s.piece.Start {
 		return text.Range{}
 	}
-	return trim(body, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
+	return text.Trim(body, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
 }
 
 // lacking is what a stretch, and the sentences quoted of it, lack of the question.
@@ -343,5 +343,5 @@ func sentencesAround(s string, part text.Range) text.Range {
 			whole.Start, whole.End = min(whole.Start, r.Start), max(whole.End, r.End)
 		}
 	}
-	return trim(s, whole)
+	return text.Trim(s, whole)
 }

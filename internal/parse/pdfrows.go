@@ -22,11 +22,16 @@ type pdfCell struct {
 	words []pdfWord
 }
 
+// spaced reports whether a space goes before word i: a currency and its amount may stand
+// apart on the page, and so may a bracket or a sign of percent.
+func (c pdfCell) spaced(i int) bool {
+	return i > 0 && !currency.MatchString(c.words[i-1].text) && !trailing.MatchString(c.words[i].text)
+}
+
 func (c pdfCell) text() string {
 	var b strings.Builder
 	for i, w := range c.words {
-		// A currency and its amount may stand apart; a bracket or a sign of percent, too.
-		if i > 0 && !currency.MatchString(c.words[i-1].text) && !trailing.MatchString(w.text) {
+		if c.spaced(i) {
 			b.WriteByte(' ')
 		}
 		b.WriteString(w.text)

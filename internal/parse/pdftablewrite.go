@@ -22,7 +22,7 @@ type laidText struct {
 // write adds text that stands nowhere.
 func (l *laidText) write(s string) {
 	l.b.WriteString(s)
-	if n := inkCount(s); n > 0 {
+	if n := text.CountInk(s); n > 0 {
 		l.inks = append(l.inks, text.Inked{Chars: n})
 	}
 }
@@ -30,27 +30,17 @@ func (l *laidText) write(s string) {
 // words adds a cell's words.
 func (l *laidText) words(c pdfCell, page int) {
 	for i, w := range c.words {
-		if i > 0 && !currency.MatchString(c.words[i-1].text) && !trailing.MatchString(w.text) {
+		if c.spaced(i) {
 			l.b.WriteByte(' ')
 		}
 		l.b.WriteString(w.text)
-		l.inks = append(l.inks, text.Inked{Chars: inkCount(w.text), Box: w.box(page)})
+		l.inks = append(l.inks, text.Inked{Chars: text.CountInk(w.text), Box: w.box(page)})
 	}
 }
 
 func (l *laidText) add(o *laidText) {
 	l.b.WriteString(o.b.String())
 	l.inks = append(l.inks, o.inks...)
-}
-
-func inkCount(s string) int {
-	n := 0
-	for _, r := range s {
-		if !unicode.IsSpace(r) {
-			n++
-		}
-	}
-	return n
 }
 
 // tableHeader is what goes over every block of a table, and over its continuation

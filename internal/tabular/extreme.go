@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/sluice-rag/sluice/internal/identity"
 )
 
 var (
@@ -74,10 +76,10 @@ func (c choice) choose(t Table, r TableRow, limit float64, among map[int]bool) (
 	best, chosen, hits := 0.0, -1, 0
 	for i, cell := range r.Cells {
 		column := t.index(r, i)
-		if column < 0 || len(years(t.Columns[column])) != 1 || !Figure(cell.Text) {
+		if column < 0 || len(identity.Years(t.Columns[column])) != 1 || !Figure(cell.Text) {
 			continue
 		}
-		if len(among) > 1 && !meets(among, years(t.Columns[column])) {
+		if len(among) > 1 && !identity.Overlap(among, identity.Years(t.Columns[column])) {
 			continue
 		}
 		x, ok := Value(cell.Text)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/internal/identity"
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
@@ -60,7 +61,7 @@ var (
 // OtherYears reports whether bytes of a text are in a row of a table that is of other
 // years than the question asks for.
 func OtherYears(question, s string, at text.Range) bool {
-	asked := years(question)
+	asked := identity.Years(question)
 	if len(asked) == 0 {
 		return false
 	}
@@ -69,8 +70,8 @@ func OtherYears(question, s string, at text.Range) bool {
 			if at.Start >= r.End || at.End <= r.Start {
 				continue
 			}
-			named := years(strings.Join(t.Columns, " | ") + " | " + t.Caption + " | " + r.Group.Text + " | " + r.Of(s))
-			return len(named) > 0 && !meets(asked, named)
+			named := identity.Years(strings.Join(t.Columns, " | ") + " | " + t.Caption + " | " + r.Group.Text + " | " + r.Of(s))
+			return len(named) > 0 && !identity.Overlap(asked, named)
 		}
 	}
 	return false
@@ -94,7 +95,7 @@ func Find(question string, sources []Input) (Match, bool) {
 	if !Asks(question) {
 		return Match{}, false
 	}
-	q := query{words: withoutYears(words(question)), years: years(question)}
+	q := query{words: withoutYears(words(question)), years: identity.Years(question)}
 	q.choice, q.limit = choiceOf(question)
 	q.quarter = quarterOf(question)
 	for w := range q.words {
@@ -282,17 +283,17 @@ func (q *query) cells(source int, s Input, t Table) []scored {
 	dated := false
 	last := 0
 	for i, c := range t.Columns {
-		columns[i], columnYears[i] = withoutYears(words(c)), years(c)
+		columns[i], columnYears[i] = withoutYears(words(c)), identity.Years(c)
 		dated = dated || len(columnYears[i]) > 0
 		for y := range columnYears[i] {
 			last = max(last, y)
 		}
 	}
-	captionYears := years(t.Caption + " " + s.Context)
+	captionYears := identity.Years(t.Caption + " " + s.Context)
 	var out []scored
 	for _, r := range t.Rows {
 		label, group := withoutYears(words(r.Label)), withoutYears(words(r.Group.Text))
-		rowYears := years(r.Group.Text + " " + r.Label)
+		rowYears := identity.Years(r.Group.Text + " " + r.Label)
 		of := q.share(label, q.words)
 		beside := map[string]bool{} // what else describes the row
 		for _, c := range r.Cells {
@@ -343,14 +344,14 @@ func (q *query) cells(source int, s Input, t Table) []scored {
 					score += newest
 				}
 				score += weightYear / 2
-			case meets(q.years, headerYears), meets(q.years, rowYears):
+			case identity.Overlap(q.years, headerYears), identity.Overlap(q.years, rowYears):
 				score += weightYear
 				if len(q.years) > 1 {
 					score -= weightYear / 2
 				}
 			case dated && len(headerYears) > 0 || len(rowYears) > 0:
 				continue // it is of another year
-			case meets(q.years, captionYears):
+			case identity.Overlap(q.years, captionYears):
 				score += weightYear * 0.75
 			default:
 				score += weightYear * 0.25
@@ -369,15 +370,6 @@ func without(a, b map[string]bool) map[string]bool {
 		}
 	}
 	return out
-}
-
-func meets(a, b map[int]bool) bool {
-	for y := range a {
-		if b[y] {
-			return true
-		}
-	}
-	return false
 }
 
 // unit is the unit that the table names, or what stands before it.

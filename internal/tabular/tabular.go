@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/sluice-rag/sluice/internal/identity"
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
@@ -88,7 +87,7 @@ type line struct {
 // lineOf cuts a line that begins at byte start.
 func lineOf(s string, start int, whole string) line {
 	r := text.Range{Start: start, End: start + len(whole)}
-	r = trim(s, r)
+	r = text.Trim(s, r)
 	l := line{Range: r}
 	from, end := r.Start, r.End
 	if body := r.Of(s); strings.HasPrefix(body, "|") && strings.HasSuffix(body, "|") && len(body) > 1 { // Markdown
@@ -107,15 +106,8 @@ func lineOf(s string, start int, whole string) line {
 }
 
 func cellOf(s string, start, end int) TableCell {
-	r := trim(s, text.Range{Start: start, End: end})
+	r := text.Trim(s, text.Range{Start: start, End: end})
 	return TableCell{r.Of(s), r.Start, r.End}
-}
-
-func trim(s string, r text.Range) text.Range {
-	body := s[r.Start:r.End]
-	r.Start += len(body) - len(strings.TrimLeft(body, " \t\r\n"))
-	r.End = r.Start + len(strings.TrimSpace(body))
-	return r
 }
 
 // figures counts the figures behind the first cell.
@@ -235,17 +227,6 @@ func quarterOf(s string) int {
 			return 0
 		}
 		out = n
-	}
-	return out
-}
-
-// years are the years that a text names.
-func years(s string) map[int]bool {
-	out := map[int]bool{}
-	for _, p := range identity.Periods(s) {
-		if p.Year > 0 {
-			out[p.Year] = true
-		}
 	}
 	return out
 }

@@ -149,8 +149,8 @@ func Boxes(layout []byte, s string, start, end int) ([]schema.Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := inkIn(s[:min(max(start, 0), len(s))])
-	to := from + inkIn(s[min(max(start, 0), len(s)):min(max(end, 0), len(s))])
+	from := CountInk(s[:min(max(start, 0), len(s))])
+	to := from + CountInk(s[min(max(start, 0), len(s)):min(max(end, 0), len(s))])
 	var out []schema.Box
 	at, apart := 0, true
 	for _, r := range runs {
@@ -183,8 +183,8 @@ func follows(a, b schema.Box) bool {
 		b.Left > a.Left && b.Left-a.Right < 2*height
 }
 
-// inkIn counts the characters of s without white space.
-func inkIn(s string) int {
+// CountInk counts the characters of s without white space.
+func CountInk(s string) int {
 	n := 0
 	for _, r := range s {
 		if !unicode.IsSpace(r) {

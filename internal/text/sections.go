@@ -156,7 +156,7 @@ func (p *packer) flush() {
 			}
 			b.add(piece, block.Page)
 			if p.laid {
-				chars := inkIn(piece.text)
+				chars := CountInk(piece.text)
 				var own []Inked
 				own, inks = takeInk(inks, chars)
 				b.ink(own, chars)

@@ -9,6 +9,7 @@ package text
 
 import (
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,6 +21,13 @@ type Range struct {
 
 // Of returns the part of s that r covers.
 func (r Range) Of(s string) string { return s[r.Start:r.End] }
+
+// Trim returns r of s without the white space at both ends.
+func Trim(s string, r Range) Range {
+	body := r.Of(s)
+	r.Start += len(body) - len(strings.TrimLeftFunc(body, unicode.IsSpace))
+	return Range{r.Start, r.Start + len(strings.TrimSpace(body))}
+}
 
 // Clean returns s as text that may be stored: without U+0000, byte order marks
 // and invalid UTF-8, and with every line ending (CR LF, CR, U+0085, U+2028,

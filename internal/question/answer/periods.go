@@ -17,7 +17,7 @@ import (
 // otherPeriods says of which cited documents the name gives other years than the
 // question, where no quote of them names one that is asked for.
 func otherPeriods(question string, citations []schema.Citation) []string {
-	asked := yearsIn(question)
+	asked := identity.Years(question)
 	if len(asked) == 0 {
 		return nil
 	}
@@ -26,7 +26,7 @@ func otherPeriods(question string, citations []schema.Citation) []string {
 		if said[c.Document] == nil {
 			said[c.Document] = map[int]bool{}
 		}
-		maps.Copy(said[c.Document], yearsIn(c.Quote))
+		maps.Copy(said[c.Document], identity.Years(c.Quote))
 	}
 	var out []string
 	for _, c := range citations {
@@ -35,8 +35,8 @@ func otherPeriods(question string, citations []schema.Citation) []string {
 			continue // said already
 		}
 		delete(said, c.Document)
-		named := yearsIn(c.Document + "\n" + c.Title)
-		if len(named) > 0 && !overlaps(asked, named) && !overlaps(asked, quoted) {
+		named := identity.Years(c.Document + "\n" + c.Title)
+		if len(named) > 0 && !identity.Overlap(asked, named) && !identity.Overlap(asked, quoted) {
 			out = append(out, fmt.Sprintf("The question asks for %s; %s is of %s.", list(asked), name(c), list(named)))
 		}
 	}
@@ -48,25 +48,6 @@ func name(c schema.Citation) string {
 		return c.Title
 	}
 	return c.Document
-}
-
-func yearsIn(s string) map[int]bool {
-	out := map[int]bool{}
-	for _, p := range identity.Periods(s) {
-		if p.Year > 0 {
-			out[p.Year] = true
-		}
-	}
-	return out
-}
-
-func overlaps(a, b map[int]bool) bool {
-	for y := range a {
-		if b[y] {
-			return true
-		}
-	}
-	return false
 }
 
 func list(years map[int]bool) string {
