@@ -116,7 +116,7 @@ type Hub struct {
 // Parse bounds the parsing of one file.
 type Parse struct {
 	ParseWorkers int           `env:"SLUICE_PARSE_WORKERS" default:"0" help:"Parser processes; 0 is one per core." when:"parsers take more memory, or cores, than the machine can spare"`
-	ParseTimeout time.Duration `env:"SLUICE_PARSE_TIMEOUT" default:"60s" help:"Longest time one file may take to parse." when:"documents fail with 'timeout'"`
+	ParseTimeout time.Duration `env:"SLUICE_PARSE_TIMEOUT" default:"60s" help:"Most processor time one file may take to parse; ten times that by the clock." when:"documents fail with 'timeout'"`
 	ParseMemory  int64         `env:"SLUICE_PARSE_MEMORY_MB" default:"1024" help:"Most memory, in MB, that a parser process may take." when:"parsers die for want of memory, or together take too much"`
 	ParsePages   int           `env:"SLUICE_PARSE_PAGES" default:"5000" help:"Most pages that one file may have." when:"documents fail with 'too_large'"`
 	ParseText    int64         `env:"SLUICE_PARSE_TEXT_MB" default:"20" help:"Most text, in MB, that one file may give." when:"documents fail with 'too_large'"`

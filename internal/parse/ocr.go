@@ -12,7 +12,6 @@ import (
 	"image"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -39,16 +38,16 @@ type ocrSession struct {
 	in     *bufio.Reader
 	out    io.Writer
 	limits Limits
-	time   *time.Timer // the file's; it stands while others work
-	pages  int         // recognised, of the file and what is in it
+	time   *allowance // the file's; it stands while others work
+	pages  int        // recognised, of the file and what is in it
 	warned bool
 }
 
 // ask sends an image and returns what tesseract says of it. It gives an *Error
 // where the page is to blame.
 func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
-	o.time.Stop()
-	defer o.time.Reset(o.limits.Time)
+	o.time.stop()
+	defer o.time.start()
 	if err := writeReply(o.out, reply{Recognise: &r}); err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ type Limits struct {
 	Rows          int           `json:"rows"`           // of a CSV file, a workbook, a table, or lines of a JSON Lines file; 1,000,000
 	Cells         int           `json:"cells"`          // of a row; 2,000
 	LineBytes     int           `json:"line_bytes"`     // of a CSV cell or a JSON Lines line; 8 MB
-	Time          time.Duration `json:"time"`           // 60 s; anew after each page that was recognised
+	Time          time.Duration `json:"time"`           // of the processor, ten times as long by the clock; 60 s; anew after each page that was recognised
 	OCRPages      int           `json:"ocr_pages"`      // of a document whose text is recognised; 500
 	OCRPixels     int           `json:"ocr_pixels"`     // of a page's image; 40,000,000
 	OCRTime       time.Duration `json:"ocr_time"`       // of the processor, to recognise a page; 60 s
@@ -148,8 +148,9 @@ func parseFile(ctx context.Context, name, mediaHint string, data []byte, limits 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ocr.time, ocr.limits = time.AfterFunc(limits.Time, func() { cancel(timedOut(limits.Time)) }), limits
-	defer ocr.time.Stop()
+	ocr.time, ocr.limits = &allowance{limit: limits.Time, over: func(e *Error) { cancel(e) }}, limits
+	ocr.time.start()
+	defer ocr.time.stop()
 	defer func() {
 		if p := recover(); p != nil {
 			err = fail(schema.ReasonBroken, "The file is damaged in a way its reader could not handle.").
@@ -242,8 +243,4 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 
 func tooLarge(size int64, limits Limits) *Error {
 	return fail(schema.ReasonTooLarge, "The file has %s; the limit is %s. Split it, or raise the limit.", schema.FormatBytes(size), schema.FormatBytes(limits.Bytes))
-}
-
-func timedOut(d time.Duration) *Error {
-	return fail(schema.ReasonTimeout, "Parsing took longer than %v. Simplify or split the file, or raise the time limit.", d)
 }

@@ -306,6 +306,12 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 	// Until the child has made itself ready the file's time does not run.
 	limit := time.NewTimer(readyLimit)
 	defer limit.Stop()
+	var counted bool
+	var spent time.Duration // by the child, before this file
+	begin := func() {
+		counted, spent = true, c.processor()
+		limit.Reset(clockFactor*r.options.Limits.Time + killGrace)
+	}
 	ready := (<-chan struct{})(taken)
 	watch := time.NewTicker(50 * time.Millisecond)
 	defer watch.Stop()
@@ -340,22 +346,26 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 			if c.memory() > r.options.MemoryLimit {
 				return kill("memory", r.tooMuchMemory())
 			}
+			if counted && c.processor()-spent > r.options.Limits.Time+killGrace {
+				return kill("time", timedOut(r.options.Limits.Time))
+			}
 		case <-ready:
 			ready = nil
-			limit.Reset(r.options.Limits.Time + killGrace)
+			begin()
 		case on := <-held:
 			// Recognising text has limits of its own; then the file's time begins anew.
 			ready = nil
 			if on {
+				counted = false
 				limit.Stop()
 			} else {
-				limit.Reset(r.options.Limits.Time + killGrace)
+				begin()
 			}
 		case <-limit.C:
 			if ready != nil {
 				return kill("time", fmt.Errorf("%w: it was not ready after %s", errNotTaken, readyLimit))
 			}
-			return kill("time", timedOut(r.options.Limits.Time))
+			return kill("time", hung(r.options.Limits.Time))
 		case <-ctx.Done():
 			return kill("cancelled", context.Cause(ctx))
 		case <-r.killed:

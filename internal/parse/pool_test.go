@@ -90,6 +90,13 @@ func misbehave(ctx context.Context, name, mediaHint string, data []byte, limits 
 		for {
 			time.Sleep(time.Hour) //house:clock it hangs
 		}
+	case "NAP":
+		long, err := time.ParseDuration(rest)
+		if err != nil {
+			panic(err)
+		}
+		<-time.After(long) //house:clock what the file says
+		return schema.Parsed{Blocks: []schema.Block{{Text: order}}}, nil
 	case "SPIN":
 		for n := 0; ; n++ {
 			_ = n
@@ -422,8 +429,20 @@ func TestPoolOptionsAreChecked(t *testing.T) {
 
 func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Limits.Time = 100 * time.Millisecond })
-	// Ten times what the file itself may take.
-	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("DAWDLE 1s")); err != nil {
+	// Longer than the file itself may take by the clock.
+	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("DAWDLE 2s")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPoolChargesAFileForProcessorTimeAlone(t *testing.T) {
+	p := pool(t, func(o *PoolOptions) { o.Limits.Time, o.Workers = time.Second, 1 })
+	// As on a machine where others have the processor.
+	if got := textOfPool(t, p, "NAP 1600ms"); got != "NAP" {
+		t.Errorf("got %q", got)
+	}
+	_, err := p.Parse(t.Context(), "a.txt", "", []byte("SPIN"))
+	if r := reasonOf(t, err); r.Code != schema.ReasonTimeout || !strings.Contains(r.Message, "more than 1s of processor time") {
+		t.Errorf("reason %+v", r)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // isolate gives the child a process group of its own, and its death with ours.
@@ -38,4 +39,23 @@ func (c *child) memory() int64 {
 		return 0
 	}
 	return pages * int64(os.Getpagesize())
+}
+
+// clockTick is the unit of times in /proc.
+const clockTick = time.Second / 100
+
+// processor returns the processor time that the child has used, 0 when it has ended.
+func (c *child) processor() time.Duration {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	// The second field is the program's name in parentheses, in which anything may stand.
+	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(string(fields[11]), 10, 64)
+	system, _ := strconv.ParseInt(string(fields[12]), 10, 64)
+	return time.Duration(user+system) * clockTick
 }

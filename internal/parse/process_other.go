@@ -2,7 +2,10 @@
 
 package parse
 
-import "os/exec"
+import (
+	"os/exec"
+	"time"
+)
 
 // isolate does nothing: the child ends when its stdin does, should we die.
 func isolate(*exec.Cmd) {}
@@ -14,3 +17,6 @@ func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 
 // memory is not watched here.
 func (c *child) memory() int64 { return 0 }
+
+// processor is not watched here; the child looks at its own.
+func (c *child) processor() time.Duration { return 0 }

@@ -5,6 +5,7 @@ package parse
 import (
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // isolate gives the child a process group of its own. It ends when its stdin
@@ -18,3 +19,6 @@ func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKI
 
 // memory is not watched here.
 func (c *child) memory() int64 { return 0 }
+
+// processor is not watched here; the child looks at its own.
+func (c *child) processor() time.Duration { return 0 }
