@@ -232,7 +232,7 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 		if at < len(chars) && chars[at] != '\n' && chars[at] != '\r' {
 			continue
 		}
-		if line, ok := t.line(chars, start, at); ok {
+		for _, line := range t.lines(chars, start, at) {
 			line.page, line.pageTop = i+1, height
 			lines = append(lines, line)
 			if line.cells > 1 || number(line.text) {
@@ -279,8 +279,8 @@ func (t textPage) chars() ([]rune, error) {
 	return out, nil
 }
 
-// line makes a line of the characters [start, end).
-func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
+// lines makes a line of the characters [start, end), or several.
+func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 	for start < end && blank(chars[start]) {
 		start++
 	}
@@ -288,7 +288,7 @@ func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
 		end--
 	}
 	if start == end {
-		return pdfLine{}, false
+		return nil
 	}
 	line := pdfLine{cells: 1}
 	mid := solid(chars, start, end)
@@ -321,14 +321,36 @@ func (t textPage) line(chars []rune, start, end int) (pdfLine, bool) {
 	}
 	w.flush(&line)
 	if len(line.words) == 0 {
-		return line, false
+		return nil
 	}
-	first, last := line.words[0], line.words[len(line.words)-1]
-	line.left, line.right = float64(first.left), float64(last.right)
-	line.bottom, line.top = float64(first.bottom), float64(first.top)
-	line.cut()
 	line.bold = t.bold(start) && t.bold(end-1)
-	return line, true
+	return line.apart()
+}
+
+// apart returns the lines that l is: one, unless pdfium went on at a line's end.
+func (l pdfLine) apart() []pdfLine {
+	var out []pdfLine
+	for from := 0; from < len(l.words); {
+		to := from + 1
+		for to < len(l.words) && !l.words[to].below(l.words[to-1]) {
+			to++
+		}
+		part := l
+		part.words = l.words[from:to:to]
+		first, last := part.words[0], part.words[len(part.words)-1]
+		part.left, part.right = float64(first.left), float64(last.right)
+		part.bottom, part.top = float64(first.bottom), float64(first.top)
+		part.cut()
+		out = append(out, part)
+		from = to
+	}
+	return out
+}
+
+// below reports whether w begins a line below the one that ends with o: pdfium takes a
+// dash at a line's end, as rows of tables have it, for a hyphen, and goes on.
+func (w pdfWord) below(o pdfWord) bool {
+	return w.top < o.bottom+0.3*(o.top-o.bottom) && w.left < o.left
 }
 
 // wordMaker gathers the characters of a word.

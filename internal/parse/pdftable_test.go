@@ -2,6 +2,7 @@ package parse
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,5 +135,25 @@ func TestACellHasItsPlace(t *testing.T) {
 		if err != nil || len(boxes) != 1 || boxes[0].Page != 1 || boxes[0].Right < right-1.5 || boxes[0].Right > right+1.5 {
 			t.Errorf("%s stands in %+v (%v), and was drawn up to %g", cell, boxes, err, right)
 		}
+	}
+}
+
+// pdfium goes on with some lines that end in a dash: the figures are of a statement of cash flows.
+func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
+	word := func(s string, left, right, bottom float32) pdfWord {
+		return pdfWord{text: s, left: left, right: right, bottom: bottom, top: bottom + 10.9}
+	}
+	joint := pdfLine{cells: 1, size: 10.9, words: []pdfWord{
+		word("Lease", 28.3, 60, 608.4), word("expense", 62, 100, 608.4), word("70,253", 439, 467, 608.4), word("—", 581.8, 589.9, 608.4),
+		word("Compensation", 28.3, 110, 597.6), word("397,800", 435, 467, 597.6), word("216,881", 558, 590, 597.6), word("(a)", 590, 596, 603),
+	}}
+	var got []string
+	for _, l := range joint.apart() {
+		got = append(got, fmt.Sprintf("%s [%.0f %.0f %.0f]", l.text, l.left, l.right, l.bottom))
+	}
+	want := []string{"Lease expense | 70,253 | — [28 590 608]",
+		"Compensation | 397,800 | 216,881 (a) [28 596 598]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -21,6 +21,12 @@ type Input struct {
 	Context string // title and headings
 }
 
+// apart parts the words of a file's or a company's name.
+var apart = strings.NewReplacer("_", " ", ".", " ")
+
+// named is the context by its words.
+func (s Input) named() string { return apart.Replace(s.Context) }
+
 // Match is a cell that answers.
 type Match struct {
 	Source int // index of the source
@@ -95,14 +101,7 @@ func Find(question string, sources []Input) (Match, bool) {
 	if !Asks(question) {
 		return Match{}, false
 	}
-	q := query{words: withoutYears(words(question)), years: identity.Years(question)}
-	q.choice, q.limit = choiceOf(question)
-	q.quarter = quarterOf(question)
-	for w := range q.words {
-		if fillers[w] || q.choice != noChoice && (choosers[w] || figureForm.MatchString(w)) {
-			delete(q.words, w)
-		}
-	}
+	q := newQuery(question)
 	if len(q.words) == 0 {
 		return Match{}, false
 	}
@@ -145,145 +144,16 @@ func confidence(score, ahead float64, isDerived bool) float64 {
 	return 1 / (1 + math.Exp(-x))
 }
 
-// fillers are words of questions that name nothing.
-var fillers = func() map[string]bool {
-	out := map[string]bool{}
-	for w := range words("amount value number figure year fiscal company company's respectively much many reported recorded answer question usd million millions thousand thousands billion give state following based using information shown statement") {
-		out[w] = true
-	}
-	return out
-}()
-
-// choosers are words of questions for a year that name no row.
-var choosers = words("largest highest greatest biggest most maximum larger higher greater bigger more smallest lowest least fewest minimum smaller lower less fewer below under above exceed exceeded exceeds than between period year")
-
-// opposites are words that make a row another one than the one asked for.
-var opposites = opposed("start end", "begin end", "open clos", "begin clos", "open end", "basic dilut", "gross net", "asset liability", "minimum maximum", "low high",
-	"current non-current", "current noncurrent", "before after", "borrow repay", "increas decreas", "gain loss")
-
-func opposed(pairs ...string) map[string][]string {
-	out := map[string][]string{}
-	for _, p := range pairs {
-		a, b, _ := strings.Cut(p, " ")
-		out[a], out[b] = append(out[a], b), append(out[b], a)
-	}
-	return out
-}
-
-// opposes reports whether a label says the opposite of what is asked for: it has a word
-// where the question has its opposite, and neither has both.
-func opposes(asked, label map[string]bool) bool {
-	for w := range asked {
-		for _, o := range opposites[w] {
-			if label[o] && !label[w] && !asked[o] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// percents are the ways of writing per cent.
-var percents = strings.NewReplacer("%", " percentage ", "per cent", "percentage", "percent ", "percentage ")
-
-// digits are small numbers as words.
-var digits = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
-
-// words are a text's content words, per cent and small numbers written in one way.
-func words(s string) map[string]bool {
-	out := text.ContentWords(percents.Replace(s))
-	for w, d := range digits {
-		if out[w] {
-			delete(out, w)
-			out[d] = true
-		}
-	}
-	return out
-}
-
-// query is a question as cells are compared with it.
-type query struct {
-	words   map[string]bool
-	years   map[int]bool
-	quarter int // 0: none is named
-	choice  choice
-	limit   float64 // of a choice by a bound
-	weights map[string]float64
-	usual   float64 // weight of a word that no row has
-}
-
-func withoutYears(words map[string]bool) map[string]bool {
-	for w := range words {
-		if yearForm.MatchString(w) {
-			delete(words, w)
-		}
-	}
-	return words
-}
-
-// weigh gives each word a weight by how few rows have it.
-func (q *query) weigh(sources []Input, tables [][]Table) {
-	df := map[string]float64{}
-	rows := 0.0
-	for i := range sources {
-		for _, t := range tables[i] {
-			for _, r := range t.Rows {
-				rows++
-				said := r.Group.Text + " " + r.Label
-				for _, c := range r.Cells {
-					if !Figure(c.Text) {
-						said += " " + c.Text
-					}
-				}
-				for w := range words(said) {
-					df[w]++
-				}
-			}
-		}
-	}
-	q.weights = map[string]float64{}
-	for w, n := range df {
-		q.weights[w] = math.Log(1 + (rows+1)/(n+0.5))
-	}
-	q.usual = math.Log(1 + (rows+1)/1.5)
-}
-
-func (q *query) weight(w string) float64 {
-	if x, ok := q.weights[w]; ok {
-		return x
-	}
-	return q.usual
-}
-
-// share is how much of words, by weight, is in any of the sets.
-func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
-	in, all := 0.0, 0.0
-	for w := range words {
-		x := q.weight(w)
-		all += x
-		for _, s := range sets {
-			if s[w] {
-				in += x
-				break
-			}
-		}
-	}
-	if all == 0 {
-		return 0
-	}
-	return in / all
-}
-
 // cells scores the figures of a table.
 func (q *query) cells(source int, s Input, t Table) []scored {
-	around := words(t.Caption + " " + s.Context)
+	around := words(t.Caption + " " + s.named())
 	unit, unitAt := t.unit(s)
 	columns := make([]map[string]bool, len(t.Columns))
 	columnYears := make([]map[int]bool, len(t.Columns))
 	dated := false
 	last := 0
 	for i, c := range t.Columns {
-		columns[i], columnYears[i] = withoutYears(words(c)), identity.Years(c)
+		columns[i], columnYears[i] = withoutPeriods(words(c)), identity.Years(c)
 		dated = dated || len(columnYears[i]) > 0
 		for y := range columnYears[i] {
 			last = max(last, y)
@@ -292,13 +162,13 @@ func (q *query) cells(source int, s Input, t Table) []scored {
 	captionYears := identity.Years(t.Caption + " " + s.Context)
 	var out []scored
 	for _, r := range t.Rows {
-		label, group := withoutYears(words(r.Label)), withoutYears(words(r.Group.Text))
+		label, group := withoutPeriods(words(r.Label)), withoutPeriods(words(r.Group.Text))
 		rowYears := identity.Years(r.Group.Text + " " + r.Label)
 		of := q.share(label, q.words)
 		beside := map[string]bool{} // what else describes the row
 		for _, c := range r.Cells {
 			if !Figure(c.Text) {
-				maps.Copy(beside, withoutYears(words(c.Text)))
+				maps.Copy(beside, withoutPeriods(words(c.Text)))
 			}
 		}
 		if len(beside) > 0 { // nobody asks with all that describes a row

@@ -62,6 +62,20 @@ func TestFind(t *testing.T) {
 	}
 }
 
+func TestFindReadsWhatIsAsked(t *testing.T) {
+	for _, question := range []string{
+		"What is Northwind's FY2022 total revenue?",
+		"By drawing on nothing but the statement of income, what is Northwind's total revenue for fiscal 2022 (in USD millions)? Round your answer to one decimal place.",
+		"Answer as an analyst who has the income statement alone: how much total revenue did Northwind (formerly Southwind) report in 2022?",
+		"Northwind's total revenue in 2022: how much?",
+	} {
+		f, ok := Find(question, []Input{{Text: statement, Context: "NORTHWIND.COM_2022_10K.pdf"}})
+		if !ok || f.Cell.Text != "16,920" || f.Confidence < 0.5 {
+			t.Errorf("%s: %t, %q in row %q with %.2f", question, ok, f.Cell.Text, f.Row.Label, f.Confidence)
+		}
+	}
+}
+
 func TestFindRefuses(t *testing.T) {
 	for _, question := range []string{
 		"What was total revenue in 2019?", // of no column

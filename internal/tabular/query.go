@@ -1,0 +1,204 @@
+package tabular
+
+// What a question says of the cell that it asks for.
+
+import (
+	"maps"
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/identity"
+	"github.com/sluice-rag/sluice/internal/text"
+)
+
+// fillers are words of questions that name nothing.
+var fillers = func() map[string]bool {
+	out := map[string]bool{}
+	for w := range words("amount value number figure year fiscal company company's respectively much many reported recorded answer question usd million millions thousand thousands billion give state following based using information shown statement") {
+		out[w] = true
+	}
+	return out
+}()
+
+// choosers are words of questions for a year that name no row.
+var choosers = words("largest highest greatest biggest most maximum larger higher greater bigger more smallest lowest least fewest minimum smaller lower less fewer below under above exceed exceeded exceeds than between period year")
+
+// hinted is what a word beside what is asked counts of one in it.
+const hinted = 0.3
+
+// bracketed are remarks: "Block (formerly known as Square)", "(in USD millions)".
+var bracketed = regexp.MustCompile(`\([^()]*\)`)
+
+// newQuery reads a question. What is asked are its sentences that ask for a figure, from
+// the word on that asks; what stands before it, in brackets, or in other sentences says
+// where to look or in which form to answer.
+func newQuery(question string) query {
+	q := query{words: map[string]bool{}, years: identity.Years(question), quarter: quarterOf(question), hints: withoutPeriods(words(question))}
+	q.choice, q.limit = choiceOf(question)
+	plain := bracketed.ReplaceAllString(question, " ")
+	for _, r := range text.Sentences(plain) {
+		sentence := r.Of(plain)
+		at := numbersAsked.FindAllStringIndex(sentence, -1)
+		if q.choice != noChoice {
+			at = yearAsked.FindAllStringIndex(sentence, -1)
+		}
+		if len(at) > 0 {
+			maps.Copy(q.words, withoutPeriods(words(sentence[at[len(at)-1][0]:])))
+		}
+	}
+	for w := range q.words {
+		if fillers[w] {
+			delete(q.words, w)
+		}
+	}
+	if len(q.words) == 0 { // "Net income of 2019: how much?"
+		q.words, q.hints = q.hints, nil
+	}
+	for w := range q.words {
+		delete(q.hints, w)
+	}
+	maps.Copy(q.words, q.hints)
+	for w := range q.words {
+		if fillers[w] || q.choice != noChoice && (choosers[w] || figureForm.MatchString(w)) {
+			delete(q.words, w)
+		}
+	}
+	return q
+}
+
+// opposites are words that make a row another one than the one asked for.
+var opposites = opposed("start end", "begin end", "open clos", "begin clos", "open end", "basic dilut", "gross net", "asset liability", "minimum maximum", "low high",
+	"current non-current", "current noncurrent", "before after", "borrow repay", "increas decreas", "gain loss")
+
+func opposed(pairs ...string) map[string][]string {
+	out := map[string][]string{}
+	for _, p := range pairs {
+		a, b, _ := strings.Cut(p, " ")
+		out[a], out[b] = append(out[a], b), append(out[b], a)
+	}
+	return out
+}
+
+// opposes reports whether a label says the opposite of what is asked for: it has a word
+// where the question has its opposite, and neither has both.
+func opposes(asked, label map[string]bool) bool {
+	for w := range asked {
+		for _, o := range opposites[w] {
+			if label[o] && !label[w] && !asked[o] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// percents are the ways of writing per cent.
+var percents = strings.NewReplacer("%", " percentage ", "per cent", "percentage", "percent ", "percentage ")
+
+// digits are small numbers as words.
+var digits = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
+
+// words are a text's content words, per cent and small numbers written in one way.
+func words(s string) map[string]bool {
+	out := text.ContentWords(percents.Replace(s))
+	for w, d := range digits {
+		if out[w] {
+			delete(out, w)
+			out[d] = true
+		}
+	}
+	return out
+}
+
+// query is a question as cells are compared with it.
+type query struct {
+	words   map[string]bool
+	years   map[int]bool
+	quarter int // 0: none is named
+	choice  choice
+	limit   float64 // of a choice by a bound
+	// hints are words that stand beside what is asked: they count a little where a table has them.
+	hints   map[string]bool
+	weights map[string]float64
+	usual   float64 // weight of a word that no row has
+}
+
+// weigh gives each word a weight by how few rows have it.
+func (q *query) weigh(sources []Input, tables [][]Table) {
+	df := map[string]float64{}
+	rows := 0.0
+	seen := map[string]bool{}
+	for i, s := range sources {
+		maps.Copy(seen, words(s.named()))
+		for _, t := range tables[i] {
+			maps.Copy(seen, words(t.Caption+" "+strings.Join(t.Columns, " ")))
+			for _, r := range t.Rows {
+				rows++
+				said := r.Group.Text + " " + r.Label
+				for _, c := range r.Cells {
+					if !Figure(c.Text) {
+						said += " " + c.Text
+					}
+				}
+				for w := range words(said) {
+					df[w]++
+				}
+			}
+		}
+	}
+	q.weights = map[string]float64{}
+	for w, n := range df {
+		q.weights[w] = math.Log(1 + (rows+1)/(n+0.5))
+	}
+	q.usual = math.Log(1 + (rows+1)/1.5)
+	for w := range q.hints {
+		switch x, ok := q.weights[w]; {
+		case ok:
+			q.weights[w] = x * hinted
+		case seen[w]:
+			q.weights[w] = q.usual * hinted
+		default:
+			delete(q.words, w)
+		}
+	}
+}
+
+func (q *query) weight(w string) float64 {
+	if x, ok := q.weights[w]; ok {
+		return x
+	}
+	return q.usual
+}
+
+// share is how much of words, by weight, is in any of the sets.
+func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
+	in, all := 0.0, 0.0
+	for w := range words {
+		x := q.weight(w)
+		all += x
+		for _, s := range sets {
+			if s[w] {
+				in += x
+				break
+			}
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return in / all
+}
+
+// periodForm is a word that names a period: identity.Years and quarterOf read those.
+var periodForm = regexp.MustCompile(`^(?:(?:fy|cy)?(?:19|20)\d\d|(?:fy|cy)\d\d|q[1-4](?:(?:20)?\d\d)?|[1-4]q(?:(?:20)?\d\d)?)$`)
+
+// withoutPeriods removes the words that name a period.
+func withoutPeriods(words map[string]bool) map[string]bool {
+	for w := range words {
+		if periodForm.MatchString(w) || yearForm.MatchString(w) {
+			delete(words, w)
+		}
+	}
+	return words
+}
