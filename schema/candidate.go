@@ -149,7 +149,7 @@ type Answer struct {
 	Question  string        `json:"question"`
 	Answer    string        `json:"answer"`
 	Supported bool          `json:"supported"` // false: the documents do not say
-	Citations []Citation    `json:"citations" doc:"Of an answer that is held back because it may be wrong they are the nearest passages, and prove nothing."`
+	Citations []Citation    `json:"citations" doc:"Of an answer that is not supported they are the nearest passages, and prove nothing."`
 	Notes     []string      `json:"notes,omitempty" doc:"What the question asks for and a cited document does not fit, such as a year."`
 	Sentences []Sentence    `json:"sentences,omitempty"`
 	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none

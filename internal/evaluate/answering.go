@@ -132,7 +132,11 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 		return out
 	}
 	out.answered = share(given)
-	out.documents, out.quotes = cited(q, a.Citations)
+	proofs := a.Citations
+	if !a.Supported { // they are what is nearest
+		proofs = nil
+	}
+	out.documents, out.quotes = cited(q, proofs)
 	if len(q.golds) > 0 {
 		out.short, out.whole = resemble(out.shortText, q.golds), resemble(out.text, q.golds)
 		whole := tokens(out.text)

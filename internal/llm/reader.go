@@ -54,6 +54,8 @@ const (
 	// offQuestion is what the sentences of a span lose when they have none of the
 	// question's content, and in part for what they lack of it.
 	offQuestion = 1.0
+	// mostLacking is the share of the question's content that what is shown as nearest may lack.
+	mostLacking = 0.5
 	// allowed is how much of that a passage may lose and answer still.
 	allowed = 0.5
 	// otherSort is how far below the best span one may be that is of the sort that the question asks for when the
@@ -140,10 +142,12 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 		return Completion{}, fmt.Errorf("read %d passages: the model server gave %d scores for %d texts", len(r.Passages), len(scores), len(texts))
 	}
 	out.Model = by + model
-	spans := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
+	spans, nearest := choose(r.Question, r.Passages, stretches, scores, answerable(info, graph))
 	out.Rated, out.Withheld = calibrated.known(), calibrated.rate(spans, r.Risk)
 	if len(spans) > 0 {
 		out.Features = spans[0].features
+	} else if len(nearest) > 0 {
+		spans, out.Withheld = nearest, nothingAnswers
 	}
 	bodies := make([]string, len(spans))
 	for i, s := range spans {
@@ -248,10 +252,14 @@ func inputs(question string, stretches []stretch, out *Completion) []string {
 	return texts
 }
 
+// nothingAnswers is why an answer is held back when no passage has one.
+const nothingAnswers = "no passage says it"
+
 // choose returns the best spans, best first: none when the model says of no
 // passage that it has the answer, or scores it as no number. Each is quoted with
-// the sentences that it lies in.
-func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) []span {
+// the sentences that it lies in. nearest are the sentences of each passage that came
+// nearest and have half of the question's content, the best first, without a short answer.
+func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) (best, nearest []span) {
 	var all, good []reading
 	asked := text.AskedFor(question)
 	for i, s := range stretches {
@@ -286,7 +294,6 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		}
 	}
 	byValue(good)
-	var best []span
 	for _, r := range good {
 		if len(best) == maxSentences || r.value < good[0].value-nearLogit {
 			break
@@ -294,7 +301,19 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		r.features = features(r, all)
 		best = append(best, r.span)
 	}
-	return best
+	byValue(all)
+	seen := map[int]bool{}
+	for _, r := range all {
+		if len(nearest) == maxSentences {
+			break
+		}
+		if r.lacks.share <= mostLacking && !seen[r.quote.Passage] {
+			seen[r.quote.Passage] = true
+			r.quote.Answer = wire.QuoteAnswer{}
+			nearest = append(nearest, r.span)
+		}
+	}
+	return best, nearest
 }
 
 // answer is the best span that the reader found in a stretch, as a range of the passage's text; an empty one where it

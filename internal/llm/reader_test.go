@@ -197,13 +197,19 @@ func TestTheReaderSaysWhenNothingAnswers(t *testing.T) {
 		r := reads(five)
 		change(r)
 		passages := []wire.LLMPassage{{Title: "Handbook", Text: works[1].Text}}
-		if c := complete(t, r, passages); c.Text != "" || len(c.Quotes) != 0 {
+		c := complete(t, r, passages)
+		if c.Withheld == "" && (c.Text != "" || len(c.Quotes) != 0) {
 			t.Errorf("%s: got %+v", name, c)
+		}
+		for _, q := range c.Quotes {
+			if q.Answer != (wire.QuoteAnswer{}) {
+				t.Errorf("%s: what is nearest has a short answer: %+v", name, q)
+			}
 		}
 	}
 	r := reads(five)
 	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9} // one of many texts, and the best of few
-	if c := complete(t, r, works); c.Text == "" {
+	if c := complete(t, r, works); c.Text == "" || c.Withheld != "" {
 		t.Error("what is above its own threshold was refused")
 	}
 }
@@ -243,5 +249,14 @@ func TestWithoutAPairModelSentencesAreScored(t *testing.T) {
 	c, err := llm.NewExtractive(encoder(t), r).Complete(t.Context(), q)
 	if err != nil || !strings.HasPrefix(c.Text, "You may carry over") || !strings.HasPrefix(c.Model, "sentences/") || c.Quotes[0].Answer != (wire.QuoteAnswer{}) {
 		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+func TestTheReaderShowsWhatIsNearest(t *testing.T) {
+	near := map[string]wire.PairScore{"five days": logits(-1, 4), "30 cents": logits(-0.5, 4)}
+	passages := append([]wire.LLMPassage{{Text: "A kilometre is paid with 30 cents."}}, works...)
+	c := complete(t, reads(near), passages)
+	if c.Withheld != "no passage says it" || len(c.Quotes) != 1 || !strings.Contains(passages[c.Quotes[0].Passage].Text[c.Quotes[0].Start:c.Quotes[0].End], "five days") {
+		t.Errorf("got %+v", c)
 	}
 }

@@ -32,7 +32,7 @@ export interface components {
             answer: string;
             /** Format: int64 */
             choice?: number;
-            /** @description Of an answer that is held back because it may be wrong they are the nearest passages, and prove nothing. */
+            /** @description Of an answer that is not supported they are the nearest passages, and prove nothing. */
             citations: components["schemas"]["Citation"][] | null;
             /** @description What the question asks for and a cited document does not fit, such as a year. */
             notes?: string[] | null;
