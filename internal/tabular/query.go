@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/sluice-rag/sluice/internal/identity"
@@ -174,7 +175,8 @@ func (q *query) weight(w string) float64 {
 // share is how much of words, by weight, is in any of the sets.
 func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
 	in, all := 0.0, 0.0
-	for w := range words {
+	// In one order: sums of the same numbers in another one differ in their last bits.
+	for _, w := range slices.Sorted(maps.Keys(words)) {
 		x := q.weight(w)
 		all += x
 		for _, s := range sets {
