@@ -18,15 +18,26 @@ type figureAnswer struct{ tabular.Match }
 // figureOf is the figure that a question asks for, where the passages have one that
 // is right with the confidence least.
 func figureOf(r wire.LLMRequest, least float64) (figureAnswer, bool) {
-	sources := make([]tabular.Input, len(r.Passages))
+	found, ok := tabular.Find(r.Question, inputsOf(r))
+	return figureAnswer{found}, ok && found.Confidence >= leastOf(r, least)
+}
+
+// inputsOf are the passages as tables are looked for in them.
+func inputsOf(r wire.LLMRequest) []tabular.Input {
+	out := make([]tabular.Input, len(r.Passages))
 	for i, p := range r.Passages {
-		sources[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
+		out[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
 	}
-	if r.Risk != nil { // the pack's thresholds are of what the reader reads
+	return out
+}
+
+// leastOf is the confidence that a figure needs. The pack's thresholds of risks are of
+// what the reader reads.
+func leastOf(r wire.LLMRequest, least float64) float64 {
+	if r.Risk != nil {
 		least = max(least, 1-*r.Risk)
 	}
-	found, ok := tabular.Find(r.Question, sources)
-	return figureAnswer{found}, ok && found.Confidence >= max(least, surest)
+	return max(least, surest)
 }
 
 // surest is the least confidence of a figure: below it the reader answers.

@@ -35,7 +35,7 @@ var bracketed = regexp.MustCompile(`\([^()]*\)`)
 // the word on that asks; what stands before it, in brackets, or in other sentences says
 // where to look or in which form to answer.
 func newQuery(question string) query {
-	q := query{words: map[string]bool{}, years: identity.Years(question), quarter: quarterOf(question), hints: withoutPeriods(words(question))}
+	q := query{question: question, words: map[string]bool{}, years: identity.Years(question), quarter: quarterOf(question), hints: withoutPeriods(words(question))}
 	q.choice, q.limit = choiceOf(question)
 	plain := bracketed.ReplaceAllString(question, " ")
 	for _, r := range text.Sentences(plain) {
@@ -114,11 +114,12 @@ func words(s string) map[string]bool {
 
 // query is a question as cells are compared with it.
 type query struct {
-	words   map[string]bool
-	years   map[int]bool
-	quarter int // 0: none is named
-	choice  choice
-	limit   float64 // of a choice by a bound
+	question string
+	words    map[string]bool
+	years    map[int]bool
+	quarter  int // 0: none is named
+	choice   choice
+	limit    float64 // of a choice by a bound
 	// hints are words that stand beside what is asked: they count a little where a table has them.
 	hints   map[string]bool
 	weights map[string]float64

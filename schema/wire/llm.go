@@ -144,7 +144,19 @@ type ReplySentence struct {
 	Start  int   `json:"start"`
 	End    int   `json:"end"`
 	Quotes []int `json:"quotes,omitempty"` // indices into the reply's quotes
+	// Computed is what the sentence begins with that no quote has.
+	Computed *Computed `json:"computed,omitempty"`
 }
+
+// Computed is a number that was computed of figures, in the order of their periods.
+type Computed struct {
+	Operation string   `json:"operation"` // "change", "difference", "percent change", "mean" or "sum"
+	Value     string   `json:"value"`
+	Figures   []string `json:"figures"`
+}
+
+// Text is what the sentence begins with: "14.07% (percent change): ".
+func (c Computed) Text() string { return c.Value + " (" + c.Operation + "): " }
 
 // LLMReply answers LLMRequest. Every quote has been checked against the
 // passage's text.

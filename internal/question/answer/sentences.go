@@ -11,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/sluice-rag/sluice/internal/tabular"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -83,7 +84,7 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 				claimed = append(claimed, at[i])
 			}
 		}
-		body := reply.Text[c.Start:c.End]
+		body := withoutComputed(reply.Text[c.Start:c.End], c.Computed)
 		s.Citations = supporting(body, q.Query.Text, proofs, claimed, second)
 		s.Supported = len(s.Citations) > 0
 		switch view := viewOfAll(body, q.Query.Text, s.Citations, proofs); {
@@ -230,4 +231,23 @@ func (a *Answerer) opinionOf(ctx context.Context, in wire.QuestionInput, q Quest
 		return agrees
 	}
 	return against
+}
+
+// withoutComputed is a sentence without the number that was computed of figures that
+// the rest of it says: what remains has to be in the quotes. A number that the figures
+// do not give stays, and proves itself like any other.
+func withoutComputed(sentence string, c *wire.Computed) string {
+	if c == nil {
+		return sentence
+	}
+	rest, ok := strings.CutPrefix(sentence, c.Text())
+	if !ok || !tabular.Gives(tabular.Operation(c.Operation), c.Figures, c.Value) {
+		return sentence
+	}
+	for _, f := range c.Figures {
+		if !strings.Contains(rest, f) {
+			return sentence
+		}
+	}
+	return rest
 }
