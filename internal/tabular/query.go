@@ -25,6 +25,9 @@ var fillers = func() map[string]bool {
 // choosers are words of questions for a year that name no row.
 var choosers = words("largest highest greatest biggest most maximum larger higher greater bigger more smallest lowest least fewest minimum smaller lower less fewer below under above exceed exceeded exceeds than between period year")
 
+// edges are words that say at which end of a period; they name no row alone.
+var edges = words("end ended ending begin beginning start")
+
 // hinted is what a word beside what is asked counts of one in it.
 const hinted = 0.3
 
@@ -57,7 +60,12 @@ func newQuery(question string) query {
 		q.words, q.hints = q.hints, nil
 	}
 	for w := range q.words {
-		delete(q.hints, w)
+		if delete(q.hints, w); edges[w] && len(q.words) > 1 {
+			if q.hints == nil {
+				q.hints = map[string]bool{}
+			}
+			q.hints[w] = true
+		}
 	}
 	maps.Copy(q.words, q.hints)
 	for w := range q.words {

@@ -82,6 +82,7 @@ func TestFindRefuses(t *testing.T) {
 		"Who signed the statement?",
 		"Is product revenue growing?",
 		"What is the capital of France?",
+		"How many employees were there at the end of 2022?",
 		"Which year had equal revenue?",
 		"",
 	} {
