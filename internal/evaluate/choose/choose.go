@@ -26,7 +26,8 @@ const (
 	droppingShare = 0.2
 	// alike is up to which ratio costs count as equal, so that time decides.
 	alike = 1.05
-	// fewest is how many questions a sure choice takes at least.
+	// fewest is how many questions a sure choice takes at least, unless all plans but one
+	// were dropped, which is for sure.
 	fewest = 50
 )
 
@@ -71,15 +72,10 @@ func Choose(plans []Measured, o Options) (schema.PlanVerdicts, error) {
 	}
 	r := newRound(plans, o)
 	out := schema.PlanVerdicts{Questions: r.questions, Margin: o.Margin, Best: r.plans[r.best].Plan}
-	var sure, near []int
+	sure := r.sure()
+	var near []int
 	for p := range r.plans {
-		if r.plans[p].Dropped {
-			continue
-		}
-		if r.questions >= fewest && r.bound(p) < o.Margin {
-			sure = append(sure, p)
-		}
-		if r.loss(p) <= o.Margin+1e-12 {
+		if !r.plans[p].Dropped && r.loss(p) <= o.Margin+1e-12 {
 			near = append(near, p)
 		}
 	}
@@ -200,6 +196,17 @@ func (r *round) bound(p int) float64 {
 		out = 0 // it is the best
 	}
 	r.bounds[p] = out
+	return out
+}
+
+// sure are the plans whose loss is below the margin for sure.
+func (r *round) sure() (out []int) {
+	alone := r.left == 1 && len(r.plans) > 1 // all others were dropped
+	for p := range r.plans {
+		if !r.plans[p].Dropped && (r.questions >= fewest || alone) && r.bound(p) < r.Margin {
+			out = append(out, p)
+		}
+	}
 	return out
 }
 

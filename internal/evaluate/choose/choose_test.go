@@ -130,6 +130,22 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
+// TestThePlanThatOutlivesTheOthersIsSure: those that were dropped after the first
+// questions were for sure worse, so that no more are needed.
+func TestThePlanThatOutlivesTheOthersIsSure(t *testing.T) {
+	plans := []Measured{flat("good", 900, 1, right(31, 32)...), flat("bad", 1000, 1, right(4, 32)...)}
+	if out := chosen(t, Options{Current: "bad"}, plans...); out.Sure || out.Better {
+		t.Errorf("of 32 questions it is sure: %+v", out)
+	}
+	if got := Drop(plans, Options{}); !slices.Equal(got, []string{"bad"}) {
+		t.Fatalf("dropped %v", got)
+	}
+	plans[1].Dropped = true
+	if out := chosen(t, Options{Current: "bad"}, plans...); out.Plan != "good" || !out.Sure || !out.Better || out.Needed != 0 {
+		t.Errorf("chose %+v", out)
+	}
+}
+
 // any makes plans at random.
 func anyPlans(random *rand.Rand) []Measured {
 	plans := make([]Measured, 1+random.IntN(6))
