@@ -26,6 +26,22 @@ func gateway(t *testing.T, o llm.Options) *llm.Gateway {
 	return g
 }
 
+// TestExtractiveStandsInForNobodyWhoWritesQuestions: it writes none, and its error would hide
+// what the language model's is.
+func TestExtractiveStandsInForNobodyWhoWritesQuestions(t *testing.T) {
+	s := newScriptedOpenAI(t, turn{status: http.StatusUnauthorized})
+	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{}), llm.NewExtractive(nil, nil)}, Fallback: []string{"extractive"}})
+	r := tasked(wire.TaskRewrite)
+	r.Prompt = llm.PromptAsk
+	if reply := g.Complete(t.Context(), r); reply.Error == nil || !strings.Contains(reply.Error.Message, "SLUICE_LLM_API_KEY") || strings.Contains(reply.Error.Message, "extractive") {
+		t.Errorf("got %+v", reply)
+	}
+	r.Prompt = ""
+	if reply := g.Complete(t.Context(), r); reply.Error != nil || reply.Usage.Provider != "extractive" {
+		t.Errorf("other words of a question: %+v", reply)
+	}
+}
+
 func TestAnotherProviderStandsIn(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -247,6 +247,9 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	if r.Trial {
 		chain = chain[:1]
 	}
+	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes none, and would hide why nobody does
+		chain = append(chain[:1:1], slices.DeleteFunc(slices.Clone(chain[1:]), func(m *member) bool { return m.Name() == extractiveName })...)
+	}
 	switch {
 	case r.Task == wire.TaskWho && chain[0] != nil && r.Tenant != uuid.Nil:
 		return chain, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate/planchoice"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store/choices"
+	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 	"github.com/sluice-rag/sluice/workflows"
@@ -91,7 +92,7 @@ func (w *worker) startChoices(ctx context.Context) error {
 		return err
 	}
 	for _, in := range due {
-		if err := w.choices.RepeatChoice(ctx, in); err != nil {
+		if err := w.choices.RepeatChoice(ctx, in, plans.Default); err != nil {
 			slog.WarnContext(ctx, "a choice of a plan is not repeated; trying again", "tenant", in.Tenant, "choice", in.Choice, "error", err)
 		}
 	}

@@ -40,6 +40,9 @@ const (
 // promptAsk is the prompt of the gateway that writes a question about a text.
 const promptAsk = "ask"
 
+// writesNothing is the provider without a language model.
+const writesNothing = "extractive"
+
 // maker makes the questions of one choice.
 type maker struct {
 	chooser  *Chooser
@@ -59,7 +62,7 @@ type maker struct {
 // makeQuestions makes up to so many questions until a time. Where the pack has no reader it
 // makes none, and says so.
 func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until time.Time) (_ []Gathered, notes []string, err error) {
-	m := &maker{chooser: c, task: t, writes: c.Writer != nil, seen: map[string]bool{},
+	m := &maker{chooser: c, task: t, writes: c.writes(ctx, t.Principal.Tenant), seen: map[string]bool{},
 		random: rand.New(rand.NewPCG(uint64(t.ID[14])<<8|uint64(t.ID[15]), uint64(t.ID[12])<<8|uint64(t.ID[13])))}
 	if m.reading, err = newReading(ctx, c.Reader(t.Principal.Tenant)); errors.Is(err, errNoReader) {
 		return nil, []string{"no question was made of passages: " + err.Error()}, nil
@@ -103,6 +106,16 @@ func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until tim
 		pending = left
 	}
 	return m.done()
+}
+
+// writes reports whether there is a language model to ask for questions. Where the gateway
+// does not say who answers, it is asked, and tells what is wrong.
+func (c *Chooser) writes(ctx context.Context, tenant uuid.UUID) bool {
+	if c.Writer == nil {
+		return false
+	}
+	who, err := c.Writer.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: tenant, Task: wire.TaskWho})
+	return err != nil || who.Usage.Provider != writesNothing
 }
 
 func (m *maker) done() ([]Gathered, []string, error) {

@@ -32,7 +32,7 @@ RETURNING id`
 	// dueChoiceSQL locks what is to be repeated. Whoever asked for it must still be let in,
 	// with all the groups that it was asked for.
 	dueChoiceSQL = `
-SELECT c.collection_id, c.key_id, c.groups, c.plans, c.question_limit, c.seconds, c.every, c.recheck, coalesce(k.plan, ''),
+SELECT c.collection_id, c.key_id, c.groups, c.plans, c.question_limit, c.seconds, c.every, c.recheck, coalesce(nullif(k.plan, ''), $3),
        k.deleted_at IS NULL AND NOT EXISTS (SELECT FROM api_keys a WHERE a.tenant_id = $1 AND a.id = c.key_id AND (a.revoked_at IS NOT NULL OR a.expires_at <= now())),
        EXISTS (SELECT FROM plan_choices u WHERE u.tenant_id = $1 AND u.collection_id = c.collection_id AND u.state IN ('queued', 'running'))
 FROM plan_choices c JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id
@@ -81,14 +81,14 @@ func (s *ChoiceStore) DueChoices(ctx context.Context, limit int) ([]wire.PlanCho
 
 // RepeatChoice makes a choice that is due anew. It does nothing where another one of the
 // collection is under way, which is waited for, and ends the schedule where the key that
-// asked for it is gone.
-func (s *ChoiceStore) RepeatChoice(ctx context.Context, in wire.PlanChoice) error {
+// asked for it is gone. defaultPlan is what a collection runs that has no plan of its own.
+func (s *ChoiceStore) RepeatChoice(ctx context.Context, in wire.PlanChoice, defaultPlan string) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		p := schema.Principal{Tenant: in.Tenant, Scopes: []schema.Scope{schema.ScopeAdmin}}
 		var n NewChoice
 		var plans []planchoice.PlanText
 		var allowed, busy bool
-		err := tx.QueryRow(ctx, dueChoiceSQL, in.Tenant, in.Choice).Scan(&n.Collection, &p.Key, &p.Groups, &plans, &n.Request.Limit, &n.Request.Seconds, &n.Request.Every,
+		err := tx.QueryRow(ctx, dueChoiceSQL, in.Tenant, in.Choice, defaultPlan).Scan(&n.Collection, &p.Key, &p.Groups, &plans, &n.Request.Limit, &n.Request.Seconds, &n.Request.Every,
 			&n.Recheck, &n.Current, &allowed, &busy)
 		switch {
 		case store.IsNoRows(err) || err == nil && busy:

@@ -1,0 +1,277 @@
+//go:build cgo
+
+package queryworker
+
+// What the questions of a choice come from, and what becomes of a repetition, on real
+// parts.
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/evaluate/planchoice"
+	"github.com/sluice-rag/sluice/internal/store/choices"
+	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/internal/webhook"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// questionsOf are the questions of a choice that come from one source.
+func (w *world) questionsOf(choice schema.PlanChoice, from schema.QuestionSource) (out []schema.ChoiceQuestion) {
+	w.t.Helper()
+	all, err := w.store.ShownQuestions(w.context(), w.principal, w.collection, choice.ID, 0, 1000)
+	w.ok(err)
+	for _, q := range all {
+		if q.Source == from {
+			out = append(out, q)
+		}
+	}
+	return out
+}
+
+// TestChoiceAsksRatedQuestions: a question whose answer more keys found good than bad is
+// asked under every plan, and what the answer cites is right.
+func TestChoiceAsksRatedQuestions(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.everything()
+	answered := func(question string) uuid.UUID {
+		t.Helper()
+		in := w.ask(w.context(), question, true)
+		if job := w.await(in.Question, schema.JobAnswered); !job.Result.Supported || len(job.Result.Citations) == 0 {
+			t.Fatalf("%q was answered by %+v", question, job.Result)
+		}
+		return in.Question
+	}
+	rate := func(question uuid.UUID, opinions ...schema.Opinion) {
+		t.Helper()
+		for _, o := range opinions {
+			by := w.principal
+			by.Key = schema.NewID()
+			by.Scopes = []schema.Scope{schema.ScopeAdmin}
+			_, err := w.store.Rate(w.context(), by, question, o, "")
+			w.ok(err)
+		}
+	}
+	const torque = "To what torque are the head bolts of a KD-40 with a plastic head tightened?"
+	const meals = "What is the daily allowance for meals?"
+	rate(answered(carryOver), schema.ThumbsUp)
+	rate(answered(torque), schema.ThumbsDown, schema.ThumbsUp, schema.ThumbsUp)
+	rate(answered(meals), schema.ThumbsUp, schema.ThumbsDown)
+
+	got := w.chosen(w.choose(choices.NewChoice{Request: schema.NewPlanChoice{Questions: known[:3], Limit: 5}}).ID)
+	if got.State != schema.ChoiceDone || !slices.Contains(got.Sources, schema.SourceCount{Source: schema.QuestionRated, Questions: 2}) {
+		t.Fatalf("got %+v", got)
+	}
+	want := map[string]struct{ document, answer string }{carryOver: {"leave.md", "five days"}, torque: {"pumps.md", "4.5 Nm"}}
+	for _, q := range w.questionsOf(got, schema.QuestionRated) {
+		x, ok := want[q.Question]
+		if !ok || !slices.Equal(q.Documents, []string{x.document}) || len(q.Answers) != 1 || !strings.Contains(q.Answers[0], x.answer) || !strings.Contains(q.Evidence, x.answer) {
+			t.Errorf("got %+v", q)
+		}
+		delete(want, q.Question)
+	}
+	if len(want) != 0 {
+		t.Errorf("it doesn't ask %v", want)
+	}
+}
+
+// writer is a server that speaks the chat completions API and writes questions about
+// excerpts by a script: the first sentence of the script that stands in the excerpt has
+// the question.
+func (w *world) writer(script [][2]string) *atomic.Int32 {
+	w.t.Helper()
+	asked := &atomic.Int32{}
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		var in struct {
+			Messages []struct{ Content string } `json:"messages"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&in)
+		if !strings.Contains(in.Messages[0].Content, "write questions") {
+			http.Error(rw, "no question was asked for", http.StatusBadRequest)
+			return
+		}
+		asked.Add(1)
+		question := "Who painted the ceiling of the Sistine Chapel?" // no document says
+		for _, line := range script {
+			if strings.Contains(in.Messages[1].Content, line[0]) {
+				question = line[1]
+				break
+			}
+		}
+		content, _ := json.Marshal(map[string]string{"question": question})
+		rw.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(rw).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "m",
+			"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": string(content)}}},
+			"usage":   map[string]any{"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}})
+	}))
+	w.t.Cleanup(s.Close)
+	w.llm = config.LLM{LLMProvider: "openai", LLMBaseURL: s.URL + "/v1", LLMModel: "scripted", LLMTimeout: waittest.Left(w.t)}
+	return asked
+}
+
+// TestChoiceAsksWrittenQuestions: what a language model writes counts where the reader
+// finds the answer again, and only there.
+func TestChoiceAsksWrittenQuestions(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	// An excerpt begins anywhere: the last sentences of documents are in each.
+	script := [][2]string{
+		{"The membrane is changed every 8,000 hours of operation.", "After how many hours does a dosing pump need a new membrane?"},
+		{"Private cars are paid 30 cents a kilometre.", "How much is reimbursed for driving one's own car?"},
+	}
+	asked := w.writer(script)
+	w.gateway()
+	w.run(w.worker(nil).service())
+	got := w.chosen(w.choose(choices.NewChoice{Request: schema.NewPlanChoice{Questions: known[:3], Limit: 12}}).ID)
+	if got.State != schema.ChoiceDone || asked.Load() == 0 {
+		t.Fatalf("%d questions were asked for: %+v", asked.Load(), got)
+	}
+	written := w.questionsOf(got, schema.QuestionWritten)
+	if len(written) == 0 {
+		t.Errorf("no written question was kept: %+v, %q", got.Sources, got.Notes)
+	}
+	for _, q := range written {
+		line := slices.IndexFunc(script, func(x [2]string) bool { return x[1] == q.Question })
+		if line < 0 || len(q.Documents) != 1 || len(q.Answers) != 1 || !strings.Contains(q.Evidence, q.Answers[0]) {
+			t.Errorf("kept %+v", q)
+		}
+	}
+}
+
+// TestExtractiveIsNotAskedToWrite: the provider without a language model writes no
+// questions, so that none is asked for, and rules make them.
+func TestExtractiveIsNotAskedToWrite(t *testing.T) {
+	w := newWorld(t)
+	for i, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby") {
+		w.add(place+".txt", place, fmt.Sprintf("The windmill of %s was built in %d. It stands on a hill above the village. The millers' guild of %s meets on the first Monday of the month.", place, 1700+17*i, place))
+	}
+	w.gateway()
+	var asked atomic.Int32
+	sub, err := w.nats.Subscribe(wire.LLMSubject, func(m *nats.Msg) {
+		if strings.Contains(string(m.Data), `"ask"`) {
+			asked.Add(1)
+		}
+	})
+	w.ok(err)
+	defer sub.Unsubscribe() //nolint:errcheck // the connection closes
+	w.run(w.worker(nil).service())
+	got := w.chosen(w.choose(choices.NewChoice{Request: schema.NewPlanChoice{Limit: 6}}).ID)
+	w.ok(w.nats.Flush())
+	if got.State != schema.ChoiceDone || len(got.Sources) != 1 || got.Sources[0].Source != schema.QuestionMade {
+		t.Errorf("got %+v", got)
+	}
+	if n := asked.Load(); n != 0 {
+		t.Errorf("it was asked %d times for a question", n)
+	}
+}
+
+// shortSighted finds one passage.
+const shortSighted = "name: short-sighted\nstages:\n  - lexical: {unit: passage, k: 1}\n"
+
+// gates adds documents about gates, each behind another one that has more of the
+// question's words and not the answer, and returns questions about them.
+func (w *world) gates() (questions []schema.LabelledQuestion) {
+	w.t.Helper()
+	for _, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby Hexton Yarrow Quorn") {
+		w.add(place+"-gate.md", place, fmt.Sprintf("Visitors come from far away. In spring of that year the northern gate near %s, which had been rebuilt of oak after a fire, was painted crimson by two brothers.", place))
+		w.add(place+"-guide.md", place, fmt.Sprintf("Colour of the gate, %s. The colour of the gate of %s: gate, colour, %s.", place, place, place))
+		for _, question := range []string{"What colour is the gate of %s?", "Which colour has the gate of %s?", "The gate of %s is of what colour?", "Say the colour of the gate of %s."} {
+			questions = append(questions, schema.LabelledQuestion{Question: fmt.Sprintf(question, place), Documents: []string{place + "-gate.md"}, Answers: []string{"crimson"}})
+		}
+	}
+	return questions
+}
+
+// TestRepetitionTellsWebhooksOfABetterPlan: a choice that is repeated finds a plan that is
+// for sure better than the collection's, and webhooks hear of it; of the first choice,
+// which somebody waited for, they do not.
+func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
+	w := newWorld(t)
+	asked := w.gates()
+	bodies := make(chan string, 8)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- string(body)
+	}))
+	defer receiver.Close()
+	_, err := w.store.CreateWebhook(w.context(), w.principal, schema.NewWebhook{URL: receiver.URL, Kinds: []string{schema.WebhookPlanBetter}}, []byte("a secret of thirty-two bytes or so"))
+	w.ok(err)
+	// Ahead of the database's clock, so that all that was written is due.
+	sender := webhook.New(w.store, webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Now: func() time.Time { return time.Now().Add(time.Minute) }})
+	w.run(w.worker(nil).service())
+
+	// The collection names no plan: it runs the server's default, which is replaced here
+	// by one that finds little, under its name.
+	current := planchoice.PlanText{Name: "sluice", Text: strings.Replace(shortSighted, "short-sighted", "sluice", 1)}
+	made := w.choose(choices.NewChoice{Plans: []planchoice.PlanText{current, {Name: "bm25"}}, Current: "sluice", Request: schema.NewPlanChoice{Questions: asked, Limit: len(asked), Every: 30}})
+	first := w.chosen(made.ID)
+	if first.State != schema.ChoiceDone || !first.Result.Sure || first.Result.Plan != "bm25" || !first.Result.Better {
+		t.Fatalf("the choice is %+v", first)
+	}
+	w.ok(sender.Round(w.context()))
+	select {
+	case body := <-bodies:
+		t.Errorf("of the first choice webhooks heard %s", body)
+	default:
+	}
+
+	w.ok(w.store.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE plan_choices SET recheck_at = now() - interval '1 minute' WHERE recheck_at IS NOT NULL`)
+		return err
+	}))
+	var again schema.PlanChoice
+	waittest.Until(t, func() string {
+		all, _, err := w.store.Choices(w.context(), w.principal, w.collection, schema.PageQuery{})
+		w.ok(err)
+		if again = all[0]; len(all) != 2 || !again.State.Final() {
+			return fmt.Sprintf("there are %+v", all)
+		}
+		return ""
+	})
+	if again.Recheck != 1 || !again.Result.Sure || !again.Result.Better {
+		t.Fatalf("the repetition is %+v", again)
+	}
+	w.ok(sender.Round(w.context()))
+	var told struct {
+		Type string
+		Data struct {
+			Tenant  uuid.UUID `json:"tenant_id"`
+			Choice  uuid.UUID `json:"choice_id"`
+			Plan    string
+			Current string `json:"current_plan"`
+			Link    string
+		}
+	}
+	select {
+	case body := <-bodies:
+		w.ok(json.Unmarshal([]byte(body), &told))
+	default:
+		t.Fatal("no webhook heard of the better plan")
+	}
+	if told.Type != schema.WebhookPlanBetter || told.Data.Choice != again.ID || told.Data.Plan != "bm25" || told.Data.Current != "sluice" ||
+		!strings.HasSuffix(told.Data.Link, "/plan-choices/"+again.ID.String()) {
+		t.Errorf("it heard %+v", told)
+	}
+	c, err := w.store.Collection(w.context(), w.principal, w.collection.String())
+	w.ok(err)
+	if c.Plan != "" {
+		t.Errorf("%q was applied by itself", c.Plan)
+	}
+}
