@@ -6,6 +6,7 @@ import { choices } from "./choices.mjs";
 import { evaluations, rate } from "./evaluations.mjs";
 import { original } from "./original.mjs";
 import { barriers, browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
+import { planChoices } from "./planchoices.mjs";
 import { running } from "./running.mjs";
 import { key, overflow, pages, settled, url, windows } from "./server.mjs";
 
@@ -183,6 +184,8 @@ try {
   await card.getByRole("button", { name: "Delete" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Delete it" }).click();
   await card.waitFor({ state: "detached" });
+
+  await planChoices(page, name, step);
 
   step("a key is made, and revoked");
   await page.goto(`${url}/keys`);
