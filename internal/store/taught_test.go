@@ -3,6 +3,7 @@ package store_test
 import (
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/uuid"
@@ -17,6 +18,9 @@ import (
 func (f *fixture) taught(t *testing.T, p schema.Principal, collection, version uuid.UUID, model string, known bool) learn.Of {
 	t.Helper()
 	of := learn.Of{Tenant: p.Tenant, Collection: collection, Question: sha256.Sum256([]byte("why?")), Model: model}
+	if err := f.KeepQuestion(t.Context(), of, schema.LabelledQuestion{Question: "why?", Answers: []string{"of " + model}}); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.Teach(t.Context(), of, "space", []float32{1, 0}, known); err != nil {
 		t.Fatal(err)
 	}
@@ -48,6 +52,13 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	}
 	if known, err := f.Taught(t.Context(), of); err != nil || known == nil || !*known {
 		t.Errorf("taught %v, %v", known, err)
+	}
+	// A question that two models are asked is kept once.
+	if got, err := f.ImportedQuestions(t.Context(), f.a, f.collection, f.collection, 10); err != nil || len(got) != 1 || got[0].Question != "why?" || !slices.Equal(got[0].Answers, []string{"of openai/x"}) {
+		t.Errorf("imported %+v, %v", got, err)
+	}
+	if got, err := f.ImportedQuestions(t.Context(), f.b, f.collection, f.collection, 10); err != nil || len(got) != 0 {
+		t.Errorf("another tenant sees %+v, %v", got, err)
 	}
 	of.Question = sha256.Sum256([]byte("who?"))
 	if known, err := f.Taught(t.Context(), of); err != nil || known != nil {
@@ -104,10 +115,13 @@ func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 	if all, err := f.LearntPreferences(t.Context(), f.a, f.collection); err != nil || len(all) != 0 {
 		t.Errorf("listed %+v, %v", all, err)
 	}
+	if got := one[string](t, f, f.a, taughtSQL, f.a.Tenant); got != "0 0 0 0" {
+		t.Errorf("after all was forgotten: %s", got)
+	}
 }
 
-const taughtSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM taught_questions WHERE tenant_id = $1), (SELECT count(*) FROM preference_labels WHERE tenant_id = $1),
-	(SELECT count(*) FROM preferences WHERE tenant_id = $1))`
+const taughtSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM taught_questions WHERE tenant_id = $1), (SELECT count(*) FROM imported_questions WHERE tenant_id = $1),
+	(SELECT count(*) FROM preference_labels WHERE tenant_id = $1), (SELECT count(*) FROM preferences WHERE tenant_id = $1))`
 
 // TestWhatIsTaughtGoesWithWhatItWasLearntFrom: a text's label with its version, all of it with the collection, and nothing comes
 // after either.
@@ -120,20 +134,20 @@ func TestWhatIsTaughtGoesWithWhatItWasLearntFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	left := func() string { t.Helper(); return one[string](t, f, f.a, taughtSQL, f.a.Tenant) }
-	if got := left(); got != "1 1 1" {
+	if got := left(); got != "1 1 1 1" {
 		t.Fatalf("there are %s", got)
 	}
 	if err := f.DeleteDocument(t.Context(), f.a, up.Document); err != nil {
 		t.Fatal(err)
 	}
 	f.purgeAll(t)
-	if got := left(); got != "1 0 1" {
+	if got := left(); got != "1 1 0 1" {
 		t.Errorf("after the purge of its text: %s", got)
 	}
 	if err := f.KeepLabel(t.Context(), of, learn.Label{Version: up.Version, Features: []float32{1}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := left(); got != "1 0 1" {
+	if got := left(); got != "1 1 0 1" {
 		t.Errorf("a text that was purged is labelled: %s", got)
 	}
 	if err := f.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
@@ -142,7 +156,10 @@ func TestWhatIsTaughtGoesWithWhatItWasLearntFrom(t *testing.T) {
 	if err := f.Teach(t.Context(), of, "space", []float32{1, 0}, true); err != nil {
 		t.Fatal(err)
 	}
-	if got := left(); got != "0 0 0" {
+	if err := f.KeepQuestion(t.Context(), of, schema.LabelledQuestion{Question: "why?"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := left(); got != "0 0 0 0" {
 		t.Errorf("after the collection: %s", got)
 	}
 }

@@ -158,6 +158,7 @@ func (c *calls) teach(document uuid.UUID) {
 		_, err := c.store.Taught(ctx, of)
 		must(err)
 		must(c.store.Teach(ctx, of, "space", []float32{1, 0}, false))
+		must(c.store.KeepQuestion(ctx, of, schema.LabelledQuestion{Question: fmt.Sprintf("What are the words of %d?", q), Answers: []string{"words"}}))
 		_, err = c.store.Labels(ctx, of)
 		must(err)
 		for i, preferred := range []bool{true, false} {

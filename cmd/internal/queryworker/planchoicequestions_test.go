@@ -45,6 +45,50 @@ func (w *world) questionsOf(choice schema.PlanChoice, from schema.QuestionSource
 	return out
 }
 
+// TestChoiceAsksImportedQuestions: what was imported to teach what the language model knows is
+// asked behind the labelled questions of the choice, where a passage has an answer.
+func TestChoiceAsksImportedQuestions(t *testing.T) {
+	w := newWorld(t)
+	w.handbook()
+	w.critic(fiveDays)
+	w.gateway()
+	made := w.worker(nil)
+	w.run(made.service())
+	label := func(q schema.LabelledQuestion, texts, calls int) {
+		t.Helper()
+		reply := made.label(w.context(), nil, wire.LabelRequest{Envelope: wire.Header(), Principal: w.principal, Collection: w.collection, Question: q.Question, Answers: q.Answers, Texts: texts, Calls: calls})
+		if reply.Error != nil || calls > 0 && reply.Labelled.Known == nil {
+			t.Fatalf("%q: %+v", q.Question, reply)
+		}
+	}
+	imported := []schema.LabelledQuestion{{Question: "How often does a KD-40 get a new membrane?", Answers: []string{"every year", "8,000 hours"}}, {Question: "How far ahead must leave be asked for?", Answers: []string{"two weeks"}}}
+	for _, q := range imported {
+		label(q, 0, 1)
+	}
+	label(schema.LabelledQuestion{Question: "Who wrote the Iliad?", Answers: []string{"Homer"}}, 0, 1)                 // no document says
+	label(schema.LabelledQuestion{Question: "What is a chair of the board paid?", Answers: []string{"240,000"}}, 0, 1) // not for this key
+	label(schema.LabelledQuestion{Question: known[2].Question, Answers: []string{"the line manager"}}, 0, 1)           // comes with the choice
+	label(schema.LabelledQuestion{Question: "How much is a kilometre?", Answers: []string{"30 cents"}}, 0, 0)          // a dry run
+	label(schema.LabelledQuestion{Question: "What is the allowance for meals?", Answers: []string{"28 euros"}}, 1, 1)  // to train with
+
+	got := w.chosen(w.choose(choices.NewChoice{Request: schema.NewPlanChoice{Questions: known[:3], Limit: 20}}).ID)
+	if got.State != schema.ChoiceDone || !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "2 imported questions are left out") }) {
+		t.Fatalf("got %+v", got)
+	}
+	asked := map[string]schema.ChoiceQuestion{}
+	for _, q := range w.questionsOf(got, schema.QuestionLabelled) {
+		asked[q.Question] = q
+	}
+	if len(asked) != len(imported)+3 {
+		t.Errorf("it asks %+v", asked)
+	}
+	for _, q := range imported {
+		if got := asked[q.Question]; !slices.Equal(got.Answers, q.Answers) || len(got.Documents) != 0 || got.Number <= 3 {
+			t.Errorf("%q became %+v", q.Question, got)
+		}
+	}
+}
+
 // TestChoiceAsksRatedQuestions: a question whose answer more keys found good than bad is
 // asked under every plan, and what the answer cites is right.
 func TestChoiceAsksRatedQuestions(t *testing.T) {

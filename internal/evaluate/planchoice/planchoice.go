@@ -84,6 +84,8 @@ type Store interface {
 	SampleDocuments(ctx context.Context, p schema.Principal, collection, seed uuid.UUID, limit int) ([]uuid.UUID, error)
 	// SampleSections returns some sections of a document, likewise.
 	SampleSections(ctx context.Context, p schema.Principal, document, seed uuid.UUID, limit int) ([]Sampled, error)
+	// ImportedQuestions draws questions that were imported with their answers, likewise.
+	ImportedQuestions(ctx context.Context, p schema.Principal, collection, seed uuid.UUID, limit int) ([]schema.LabelledQuestion, error)
 	// DocumentsNamed returns the ids of those of the documents that are there and that p
 	// may see.
 	DocumentsNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalIDs []string) (map[string]uuid.UUID, error)

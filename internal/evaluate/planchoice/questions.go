@@ -1,7 +1,7 @@
 package planchoice
 
-// This file gathers the questions of a choice: those that came with it, then those whose
-// answers people found good, and where that is not enough others that are made.
+// This file gathers the questions of a choice: those that came with it or were
+// imported, then those whose answers people found good, and where that is not enough others that are made.
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/evaluate"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -24,6 +25,13 @@ func (c *Chooser) gather(ctx context.Context, in wire.PlanChoice, t Task, until 
 	out, notes, err := c.labelled(ctx, t)
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(out) < t.Limit {
+		imported, more, err := c.imported(ctx, t, out, until)
+		if err != nil {
+			return nil, nil, err
+		}
+		out, notes = append(out, imported...), append(notes, more...)
 	}
 	if len(out) < t.Limit {
 		rated, err := c.rated(ctx, t, t.Limit-len(out))
@@ -77,6 +85,57 @@ func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes [
 	}
 	if missing > 0 {
 		notes = append(notes, fmt.Sprintf("%d labelled questions are left out: their documents, such as %q, are not in the collection", missing, example))
+	}
+	return out, notes, nil
+}
+
+// answersPlan finds passages that may have an answer, by their words and by their meaning.
+const answersPlan = `name: answers
+description: passages in which the answers of imported questions are looked for
+stages:
+  - hybrid:
+      unit: passage
+      k: 100
+      of:
+        - lexical: {unit: passage, weight: 1}
+        - dense: {unit: passage, weight: 1}
+`
+
+// imported are questions that were imported into the collection to teach what the language
+// model knows, and are not among those that came with the choice. Nobody said that the
+// collection answers them: those whose answer no passage has that a long search finds are
+// left out. All plans would miss them, and look more alike than they are.
+func (c *Chooser) imported(ctx context.Context, t Task, have []Gathered, until time.Time) (out []Gathered, notes []string, err error) {
+	drawn, err := c.Store.ImportedQuestions(ctx, t.Principal, t.CollectionID, t.ID, schema.MaxChoiceQuestions)
+	if err != nil {
+		return nil, nil, err
+	}
+	asked := map[string]bool{}
+	for _, g := range have {
+		asked[g.Question] = true
+	}
+	unanswered := 0
+	for _, q := range drawn {
+		if len(have)+len(out) == t.Limit || time.Now().After(until) {
+			break
+		}
+		if asked[q.Question] {
+			continue
+		}
+		asked[q.Question] = true
+		found, err := c.Searcher.Search(ctx, wire.SearchQuery{Principal: t.Principal, Query: schema.Query{Collection: t.CollectionID, Text: q.Question, PlanText: answersPlan}})
+		if err != nil {
+			return nil, nil, fmt.Errorf("look for the answer of an imported question: %w", err)
+		}
+		answers := evaluate.NewAnswers(q.Answers)
+		if !slices.ContainsFunc(found.Candidates, func(x schema.Candidate) bool { return answers.In(x.Text) }) {
+			unanswered++
+			continue
+		}
+		out = append(out, Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionLabelled, LabelledQuestion: q}})
+	}
+	if unanswered > 0 {
+		notes = append(notes, fmt.Sprintf("%d imported questions are left out: no passage that was found for them has their answer", unanswered))
 	}
 	return out, notes, nil
 }

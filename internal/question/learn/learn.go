@@ -67,6 +67,8 @@ type Store interface {
 	// Taught says whether the model was right without retrieval; nil: it was not asked.
 	Taught(ctx context.Context, of Of) (*bool, error)
 	Teach(ctx context.Context, of Of, space string, vector []float32, known bool) error
+	// KeepQuestion keeps a question with its answers, for choices of the collection's plan.
+	KeepQuestion(ctx context.Context, of Of, q schema.LabelledQuestion) error
 	// Labels are those of a question's texts, by Passage.
 	Labels(ctx context.Context, of Of) (map[[sha256.Size]byte]Label, error)
 	KeepLabel(ctx context.Context, of Of, l Label) error
@@ -146,7 +148,10 @@ func (r *run) plain(ctx context.Context) (*bool, error) {
 		}
 	}
 	r.out.Known = known
-	return known, nil
+	if r.labelling.Texts > 0 { // it is a question to train with, and was not imported
+		return known, nil
+	}
+	return known, r.Store.KeepQuestion(context.WithoutCancel(ctx), r.of, r.labelling.LabelledQuestion)
 }
 
 // ask makes a call unless there is none left, which it notes.

@@ -139,6 +139,27 @@ func (s *ChoiceStore) SaveQuestions(ctx context.Context, in wire.PlanChoice, que
 	return store.Wrap(err, "keep %d questions", len(questions))
 }
 
+// importedSQL draws imported questions in an order that a seed makes.
+const importedSQL = `
+SELECT question, answers FROM imported_questions WHERE tenant_id = $1 AND collection_id = $2 ORDER BY md5(encode(hash, 'hex') || $3::text) LIMIT $4`
+
+// ImportedQuestions implements planchoice.Store.
+func (s *ChoiceStore) ImportedQuestions(ctx context.Context, p schema.Principal, collection, seed uuid.UUID, limit int) ([]schema.LabelledQuestion, error) {
+	var out []schema.LabelledQuestion
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, importedSQL, p.Tenant, collection, seed.String(), limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (q schema.LabelledQuestion, err error) {
+			err = row.Scan(&q.Question, &q.Answers)
+			return q, err
+		})
+		return err
+	})
+	return out, store.Wrap(err, "read the imported questions of collection %s", collection)
+}
+
 // ChoiceQuestions implements planchoice.Store.
 func (s *ChoiceStore) ChoiceQuestions(ctx context.Context, in wire.PlanChoice, after, limit int) ([]schema.ChoiceQuestion, error) {
 	var out []schema.ChoiceQuestion

@@ -223,7 +223,7 @@ func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
 		}
-		for _, sql := range []string{forgetKnownSQL, forgetTaughtSQL, forgetLabelsSQL, forgetPreferencesSQL} {
+		for _, sql := range []string{forgetKnownSQL, forgetTaughtSQL, forgetImportedSQL, forgetLabelsSQL, forgetPreferencesSQL} {
 			if _, err := tx.Exec(ctx, sql, p.Tenant, id); err != nil {
 				return fmt.Errorf("forget what is known of its questions: %w", err)
 			}
@@ -254,6 +254,7 @@ const (
 DELETE FROM known_questions k USING questions q
 WHERE k.tenant_id = $1 AND q.tenant_id = k.tenant_id AND q.id = k.question_id AND q.collection_id = $2`
 	forgetTaughtSQL      = `DELETE FROM taught_questions WHERE tenant_id = $1 AND collection_id = $2`
+	forgetImportedSQL    = `DELETE FROM imported_questions WHERE tenant_id = $1 AND collection_id = $2`
 	forgetLabelsSQL      = `DELETE FROM preference_labels WHERE tenant_id = $1 AND collection_id = $2`
 	forgetPreferencesSQL = `DELETE FROM preferences WHERE tenant_id = $1 AND collection_id = $2`
 )

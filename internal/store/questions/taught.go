@@ -2,7 +2,8 @@ package questions
 
 // This file keeps what labelled questions teach of a language model (FIT-RAG): which of them
 // it answers rightly without retrieval, from which texts, and the head that is learnt from
-// these. What is kept of a question and of a text are a hash and numbers.
+// these. What is kept of a question and of a text are a hash and numbers; imported questions
+// are kept themselves, too.
 
 import (
 	"context"
@@ -17,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/preference"
 	"github.com/sluice-rag/sluice/internal/question/learn"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -50,6 +52,24 @@ func (s *QuestionStore) Teach(ctx context.Context, of learn.Of, space string, ve
 		return err
 	})
 	return store.Wrap(err, "keep what a labelled question taught")
+}
+
+// KeepQuestion implements learn.Store.
+func (s *QuestionStore) KeepQuestion(ctx context.Context, of learn.Of, q schema.LabelledQuestion) error {
+	err := s.db.AsTenant(ctx, of.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `INSERT INTO imported_questions (tenant_id, collection_id, hash, question, answers) SELECT $1, $2, $3, $4, $5`+ofLiving+` ON CONFLICT DO NOTHING`,
+			of.Tenant, of.Collection, of.Question[:], text.Clean(q.Question), cleaned(q.Answers))
+		return err
+	})
+	return store.Wrap(err, "keep an imported question")
+}
+
+func cleaned(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = text.Clean(t)
+	}
+	return out
 }
 
 // Labels implements learn.Store.
@@ -181,6 +201,7 @@ func (s *QuestionStore) ForgetPreferences(ctx context.Context, p schema.Principa
 			`DELETE FROM preferences WHERE tenant_id = $1 AND collection_id = $2`,
 			`DELETE FROM preference_labels WHERE tenant_id = $1 AND collection_id = $2`,
 			`DELETE FROM taught_questions WHERE tenant_id = $1 AND collection_id = $2`,
+			`DELETE FROM imported_questions WHERE tenant_id = $1 AND collection_id = $2`,
 		} {
 			if _, err := tx.Exec(ctx, sql, p.Tenant, collection); err != nil {
 				return err
