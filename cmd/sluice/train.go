@@ -18,7 +18,7 @@ type trainCommand struct {
 }
 
 type questionsCommand struct {
-	Import questionsImport `cmd:"" help:"Ask the language model questions with known answers without retrieval, so that plans learn what it knows (FIT-RAG's S_nn)."`
+	Import questionsImport `cmd:"" help:"Ask the language model questions with known answers without retrieval, so that plans learn what it knows (FIT-RAG's S_nn); plans choose asks them, too."`
 }
 
 type trainLabels struct {
