@@ -171,16 +171,13 @@ func (p *partition) place(d int32) {
 	own := p.group[d]
 	found := p.closest[:0]
 	p.marks.clear()
-	members := int32(0)
 	for rank, i := range p.neighbours(d) {
 		g := p.group[i]
 		if _, seen := p.marks.get(g); seen || g == own || p.tokens[own]+p.tokens[g] > p.limit {
 			continue
 		}
 		p.marks.put(g, 0)
-		size := int32(len(p.members[g]))
-		members += size
-		found = append(found, candidate{group: g, size: size, rank: int32(rank)})
+		found = append(found, candidate{group: g, size: int32(len(p.members[g])), rank: int32(rank)})
 	}
 	p.closest = found
 	if len(found) > 1 {
