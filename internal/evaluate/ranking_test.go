@@ -64,6 +64,12 @@ func TestRankingMeasuresByHand(t *testing.T) {
 	}
 }
 
+// Where nothing is known to be relevant, a caller that asks nonetheless gets no gain.
+func TestNothingKnownIsNoGain(t *testing.T) {
+	near(t, "nDCG", NDCG([]string{"a"}, nil, 10), 0)
+	near(t, "recall", newRanking([]string{"a"}, nil).recall(10), 0)
+}
+
 // Equal scores: the plan's order stands, whatever the documents are called.
 func TestTiesKeepTheOrderOfThePlan(t *testing.T) {
 	relevant := map[string]int{"m": 1}
