@@ -49,7 +49,7 @@ func TestCutoffs(t *testing.T) {
 		}
 		return out
 	}
-	for _, name := range []string{"ar@1", "ar@3", "ar@4", "ar@5", "ar@10", "passage_recall@5", "entropy@4", "ndcg@10"} {
+	for _, name := range []string{"ar@1", "ar@3", "ar@4", "ar@5", "ar@10", "passage_recall@1", "passage_recall@3", "passage_recall@5", "passage_recall@10", "entropy@4", "ndcg@10"} {
 		if !slices.Contains(names(), name) {
 			t.Errorf("%s is not taken", name)
 		}

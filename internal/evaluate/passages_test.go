@@ -48,4 +48,8 @@ func TestEvidenceCountsOnce(t *testing.T) {
 	evidence := evidenceSentences([]string{"The bridge is old.", "The bridge is old."})
 	r := newPassageRanking(evidence, []schema.Candidate{{Text: "The bridge is old."}, {Text: "The bridge is old."}})
 	near(t, "eir@2", r.effective(2), 0.5)
+	near(t, "the first passage's reciprocal", r.reciprocal(2), 1)
+	// Evidence within evidence is more words than there are: all of the passage.
+	nested := newPassageRanking(evidenceSentences([]string{"The bridge is old.", "bridge is old."}), []schema.Candidate{{Text: "The bridge is old."}})
+	near(t, "eir@1", nested.effective(1), 1)
 }
