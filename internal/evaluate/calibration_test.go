@@ -3,6 +3,8 @@ package evaluate
 import (
 	"math"
 	"testing"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 func TestCalibrationByHand(t *testing.T) {
@@ -20,7 +22,7 @@ func TestCalibrationByHand(t *testing.T) {
 	if c.AUROC == nil || math.Abs(*c.AUROC-7./8) > 1e-9 {
 		t.Errorf("AUROC is %v", c.AUROC)
 	}
-	if b := c.Bins[9]; b.Answers != 4 || b.Right != 0.75 || b.High != 1 {
+	if b := c.Bins[9]; b.Answers != 4 || b.Right != 0.75 || b.Low != 0.9 || b.High != 1 || math.Abs(b.Confidence-3.79/4) > 1e-9 {
 		t.Errorf("the last bin is %+v", b)
 	}
 	if (&planResults{answers: []*answerObservation{{}}}).calibration() != nil {
@@ -56,5 +58,15 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 		if o := observeAnswer(j, &c.a, Prices{}); o.rated != c.rated || o.right != c.right {
 			t.Errorf("%s: rated %v, right %v", c.name, o.rated, o.right)
 		}
+	}
+}
+
+// TestFeaturesAreOfTheStageThatHasSome: those that the confidence was computed from, whatever
+// stages are behind.
+func TestFeaturesAreOfTheStageThatHasSome(t *testing.T) {
+	a := said("It began in October 1973.", true, shortly(0.4, "1973"))
+	a.Trace = []schema.StageReport{{Stage: "lexical"}, {Stage: "generate", Features: map[string]float64{"margin": 2}}, {Stage: "check"}}
+	if o := observeAnswer(&judge([]Topic{{ID: "1", Answers: []string{"1973"}}})[0], &a, Prices{}); o.features["margin"] != 2 {
+		t.Errorf("features are %v", o.features)
 	}
 }
