@@ -264,6 +264,24 @@ func TestBootstrapByHand(t *testing.T) {
 	}
 }
 
+// TestMeanInterval: it is of the values themselves, and lies about their mean.
+func TestMeanInterval(t *testing.T) {
+	if got := MeanInterval(nil); got != (Interval{}) {
+		t.Errorf("of no value: %+v", got)
+	}
+	if got := MeanInterval([]float64{0.25}); got != (Interval{Low: 0.25, High: 0.25}) {
+		t.Errorf("of one value: %+v", got)
+	}
+	values := make([]float64, 400)
+	for i := range values {
+		values[i] = float64(i % 2)
+	}
+	// The standard error is 0.5 / 20.
+	if got := MeanInterval(values); math.Abs(got.Low-(0.5-1.96*0.025)) > 0.005 || math.Abs(got.High-(0.5+1.96*0.025)) > 0.005 {
+		t.Errorf("of halves: %+v", got)
+	}
+}
+
 // For many questions the bootstrap must agree with the t test's normal limit.
 func TestBootstrapAgreesWithTheNormalLimit(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
