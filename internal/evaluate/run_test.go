@@ -272,6 +272,13 @@ func TestMeanInterval(t *testing.T) {
 	if got := MeanInterval([]float64{0.25}); got != (Interval{Low: 0.25, High: 0.25}) {
 		t.Errorf("of one value: %+v", got)
 	}
+	sorted := make([]float64, 1000)
+	for i := range sorted {
+		sorted[i] = float64(i + 1)
+	}
+	if got := interval(sorted); got != (Interval{Low: 25, High: 975}) {
+		t.Errorf("the middle 95 %% of 1 to 1000 is %+v", got)
+	}
 	values := make([]float64, 400)
 	for i := range values {
 		values[i] = float64(i % 2)

@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+// TestTargetsInASectionAreBesideTheDocument: those of metadata are names already.
+func TestTargetsInASectionAreBesideTheDocument(t *testing.T) {
+	if got, want := TargetsIn("a/b.md", 0, "c.md"), Targets("a/b.md", "c.md"); !slices.Equal(got, want) || len(got) == 0 {
+		t.Errorf("in a section %q, not %q", got, want)
+	}
+	if got, want := TargetsIn("a/b.md", OfDocument, "c.md"), Targets("", "c.md"); !slices.Equal(got, want) || len(got) == 0 {
+		t.Errorf("in metadata %q, not %q", got, want)
+	}
+}
+
+// TestFolderEdges: each document of a folder is related to the one behind it, to none of
+// another folder, and one that is alone to none.
+func TestFolderEdges(t *testing.T) {
+	first := map[string]uuid.UUID{"a/3.md": id(3), "a/1.md": id(1), "a/2.md": id(2), "b/4.md": id(4), "b/5.md": id(5), "c/6.md": id(6)}
+	var got [][2]int
+	for _, e := range FolderEdges(first) {
+		if e.Relation != Folder {
+			t.Errorf("the relation is %v", e.Relation)
+		}
+		got = append(got, [2]int{number(e.A), number(e.B)})
+	}
+	slices.SortFunc(got, func(a, b [2]int) int { return a[0] - b[0] })
+	if want := [][2]int{{1, 2}, {2, 3}, {4, 5}}; !slices.Equal(got, want) {
+		t.Errorf("related are %v, not %v", got, want)
+	}
+}
