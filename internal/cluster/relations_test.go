@@ -33,3 +33,16 @@ func TestFolderEdges(t *testing.T) {
 		t.Errorf("related are %v, not %v", got, want)
 	}
 }
+
+// TestAloneAreDocumentsWithoutLinks: one link relates a whole document, and one that fills a
+// cluster needs no company.
+func TestAloneAreDocumentsWithoutLinks(t *testing.T) {
+	placed := func(n, version, tokens int) Placed {
+		return Placed{Member: Member{ID: id(n), Tokens: tokens}, Position: Position{Version: id(100 + version), Ordinal: n}}
+	}
+	sections := []Placed{placed(1, 1, 10), placed(2, 1, 10), placed(3, 2, 10), placed(4, 3, 10), placed(5, 3, 10), placed(6, 4, 60), placed(7, 4, 40)}
+	got := Alone(sections, []Edge{{A: id(1), B: id(3), Relation: Link}}, 100)
+	if want := []Placed{sections[3], sections[4]}; !slices.Equal(got, want) {
+		t.Errorf("alone are %+v", got)
+	}
+}

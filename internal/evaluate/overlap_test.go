@@ -86,6 +86,7 @@ func TestBLEU(t *testing.T) {
 	near(t, "the the the", bleu(plainWords("the the the the the the the"), cat, 1), 2./7)
 	// Of two references that are as near in length the shorter decides: no penalty.
 	near(t, "between two lengths", bleu(plainWords("the cat is"), [][]string{plainWords("cat is"), plainWords("the cat is on")}, 1), 1)
+	near(t, "between two lengths, the longer first", bleu(plainWords("the cat is"), [][]string{plainWords("the cat is on"), plainWords("cat is")}, 1), 1)
 
 	near(t, "a right word", bleu(plainWords("1973"), [][]string{{"1973"}}, 4), 1)
 	near(t, "half of it", bleu(plainWords("October"), [][]string{{"october", "1973"}}, 4), math.Exp(-1))
