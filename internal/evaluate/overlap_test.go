@@ -87,6 +87,7 @@ func TestBLEU(t *testing.T) {
 	// Of two references that are as near in length the shorter decides: no penalty.
 	near(t, "between two lengths", bleu(plainWords("the cat is"), [][]string{plainWords("cat is"), plainWords("the cat is on")}, 1), 1)
 	near(t, "between two lengths, the longer first", bleu(plainWords("the cat is"), [][]string{plainWords("the cat is on"), plainWords("cat is")}, 1), 1)
+	near(t, "nearer to the longer", bleu(plainWords("the cat is"), [][]string{plainWords("cat"), plainWords("the cat is on")}, 1), math.Exp(1-4./3))
 
 	near(t, "a right word", bleu(plainWords("1973"), [][]string{{"1973"}}, 4), 1)
 	near(t, "half of it", bleu(plainWords("October"), [][]string{{"october", "1973"}}, 4), math.Exp(-1))
