@@ -1,7 +1,8 @@
 package planchoice
 
-// This file gathers the questions of a choice: those that came with it or were
-// imported, then those whose answers people found good, and where that is not enough others that are made.
+// This file gathers the questions of a choice: those that came with it or were imported,
+// then those whose answers people found good, and where that is not enough others that
+// are made.
 
 import (
 	"context"
