@@ -46,6 +46,7 @@ var house = map[string]kind{
 
 	"internal/text":        pure,
 	"internal/identity":    pure,
+	"internal/minhash":     pure,
 	"internal/tabular":     pure,
 	"internal/roc":         pure,
 	"internal/lexical/...": pure,
