@@ -36,6 +36,8 @@ type Candidate struct {
 	Score       float64            `json:"score"`  // of the stage that ran last
 	Scores      map[string]float64 `json:"scores"` // by scorer
 	Origin      string             `json:"origin"` // the stage that found it
+	// NearDuplicates are the same passage in other versions of the text.
+	NearDuplicates []NearPassage `json:"near_duplicates,omitempty" doc:"The same passage in documents whose text is nearly the same, where the plan looked for it."`
 }
 
 // StageVectors names the report, before those of a plan's stages, of a search that
@@ -150,7 +152,7 @@ type Answer struct {
 	Answer    string        `json:"answer"`
 	Supported bool          `json:"supported"` // false: the documents do not say
 	Citations []Citation    `json:"citations" doc:"Of an answer that is not supported they are the nearest passages, and prove nothing."`
-	Notes     []string      `json:"notes,omitempty" doc:"What the question asks for and a cited document does not fit, such as a year."`
+	Notes     []string      `json:"notes,omitempty" doc:"What the question asks for and a cited document does not fit, such as a year; and where versions of a cited document differ."`
 	Sentences []Sentence    `json:"sentences,omitempty"`
 	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
 	Uncited   bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval

@@ -158,6 +158,9 @@ type Document struct {
 	Metadata     Metadata  `json:"metadata,omitempty"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
+	// NearDuplicates are given where one document is asked for.
+	NearDuplicates []NearDuplicate `json:"near_duplicates,omitzero" doc:"Documents of the collection whose text is nearly the same, the most similar first, 20 at most. Only where one document is asked for; absent where it was not compared."`
+	NotCompared    string          `json:"not_compared,omitempty" doc:"Why the document was not compared with others."`
 }
 
 // Version is one content of a document.

@@ -196,14 +196,16 @@ func Similarity(a, b Signature) float64 {
 	return float64(same) / Permutations
 }
 
-// Keys are one for each band. Those of a text too short to be compared are none.
-func (s Signature) Keys() []int64 {
+// Keys are one for each band; those of one scope, such as a collection, are no other
+// scope's. Those of a text too short to be compared are none.
+func (s Signature) Keys(scope [16]byte) []int64 {
 	if s == (Signature{}) {
 		return nil
 	}
+	in := mix(mix(binary.BigEndian.Uint64(scope[:8])) + binary.BigEndian.Uint64(scope[8:]))
 	out := make([]int64, Bands)
 	for band := range out {
-		h := mix(uint64(band) + 1)
+		h := mix(in + uint64(band))
 		for _, v := range s[band*Rows : (band+1)*Rows] {
 			h = mix(h*31 + uint64(v))
 		}

@@ -78,8 +78,8 @@ func TestEstimateAgainstExactJaccard(t *testing.T) {
 			d := minhash.Similarity(sx, sy) - exact
 			sum, square, claimed = sum+d, square+d*d, claimed+exact*(1-exact)/minhash.Permutations
 			expected += 1 - math.Pow(1-math.Pow(exact, minhash.Rows), minhash.Bands)
-			keys := sy.Keys()
-			if slices.ContainsFunc(sx.Keys(), func(k int64) bool { return slices.Contains(keys, k) }) {
+			keys := sy.Keys([16]byte{})
+			if slices.ContainsFunc(sx.Keys([16]byte{}), func(k int64) bool { return slices.Contains(keys, k) }) {
 				shared++
 			}
 		}
@@ -111,7 +111,7 @@ func TestShortTextsAreSimilarToNone(t *testing.T) {
 	short := "This page is intentionally left blank."
 	for _, texts := range [][]string{nil, {""}, {short}, {strings.Repeat(short+" ", 500)}} {
 		s, ok := sign(texts...)
-		if ok || len(s.Keys()) != 0 || minhash.Similarity(s, s) != 0 || len(s.Bytes()) != 0 {
+		if ok || len(s.Keys([16]byte{})) != 0 || minhash.Similarity(s, s) != 0 || len(s.Bytes()) != 0 {
 			t.Errorf("%.40q is compared", texts)
 		}
 	}
@@ -149,6 +149,11 @@ func TestSignaturesAreStored(t *testing.T) {
 	if got, err := minhash.Decode(nil); err != nil || got != (minhash.Signature{}) {
 		t.Errorf("no bytes are no signature: %v", err)
 	}
+	for _, k := range s.Keys([16]byte{1}) {
+		if slices.Contains(s.Keys([16]byte{2}), k) {
+			t.Error("two scopes have a key in common")
+		}
+	}
 	if _, err := minhash.Decode(s.Bytes()[1:]); err == nil {
 		t.Error("a part of a signature was read")
 	}
@@ -157,8 +162,8 @@ func TestSignaturesAreStored(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&words, "word%d ", i)
 	}
-	if s := signature(t, words.String()); s[0] != 80494558 || s[99] != 56843965 || s.Keys()[0] != 8290897273324737292 {
-		t.Errorf("the signature of a text changed: %d, %d, key %d", s[0], s[99], s.Keys()[0])
+	if s := signature(t, words.String()); s[0] != 80494558 || s[99] != 56843965 || s.Keys([16]byte{})[0] != -7576708626493429241 {
+		t.Errorf("the signature of a text changed: %d, %d, key %d", s[0], s[99], s.Keys([16]byte{})[0])
 	}
 }
 

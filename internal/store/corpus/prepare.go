@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/minhash"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
 )
@@ -41,6 +42,8 @@ type preparedVersion struct {
 	headings []string     // paths of the sections, as array literals
 	links    [][]string   // of the sections
 	terms    [][][]string // of the passages, by section
+	// signature is empty for a text too short to be compared.
+	signature minhash.Signature
 }
 
 func (s *CorpusStore) prepare(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (preparation, error) {
@@ -66,7 +69,8 @@ func (s *CorpusStore) prepare(ctx context.Context, tenant, collection uuid.UUID,
 }
 
 func cleanVersion(d *batch.Document) (preparedVersion, error) {
-	v := preparedVersion{Document: d, title: strings.TrimSpace(text.Clean(d.Text.Title)), media: text.Clean(d.Text.MediaType)}
+	v := preparedVersion{Document: d, title: strings.TrimSpace(text.Clean(d.Text.Title)), media: text.Clean(d.Text.MediaType),
+		signature: signatureOf(d.Text.Sections)}
 	warnings, err := json.Marshal(cleanAll(d.Text.Warnings))
 	if err != nil {
 		return v, fmt.Errorf("encode warnings: %w", err)

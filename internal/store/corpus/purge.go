@@ -82,7 +82,7 @@ SELECT question_id FROM retrieval_versions WHERE tenant_id = $1 AND version_id I
 ORDER BY question_id`
 	purgeAnswersSQL = `
 UPDATE answers SET answer = 'Removed: a document that this answer was built on was deleted.', supported = false,
-       trace = '[]', sentences = '[]', choice = 0, purged_at = now()
+       trace = '[]', sentences = '[]', notes = '{}', choice = 0, purged_at = now()
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRatingsSQL   = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
@@ -217,7 +217,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 		}
 		for _, sql := range []string{
 			purgePassagesSQL, purgePassageLinksSQL, purgeSectionsSQL, purgeArtifactsSQL, purgeLabelsSQL, purgeMetadataSQL, purgeLinksSQL,
-			purgeMembersSQL, purgeCacheSQL, purgeTextLabelsSQL, DropLeasesSQL, markPurgedSQL,
+			purgeMembersSQL, purgeCacheSQL, purgeTextLabelsSQL, DropSignaturesSQL, DropLeasesSQL, markPurgedSQL,
 		} {
 			batch.Queue(sql, tenant, versions)
 		}

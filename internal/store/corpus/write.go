@@ -201,7 +201,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 		return err
 	}
 	f := filling{w: w, dimension: ready[0].Vectors.Dimension}
-	statements := append(f.statements(), segmentStatements...)
+	statements := slices.Concat(f.statements(), segmentStatements, signatureStatements)
 	for _, q := range b.QueuedQueries {
 		statements = append(statements, q.SQL)
 	}
@@ -220,6 +220,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	if err == nil {
 		b = &pgx.Batch{}
 		queueSegment(b, at, built)
+		queueSignatures(b, w.tenant, w.collection, ready)
 		err = sending.Send(b)
 	}
 	if problem := sending.Close(); err == nil {

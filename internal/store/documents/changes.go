@@ -123,6 +123,7 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	}
 	batch := &pgx.Batch{}
 	batch.Queue(corpus.DropLeasesSQL, tenant, versions)
+	batch.Queue(corpus.DropSignaturesSQL, tenant, versions)
 	batch.Queue(hideDocumentsSQL, tenant, documents)
 	batch.Queue(hideNewestSQL, tenant, documents)
 	return store.Wrap(tx.SendBatch(ctx, batch).Close(), "hide documents")

@@ -1,0 +1,93 @@
+package corpus
+
+// This file writes the MinHash signatures of versions, by which near-duplicates among
+// the documents of a collection are found.
+
+import (
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/minhash"
+)
+
+const (
+	// Two transactions that write near-duplicates at once would not see each other's
+	// keys. The lock comes last before the commit, so nobody holds it for long.
+	lockSignaturesSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('signatures ' || $1::text || ' ' || $2::text, 0))`
+	insertSignaturesSQL = `
+INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys)
+SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[]`
+	insertSignatureKeysSQL = `
+INSERT INTO document_signature_keys (tenant_id, key, version_id) SELECT $1, unnest($2::bigint[]), unnest($3::uuid[])`
+	// All versions of a key that has several are paired. So of those that had it before
+	// one is looked at: where there are more, they are paired already. A row that is
+	// locked is about to go.
+	pairSignaturesSQL = `
+UPDATE document_signatures SET paired = true
+WHERE tenant_id = $1 AND version_id = ANY (ARRAY(
+    SELECT version_id FROM document_signatures
+    WHERE tenant_id = $1 AND NOT paired AND version_id = ANY (ARRAY(
+        SELECT before.version_id FROM unnest($2::bigint[]) AS k(key)
+        CROSS JOIN LATERAL (
+            SELECT version_id FROM document_signature_keys
+            WHERE tenant_id = $1 AND key = k.key AND version_id <> ALL ($4::uuid[]) LIMIT 1) AS before
+        UNION ALL
+        SELECT n.version_id FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)
+        WHERE EXISTS (
+            SELECT FROM document_signature_keys o WHERE o.tenant_id = $1 AND o.key = n.key AND o.version_id <> n.version_id)))
+    ORDER BY version_id FOR UPDATE SKIP LOCKED))`
+
+	// DropSignaturesSQL removes the signatures of the versions in $2.
+	DropSignaturesSQL = `
+WITH gone AS (DELETE FROM document_signatures WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING keys)
+DELETE FROM document_signature_keys
+WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT unnest(keys) FROM gone)) AND version_id = ANY ($2)`
+)
+
+// signatureStatements are those of queueSignatures.
+var signatureStatements = []string{lockSignaturesSQL, insertSignaturesSQL, insertSignatureKeysSQL, pairSignaturesSQL, DropSignaturesSQL}
+
+// signatureOf is the signature of a version's text.
+func signatureOf(sections []batch.Section) minhash.Signature {
+	b := minhash.NewBuilder()
+	for i := range sections {
+		b.Add(sections[i].Text)
+	}
+	s, _ := b.Signature() // empty for one that is too short
+	return s
+}
+
+// queueSignatures writes the signatures of versions that go live, in place of what
+// there may be of them, and removes those of the versions that they follow. It is to
+// come last.
+func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target) {
+	var versions, gone, of []uuid.UUID
+	var signatures [][]byte
+	var literals []string
+	var keys []int64
+	for _, t := range ready {
+		if t.old != nil {
+			gone = append(gone, *t.old)
+		}
+		own := t.signature.Keys(collection)
+		versions, signatures = append(versions, t.Version), append(signatures, t.signature.Bytes())
+		literal := make([]string, len(own))
+		for i, k := range own {
+			literal[i] = fmt.Sprint(k)
+			keys, of = append(keys, k), append(of, t.Version)
+		}
+		literals = append(literals, arrayLiteral(literal))
+	}
+	if len(keys) > 0 {
+		b.Queue(lockSignaturesSQL, tenant, collection)
+	}
+	b.Queue(DropSignaturesSQL, tenant, append(gone, versions...))
+	b.Queue(insertSignaturesSQL, tenant, collection, versions, signatures, literals)
+	if len(keys) > 0 {
+		b.Queue(insertSignatureKeysSQL, tenant, keys, of)
+		b.Queue(pairSignaturesSQL, tenant, keys, of, versions)
+	}
+}
