@@ -53,7 +53,7 @@ func visibleTo(p schema.Principal, more ...any) []any {
 	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), store.GroupsOf(p)}, more...)
 }
 
-// Document returns a document with its newest version.
+// Document returns a document with its newest version and its near-duplicates.
 func (s *DocumentStore) Document(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
 	out, err := s.oneDocument(ctx, p, documentSQL, id)
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *DocumentStore) Document(ctx context.Context, p schema.Principal, id uui
 	return out, nil
 }
 
-// DocumentNamed returns the document of a collection by its external id.
+// DocumentNamed is Document by the external id in a collection.
 func (s *DocumentStore) DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error) {
 	if err := schema.CheckText("external_id", externalID); err != nil {
 		return schema.Document{}, err
@@ -81,8 +81,10 @@ func (s *DocumentStore) oneDocument(ctx context.Context, p schema.Principal, sql
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectExactlyOneRow(rows, scanDocument)
-		return err
+		if out, err = pgx.CollectExactlyOneRow(rows, scanDocument); err != nil {
+			return err
+		}
+		return nearDuplicates(ctx, tx, p, &out)
 	})
 	return out, err
 }
