@@ -78,6 +78,19 @@ func Asked(question string, words Words) []string {
 	return append(named.terms, all.terms...)
 }
 
+// Named are the terms of a question's words that may name who or what it is about:
+// those with a capital, but for the first word, and numbers, as running text has them.
+func Named(question string, words Words) []string {
+	c := collector{words: words, seen: map[string]bool{}, most: maxAsked}
+	parts := split(question)
+	for _, run := range capitalised(parts[min(len(parts), 1):]) {
+		for _, p := range run {
+			c.add(words(p.text)...)
+		}
+	}
+	return c.terms
+}
+
 // collector collects terms, each once.
 type collector struct {
 	words Words

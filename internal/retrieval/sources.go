@@ -8,12 +8,14 @@ package retrieval
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/search"
+	"github.com/sluice-rag/sluice/internal/minhash"
 	"github.com/sluice-rag/sluice/internal/preference"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -33,6 +35,8 @@ type Sources struct {
 	History History // may be nil: nothing is known of earlier questions
 	// Preferences may be nil: llm_prefer is that of the pack's own reader.
 	Preferences Preferences
+	// NearDuplicates may be nil: documents are not compared.
+	NearDuplicates NearDuplicates
 	// GiveWay, if any, is called before each stage: it waits while others go first.
 	GiveWay func(context.Context)
 }
@@ -139,6 +143,8 @@ type Place struct {
 	Second     bool   // the vectors are the second encoder's
 	// Segmentation is how its text is cut, with every setting.
 	Segmentation schema.Segmentation
+	// Paired: some documents may be near-duplicates of each other.
+	Paired bool
 	// Unindexed counts the visible versions that curation has yet to index:
 	// those that an older build ingested.
 	Unindexed int
@@ -216,4 +222,21 @@ type Preference struct {
 	Of        string // the graph on whose features it was learnt
 	Questions int    // that it was learnt from
 	Head      preference.Head
+}
+
+// NearDuplicates is by what documents are compared with each other.
+type NearDuplicates interface {
+	// Paired returns, of these versions, what those are compared by that may have
+	// near-duplicates. It shows what is live and visible, as Texts do.
+	Paired(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]Compared, error)
+}
+
+// Compared is a document as it is compared with others.
+type Compared struct {
+	Document   uuid.UUID
+	ExternalID string
+	Title      string
+	Metadata   schema.Metadata
+	Uploaded   time.Time
+	Signature  minhash.Signature
 }

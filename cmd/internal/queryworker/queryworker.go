@@ -195,7 +195,8 @@ func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *m
 		Links:   kept,
 		History: kept,
 
-		Preferences: kept,
+		Preferences:    kept,
+		NearDuplicates: kept,
 	}
 }
 

@@ -354,7 +354,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	}
 	kept := best(rounds)
 	found, reply := kept.found, kept.reply
-	citations, at, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
+	citations, at, differing, err := a.cite(ctx, q, sent(found.Candidates), reply.Quotes)
 	if err != nil {
 		return schema.Answer{}, err
 	}
@@ -372,7 +372,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 		out.Answer, out.Citations, out.Sentences = schema.NoAnswer, []schema.Citation{}, nil
 	}
 	if out.Supported {
-		out.Notes = otherPeriods(q.Query.Text, out.Citations)
+		out.Notes = append(otherPeriods(q.Query.Text, out.Citations), differing[:min(len(differing), maxDiffering)]...)
 	}
 	if out.Usage, err = a.spent(ctx, in, kept); err != nil {
 		return schema.Answer{}, err

@@ -10,6 +10,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -20,29 +21,32 @@ import (
 )
 
 // cite makes citations of quotes. at says, for each quote, which citation it
-// became; -1: none.
-func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) (citations []schema.Citation, at []int, err error) {
+// became; -1: none. differing is what other versions of the cited documents say there.
+func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) (citations []schema.Citation, at []int, differing []string, err error) {
 	citations = []schema.Citation{}
 	if len(quotes) == 0 {
-		return citations, nil, nil
+		return citations, nil, nil, nil
 	}
 	var ids []uuid.UUID
 	for _, quote := range quotes {
 		if quote.Passage < 0 || quote.Passage >= len(passages) {
-			return nil, nil, fmt.Errorf("cite: the reply quotes passage %d of %d", quote.Passage, len(passages))
+			return nil, nil, nil, fmt.Errorf("cite: the reply quotes passage %d of %d", quote.Passage, len(passages))
 		}
 		for _, s := range passages[quote.Passage].Spans {
 			ids = append(ids, s.Section)
 		}
+		for _, n := range passages[quote.Passage].NearDuplicates {
+			ids = append(ids, n.Span.Section)
+		}
 	}
 	sections, err := a.store.Sections(ctx, q.Query.Principal, ids)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load the quoted sections: %w", err)
+		return nil, nil, nil, fmt.Errorf("load the quoted sections: %w", err)
 	}
 	for _, quote := range quotes {
 		c := passages[quote.Passage]
 		if quote.Start < 0 || quote.End > len(c.Text) || quote.Start >= quote.End {
-			return nil, nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
+			return nil, nil, nil, fmt.Errorf("cite: the reply quotes bytes [%d, %d) of a passage of %d", quote.Start, quote.End, len(c.Text))
 		}
 		quoted := c.Text[quote.Start:quote.End]
 		span, ok := locate(c, quote.Start, quoted, sections)
@@ -61,8 +65,10 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 			citation.Answer.Boxes = boxes(ctx, section, span.Start+s.Start, span.Start+s.End)
 		}
 		citations = append(citations, citation)
+		differing = append(differing, otherVersions(c, quote.Start, quote.End, sections)...)
 	}
-	return citations, at, nil
+	slices.Sort(differing)
+	return citations, at, slices.Compact(differing), nil
 }
 
 // boxes are where bytes of a section's text stand on pages. A layout that cannot be

@@ -22,7 +22,7 @@ type dedupe struct {
 var dedupeKind = Kind{
 	Name:           "dedupe",
 	Parameters:     "`cosine` (0.9; or calibrated, where the pack says), `depth` (50)",
-	Does:           "drops what repeats a better one: same text, or vectors closer than `cosine`",
+	Does:           "drops what repeats a better one: same text, vectors closer than `cosine`, or, behind `newest`, the same passage in an older version",
 	AfterSelection: true,
 	read:           readDedupe,
 }
@@ -36,7 +36,8 @@ var dedupeKind = Kind{
 // spaces and punctuation, or whose vector's cosine to a better one's is above the
 // threshold: 1 for vectors that do not count; calibrated for what the model pack has in
 // the scale of the collection's vectors, or 0.9 where it has nothing.
-// The rest follows unseen. One text does not lie inside another's: the candidates
+// The rest follows unseen. Behind the stage newest, those go too that are the passage
+// of a better one in an older version of its text. One text does not lie inside another's: the candidates
 // are of one unit, and units do not overlap.
 func readDedupe(p *Parameters) Stage {
 	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: published}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
@@ -79,6 +80,10 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		for _, j := range kept {
 			if shown[i].same(shown[j]) {
 				why = fmt.Sprintf("shows the passage of rank %d", j+1)
+				break
+			}
+			if c.behind(head[j].key) {
+				why = fmt.Sprintf("the passage of rank %d in another version of the text", j+1)
 				break
 			}
 			other, _ := shown[j].whole()

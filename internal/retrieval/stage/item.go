@@ -63,6 +63,9 @@ type item struct {
 	score  float64
 	scores map[string]float64
 	origin string
+	// near are the same passage in other versions of its text, where the stage newest
+	// looked for it.
+	near []near
 }
 
 // scored is the item with one more score, which becomes its own.

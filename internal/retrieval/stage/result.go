@@ -106,6 +106,9 @@ func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
 	for _, p := range shown {
 		out.Spans = append(out.Spans, schema.Span{Version: p.ref.Version, Section: p.found.Section.ID, Start: p.start, End: p.end})
 	}
+	for _, n := range c.near {
+		out.NearDuplicates = append(out.NearDuplicates, n.shown)
+	}
 	return out
 }
 

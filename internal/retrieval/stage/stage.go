@@ -31,7 +31,7 @@ type Kind struct {
 
 // kinds are the stages that exist, in the order of the documentation.
 var kinds = []*Kind{
-	&lexicalKind, &denseKind, &hybridKind, &proximityKind, &scoreKind, &spellKind, &rewriteKind, &judgeKind, &fuseKind,
+	&lexicalKind, &denseKind, &hybridKind, &proximityKind, &scoreKind, &newestKind, &spellKind, &rewriteKind, &judgeKind, &fuseKind,
 	&relateKind, &zoomKind, &dedupeKind, &gradientKind, &thresholdKind, &reduceKind, &skipRetrievalKind, &orderKind, &limitKind,
 }
 

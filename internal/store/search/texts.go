@@ -22,7 +22,7 @@ import (
 )
 
 // SearchStore reads what plans need. It implements retrieval.Texts, retrieval.Links,
-// retrieval.History, retrieval.Vectors and lexicalsearch.Storage.
+// retrieval.History, retrieval.NearDuplicates, retrieval.Vectors and lexicalsearch.Storage.
 type SearchStore struct{ db *store.Store }
 
 // New returns the searches of a database.
@@ -36,7 +36,8 @@ const maxUnindexed = 1000
 // Versions that curation has not seen are few but for an upgrade and for a bulk
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
-SELECT c.language, c.generation, coalesce(s.name, ''), c.encoder = 'second', c.segmentation, (SELECT count(*) FROM (
+SELECT c.language, c.generation, coalesce(s.name, ''), c.encoder = 'second', c.segmentation,
+    EXISTS (SELECT FROM document_signatures g WHERE g.tenant_id = $1 AND g.collection_id = c.id AND g.paired), (SELECT count(*) FROM (
     SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
     WHERE NOT EXISTS (SELECT FROM lexical_entries e WHERE e.version_id = recent.id AND e.generation = c.generation AND NOT e.dead)
@@ -49,7 +50,7 @@ FROM collections c LEFT JOIN spaces s ON s.id = c.space_id WHERE c.tenant_id = $
 func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Space, &out.Second, &out.Segmentation, &out.Unindexed)
+		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Space, &out.Second, &out.Segmentation, &out.Paired, &out.Unindexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return schema.ErrNotFound
 		}
