@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf16"
@@ -226,6 +227,12 @@ func truncatedDOCX(t *testing.T, s *server) string {
 // bombDOCX is a Word document of a few hundred kilobytes whose text has 700 MB.
 func bombDOCX(t *testing.T) string {
 	t.Helper()
+	return zippedDOCX(t, slices.Repeat([]string{strings.Repeat("bomb ", 1<<20/5)}, 700)...)
+}
+
+// zippedDOCX is a Word document of one paragraph, whose text comes in parts.
+func zippedDOCX(t *testing.T, text ...string) string {
+	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, flate.BestSpeed) })
@@ -242,11 +249,7 @@ func bombDOCX(t *testing.T) string {
 	}
 	file("[Content_Types].xml", `<?xml version="1.0"?><Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="xml" ContentType="application/xml"/><Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/word/document.xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>`)
 	file("_rels/.rels", `<?xml version="1.0"?><Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" Target="word/document.xml"/></Relationships>`)
-	parts := []string{`<?xml version="1.0"?><w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>`}
-	megabyte := strings.Repeat("bomb ", 1<<20/5)
-	for range 700 {
-		parts = append(parts, megabyte)
-	}
+	parts := append([]string{`<?xml version="1.0"?><w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body><w:p><w:r><w:t>`}, text...)
 	file("word/document.xml", append(parts, `</w:t></w:r></w:p></w:body></w:document>`)...)
 	if err := z.Close(); err != nil {
 		t.Fatal(err)

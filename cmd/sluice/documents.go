@@ -15,7 +15,7 @@ import (
 
 type documentsCommand struct {
 	List   documentsList   `cmd:"" help:"List documents."`
-	Show   documentsShow   `cmd:"" help:"Show a document and its versions."`
+	Show   documentsShow   `cmd:"" help:"Show a document, its versions and its near-duplicates."`
 	Retry  documentsRetry  `cmd:"" help:"Queue failed documents again."`
 	Delete documentsDelete `cmd:"" help:"Delete documents."`
 }
@@ -126,8 +126,22 @@ func (s *documentsShow) Run(ctx context.Context) error {
 				fmt.Printf("      %s: %s\n", v.Reason.Code, printable(v.Reason.Message))
 			}
 		}
+		printNearDuplicates(d.Document)
 		return d, nil
 	})
+}
+
+func printNearDuplicates(d schema.Document) {
+	if d.NotCompared != "" {
+		fmt.Printf("  not compared with other documents: %s\n", d.NotCompared)
+	}
+	for _, n := range d.NearDuplicates {
+		age := "older"
+		if n.Newer {
+			age = "newer"
+		}
+		fmt.Printf("  near-duplicate %s  %s  similarity %.2f, %s by %s\n", n.ID, printable(n.ExternalID), n.Similarity, age, n.By)
+	}
 }
 
 type documentsRetry struct {

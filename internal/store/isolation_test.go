@@ -111,6 +111,8 @@ var fill = map[string]string{
 	"plan_choice_figures.number":   `(random() * 1000000000)::int`,
 	"plans.name":                   `'p' || gen_random_uuid()::text`,
 	"version_metadata.ordinal":     `(random() * 1000000000)::int`,
+	"document_signatures.keys":     `'{}'`,
+	"document_signature_keys.key":  `(random() * 1000000000)::bigint`,
 }
 
 func TestTenantsAreApart(t *testing.T) {

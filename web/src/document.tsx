@@ -66,6 +66,7 @@ export function DocumentPage({ id }: { id: string }) {
         </p>
       )}
       <Facts document={d} />
+      <NearDuplicates document={d} />
       {may("query") && <Original document={d} span={span} />}
       {may("query") &&
         (d.live ? (
@@ -116,6 +117,26 @@ function Facts({ document: d }: { document: DocDetail }) {
         )}
       </details>
     </>
+  );
+}
+
+const rules = { version: "its version number", date: "its date", upload: "its time of upload" };
+
+function NearDuplicates({ document: d }: { document: DocDetail }) {
+  if (d.not_compared) return <p className="quiet">Not compared with other documents: {d.not_compared}.</p>;
+  if (!d.near_duplicates?.length) return null;
+  return (
+    <details open>
+      <summary>{plural(d.near_duplicates.length, "near-duplicate")}</summary>
+      <ul className="versions">
+        {d.near_duplicates.map((n) => (
+          <li key={n.id}>
+            <Link href={`/documents/${n.id}`}>{n.external_id}</Link>: {n.newer ? "newer" : "older"} by {rules[n.by]}, similarity{" "}
+            {n.similarity.toFixed(2)}
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 

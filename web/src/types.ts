@@ -34,7 +34,7 @@ export interface components {
             choice?: number;
             /** @description Of an answer that is not supported they are the nearest passages, and prove nothing. */
             citations: components["schemas"]["Citation"][] | null;
-            /** @description What the question asks for and a cited document does not fit, such as a year. */
+            /** @description What the question asks for and a cited document does not fit, such as a year; and where versions of a cited document differ. */
             notes?: string[] | null;
             plan: string;
             /** @description Why it was not the collection's plan that ran; shown once, to who waited for the answer. */
@@ -155,6 +155,8 @@ export interface components {
             document_id: string;
             heading_path?: string[] | null;
             location: string;
+            /** @description The same passage in documents whose text is nearly the same, where the plan looked for it. */
+            near_duplicates?: components["schemas"]["NearPassage"][] | null;
             origin: string;
             /** Format: int64 */
             page?: number;
@@ -340,6 +342,10 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
+            /** @description Documents of the collection whose text is nearly the same, the most similar first, 20 at most. Only where one document is asked for; absent where it was not compared. */
+            near_duplicates?: components["schemas"]["NearDuplicate"][] | null;
+            /** @description Why the document was not compared with others. */
+            not_compared?: string;
             /** Format: int64 */
             passages: number;
             reason?: components["schemas"]["Reason"];
@@ -375,6 +381,10 @@ export interface components {
             metadata?: {
                 [key: string]: unknown;
             };
+            /** @description Documents of the collection whose text is nearly the same, the most similar first, 20 at most. Only where one document is asked for; absent where it was not compared. */
+            near_duplicates?: components["schemas"]["NearDuplicate"][] | null;
+            /** @description Why the document was not compared with others. */
+            not_compared?: string;
             /** Format: int64 */
             passages: number;
             reason?: components["schemas"]["Reason"];
@@ -871,6 +881,37 @@ export interface components {
             max_sequences: number;
             pack: string;
             provider: string;
+        };
+        NearDuplicate: {
+            /**
+             * @description The rule that decided which is newer: the version numbers that the documents name, their dates, or the time of upload.
+             * @enum {string}
+             */
+            by: "version" | "date" | "upload";
+            external_id: string;
+            id: string;
+            /** @description It is newer than the document that was asked for. */
+            newer: boolean;
+            /**
+             * Format: double
+             * @description Estimated Jaccard index of the texts' shingles, from 0 to 1.
+             */
+            similarity: number;
+            title: string;
+            /**
+             * Format: date-time
+             * @description When its live version was uploaded.
+             */
+            uploaded_at: string;
+        };
+        NearPassage: {
+            /** @enum {string} */
+            by: "version" | "date" | "upload";
+            document: string;
+            document_id: string;
+            /** @description Its document is newer than the candidate's. */
+            newer: boolean;
+            span: components["schemas"]["Span"];
         };
         NewClusters: {
             /**
@@ -1969,6 +2010,8 @@ export type Latency = components['schemas']['Latency'];
 export type LeftOut = components['schemas']['LeftOut'];
 export type MetricComparison = components['schemas']['MetricComparison'];
 export type ModelState = components['schemas']['ModelState'];
+export type NearDuplicate = components['schemas']['NearDuplicate'];
+export type NearPassage = components['schemas']['NearPassage'];
 export type NewClusters = components['schemas']['NewClusters'];
 export type NewCollection = components['schemas']['NewCollection'];
 export type NewDocument = components['schemas']['NewDocument'];
