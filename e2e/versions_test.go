@@ -88,7 +88,7 @@ func testVersions(t *testing.T, s *server) {
 	ask("How many days is the notice period?", newest, "90", newest+" (newer, by its version number)", second, "60 days", first, "30 days")
 	ask("How much is the monthly fee for the maintenance?", newest, "4800", "EUR 4500", "EUR 4100")
 	ask("How many days is the notice period in v2 of the contract?", second, "60", newest+" (newer, by its version number)", "90 days")
-	ask("How many days is the notice period in version 1?", first, "30", "90 days")
+	ask("How many days is the notice period in v1 of the contract?", first, "30", "90 days")
 
 	// What all versions say needs no note.
 	a := into[schema.Answer](t, s.sluice(t, "ask", "How often does the supplier inspect every pumping station?", "-c", "versions", "--risk", "1", "--json").ok(t))
