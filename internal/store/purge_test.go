@@ -39,7 +39,7 @@ func (f *fixture) ask(t *testing.T, p schema.Principal, collection uuid.UUID, ve
 		batch := &pgx.Batch{}
 		batch.Queue(`INSERT INTO questions (tenant_id, id, collection_id, question, plan, key_id, async, state) VALUES ($1, $2, $3, 'why?', 'naive', $4, false, 'answered')`, p.Tenant, id, collection, p.Key)
 		batch.Queue(`INSERT INTO retrievals (tenant_id, question_id, round, candidates, trace) VALUES ($1, $2, 0, $3, '[]')`, p.Tenant, id, span)
-		batch.Queue(`INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage) VALUES ($1, $2, 'hello', true, 'naive', '[{"stage": "dense"}]', '{}')`, p.Tenant, id)
+		batch.Queue(`INSERT INTO answers (tenant_id, question_id, answer, supported, plan, trace, usage, notes) VALUES ($1, $2, 'hello', true, 'naive', '[{"stage": "dense"}]', '{}', '{hello}')`, p.Tenant, id)
 		if quote {
 			batch.Queue(`INSERT INTO citations (tenant_id, question_id, ordinal, document_id, external_id, title, location, version_id, section_id, start_byte, end_byte, quote)
 				SELECT $1, $2, 0, document_id, 'a', '', '', id, $4, 0, 5, 'hello' FROM versions WHERE id = $3`, p.Tenant, id, version, uuid.New())
@@ -127,6 +127,9 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	// The name is free for a document that starts anew.
 	if up := f.upload(t, f.a, f.collection, text("gone", "secret")); up.Document == gone.Document {
 		t.Error("the purged document came back")
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*)::int FROM answers WHERE purged_at IS NOT NULL AND notes <> '{}'`); n > 0 {
+		t.Errorf("%d purged answers have notes", n)
 	}
 }
 
