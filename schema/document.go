@@ -133,6 +133,42 @@ type Rebuild struct {
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"` // when it went live, was cancelled or failed
 }
 
+// ReparseState is how far a run is that parses a collection's documents again.
+type ReparseState string
+
+// States of such runs.
+const (
+	ReparseRunning   ReparseState = "running"
+	ReparseDone      ReparseState = "done"
+	ReparseCancelled ReparseState = "cancelled"
+)
+
+// Reparse is a run that parses a collection's documents again, from their bytes that are stored. Every document that
+// was dealt with is in one of the four counts.
+type Reparse struct {
+	CollectionID uuid.UUID        `json:"collection_id"`
+	Number       int              `json:"number"`
+	State        ReparseState     `json:"state"`
+	Total        int              `json:"total"`     // documents that were live when it was asked for
+	Unchanged    int              `json:"unchanged"` // parsed to what is stored, and left alone
+	Changed      int              `json:"changed"`   // their new text is live
+	Writing      int              `json:"writing"`   // parsed to something else, which is on its way
+	Failed       int              `json:"failed"`    // keep the text that they had
+	Failures     []ReparseFailure `json:"failures"`  // by external id, at most MaxReparseFailures of them
+	CreatedAt    time.Time        `json:"created_at"`
+	FinishedAt   *time.Time       `json:"finished_at,omitempty"` // when it was done or cancelled
+}
+
+// MaxReparseFailures is how many failures a Reparse names.
+const MaxReparseFailures = 1000
+
+// ReparseFailure is a document that keeps its text, and why.
+type ReparseFailure struct {
+	Document   uuid.UUID `json:"document_id"`
+	ExternalID string    `json:"external_id"`
+	Reason     Reason    `json:"reason"`
+}
+
 // Metadata is a document's filterable metadata: scalars (string, bool, whole
 // or fractional number, RFC 3339 time as string) or lists of them, by key.
 // What cannot be filtered on (nested objects) is kept, not indexed.

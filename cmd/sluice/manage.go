@@ -14,6 +14,7 @@ type collectionsCommand struct {
 	Create    collectionsCreate    `cmd:"" help:"Create a collection."`
 	Plan      collectionsPlan      `cmd:"" help:"Show the plan of a collection, or give it one: it runs when a search or a question names none."`
 	Rebuild   collectionsRebuild   `cmd:"" help:"Cut, encode and index a collection anew."`
+	Reparse   collectionsReparse   `cmd:"" help:"Parse a collection's documents again, from their bytes that are stored."`
 	Recluster collectionsRecluster `cmd:"" help:"Cluster a collection anew, from what is stored."`
 	Delete    collectionsDelete    `cmd:"" help:"Delete a collection and its documents."`
 }

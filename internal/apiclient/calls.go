@@ -107,6 +107,22 @@ func (c *Client) Rebuild(ctx context.Context, collection string) (schema.Rebuild
 	return get[schema.Rebuild](ctx, c, collectionPath(collection)+"/rebuild", nil)
 }
 
+// StartReparse asks for a collection's documents to be parsed again.
+func (c *Client) StartReparse(ctx context.Context, collection string) (schema.Reparse, error) {
+	return post[schema.Reparse](ctx, c, collectionPath(collection)+"/reparse", nil)
+}
+
+// Reparse returns the newest run that parsed a collection's documents again.
+func (c *Client) Reparse(ctx context.Context, collection string) (schema.Reparse, error) {
+	return get[schema.Reparse](ctx, c, collectionPath(collection)+"/reparse", nil)
+}
+
+// CancelReparse stops parsing a collection's documents again.
+func (c *Client) CancelReparse(ctx context.Context, collection string) (schema.Reparse, error) {
+	var out schema.Reparse
+	return out, c.json(ctx, http.MethodDelete, collectionPath(collection)+"/reparse", nil, nil, &out)
+}
+
 // CancelRebuild cancels a collection's rebuild.
 func (c *Client) CancelRebuild(ctx context.Context, collection string) (schema.Rebuild, error) {
 	var out schema.Rebuild

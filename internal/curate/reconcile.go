@@ -2,7 +2,7 @@ package curate
 
 // The reconciler begins what nobody asked for: curations of collections whose
 // signal got lost, that an older build filled, or that have something to sweep
-// by now; and rebuilds that no workflow works on. That, and no signal, is what
+// by now; and rebuilds and runs that parse documents again on which no workflow works. That, and no signal, is what
 // guarantees that each comes about.
 
 import (
@@ -27,6 +27,8 @@ type Found interface {
 	Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
 	// Rebuilds lists generations that are being built.
 	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
+	// Reparses lists runs that parse documents again and are under way.
+	Reparses(ctx context.Context, limit int) ([]wire.Reparse, error)
 }
 
 // Second begins generations of the second encoder.
@@ -39,6 +41,7 @@ type Second interface {
 type Workflows interface {
 	Curate(ctx context.Context, in wire.Curation) error
 	Rebuild(ctx context.Context, in wire.Rebuild) error
+	Reparse(ctx context.Context, in wire.Reparse) error
 }
 
 // ReconcilerOptions are the settings of the reconciler.
@@ -104,6 +107,15 @@ func (r *reconciler) round(ctx context.Context) error {
 	}
 	for _, b := range rebuilds {
 		if err := r.workflows.Rebuild(ctx, b); err != nil {
+			return err
+		}
+	}
+	reparses, err := r.found.Reparses(ctx, atOnce)
+	if err != nil {
+		return fmt.Errorf("list runs that parse documents again: %w", err)
+	}
+	for _, run := range reparses {
+		if err := r.workflows.Reparse(ctx, run); err != nil {
 			return err
 		}
 	}

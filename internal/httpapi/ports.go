@@ -29,6 +29,15 @@ type Collections interface {
 	DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error
 }
 
+// Reparses parses documents again from the bytes that are stored.
+type Reparses interface {
+	// StartReparse returns the run that is under way, or begins one.
+	StartReparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error)
+	// Reparse returns the newest one.
+	Reparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error)
+	CancelReparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error)
+}
+
 // Rebuilds makes collections anew from what is stored.
 type Rebuilds interface {
 	// StartRebuild returns the rebuild of the same recipe that is under way, or

@@ -40,6 +40,7 @@ type Options struct {
 	Sessions      Sessions // nil: browsers have none
 	Collections   Collections
 	Rebuilds      Rebuilds
+	Reparses      Reparses
 	Documents     Documents
 	Questions     Questions
 	Receipts      Receipts
@@ -106,6 +107,7 @@ func New(o Options) http.Handler {
 
 	s.routeCollections()
 	s.routeRebuilds()
+	s.routeReparses()
 	s.routeDocuments()
 	s.routeUploads()
 	s.routeQuestions()

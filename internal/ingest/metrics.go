@@ -14,11 +14,11 @@ import (
 // time, told apart by the attribute part, so that the share of wall time spent
 // in each can be read off.
 type metrics struct {
-	relayed, requeued, versions, bytes, rebuilt metric.Int64Counter
-	open                                        metric.Int64UpDownCounter
-	backlog, outbox                             metric.Int64Gauge
-	lag, outboxAge                              metric.Float64Gauge
-	stage, wait, rebuild                        metric.Float64Histogram
+	relayed, requeued, versions, bytes, rebuilt, reparsed metric.Int64Counter
+	open                                                  metric.Int64UpDownCounter
+	backlog, outbox                                       metric.Int64Gauge
+	lag, outboxAge                                        metric.Float64Gauge
+	stage, wait, rebuild                                  metric.Float64Histogram
 }
 
 var seconds = metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -44,6 +44,7 @@ func newMetrics() metrics {
 		bytes:    counter("sluice.ingest.bytes", "By", "Bytes that were parsed."),
 		stage:    histogram("sluice.ingest.stage.duration", "Time of a stage of a batch, by stage and part."),
 		rebuilt:  counter("sluice.rebuild.versions", "{version}", "Versions written to a generation that is being built."),
+		reparsed: counter("sluice.reparse.documents", "{document}", "Documents that were parsed again, by outcome."),
 		rebuild:  histogram("sluice.rebuild.step.duration", "Time of a step of a rebuild, by step."),
 		wait:     histogram("sluice.ingest.batch.duration", "Time from the first message of a batch to its end."),
 	}

@@ -47,6 +47,31 @@ type RebuildParts struct {
 	Parts []RebuildPart `json:"parts,omitempty"`
 }
 
+// Reparse is the input of the ReparseCollection workflow and of its activities.
+type Reparse struct {
+	Tenant     uuid.UUID `json:"tenant"`
+	Collection uuid.UUID `json:"collection"`
+	Number     int       `json:"number"` // of the run
+}
+
+// ReparsePart is the input of the activity that parses some documents again.
+type ReparsePart struct {
+	Reparse
+	Documents []uuid.UUID `json:"documents"`
+}
+
+// ReparseParts are documents that are to be parsed again, divided into parts.
+type ReparseParts struct {
+	Parts []ReparsePart `json:"parts,omitempty"`
+	// Wait says that so many documents are being written that others have to wait.
+	Wait bool `json:"wait,omitempty"`
+}
+
+// ReparseWorkflowID is the workflow id of a run that parses a collection's documents again.
+func ReparseWorkflowID(collection uuid.UUID, number int) string {
+	return "reparse-" + collection.String() + "." + strconv.Itoa(number)
+}
+
 // RebuildWorkflowID is the workflow id of the building of a generation.
 func RebuildWorkflowID(collection uuid.UUID, generation int) string {
 	return "rebuild-" + collection.String() + "." + strconv.Itoa(generation)

@@ -102,6 +102,7 @@ const (
 	TaskQueueIngest    = "sluice-ingest"
 	TaskQueueQuestions = "sluice-questions"
 	TaskQueueCurate    = "sluice-curate"
+	TaskQueueReparse   = "sluice-reparse"
 	TaskQueueChoices   = "sluice-choices"
 )
 

@@ -51,6 +51,20 @@ const (
 	// that the generation is not being built any more.
 	ErrorRebuildOver = "rebuild-over"
 
+	// WorkflowReparse takes a Reparse: documents are parsed again, and those whose
+	// text is another one now are ingested as a new version.
+	WorkflowReparse = "ReparseCollection"
+
+	// The steps of ReparseCollection. List returns ReparseParts, Parse takes a
+	// ReparsePart, Finish tells whether the run is done.
+	ActivityReparseList   = "reparse-list"
+	ActivityReparseParse  = "reparse-parse"
+	ActivityReparseFinish = "reparse-finish"
+
+	// ErrorReparseOver is the type of the application error by which a step says
+	// that the run was cancelled, or is done.
+	ErrorReparseOver = "reparse-over"
+
 	// WorkflowChoosePlan takes a PlanChoice: questions are made, every plan is
 	// measured on them, and one is proposed.
 	WorkflowChoosePlan = "ChoosePlan"

@@ -106,6 +106,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Sessions:      sessions,
 		Collections:   collectionAPI{kept.DocumentStore, named},
 		Rebuilds:      kept,
+		Reparses:      kept,
 		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
 		Questions:     asked,
 		Receipts:      receiptAPI{kept.QuestionStore, d.Receipts, d.Version},

@@ -139,6 +139,9 @@ func (c *calls) manage(name string) {
 	c.call("rebuild-collection", "", api.NewRebuild{Language: "de"}, nil)
 	c.call("get-rebuild", "", nil, nil)
 	c.call("cancel-rebuild", "", nil, nil)
+	c.call("reparse-collection", "", nil, nil)
+	c.call("get-reparse", "", nil, nil)
+	c.call("cancel-reparse", "", nil, nil)
 	c.ids["webhook"] = c.webhook(name)
 	c.call("rotate-webhook", "", map[string]any{}, nil)
 }

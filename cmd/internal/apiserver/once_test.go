@@ -84,6 +84,10 @@ var samples = map[string]func(w *world, name string) sample{
 		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
 		return sample{"/v1/collections/" + name + "/rebuild", api.NewRebuild{}, countAudit, []any{"collection.rebuild"}}
 	},
+	"reparse-collection": func(w *world, name string) sample {
+		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+		return sample{"/v1/collections/" + name + "/reparse", struct{}{}, countAudit, []any{"collection.reparse"}}
+	},
 	"choose-plan": func(w *world, name string) sample {
 		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
 		return sample{"/v1/collections/" + name + "/plan-choices", api.NewPlanChoice{}, countAudit, []any{"plan_choice.start"}}

@@ -63,6 +63,25 @@ func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searche
 	})
 }
 
+// reparser makes the Temporal worker that parses documents again, a part at a time.
+// Stop cuts it short; another worker goes on.
+func reparser(c client.Client, r *ingest.Reparser, searches *fairness.Foreground) lifecycle.Service {
+	return durable.Worker("parsing again", c, wire.TaskQueueReparse, worker.Options{
+		MaxConcurrentActivityExecutionSize: 1,
+		MaxConcurrentActivityTaskPollers:   1,
+		MaxConcurrentWorkflowTaskPollers:   2,
+		WorkerStopTimeout:                  time.Second,
+		Interceptors:                       []interceptor.WorkerInterceptor{&pausing{searches: searches}},
+	}, 1, func(w worker.Worker) {
+		w.RegisterWorkflowWithOptions(workflows.ReparseCollection, workflow.RegisterOptions{Name: wire.WorkflowReparse})
+		for name, step := range map[string]any{
+			wire.ActivityReparseList: r.List, wire.ActivityReparseParse: r.Parse, wire.ActivityReparseFinish: r.Finish,
+		} {
+			w.RegisterActivityWithOptions(step, activity.RegisterOptions{Name: name})
+		}
+	})
+}
+
 // signals tells curations of changes, without making anyone wait. One that gets
 // lost costs time alone: the reconciler finds the collection.
 type signals struct {
@@ -159,6 +178,20 @@ func (s curations) Rebuild(ctx context.Context, in wire.Rebuild) error {
 	}
 	if _, err := s.client.ExecuteWorkflow(ctx, options, wire.WorkflowRebuild, in); err != nil {
 		return fmt.Errorf("begin the rebuild of collection %s: %w", in.Collection, err)
+	}
+	return nil
+}
+
+// Reparse implements curate.Workflows.
+func (s curations) Reparse(ctx context.Context, in wire.Reparse) error {
+	options := client.StartWorkflowOptions{
+		ID:                       wire.ReparseWorkflowID(in.Collection, in.Number),
+		TaskQueue:                wire.TaskQueueReparse,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	}
+	if _, err := s.client.ExecuteWorkflow(ctx, options, wire.WorkflowReparse, in); err != nil {
+		return fmt.Errorf("begin to parse the documents of collection %s again: %w", in.Collection, err)
 	}
 	return nil
 }

@@ -21,6 +21,9 @@ const (
 	MaxBytes = 1 << 20
 )
 
+// MaxTarget is the longest target of a link that is kept, in bytes.
+const MaxTarget = 2048
+
 // Lease says who works on a version, and for how long unless it is extended.
 type Lease struct {
 	Holder string

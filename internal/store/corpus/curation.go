@@ -171,6 +171,7 @@ func (s *CorpusStore) removeDerived(ctx context.Context, tenant, collection uuid
 var purgedTables = []struct{ table, key string }{
 	{"cluster_members", "section_id"}, {"clusters", "id"}, {"clusterings", "generation"}, {"reclusterings", "collection_id"},
 	{"links", "version_id"}, {"lexical_entries", "id"}, {"generations", "number"},
+	{"reparsed_documents", "document_id"}, {"reparses", "number"},
 }
 
 // PurgeCollection removes up to limit rows of each kind that belong to a

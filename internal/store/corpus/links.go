@@ -35,7 +35,6 @@ SELECT id, metadata -> 'links' FROM versions WHERE tenant_id = $1 AND id = ANY (
 	purgeLinksSQL     = `DELETE FROM links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
 	maxGivenLinks = 1000 // of a version's metadata
-	maxTarget     = 2048 // bytes
 )
 
 // linkRows are links to be written.
@@ -47,7 +46,7 @@ type linkRows struct {
 }
 
 func (l *linkRows) add(version uuid.UUID, section int, base, target string) {
-	if target == "" || len(target) > maxTarget {
+	if target == "" || len(target) > batch.MaxTarget {
 		return
 	}
 	l.versions, l.sections = append(l.versions, version), append(l.sections, section)

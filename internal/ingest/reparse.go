@@ -1,0 +1,322 @@
+package ingest
+
+// The steps of ReparseCollection. A live version's bytes are parsed once more; where
+// that gives something else than what is stored, a new version of the document is
+// queued with what was parsed, and goes the way that uploads go: the live version
+// answers until the new one is written whole. Each step is safe to run again, and
+// to run twice at once.
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/internal/text"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// Reparses is what a run reads and writes. Every method that takes a Reparse gives
+// batch.ErrReparseOver when that run is over.
+type Reparses interface {
+	// ReparseLeft lists documents that the run has not dealt with, up to limit, in
+	// the order of their ids, and counts those that it queued and that are not
+	// written. Documents whose live version came after the run was asked for are
+	// left out, and so are those of which a newer version is on its way.
+	ReparseLeft(ctx context.Context, in wire.Reparse, limit int) (left []batch.Reparsable, writing int, err error)
+	// BeginReparse notes that a document's parse begins. found is false when there
+	// is nothing to do: it was dealt with, or has no live version any more.
+	BeginReparse(ctx context.Context, in wire.Reparse, document uuid.UUID) (doc batch.Reparsed, found bool, err error)
+	// AbandonReparse takes back what BeginReparse noted: whoever began it lives.
+	AbandonReparse(ctx context.Context, in wire.Reparse, document uuid.UUID) error
+	// EndReparse notes that a document keeps its text: because it parses to the
+	// same, or for a reason.
+	EndReparse(ctx context.Context, in wire.Reparse, document uuid.UUID, reason *schema.Reason) error
+	// QueueReparse queues a new version of a document whose live one is version, with
+	// its bytes and attributes and with what they were parsed to.
+	QueueReparse(ctx context.Context, in wire.Reparse, document, version uuid.UUID, parsed []byte) error
+	// StoredVersion reads a version's text.
+	StoredVersion(ctx context.Context, tenant, version uuid.UUID) (batch.StoredVersion, error)
+	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error)
+	// FinishReparse ends the run if nothing that it queued is unfinished.
+	FinishReparse(ctx context.Context, in wire.Reparse) (done bool, err error)
+}
+
+const (
+	// maxWriting is how many documents of a run are queued at a time: what they
+	// were parsed to waits in the store.
+	maxWriting = 256
+	// reparsePart and reparseBytes bound the documents of a part.
+	reparsePart  = 32
+	reparseBytes = 8 << 20
+)
+
+// Reparser has the steps of ReparseCollection.
+type Reparser struct {
+	runs     Reparses
+	parser   Parser
+	parallel int
+}
+
+// NewReparser makes the steps. At most parallel documents are parsed at a time.
+func NewReparser(r Reparses, p Parser, parallel int) *Reparser {
+	return &Reparser{runs: r, parser: p, parallel: max(1, parallel)}
+}
+
+// step runs one step under a span, with heartbeats.
+func (r *Reparser) step(ctx context.Context, name string, in wire.Reparse, do func(context.Context) error) error {
+	ctx, span := tracer.Start(ctx, "reparse "+name, trace.WithAttributes(
+		attribute.String("sluice.tenant", in.Tenant.String()),
+		attribute.String("sluice.collection", in.Collection.String()),
+		attribute.Int("sluice.reparse", in.Number)))
+	defer span.End()
+	ctx = wire.ForTenant(ctx, in.Tenant)
+	stop := heartbeat.Start(ctx, heartbeat.Every)
+	err := do(ctx)
+	stop()
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, batch.ErrReparseOver) {
+		return temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorReparseOver, nil)
+	}
+	span.RecordError(err)
+	span.SetStatus(codes.Error, err.Error())
+	slog.WarnContext(ctx, "a step of parsing documents again failed; trying again", "step", name, "tenant", in.Tenant,
+		"collection", in.Collection, "reparse", in.Number, "try", activity.GetInfo(ctx).Attempt, "error", err)
+	return fmt.Errorf("reparse %s: %w", name, err)
+}
+
+// List finds documents that are to be parsed and divides them into parts.
+func (r *Reparser) List(ctx context.Context, in wire.Reparse) (out wire.ReparseParts, err error) {
+	err = r.step(ctx, "list", in, func(ctx context.Context) error {
+		left, writing, err := r.runs.ReparseLeft(ctx, in, maxWriting)
+		if err != nil {
+			return fmt.Errorf("find documents to parse again: %w", err)
+		}
+		room := max(0, maxWriting-writing)
+		out.Wait = room == 0 && len(left) > 0
+		var size int64
+		for _, d := range left[:min(room, len(left))] {
+			last := len(out.Parts) - 1
+			if last < 0 || len(out.Parts[last].Documents) == reparsePart || size+d.Bytes > reparseBytes {
+				out.Parts, size = append(out.Parts, wire.ReparsePart{Reparse: in}), 0
+				last++
+			}
+			out.Parts[last].Documents = append(out.Parts[last].Documents, d.Document)
+			size += d.Bytes
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Finish tells whether the run is done.
+func (r *Reparser) Finish(ctx context.Context, in wire.Reparse) (done bool, err error) {
+	err = r.step(ctx, "finish", in, func(ctx context.Context) (err error) {
+		if done, err = r.runs.FinishReparse(ctx, in); err != nil {
+			return fmt.Errorf("end the run: %w", err)
+		}
+		if done {
+			slog.InfoContext(ctx, "the documents of a collection were parsed again", "tenant", in.Tenant, "collection", in.Collection)
+		}
+		return nil
+	})
+	return done, err
+}
+
+// Parse parses a part's documents again: several at a time, and then, one by one,
+// those over which a parser or a worker died before.
+func (r *Reparser) Parse(ctx context.Context, in wire.ReparsePart) error {
+	return r.step(ctx, "parse", in.Reparse, func(ctx context.Context) error {
+		var mu sync.Mutex
+		var suspects []uuid.UUID
+		group, working := errgroup.WithContext(ctx)
+		group.SetLimit(r.parallel)
+		for _, document := range in.Documents {
+			group.Go(func() error {
+				suspect, err := r.one(working, in.Reparse, document, false)
+				if suspect {
+					mu.Lock()
+					defer mu.Unlock()
+					suspects = append(suspects, document)
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		for _, document := range suspects {
+			if _, err := r.one(ctx, in.Reparse, document, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// one parses one document again. suspect: a parser or a worker died over it before,
+// and it is to be parsed alone.
+func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID, alone bool) (suspect bool, err error) {
+	for {
+		doc, found, err := r.runs.BeginReparse(ctx, in, document)
+		if err != nil || !found {
+			return false, wrap(err, "begin to parse document %s again", document)
+		}
+		outcome := "failed"
+		var reason *schema.Reason
+		switch {
+		case doc.Newer != nil:
+			reason = &schema.Reason{Code: doc.Newer.Code, Message: "its newest version failed, retry or replace that one: " + doc.Newer.Message}
+		case doc.Begun >= maxCrashes:
+			reason = &schema.Reason{Code: schema.ReasonCrashed, Message: fmt.Sprintf("the parser died %d times on it", doc.Begun)}
+		case doc.Begun > 0 && !alone:
+			return true, r.abandon(ctx, in, document)
+		default:
+			outcome, reason, err = r.again(ctx, in, doc)
+		}
+		if err != nil {
+			return false, errors.Join(err, r.abandon(ctx, in, document))
+		}
+		if reason != nil && reason.Code == schema.ReasonCrashed && doc.Begun < maxCrashes {
+			slog.WarnContext(ctx, "the parser died", "tenant", in.Tenant, "document", doc.Name, "deaths", doc.Begun+1, "reason", reason.Message)
+			alone = true // its child alone died
+			continue
+		}
+		if outcome != "changed" {
+			if reason != nil {
+				reason.Message = clip(reason.Message)
+			}
+			if err := r.runs.EndReparse(ctx, in, document, reason); err != nil {
+				return false, fmt.Errorf("note what became of document %s: %w", document, err)
+			}
+		}
+		meters.reparsed.Add(ctx, 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+		return false, nil
+	}
+}
+
+func wrap(err error, what string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(what+": %w", append(args, err)...)
+}
+
+// abandon takes a note of a parse back, whatever ended it.
+func (r *Reparser) abandon(ctx context.Context, in wire.Reparse, document uuid.UUID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
+	defer cancel()
+	err := r.runs.AbandonReparse(ctx, in, document)
+	if errors.Is(err, batch.ErrReparseOver) {
+		return nil
+	}
+	return wrap(err, "take back the parse of document %s", document)
+}
+
+// again parses a document, compares and queues it.
+func (r *Reparser) again(ctx context.Context, in wire.Reparse, doc batch.Reparsed) (outcome string, reason *schema.Reason, err error) {
+	blobs, err := r.runs.Blobs(ctx, in.Tenant, [][]byte{doc.SHA256})
+	if err != nil {
+		return "", nil, fmt.Errorf("read the bytes of version %s: %w", doc.Version, err)
+	}
+	data, kept := blobs[string(doc.SHA256)]
+	if !kept {
+		return "failed", &schema.Reason{Code: schema.ReasonBroken, Message: "its bytes are no longer stored: upload it again"}, nil
+	}
+	parsed, err := r.parser.Parse(ctx, doc.Name, doc.MediaType, doc.Language, data)
+	var failure *FileError
+	switch {
+	case errors.As(err, &failure):
+		return "failed", &failure.Reason, nil
+	case err != nil:
+		return "", nil, fmt.Errorf("parse version %s: %w", doc.Version, err)
+	}
+	parsed.Title = cmp.Or(doc.Title, parsed.Title)
+	sections, reason := parsedSections(parsed)
+	if reason != nil {
+		return "failed", reason, nil
+	}
+	stored, err := r.runs.StoredVersion(ctx, in.Tenant, doc.Version)
+	if err != nil {
+		return "", nil, fmt.Errorf("read the text of version %s: %w", doc.Version, err)
+	}
+	if sameText(stored, parsed.Title, sections) {
+		return "unchanged", nil, nil
+	}
+	if was, is := textBytes(stored.Sections), textBytes(sections); 2*is < was {
+		return "failed", &schema.Reason{Code: schema.ReasonRejected, Message: fmt.Sprintf("it parses to %d bytes of text, %d are stored, which stay: "+
+			"see whether something is not installed here that read it before; to replace the text all the same, delete the document and upload it again", is, was)}, nil
+	}
+	artifact, err := batch.Pack(parsed)
+	if err != nil {
+		return "failed", &schema.Reason{Code: schema.ReasonTooLarge, Message: err.Error()}, nil
+	}
+	if err := r.runs.QueueReparse(ctx, in, doc.Document, doc.Version, artifact); err != nil {
+		return "", nil, fmt.Errorf("queue what document %s was parsed to: %w", doc.Document, err)
+	}
+	return "changed", nil, nil
+}
+
+// parsedSections cuts what was parsed as ingestion does.
+func parsedSections(parsed schema.Parsed) (sections []schema.Section, reason *schema.Reason) {
+	defer caught(&reason)
+	if sections = text.Sections(parsed, text.SectionTokens); len(sections) == 0 {
+		return nil, &schema.Reason{Code: schema.ReasonEmpty, Message: "there is no text in it"}
+	}
+	return sections, nil
+}
+
+func textBytes(sections []schema.Section) (n int) {
+	for _, s := range sections {
+		n += len(s.Text)
+	}
+	return n
+}
+
+// sameText tells whether a document that is parsed to sections under a title would be
+// stored as it is.
+func sameText(stored batch.StoredVersion, title string, sections []schema.Section) bool {
+	if strings.TrimSpace(text.Clean(title)) != stored.Title || len(sections) != len(stored.Sections) {
+		return false
+	}
+	for i, s := range sections {
+		have := stored.Sections[i]
+		if s.Text != have.Text || s.Ordinal != have.Ordinal || !slices.Equal(s.Pages, have.Pages) || !bytes.Equal(s.Layout, have.Layout) ||
+			!slices.EqualFunc(s.HeadingPath, have.HeadingPath, func(a, b string) bool { return text.Clean(a) == b }) ||
+			!slices.Equal(linkTargets(s.Links), linkTargets(have.Links)) {
+			return false
+		}
+	}
+	return true
+}
+
+// linkTargets are links as they are stored: a set.
+func linkTargets(links []string) []string {
+	var out []string
+	for _, l := range links {
+		if l = text.Clean(l); l != "" && len(l) <= batch.MaxTarget {
+			out = append(out, l)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
