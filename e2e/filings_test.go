@@ -85,7 +85,7 @@ func testPlaces(t *testing.T, s *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	in := write(t, map[string]string{"adobe.pdf": string(data)})
+	in := write(t, map[string]string{"adobe.pdf": string(data), "plain.txt": "What a file without pages says is left alone."})
 	s.sluice(t, "ingest", in, "-c", "places", "--wait").ok(t)
 	a := into[schema.Answer](t, s.sluice(t, "ask", "What was Adobe's total revenue in fiscal 2022?", "-c", "places", "--json").ok(t))
 	if !a.Supported || len(a.Citations) == 0 || a.Citations[0].Answer.Text != "$17,606" && a.Citations[0].Answer.Text != "17,606" {
@@ -101,5 +101,47 @@ func testPlaces(t *testing.T, s *server) {
 	}
 	if cell.Page != c.Page || row.Union(cell) != row || cell.Right-cell.Left > 60 {
 		t.Errorf("the cell stands at %+v, its row at %+v", cell, row)
+	}
+}
+
+// testReparse makes the PDF of another part a document of an older build, which kept no places, and has it parsed again.
+func testReparse(t *testing.T, s *server) {
+	if datasetFolder(t, "filings", "pdf") == "" {
+		return
+	}
+	found := search(t, s, "places", "total revenue in fiscal 2022")
+	if len(found) == 0 {
+		t.Fatal("nothing is found of the PDF")
+	}
+	old := found[0]
+	place := func(c schema.Candidate, query string) schema.Place {
+		t.Helper()
+		return as[schema.Place](t, s.call(t, http.MethodGet,
+			"/v1/documents/"+c.Document.String()+"/place?section="+c.Spans[0].Section.String()+query, nil).want(t, http.StatusOK))
+	}
+	if _, err := connect(t, s.superuserURL(t)).Exec(t.Context(), `UPDATE sections SET layout = NULL WHERE document_id = $1`, old.Document); err != nil {
+		t.Fatal(err)
+	}
+	if p := place(old, ""); len(p.Boxes) != 0 {
+		t.Fatalf("without a layout it stands at %+v", p)
+	}
+	done := into[schema.Reparse](t, s.sluice(t, "collections", "reparse", "places", "--wait", "--json").ok(t))
+	if done.State != schema.ReparseDone || done.Changed != 1 || done.Unchanged != 1 || done.Failed != 0 {
+		t.Errorf("parsed again: %+v", done)
+	}
+	now := search(t, s, "places", "total revenue in fiscal 2022")[0]
+	if p := place(now, ""); p.Page == 0 || len(p.Boxes) == 0 || p.Boxes[0].Empty() {
+		t.Errorf("parsed again it stands at %+v", p)
+	}
+	if now.Document != old.Document || now.Spans[0].Version == old.Spans[0].Version || now.Text != old.Text {
+		t.Errorf("the passage was %+v and is %+v", old, now)
+	}
+	// What was cited before is still there.
+	if p := place(old, "&version="+old.Spans[0].Version.String()); p.Page == 0 {
+		t.Errorf("what was cited before stands at %+v", p)
+	}
+	again := into[schema.Reparse](t, s.sluice(t, "collections", "reparse", "places", "--wait", "--json").ok(t))
+	if again.Number != done.Number+1 || again.Unchanged != 2 {
+		t.Errorf("once more: %+v", again)
 	}
 }

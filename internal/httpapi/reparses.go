@@ -13,14 +13,14 @@ import (
 func (s *server) routeReparses() {
 	for _, o := range []struct {
 		operation huma.Operation
-		do        func(context.Context, schema.Principal, uuid.UUID) (schema.Reparse, error)
+		do        func(Reparses, context.Context, schema.Principal, uuid.UUID) (schema.Reparse, error)
 	}{
 		{huma.Operation{OperationID: "reparse-collection", Method: http.MethodPost, Summary: "Parse a collection's documents again",
-			DefaultStatus: http.StatusAccepted, Description: "Parses every live document again from its bytes that are stored. One that gives another text, other tables or other places than are stored becomes a new version of its document, and the old one answers until that is written; others are left alone. A run that is under way is returned."}, s.Reparses.StartReparse},
+			DefaultStatus: http.StatusAccepted, Description: "Parses every live document again from its bytes that are stored. One that gives another text, other tables or other places than are stored becomes a new version of its document, and the old one answers until that is written; others are left alone. A run that is under way is returned."}, Reparses.StartReparse},
 		{huma.Operation{OperationID: "get-reparse", Method: http.MethodGet, Summary: "Show the newest run that parsed a collection's documents again",
-			Description: "With the documents that keep the text they had, and why."}, s.Reparses.Reparse},
+			Description: "With the documents that keep the text they had, and why."}, Reparses.Reparse},
 		{huma.Operation{OperationID: "cancel-reparse", Method: http.MethodDelete, Summary: "Stop parsing a collection's documents again",
-			Description: "Documents that are queued are still written."}, s.Reparses.CancelReparse},
+			Description: "Documents that are queued are still written."}, Reparses.CancelReparse},
 	} {
 		o.operation.Path, o.operation.Tags = "/v1/collections/{collection}/reparse", []string{"Collections"}
 		route(s, o.operation, schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Reparse], error) {
@@ -28,7 +28,7 @@ func (s *server) routeReparses() {
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(o.do(ctx, p, id))
+			return replyTo(o.do(s.Reparses, ctx, p, id))
 		})
 	}
 }

@@ -1520,6 +1520,32 @@ export interface components {
             /** @description The first one signs; the others have signed. */
             keys: components["schemas"]["ReceiptKey"][] | null;
         };
+        Reparse: {
+            /** Format: int64 */
+            changed: number;
+            collection_id: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: int64 */
+            failed: number;
+            failures: components["schemas"]["ReparseFailure"][] | null;
+            /** Format: date-time */
+            finished_at?: string;
+            /** Format: int64 */
+            number: number;
+            state: string;
+            /** Format: int64 */
+            total: number;
+            /** Format: int64 */
+            unchanged: number;
+            /** Format: int64 */
+            writing: number;
+        };
+        ReparseFailure: {
+            document_id: string;
+            external_id: string;
+            reason: components["schemas"]["Reason"];
+        };
         RepeatedChoice: {
             /**
              * Format: int64
@@ -2069,6 +2095,8 @@ export type Reason = components['schemas']['Reason'];
 export type Rebuild = components['schemas']['Rebuild'];
 export type ReceiptKey = components['schemas']['ReceiptKey'];
 export type ReceiptKeys = components['schemas']['ReceiptKeys'];
+export type Reparse = components['schemas']['Reparse'];
+export type ReparseFailure = components['schemas']['ReparseFailure'];
 export type RepeatedChoice = components['schemas']['RepeatedChoice'];
 export type Retried = components['schemas']['Retried'];
 export type RotateKey = components['schemas']['RotateKey'];
