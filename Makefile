@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr lint fuzz bench bench-webhooks soak clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr office lint fuzz bench bench-webhooks soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,10 @@ fuzz: setup ## feed each parser what a fuzzer makes up, for 5 seconds, or SECOND
 ocr: setup ## read all pages of the filings printed and scanned again, against their text: hours; or EVERY=50 for each 50th page
 	@tools/setup tesseract
 	CGO_ENABLED=0 OCR_EVERY='$(or $(EVERY),1)' go test -tags ocr,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),24h)' -v -run '^TestAllFilingsAreReadAsTheyArePrinted$$' ./internal/parse
+
+office: setup ## install LibreOffice, and have it convert old Office files that it made: a minute
+	@tools/setup office
+	go test -tags office,$(TAGS) -count=1 -run '^(TestLibreOffice.*|Test.*Conversion.*|TestOldFormats.*)$$' ./internal/parse
 
 test-llm: setup ## let a real language model of 135 million parameters answer, which is fetched if it is not there: 5 minutes
 	@tools/setup language-model

@@ -73,7 +73,7 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 			return err
 		}
 		words = nil
-		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{terms: req.OCR, in: in, out: stdout})
+		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{terms: req.OCR, office: req.Office, in: in, out: stdout})
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {
 			return err

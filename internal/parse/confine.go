@@ -65,9 +65,13 @@ type cell struct {
 
 // cellProgram is a program of the system in a cell. It may read these files, and no other.
 type cellProgram struct {
-	Path      string   `json:"path"`
-	Args      []string `json:"args"`
-	Tessdata  string   `json:"tessdata"` // a folder
+	Path     string   `json:"path"`
+	Args     []string `json:"args"`
+	Tessdata string   `json:"tessdata,omitempty"` // a folder
+	Folders  []string `json:"folders,omitempty"`
+	// Own is a folder that it may write to, files of at most FileBytes; empty: it writes nothing.
+	Own       string   `json:"own,omitempty"`
+	FileBytes int64    `json:"file_bytes,omitempty"`
 	Loader    []string `json:"loader,omitempty"`
 	Libraries []string `json:"libraries,omitempty"`
 }

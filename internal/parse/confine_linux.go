@@ -52,9 +52,19 @@ func setApart(cmd *exec.Cmd) {
 
 // Bounds of a child beside its memory and time.
 const (
-	openFiles = 64
-	processes = 1024 // threads, of all parsers of the user together
+	openFiles    = 64
+	writersFiles = 512  // of a program that has a folder of its own
+	processes    = 1024 // threads, of all parsers of the user together
 )
+
+// confinesWriting says that a program can be kept in a folder.
+const confinesWriting = true
+
+// ownedBy reports whether a file is a user's.
+func ownedBy(info fs.FileInfo, uid int) bool {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(s.Uid) == uid
+}
 
 func (c cell) drop(held *Confinement, skip []string) {
 	// What ties this process to its parent's life is tied to a thread of its own.
@@ -76,10 +86,14 @@ func (c cell) drop(held *Confinement, skip []string) {
 	}
 	if wanted(heldSeccomp) {
 		var more []string
-		if c.Program != nil {
+		writes := false
+		if p := c.Program; p != nil {
 			more = callsOfPrograms
+			if writes = p.Own != ""; writes {
+				more = append(slices.Clip(more), callsOfWriters...)
+			}
 		}
-		held.try(heldSeccomp, filterCalls(more...))
+		held.try(heldSeccomp, filterCalls(writes, more...))
 	}
 }
 
@@ -89,12 +103,16 @@ func (c cell) limit() error {
 	if err != nil {
 		return err
 	}
+	files, written := uint64(openFiles), uint64(0)
+	if p := c.Program; p != nil && p.Own != "" {
+		files, written = writersFiles, uint64(p.FileBytes)
+	}
 	var all []error
 	for _, l := range []struct {
 		resource int
 		most     uint64
 	}{
-		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, 0}, {unix.RLIMIT_NOFILE, openFiles}, {unix.RLIMIT_CPU, uint64(c.CPU)},
+		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, written}, {unix.RLIMIT_NOFILE, files}, {unix.RLIMIT_CPU, uint64(c.CPU)},
 		// Above what the parent allows, which it watches: this is for what grows faster than it looks.
 		{unix.RLIMIT_DATA, data + 2*uint64(c.Memory) + 1<<30},
 	} {
@@ -150,12 +168,19 @@ func (c cell) becomeUser() error {
 // landlock leaves the compiled code to be read, or a program's own files, and nothing else: no file, no connection, no
 // signal to others.
 func (c cell) landlock() error {
-	var rules []landlock.Rule
+	var rules, later []landlock.Rule
 	if p := c.Program; p != nil {
 		rules = append(rules,
 			landlock.PathAccess(ll.AccessFSExecute|ll.AccessFSReadFile, append([]string{p.Path}, p.Loader...)...),
 			landlock.PathAccess(ll.AccessFSReadFile, p.Libraries...).IgnoreIfMissing(),
-			landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, p.Tessdata).IgnoreIfMissing())
+			landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, p.folders()...).IgnoreIfMissing())
+		if p.Own != "" {
+			const write = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
+				ll.AccessFSMakeDir | ll.AccessFSMakeReg
+			rules = append(rules, landlock.PathAccess(write, p.Own), landlock.PathAccess(ll.AccessFSMakeSock, officeSockets),
+				landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSWriteFile, "/dev/null"), landlock.PathAccess(ll.AccessFSReadFile, "/dev/urandom"))
+			later = append(later, landlock.PathAccess(ll.AccessFSTruncate|ll.AccessFSRefer, p.Own))
+		}
 	}
 	if c.CacheDir != "" {
 		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, c.CacheDir).IgnoreIfMissing())
@@ -164,7 +189,15 @@ func (c cell) landlock() error {
 	if err := landlock.V1.RestrictPaths(rules...); err != nil {
 		return err
 	}
-	return landlock.V9.BestEffort().Restrict(rules...)
+	return landlock.V9.BestEffort().Restrict(append(rules, later...)...)
+}
+
+// folders are what a program reads beside its libraries.
+func (p *cellProgram) folders() []string {
+	if p.Tessdata == "" {
+		return p.Folders
+	}
+	return append([]string{p.Tessdata}, p.Folders...)
 }
 
 // forAll reports whether every user may enter what is above a folder.

@@ -36,6 +36,9 @@ const (
 	formatMSG      format = "msg"
 	formatRTF      format = "rtf"
 	formatZIP      format = "zip"
+	formatDOC      format = "doc"
+	formatXLS      format = "xls"
+	formatPPT      format = "ppt"
 	formatPNG      format = "png"
 	formatJPEG     format = "jpeg"
 	formatTIFF     format = "tiff"
@@ -60,6 +63,9 @@ var mediaTypes = map[format]string{
 	formatMSG:      "application/vnd.ms-outlook",
 	formatRTF:      "application/rtf",
 	formatZIP:      "application/zip",
+	formatDOC:      "application/msword",
+	formatXLS:      "application/vnd.ms-excel",
+	formatPPT:      "application/vnd.ms-powerpoint",
 	formatPNG:      "image/png",
 	formatJPEG:     "image/jpeg",
 	formatTIFF:     "image/tiff",
@@ -156,23 +162,17 @@ func detectOLE(data []byte) (detected, error) {
 	case has("EncryptedPackage"):
 		return detected{}, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
 	case has("WordDocument"):
-		return detected{}, oldFormat("a Word document", "DOC", "docx", "writer")
+		return detected{format: formatDOC}, damaged
 	case has("Workbook"), has("Book"):
-		return detected{}, oldFormat("an Excel workbook", "XLS", "xlsx", "calc")
+		return detected{format: formatXLS}, damaged
 	case has("PowerPoint Document"):
-		return detected{}, oldFormat("a PowerPoint presentation", "PPT", "pptx", "impress")
+		return detected{format: formatPPT}, damaged
 	case has(msgProperties):
 		return detected{format: formatMSG}, nil
 	case damaged != nil:
 		return detected{}, damaged
 	}
 	return detected{}, unsupported("an Office file in an old binary format")
-}
-
-// oldFormat says how to convert a document; the part of LibreOffice is a package of Debian.
-func oldFormat(what, name, to, part string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s in the old binary format (%s). Save it as %s and send that; LibreOffice (Debian: libreoffice-%s-nogui) converts many at once: soffice --headless --convert-to %s *.%s",
-		what, name, strings.ToUpper(to), part, to, strings.ToLower(name))
 }
 
 func unsupported(what string) *Error {

@@ -25,14 +25,19 @@ type request struct {
 	MediaHint string   `json:"media_hint"`
 	Limits    Limits   `json:"limits"`
 	OCR       ocrTerms `json:"ocr"`
-	data      []byte
+
+	Office officeTerms `json:"office"`
+
+	data []byte
 }
 
 // reply is its outcome: Parsed, or a Reason (the file's fault), or Failure (the
 // parser's). One with Recognise comes before it: a frame of the image's pixels
-// follows, and the pool answers with a frame of what was recognised.
+// follows, and the pool answers with a frame of what was recognised. One with Convert
+// is the same for a file that is to be converted.
 type reply struct {
 	Recognise *recognition   `json:"recognise,omitempty"`
+	Convert   *conversion    `json:"convert,omitempty"`
 	Parsed    schema.Parsed  `json:"parsed"`
 	Reason    *schema.Reason `json:"reason,omitempty"`
 	Cause     string         `json:"cause,omitempty"`

@@ -35,6 +35,7 @@ const (
 // ocrSession is text recognition for one file: the pipes on which it is asked for.
 type ocrSession struct {
 	terms  ocrTerms
+	office officeTerms // of files in it that are to be converted
 	in     *bufio.Reader
 	out    io.Writer
 	limits Limits

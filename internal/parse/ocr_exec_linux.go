@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -19,9 +21,16 @@ func (c cell) become(skip ...string) error {
 	}
 	args := append([]string{p.Path}, p.Args...)
 	env := []string{"OMP_THREAD_LIMIT=1", "LC_ALL=C"}
+	if p.Own != "" {
+		env = []string{"LC_ALL=C.UTF-8", "HOME=" + p.Own, "TMPDIR=" + filepath.Join(p.Own, "tmp"), "SAL_USE_VCLPLUGIN=svp"}
+	}
 	// It is this thread that becomes the program.
 	runtime.LockOSThread()
-	words, err := json.Marshal(c.confine(skip...))
+	held := c.confine(skip...)
+	if p.Own != "" && !slices.Contains(held.Held, heldLandlock) {
+		return fmt.Errorf("it needs Landlock (Linux 5.13) to stay in its folder: %s", held)
+	}
+	words, err := json.Marshal(held)
 	if err != nil {
 		return err
 	}

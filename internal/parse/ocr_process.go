@@ -145,6 +145,9 @@ type recogniser struct {
 	held     chan<- bool // true when a recognition begins, false when it is over
 	asked    int
 	deadline time.Time
+
+	conversions    int
+	officeDeadline time.Time
 }
 
 // askedPixels is the most pixels of an image that is asked about: one that was made

@@ -202,6 +202,8 @@ func parse(ctx context.Context, name, mediaHint string, data []byte, limits Limi
 		err = parseEML(d, data)
 	case formatRTF:
 		err = parseRTF(d, data)
+	case formatDOC, formatXLS, formatPPT:
+		err = parseOld(d, file.format, data)
 	case formatHTML:
 		err = parseHTML(d, file.text)
 	case formatMarkdown:

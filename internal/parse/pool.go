@@ -49,6 +49,9 @@ type PoolOptions struct {
 	// NoOCR leaves scanned pages alone. Else their text is recognised where
 	// tesseract is installed.
 	NoOCR bool
+	// NoOffice leaves files in the old binary formats of Office alone. Else they are
+	// converted where LibreOffice is installed.
+	NoOffice bool
 	// Recycle is after how many files a child is replaced; 0 is 500. One that
 	// keeps more than half of MemoryLimit after a file is replaced too.
 	Recycle int
@@ -120,6 +123,10 @@ type poolRun struct {
 	confinement atomic.Pointer[Confinement] // of the first child
 
 	ocrConfinement atomic.Pointer[Confinement] // of the first tesseract
+
+	lookedOffice, toldOffice sync.Once
+	office                   *office                     // nil where there is none
+	officeConfinement        atomic.Pointer[Confinement] // of the first conversion
 }
 
 func (p *Pool) open(context.Context) error {
@@ -248,7 +255,7 @@ func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error)
 	if isPDF(f.Data) {
 		r.compile()
 	}
-	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.terms(ctx, f.Language), data: f.Data}
+	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.terms(ctx, f.Language), Office: r.officeTerms(ctx), data: f.Data}
 	for fresh := c == nil; ; fresh = true {
 		if c == nil {
 			var err error

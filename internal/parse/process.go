@@ -108,6 +108,12 @@ func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}
 	close(taken)
 	for {
 		rep, err := readReply(c.out)
+		if err == nil && rep.Convert != nil {
+			if err := c.convert(ctx, rep.Convert, req.Limits, ocr); err != nil {
+				return reply{}, err
+			}
+			continue
+		}
 		if err != nil || rep.Recognise == nil {
 			return rep, err
 		}
@@ -123,6 +129,22 @@ func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}
 			return reply{}, err
 		}
 	}
+}
+
+// convert answers a request for a file in another format.
+func (c *child) convert(ctx context.Context, wish *conversion, limits Limits, ocr *recogniser) error {
+	data, err := readFrameOf(c.out, uint64(limits.Bytes))
+	if err != nil {
+		return noEOF(err)
+	}
+	answer, made, err := ocr.answerConversion(ctx, *wish, data)
+	if err == nil {
+		err = writeJSON(c.in, answer)
+	}
+	if err == nil && answer == (conversionAnswer{}) {
+		err = writeFrame(c.in, made)
+	}
+	return err
 }
 
 // kill ends the child and what it may have started, at once.

@@ -34,6 +34,13 @@ var callsAllowed = []string{
 // to say; whatever starts is confined as this is.
 var callsOfPrograms = []string{"execve", "access", "stat", "lstat", "readlink", "getcwd", "open"}
 
+// callsOfWriters are for a program that has a folder of its own: Landlock says where it may write. It has one socket
+// of the file system, which it listens at and nobody connects to.
+var callsOfWriters = []string{
+	"mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2", "ftruncate", "pwrite64", "pwritev", "fsync", "fdatasync",
+	"statfs", "fstatfs", "dup2", "chmod", "fchmod", "umask", "socket", "bind", "listen", "accept", "accept4", "shutdown", "getsockname",
+}
+
 // refusedCall is a call that is refused with some arguments.
 type refusedCall struct {
 	call string
@@ -48,6 +55,7 @@ func callsRefused() []refusedCall {
 	return []refusedCall{
 		{"open", seccomp.Condition{Argument: 1, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		{"openat", seccomp.Condition{Argument: 2, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
+		{"socket", seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: unix.AF_UNIX}, seccomp.ActionErrno},
 		// A thread, never a process.
 		{"clone", seccomp.Condition{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD}, seccomp.ActionErrno},
 		// Its flags are out of a filter's sight; without it the C library takes clone.
@@ -64,14 +72,14 @@ func callsRefused() []refusedCall {
 // filterCalls refuses all other system calls to every thread of this process, for good. Each condition is a filter of its
 // own, of which the kernel takes the strictest word: in one filter the library would compare what follows a condition that
 // isn't met with the argument in place of the call.
-func filterCalls(more ...string) error {
+func filterCalls(writes bool, more ...string) error {
 	info, err := arch.GetInfo("")
 	if err != nil {
 		return err
 	}
 	var policies []seccomp.Policy
 	for _, r := range callsRefused() {
-		if _, ok := info.SyscallNames[r.call]; !ok {
+		if _, ok := info.SyscallNames[r.call]; !ok || writes && (r.call == "open" || r.call == "openat") {
 			continue
 		}
 		policies = append(policies, seccomp.Policy{DefaultAction: seccomp.ActionAllow, Syscalls: []seccomp.SyscallGroup{{

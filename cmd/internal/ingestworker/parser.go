@@ -57,6 +57,7 @@ func parsers(s Settings) (pool, error) {
 		},
 		MemoryLimit: s.ParseMemory << 20,
 		NoOCR:       s.ParseOCR == "off",
+		NoOffice:    s.ParseOffice == "off",
 		CacheDir:    codeCache(),
 	})
 	return pool{p}, err

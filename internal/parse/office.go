@@ -1,0 +1,146 @@
+package parse
+
+// Word, Excel and PowerPoint files in the old binary formats, in the child: it asks
+// the pool for the same document in the new format, which LibreOffice makes elsewhere
+// (office_process.go), and parses that.
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// oldFormat is a binary format that LibreOffice converts.
+type oldFormat struct {
+	what, name string // for people
+	from, to   string // extensions
+	part       string // the part of LibreOffice: a package of Debian has its name
+	library    string // by which the part is found
+}
+
+var oldFormats = map[format]oldFormat{
+	formatDOC: {"a Word document", "DOC", "doc", "docx", "writer", "libswlo.so"},
+	formatXLS: {"an Excel workbook", "XLS", "xls", "xlsx", "calc", "libsclo.so"},
+	formatPPT: {"a PowerPoint presentation", "PPT", "ppt", "pptx", "impress", "libsdlo.so"},
+}
+
+// officeTerms say whether old formats are converted.
+type officeTerms struct {
+	Parts []string `json:"parts,omitempty"` // of LibreOffice that are installed
+	Why   string   `json:"why,omitempty"`   // nothing is converted
+}
+
+// conversion is what the child asks for: the file follows as a frame.
+type conversion struct {
+	Format format `json:"format"`
+}
+
+// conversionAnswer is the answer. Where it has neither reason nor failure a frame with the new file follows.
+type conversionAnswer struct {
+	Reason  *schema.Reason `json:"reason,omitempty"`  // the file is to blame
+	Failure string         `json:"failure,omitempty"` // LibreOffice, or this machine
+}
+
+// parseOld has a file converted and parses the result, which lies in d's.
+func parseOld(d *document, f format, data []byte) error {
+	old := oldFormats[f]
+	if err := old.encrypted(data); err != nil {
+		return err
+	}
+	if err := old.refusal(d.ocr.office); err != nil {
+		return err
+	}
+	made, err := d.ocr.convert(conversion{Format: f}, data, d.limits)
+	if err != nil {
+		return err
+	}
+	parsed, err := d.enclosed("converted."+old.to, "", made, d.in.deeper())
+	if err != nil {
+		return err
+	}
+	parsed.MediaType, parsed.Warnings = d.out.MediaType, append(d.out.Warnings, parsed.Warnings...)
+	d.out = parsed
+	return nil
+}
+
+// refusal says how a file can be read that is not converted here; nil when it is.
+func (o oldFormat) refusal(t officeTerms) error {
+	for _, part := range t.Parts {
+		if part == o.part {
+			return nil
+		}
+	}
+	remedy := fmt.Sprintf("Install LibreOffice (Debian: libreoffice-%s-nogui) where the ingest-worker runs, start it anew and retry", o.part)
+	if t.Why != "" {
+		remedy = t.Why
+	}
+	return fail(schema.ReasonUnsupported, "It is %s in the old binary format (%s). %s; or save it as %s and send that: soffice --headless --convert-to %s *.%s",
+		o.what, o.name, remedy, strings.ToUpper(o.to), o.to, o.from)
+}
+
+// encrypted refuses a document that says that it needs a password.
+func (o oldFormat) encrypted(data []byte) error {
+	c, err := openCompound(data)
+	if err != nil {
+		return err
+	}
+	root, err := c.root()
+	if err != nil {
+		return err
+	}
+	le, locked := binary.LittleEndian, false
+	switch o.from {
+	case "doc":
+		b, err := c.read(root.streams["WordDocument"])
+		locked = err == nil && len(b) > 11 && le.Uint16(b[10:])&0x100 != 0 // FIB: fEncrypted
+	case "xls":
+		e, found := root.streams["Workbook"]
+		if !found {
+			e = root.streams["Book"]
+		}
+		b, err := c.read(e)
+		// Records: the first begins the workbook, and FILEPASS is among those right after it.
+		for n := 0; err == nil && n < 50 && len(b) >= 4 && !locked; n++ {
+			locked = le.Uint16(b) == 0x2F
+			b = b[min(len(b), 4+int(le.Uint16(b[2:]))):]
+		}
+	}
+	if locked {
+		return fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
+	}
+	return nil
+}
+
+// convert sends a file and returns the new one. It gives an *Error where the file is to blame.
+func (o *ocrSession) convert(c conversion, data []byte, limits Limits) ([]byte, error) {
+	o.time.stop()
+	defer o.time.start()
+	if err := writeReply(o.out, reply{Convert: &c}); err != nil {
+		return nil, err
+	}
+	if err := writeFrame(o.out, data); err != nil {
+		return nil, err
+	}
+	body, err := readFrame(o.in)
+	if err != nil {
+		return nil, fmt.Errorf("wait for a converted file: %w", err)
+	}
+	var answer conversionAnswer
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, fmt.Errorf("decode the answer to a conversion: %w", err)
+	}
+	switch {
+	case answer.Reason != nil:
+		return nil, &Error{Reason: *answer.Reason}
+	case answer.Failure != "":
+		return nil, fail(schema.ReasonBroken, "LibreOffice did not convert it: %s", answer.Failure)
+	}
+	made, err := readFrameOf(o.in, uint64(limits.Bytes))
+	if err != nil {
+		return nil, fmt.Errorf("read a converted file: %w", err)
+	}
+	return made, nil
+}

@@ -1,0 +1,344 @@
+package parse
+
+// The parent's side of conversions: LibreOffice, a program of the system, in a cell of
+// its own for each file, with a folder of its own that goes when it ends. Of what it
+// leaves there one regular file is read.
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	officeMemory = 2 << 30          // bytes of address space that LibreOffice may take
+	officeTime   = 2 * time.Minute  // of the processor, for one file
+	officeWall   = 10 * time.Minute // that passes: others come first
+	officeTotal  = time.Hour        // for all conversions of one file, and of what lies in it
+	officeDisk   = 1 << 30          // bytes of all that it writes
+	officeAsks   = 1000             // conversions of one file
+	officeAgain  = 81               // its exit status when it has made a profile and wants to be started again
+	officeStarts = 3
+)
+
+// office is where LibreOffice is, and what it needs to start.
+type office struct {
+	program string   // soffice.bin: the script around it starts a shell
+	loader  []string // the dynamic loader
+	libs    []string
+	parts   []string
+}
+
+// officeFolders are what LibreOffice reads beside its folder: itself, fonts, data of the system.
+var officeFolders = []string{"/usr/lib", "/usr/share", "/usr/local/share/fonts", "/etc/libreoffice", "/etc/fonts", "/var/cache/fontconfig", "/var/lib/libreoffice",
+	"/var/spool/libreoffice", "/opt/libreoffice"}
+
+// findOffice looks for soffice on PATH.
+func findOffice(ctx context.Context) (*office, error) {
+	script, err := exec.LookPath("soffice")
+	if err != nil {
+		return nil, err
+	}
+	if script, err = filepath.EvalSymlinks(script); err != nil {
+		return nil, fmt.Errorf("find LibreOffice: %w", err)
+	}
+	o := &office{program: filepath.Join(filepath.Dir(script), "soffice.bin")}
+	if _, err := os.Stat(o.program); err != nil {
+		return nil, fmt.Errorf("find LibreOffice: %w", err)
+	}
+	for _, old := range oldFormats {
+		if _, err := os.Stat(filepath.Join(filepath.Dir(script), old.library)); err == nil {
+			o.parts = append(o.parts, old.part)
+		}
+	}
+	o.loader, o.libs, err = libraries(ctx, o.program)
+	return o, err
+}
+
+// officeTerms says what is converted. The first call looks for LibreOffice.
+func (r *poolRun) officeTerms(ctx context.Context) officeTerms {
+	if r.options.NoOffice {
+		return officeTerms{Why: "Conversion is off: set SLUICE_PARSE_OFFICE to auto"}
+	}
+	r.lookedOffice.Do(func() {
+		if r.office != nil {
+			return // a test's
+		}
+		found, err := findOffice(context.WithoutCancel(ctx))
+		switch {
+		case errors.Is(err, exec.ErrNotFound):
+		case err != nil:
+			slog.Warn("files in old Office formats are not converted", "error", err)
+		case !confinesWriting:
+			slog.Warn("files in old Office formats are not converted: LibreOffice can be confined on Linux alone")
+		default:
+			r.office = found
+		}
+	})
+	if r.office == nil {
+		return officeTerms{}
+	}
+	return officeTerms{Parts: r.office.parts}
+}
+
+// answerConversion converts one file. Its error is ctx's.
+func (o *recogniser) answerConversion(ctx context.Context, c conversion, data []byte) (conversionAnswer, []byte, error) {
+	old, known := oldFormats[c.Format]
+	o.conversions++
+	switch {
+	case !known || o.run.office == nil:
+		return conversionAnswer{Failure: "nobody may ask for that"}, nil, nil
+	case o.conversions > officeAsks:
+		return conversionAnswer{Failure: "it asks too often"}, nil, nil
+	case o.officeDeadline.IsZero():
+		o.officeDeadline = time.Now().Add(officeTotal)
+	case time.Now().After(o.officeDeadline):
+		return conversionAnswer{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
+			"Converting the files in it took more than %v. Split it.", officeTotal)}}, nil, nil
+	}
+	// Meanwhile the file's own time stands still.
+	if !o.tellHeld(ctx, true) {
+		return conversionAnswer{}, nil, context.Cause(ctx)
+	}
+	defer o.tellHeld(ctx, false)
+	made, err := o.run.convert(ctx, old, data, o.limits.Bytes, officeLimits{time: officeTime, memory: officeMemory, disk: officeDisk})
+	var e *Error
+	switch {
+	case ctx.Err() != nil:
+		return conversionAnswer{}, nil, context.Cause(ctx)
+	case errors.As(err, &e):
+		return conversionAnswer{Reason: &e.Reason}, nil, nil
+	case err != nil:
+		slog.WarnContext(ctx, "LibreOffice failed", "error", err)
+		return conversionAnswer{Failure: err.Error()}, nil, nil
+	}
+	return conversionAnswer{}, made, nil
+}
+
+// officeLimits bound one conversion.
+type officeLimits struct {
+	time         time.Duration // of the processor
+	memory, disk int64
+}
+
+// officeSettings keep LibreOffice from running macros, which conversion would not do by itself, and from
+// following links.
+const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
+<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="MacroSecurityLevel" oor:op="fuse"><value>3</value></prop></item>
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="DisableMacrosExecution" oor:op="fuse"><value>true</value></prop></item>
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="DisableActiveContent" oor:op="fuse"><value>true</value></prop></item>
+<item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="BlockUntrustedRefererLinks" oor:op="fuse"><value>true</value></prop></item>
+<item oor:path="/org.openoffice.Office.Calc/Content/Update"><prop oor:name="Link" oor:op="fuse"><value>2</value></prop></item>
+<item oor:path="/org.openoffice.Office.Writer/Content/Update"><prop oor:name="Link" oor:op="fuse"><value>0</value></prop></item>
+</oor:items>
+`
+
+// convert has LibreOffice make a file of at most so many bytes in a new format. It gives an *Error when a limit ended
+// it, or the file is not one that LibreOffice reads.
+func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most int64, l officeLimits) (made []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, officeWall)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "sluice-office-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for LibreOffice: %w", err)
+	}
+	defer func() {
+		if gone := os.RemoveAll(dir); gone != nil && err == nil {
+			made, err = nil, fmt.Errorf("remove the folder of LibreOffice: %w", gone)
+		}
+	}()
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("make a folder for LibreOffice: %w", err)
+	}
+	if err := r.furnish(dir, "in."+old.from, data); err != nil {
+		return nil, fmt.Errorf("fill the folder of LibreOffice: %w", err)
+	}
+	args := []string{"--headless", "--invisible", "--norestore", "--nologo", "--nodefault", "--nofirststartwizard", "--nolockcheck",
+		"-env:UserInstallation=file://" + filepath.Join(dir, "profile"), "--convert-to", old.to, "--outdir", filepath.Join(dir, "out"), filepath.Join(dir, "in."+old.from)}
+	for n := 1; ; n++ {
+		begun := time.Now()
+		again, err := r.runOffice(ctx, dir, args, most, l)
+		r.dropSockets(begun) // which the next start would take for an office that runs
+		if err != nil {
+			return nil, err
+		}
+		if !again || n == officeStarts {
+			break
+		}
+	}
+	return readMade(dir, "in."+old.to, most)
+}
+
+// furnish makes what is in the folder when LibreOffice comes; all of it is its user's.
+func (r *poolRun) furnish(dir, name string, data []byte) error {
+	for _, sub := range []string{"profile", "profile/user", "tmp", "out"} {
+		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
+			return err
+		}
+	}
+	for path, content := range map[string][]byte{name: data, "profile/user/registrymodifications.xcu": []byte(officeSettings)} {
+		if err := os.WriteFile(filepath.Join(dir, path), content, 0o600); err != nil {
+			return err
+		}
+	}
+	if r.user == 0 {
+		return nil
+	}
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Lchown(path, r.user, r.user)
+	})
+}
+
+// readMade reads the file that LibreOffice made. Nothing that it left leads out of the folder.
+func readMade(dir, name string, most int64) ([]byte, error) {
+	root, err := os.OpenRoot(filepath.Join(dir, "out"))
+	if err != nil {
+		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
+	}
+	defer func() { _ = root.Close() }() // it was read
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fail(schema.ReasonBroken, "LibreOffice cannot read it: it is damaged, or needs a password. Save it again and send that.")
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("LibreOffice left no regular file: %w", err)
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it was read
+	made, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
+	}
+	if int64(len(made)) > most {
+		return nil, fail(schema.ReasonTooLarge, "Converted it has more than %s. Split it, or raise the limit.", schema.FormatBytes(most))
+	}
+	return made, nil
+}
+
+// dropSockets removes the sockets of LibreOffice's user that came since: it leaves one in /tmp, where it may make but
+// not remove them.
+func (r *poolRun) dropSockets(since time.Time) {
+	uid := r.user
+	if uid == 0 {
+		uid = os.Getuid()
+	}
+	// A file's time may be some milliseconds behind.
+	since = since.Add(-time.Second)
+	found, _ := filepath.Glob(officeSockets + "/OSL_PIPE_*SingleOfficeIPC_*") // its pattern is right
+	for _, path := range found {
+		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket && !info.ModTime().Before(since) && ownedBy(info, uid) {
+			_ = os.Remove(path) // another conversion's end may have
+		}
+	}
+}
+
+// officeSockets is where LibreOffice makes a socket, without which it does not start.
+const officeSockets = "/tmp"
+
+// runOffice runs LibreOffice once, in a cell. again says that it wants to be started once more.
+func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most int64, l officeLimits) (again bool, err error) {
+	seconds := int64((l.time + time.Second - 1) / time.Second)
+	c, err := r.startIn(cell{
+		User: r.user, Memory: l.memory, CPU: seconds,
+		Program: &cellProgram{Path: r.office.program, Args: args, Loader: r.office.loader, Libraries: r.office.libs, Folders: officeFolders,
+			Own: dir, FileBytes: max(most, 64<<20)},
+	})
+	if err != nil {
+		return false, err
+	}
+	_ = c.in.Close()
+	over, watched, full := make(chan struct{}), make(chan struct{}), false
+	go func() {
+		defer close(watched)
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-ctx.Done():
+				killGroup(c.cmd)
+				return
+			case <-r.killed:
+				killGroup(c.cmd)
+				return
+			case <-tick.C:
+				if full = sizeOf(dir) > l.disk; full {
+					killGroup(c.cmd)
+					return
+				}
+			}
+		}
+	}()
+	_, _ = io.Copy(io.Discard, c.out)
+	waitErr := c.wait()
+	close(over)
+	<-watched
+	complaint := c.stderr.String()
+	if strings.HasPrefix(complaint, "{") {
+		var words string
+		words, complaint, _ = strings.Cut(complaint, "\n")
+		r.tellOffice([]byte(words))
+	}
+	state := c.cmd.ProcessState
+	switch {
+	case full:
+		return false, fail(schema.ReasonTooLarge, "Converting it took more than %s of disk. Split it.", schema.FormatBytes(l.disk))
+	case context.Cause(ctx) != nil || waitErr != nil && state.UserTime()+state.SystemTime() >= time.Duration(seconds)*time.Second-time.Second/2:
+		return false, fail(schema.ReasonTimeout, "LibreOffice did not convert it in %v of processor time. Split it, or save it in a new format.", l.time)
+	case state.ExitCode() == officeAgain:
+		return true, nil
+	case waitErr != nil && c.starved():
+		return false, fail(schema.ReasonTooLarge, "Converting it needed more than %s of memory. Split it.", schema.FormatBytes(l.memory))
+	case waitErr != nil && state.ExitCode() < 0:
+		return false, fail(schema.ReasonBroken, "LibreOffice died over it. Save it in a new format and send that.").because(fmt.Errorf("%w: %s", waitErr, complaint))
+	case waitErr != nil:
+		return false, fmt.Errorf("LibreOffice: %w: %s", waitErr, complaint)
+	}
+	return false, nil
+}
+
+// sizeOf is how many bytes the files of a folder have, about: it may be written to.
+func sizeOf(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if info, err := d.Info(); err == nil {
+				n += info.Size()
+			}
+		}
+		return nil
+	})
+	return n
+}
+
+// tellOffice logs what is missing of LibreOffice's confinement, once.
+func (r *poolRun) tellOffice(words []byte) {
+	r.toldOffice.Do(func() {
+		var c Confinement
+		if err := json.Unmarshal(words, &c); err != nil {
+			c.try("a report of the child", err)
+		}
+		r.officeConfinement.Store(&c)
+		if len(c.Missing) > 0 {
+			slog.Warn("LibreOffice is not confined in every way", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+		}
+	})
+}
