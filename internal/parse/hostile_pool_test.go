@@ -1,0 +1,95 @@
+package parse
+
+// Hostile files, through a pool with limits: each ends with a named reason or a right
+// parse, without a death or a panic, and the next file is parsed. What they are made
+// of is in hostile_*_test.go beside this.
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// hostileFile is one of them. want is the reason's code, or the beginning of the text that is read of it.
+type hostileFile struct {
+	name string
+	data []byte
+	want string
+}
+
+// hostileLimits are small, so that what is over them is small, too.
+var hostileLimits = Limits{
+	Bytes: 32 << 20, Pages: 200, TextBytes: 4 << 20, Entries: 2000, ExpandedBytes: 64 << 20, Rows: 100_000, LineBytes: 1 << 20, Time: 20 * time.Second,
+	OCRPages: 20, OCRPixels: 4_000_000, OCRTime: 20 * time.Second,
+}
+
+// hostileMemory is what a parser may take. None of the files is to come to it.
+const hostileMemory = 768 << 20
+
+var hostileReasons = []string{schema.ReasonEmpty, schema.ReasonEncrypted, schema.ReasonBroken, schema.ReasonUnsupported, schema.ReasonEncoding,
+	schema.ReasonTooLarge, schema.ReasonNoText}
+
+func TestHostileFilesThroughAPool(t *testing.T) {
+	var all []hostileFile
+	for _, list := range [][]hostileFile{hostilePDFs(), hostileFonts(), hostileImages(), hostileArchives(), hostileXML(), hostileOffice(), hostileCompound(), hostileMail(), hostileTexts()} {
+		all = append(all, list...)
+	}
+	if len(all) < 200 {
+		t.Errorf("only %d files", len(all))
+	}
+	names := map[string]bool{}
+	for _, f := range all {
+		if names[f.name] {
+			t.Errorf("two files are called %s", f.name)
+		}
+		names[f.name] = true
+	}
+	p := pool(t, func(o *PoolOptions) {
+		o.Workers, o.Limits, o.MemoryLimit, o.NoOCR, o.NoOffice = 2, hostileLimits, hostileMemory, true, true
+	})
+	work := make(chan hostileFile)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for f := range work {
+				t.Run(f.name, func(t *testing.T) { hostile(t, p, f) })
+			}
+		})
+	}
+	for _, f := range all {
+		work <- f
+	}
+	close(work)
+	wg.Wait()
+}
+
+func hostile(t *testing.T, p *Pool, f hostileFile) {
+	t.Helper()
+	got, err := p.Parse(t.Context(), f.name, "", f.data)
+	var e *Error
+	switch {
+	case err == nil:
+		check(t, got)
+		if read := strings.Join(show(got), "\n"); slices.Contains(hostileReasons, f.want) || f.want == "" || !strings.Contains(read, f.want) {
+			t.Errorf("it is read as %.300q, want %q", read, f.want)
+		}
+	case !errors.As(err, &e):
+		t.Errorf("it ends without a reason: %v", err)
+	case strings.Contains(err.Error(), "panic"), strings.Contains(err.Error(), "Parsing needed more than"):
+		t.Errorf("its parser fails: %v", err)
+	case e.Reason.Code != f.want:
+		t.Errorf("it is refused: %.300v, want %q", err, f.want)
+	}
+	const next = "The next file is read."
+	if after, err := p.Parse(t.Context(), "next.txt", "", []byte(next)); err != nil || len(after.Blocks) != 1 || after.Blocks[0].Text != next {
+		t.Errorf("the next file gives %v, %v", show(after), err)
+	}
+}
+
+var _ = waittest.Work
