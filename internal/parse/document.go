@@ -5,6 +5,7 @@ package parse
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -132,6 +133,11 @@ const (
 // "column: value" lines. Its links go with each row; there may be fewer of them
 // than rows. Links noted already go with the first block.
 func (d *document) linkedTable(header []string, rows, links [][]string, page int) bool {
+	wide := func(row []string) bool { return len(row) > d.limits.Cells }
+	if wide(header) || slices.ContainsFunc(rows, wide) {
+		d.err = fail(schema.ReasonTooLarge, "A row of a table has more than %d cells. Split it, or raise the limit.", d.limits.Cells)
+		return false
+	}
 	t := tableWriter{d: d, page: page, links: d.takeLinks()}
 	above := rowsAbove(header, rows)
 	for _, row := range rows[:above] {

@@ -27,6 +27,7 @@ func parseXLSX(d *document, data []byte) error {
 		return fail(schema.ReasonBroken, "The workbook is damaged. Save it again and send that.").because(err)
 	}
 	defer func() { _ = book.Close() }()
+	shortFormats(d, book)
 	if props, err := book.GetDocProps(); err == nil {
 		d.out.Title = squeeze(props.Title)
 	}
@@ -42,6 +43,38 @@ func parseXLSX(d *document, data []byte) error {
 	return d.err
 }
 
+// longestFormat is how many characters a number's format has at most, in Excel.
+const longestFormat = 255
+
+// shortFormats has numbers whose format is longer than Excel allows shown as they are: to read a long one takes
+// time that grows with its square.
+func shortFormats(d *document, book *excelize.File) {
+	if book.Styles == nil || book.Styles.NumFmts == nil {
+		return
+	}
+	warned := false
+	for _, f := range book.Styles.NumFmts.NumFmt {
+		if f == nil || len(f.FormatCode) <= 4*longestFormat {
+			continue
+		}
+		f.FormatCode = "General"
+		if !warned {
+			warned = true
+			d.warn(fmt.Sprintf("Numbers are given without their format where that has more than %d characters.", longestFormat))
+		}
+	}
+}
+
+// cellsOfRow are a row's cells. What is out of range in a damaged workbook is an error.
+func cellsOfRow(rows *excelize.Rows) (cells []string, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			cells, err = nil, fmt.Errorf("its cells: %v", p)
+		}
+	}()
+	return rows.Columns()
+}
+
 // parseSheet adds a sheet; seen counts the rows of the whole workbook.
 func parseSheet(d *document, book *excelize.File, name string, seen *int) error {
 	rows, err := book.Rows(name)
@@ -55,7 +88,7 @@ func parseSheet(d *document, book *excelize.File, name string, seen *int) error 
 		if *seen++; *seen > d.limits.Rows {
 			return fail(schema.ReasonTooLarge, "The workbook has more than %d rows. Split it, or raise the limit.", d.limits.Rows)
 		}
-		cells, err := rows.Columns()
+		cells, err := cellsOfRow(rows)
 		if err != nil {
 			return brokenSheet(name, err)
 		}
