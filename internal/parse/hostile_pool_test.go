@@ -67,6 +67,27 @@ func TestHostileFilesThroughAPool(t *testing.T) {
 	wg.Wait()
 }
 
+// TestHostileImagesAreRecognised has the images that are within the limits decoded and read, too.
+func TestHostileImagesAreRecognised(t *testing.T) {
+	needsTesseract(t)
+	p := pool(t, func(o *PoolOptions) { o.Workers, o.Limits, o.MemoryLimit = 1, hostileLimits, hostileMemory })
+	for _, f := range hostileImages() {
+		t.Run(f.name, func(t *testing.T) {
+			_, err := p.Parse(t.Context(), f.name, "", f.data)
+			var e *Error
+			if err == nil || !errors.As(err, &e) || strings.Contains(err.Error(), "panic") || strings.Contains(err.Error(), "Parsing needed more than") {
+				t.Errorf("it ends with %v", err) // there is text in none
+			} else if !slices.Contains(hostileReasons, e.Reason.Code) {
+				t.Errorf("its reason is %+v", e.Reason)
+			}
+			const next = "The next file is read."
+			if after, err := p.Parse(t.Context(), "next.txt", "", []byte(next)); err != nil || len(after.Blocks) != 1 {
+				t.Errorf("the next file gives %v, %v", show(after), err)
+			}
+		})
+	}
+}
+
 // hostile parses a file, and then another.
 func hostile(t *testing.T, p *Pool, f hostileFile) {
 	t.Helper()
