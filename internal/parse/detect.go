@@ -162,11 +162,11 @@ func detectOLE(data []byte) (detected, error) {
 	case has("EncryptedPackage"):
 		return detected{}, fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
 	case has("WordDocument"):
-		return detected{format: formatDOC}, damaged
+		return detected{format: formatDOC}, nil
 	case has("Workbook"), has("Book"):
-		return detected{format: formatXLS}, damaged
+		return detected{format: formatXLS}, nil
 	case has("PowerPoint Document"):
-		return detected{format: formatPPT}, damaged
+		return detected{format: formatPPT}, nil
 	case has(msgProperties):
 		return detected{format: formatMSG}, nil
 	case damaged != nil:

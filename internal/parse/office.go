@@ -83,13 +83,14 @@ func (o oldFormat) refusal(t officeTerms) error {
 
 // encrypted refuses a document that says that it needs a password.
 func (o oldFormat) encrypted(data []byte) error {
+	// One that is damaged may be read by LibreOffice nevertheless.
 	c, err := openCompound(data)
 	if err != nil {
-		return err
+		return nil
 	}
 	root, err := c.root()
 	if err != nil {
-		return err
+		return nil
 	}
 	le, locked := binary.LittleEndian, false
 	switch o.from {

@@ -63,7 +63,7 @@ func runIfOffice() bool {
 			_ = n
 		}
 	case "sleep":
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //house:clock it hangs
 	case "big":
 		err = os.WriteFile(made, make([]byte, 80<<20), 0o600)
 	case "fill":
