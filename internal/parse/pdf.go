@@ -109,9 +109,6 @@ func (w pdfWord) box(page int) schema.Box {
 	return schema.Box{Page: page, Left: float64(w.left), Bottom: float64(w.bottom), Right: float64(w.right), Top: float64(w.top)}
 }
 
-// pdfRule is a thin horizontal line of a page, in points from the lower left.
-type pdfRule struct{ left, right, y float64 }
-
 func parsePDF(d *document, data []byte) error {
 	instance, err := pdfiumInstance()
 	if err != nil {
@@ -136,7 +133,7 @@ func parsePDF(d *document, data []byte) error {
 	}
 
 	var lines []pdfLine
-	rules := make(map[int][]pdfRule)
+	rules := make(map[int]pdfRuling)
 	size, broken := 0, 0
 	for i := range counted.PageCount {
 		if !d.alive() {
@@ -158,9 +155,7 @@ func parsePDF(d *document, data []byte) error {
 			return fail(schema.ReasonTooLarge, "The PDF has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 		}
 		lines = append(lines, page...)
-		if len(ruled) > 0 {
-			rules[i+1] = ruled
-		}
+		rules[i+1] = ruled
 	}
 	if broken > 0 && broken == counted.PageCount {
 		return damagedPDF(errors.New("no page could be read"))
@@ -205,10 +200,10 @@ func pdfTitle(s string) string {
 
 // pageLines returns the lines of page i in reading order, and, where some look
 // like rows of a table, the page's rules.
-func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, []pdfRule, error) {
+func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, pdfRuling, error) {
 	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
 	if err != nil {
-		return nil, nil, err
+		return nil, pdfRuling{}, err
 	}
 	defer func() { _, _ = instance.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) }()
 	page := requests.Page{ByReference: &loaded.Page}
@@ -218,13 +213,13 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 	}
 	opened, err := instance.FPDFText_LoadPage(&requests.FPDFText_LoadPage{Page: page})
 	if err != nil {
-		return nil, nil, err
+		return nil, pdfRuling{}, err
 	}
 	t := textPage{instance: instance, page: opened.TextPage}
 	defer func() { _, _ = instance.FPDFText_ClosePage(&requests.FPDFText_ClosePage{TextPage: t.page}) }()
 	chars, err := t.chars()
 	if err != nil {
-		return nil, nil, err
+		return nil, pdfRuling{}, err
 	}
 	var lines []pdfLine
 	start, rows := 0, 0
@@ -242,7 +237,7 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 		start = at + 1
 	}
 	if rows < 2 {
-		return lines, nil, nil
+		return lines, pdfRuling{}, nil
 	}
 	return lines, pageRules(instance, page), nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-func layout(d *document, lines []pdfLine, rules map[int][]pdfRule) {
+func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
 	lines = withoutFurniture(lines, d.out.Pages)
 	body := bodySize(lines)
 	levels := headingSizes(lines, body)
@@ -54,7 +54,7 @@ type placedTable struct {
 
 // takeTables takes the tables out of the lines. A table stands where its first line
 // stood.
-func takeTables(lines []pdfLine, rules map[int][]pdfRule) ([]pdfLine, []placedTable) {
+func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []placedTable) {
 	var kept []pdfLine
 	var tables []placedTable
 	for start := 0; start < len(lines); {

@@ -3,6 +3,7 @@ package parse
 import (
 	"github.com/klippa-app/go-pdfium"
 	"github.com/klippa-app/go-pdfium/enums"
+	"github.com/klippa-app/go-pdfium/references"
 	"github.com/klippa-app/go-pdfium/requests"
 )
 
@@ -12,14 +13,30 @@ const (
 	ruleLength    = 8    // points, at least
 )
 
-// pageRules returns the thin horizontal lines of a page, which say how far the
-// headings of a table's columns reach. A page that cannot tell has none.
-func pageRules(instance pdfium.Pdfium, page requests.Page) []pdfRule {
+// pdfRule is a thin horizontal line of a page, in points from the lower left.
+type pdfRule struct{ left, right, y float64 }
+
+// pdfUpright is a thin vertical line of a page, in points from the lower left.
+type pdfUpright struct{ x, bottom, top float64 }
+
+// pdfShade is a filled box of a page, such as the ground of a table's row.
+type pdfShade struct{ left, bottom, right, top float64 }
+
+// pdfRuling is what is drawn on a page around text.
+type pdfRuling struct {
+	across []pdfRule
+	down   []pdfUpright
+	shades []pdfShade
+}
+
+// pageRules returns the thin lines and the filled boxes of a page, which say where a
+// table's cells end. A page that cannot tell has none.
+func pageRules(instance pdfium.Pdfium, page requests.Page) pdfRuling {
+	var out pdfRuling
 	counted, err := instance.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
 	if err != nil {
-		return nil
+		return out
 	}
-	var out []pdfRule
 	for i := range min(counted.Count, ruleObjects) {
 		object, err := instance.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: i})
 		if err != nil {
@@ -30,9 +47,34 @@ func pageRules(instance pdfium.Pdfium, page requests.Page) []pdfRule {
 			continue
 		}
 		b, err := instance.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: object.PageObject})
-		if err == nil && b.Top-b.Bottom <= ruleThickness && b.Right-b.Left >= ruleLength {
-			out = append(out, pdfRule{float64(b.Left), float64(b.Right), float64(b.Bottom+b.Top) / 2})
+		if err != nil {
+			continue
+		}
+		box := pdfShade{float64(b.Left), float64(b.Bottom), float64(b.Right), float64(b.Top)}
+		wide, high := box.right-box.left, box.top-box.bottom
+		switch {
+		case high <= ruleThickness && wide >= ruleLength:
+			out.across = append(out.across, pdfRule{box.left, box.right, (box.bottom + box.top) / 2})
+		case wide <= ruleThickness && high >= ruleLength:
+			out.down = append(out.down, pdfUpright{(box.left + box.right) / 2, box.bottom, box.top})
+		case wide >= ruleLength && high >= ruleLength/2:
+			mode, err := instance.FPDFPath_GetDrawMode(&requests.FPDFPath_GetDrawMode{PageObject: object.PageObject})
+			if err != nil {
+				continue
+			}
+			if mode.Stroke && boxed(instance, object.PageObject) {
+				out.across = append(out.across, pdfRule{box.left, box.right, box.bottom}, pdfRule{box.left, box.right, box.top})
+				out.down = append(out.down, pdfUpright{box.left, box.bottom, box.top}, pdfUpright{box.right, box.bottom, box.top})
+			} else if mode.FillMode != enums.FPDF_FILLMODE_NONE {
+				out.shades = append(out.shades, box)
+			}
 		}
 	}
 	return out
+}
+
+// boxed reports whether a path has the segments of a rectangle.
+func boxed(instance pdfium.Pdfium, object references.FPDF_PAGEOBJECT) bool {
+	n, err := instance.FPDFPath_CountSegments(&requests.FPDFPath_CountSegments{PageObject: object})
+	return err == nil && (n.Count == 4 || n.Count == 5)
 }

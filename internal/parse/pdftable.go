@@ -22,7 +22,7 @@ type pdfTable struct {
 }
 
 // pageTables finds the tables of a page's lines.
-func pageTables(lines []pdfLine, rules []pdfRule) []pdfTable {
+func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	var out []pdfTable
 	for _, part := range pageColumns(lines) {
 		rows := rowsOf(lines, part)
@@ -42,7 +42,7 @@ func pageTables(lines []pdfLine, rules []pdfRule) []pdfTable {
 
 // tableOf makes a table of the rows [first, last], whose header may begin at row
 // from.
-func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules []pdfRule) (pdfTable, bool) {
+func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRuling) (pdfTable, bool) {
 	t := pdfTable{page: lines[rows[first].lines[0]].page}
 	body := first
 	for body < last {
@@ -75,7 +75,7 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules []pdfR
 			t.unit = r.cells[0].text()
 			continue
 		}
-		t.headers = append(t.headers, t.spread(r, rules))
+		t.headers = append(t.headers, t.spread(r, rules.across))
 	}
 	t.rows = rows[body : last+1]
 	t.describe(rows, head, from)

@@ -1,0 +1,206 @@
+package parse
+
+// How like the tables that are found on PDF pages are to those that were printed.
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klippa-app/go-pdfium/requests"
+)
+
+// tableScore adds up one style's tables.
+type tableScore struct {
+	tables, missed, extra int
+	full, structure       float64 // sums over the tables of TEDS and TEDS-Struct
+}
+
+// tableReport has the scores of the styles, in their order.
+type tableReport struct {
+	styles []string
+	scores map[string]*tableScore
+}
+
+func (r *tableReport) of(style string) *tableScore {
+	if r.scores[style] == nil {
+		r.styles = append(r.styles, style)
+		if r.scores == nil {
+			r.scores = make(map[string]*tableScore)
+		}
+		r.scores[style] = &tableScore{}
+	}
+	return r.scores[style]
+}
+
+func (r *tableReport) String() string {
+	var b strings.Builder
+	for _, style := range r.styles {
+		s := r.scores[style]
+		n := float64(max(s.tables, 1))
+		fmt.Fprintf(&b, "%-12s %3d tables  TEDS %.3f  TEDS-Struct %.3f  missed %d  extra %d\n", style, s.tables, s.full/n, s.structure/n, s.missed, s.extra)
+	}
+	return b.String()
+}
+
+// measureTables compares the tables of each PDF of a folder with those of the HTML of
+// the same name. What stands before the first hyphen of the name is its style.
+func measureTables(t *testing.T, dir string) *tableReport {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.pdf"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no PDF in %s: %v", dir, err)
+	}
+	r := &tableReport{}
+	for _, f := range files {
+		source, err := os.ReadFile(strings.TrimSuffix(f, ".pdf") + ".html")
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		style, _, _ := strings.Cut(filepath.Base(f), "-")
+		r.add(t, filepath.Base(f), r.of(style), treesOf(t, string(source)), foundTables(t, data))
+	}
+	return r
+}
+
+// add pairs each table with the one of those found that is most like it.
+func (r *tableReport) add(t *testing.T, name string, s *tableScore, want, found []*tableTree) {
+	s.tables += len(want)
+	for _, w := range want {
+		best, most := -1, 0.0
+		for i, f := range found {
+			if x := teds(w, f, false); f != nil && x > most {
+				best, most = i, x
+			}
+		}
+		if best < 0 || most < 0.2 {
+			s.missed++
+			t.Logf("%s: a table is missed", name)
+			continue
+		}
+		structure := teds(w, found[best], true)
+		s.full += most
+		s.structure += structure
+		if most < 0.9 {
+			t.Logf("%s: TEDS %.3f, TEDS-Struct %.3f", name, most, structure)
+		}
+		found = slices.Delete(slices.Clone(found), best, best+1)
+	}
+	s.extra += len(found)
+	for _, f := range found {
+		t.Logf("%s: no table: %.100s", name, show1(f))
+	}
+}
+
+// show1 is a tree in one line.
+func show1(n *tableTree) string {
+	s := string(n.text)
+	for _, c := range n.children {
+		s += show1(c) + " "
+	}
+	return n.tag[:2] + "[" + s + "]"
+}
+
+// foundTables are the tables that are found in a PDF, as trees. What goes on on the next
+// page is one table.
+func foundTables(t *testing.T, data []byte) []*tableTree {
+	t.Helper()
+	instance, err := pdfiumInstance()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = instance.Close() }()
+	opened, err := instance.OpenDocument(&requests.OpenDocument{File: &data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted, err := instance.FPDF_GetPageCount(&requests.FPDF_GetPageCount{Document: opened.Document})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []pdfLine
+	rules := make(map[int]pdfRuling)
+	for i := range counted.PageCount {
+		page, ruled, err := pageLines(instance, opened.Document, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, rules[i+1] = append(lines, page...), ruled
+	}
+	_, tables := takeTables(withoutFurniture(lines, counted.PageCount), rules)
+	var out []*tableTree
+	for i, placed := range tables {
+		tree := placed.table.tree()
+		if i > 0 && placed.table.goesOn(tables[i-1].table) {
+			out[len(out)-1].append(tree)
+			continue
+		}
+		out = append(out, tree)
+	}
+	return out
+}
+
+// append adds the rows of a table's body.
+func (n *tableTree) append(o *tableTree) {
+	body := n.children[len(n.children)-1]
+	body.children = append(body.children, o.children[len(o.children)-1].children...)
+}
+
+// goesOn reports whether a table is the one before on the next page.
+func (t *pdfTable) goesOn(before *pdfTable) bool {
+	h := before.header()
+	if h.fits(t) {
+		return true
+	}
+	own := t.header()
+	return h != nil && own != nil && t.page == before.page+1 && h.text.b.String() == own.text.b.String()
+}
+
+// tree is a found table as a tree. A heading that stands over neighbouring columns is
+// one cell.
+func (t *pdfTable) tree() *tableTree {
+	head, body := &tableTree{tag: "thead"}, &tableTree{tag: "tbody"}
+	cell := func(row *tableTree, s string) *tableTree {
+		c := &tableTree{tag: "td", wide: 1, high: 1, text: []rune(s)}
+		row.children = append(row.children, c)
+		return c
+	}
+	for _, h := range t.headers {
+		row := &tableTree{tag: "tr"}
+		for i, c := range h {
+			if i > 1 && len(c.words) > 0 && len(h[i-1].words) > 0 && &c.words[0] == &h[i-1].words[0] {
+				row.children[len(row.children)-1].wide++
+				continue
+			}
+			cell(row, c.text())
+		}
+		head.children = append(head.children, row)
+	}
+	for i, r := range t.rows {
+		row := &tableTree{tag: "tr"}
+		label, cells := t.place(r)
+		empty := !slices.ContainsFunc(cells, func(c pdfCell) bool { return len(c.words) > 0 })
+		if empty && i > 0 && startsLower(label.text()) {
+			last := body.children[len(body.children)-1].children[0]
+			last.text = append(append(last.text, ' '), []rune(label.text())...)
+			continue
+		}
+		c := cell(row, label.text())
+		for _, o := range cells {
+			if empty {
+				c.wide++
+			} else {
+				cell(row, o.text())
+			}
+		}
+		body.children = append(body.children, row)
+	}
+	return tableOfParts(head, body)
+}
