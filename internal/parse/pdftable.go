@@ -15,6 +15,8 @@ type pdfTable struct {
 	columns []stretch // of figures, from left to right; labels stand left of the first
 	headers [][]pdfCell
 	rows    []pdfRow
+	cells   [][]gridCell // in place of headers and rows, where cells have spans
+	head    int          // rows of cells that are the header
 	caption string
 	unit    string
 	first   int   // index of the line that it stands for, of the page's
@@ -23,9 +25,15 @@ type pdfTable struct {
 
 // pageTables finds the tables of a page's lines.
 func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
-	var out []pdfTable
+	out := ruledTables(lines, rules)
+	taken := make(map[int]bool)
+	for i := range out {
+		for _, l := range out[i].lines {
+			taken[l] = true
+		}
+	}
 	for _, part := range pageColumns(lines) {
-		rows := rowsOf(lines, part)
+		rows := rowsOf(lines, slices.DeleteFunc(part, func(i int) bool { return taken[i] }))
 		for at := 0; at < len(rows); {
 			first, last := region(rows, at)
 			if first < 0 {

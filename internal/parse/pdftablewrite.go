@@ -54,7 +54,7 @@ type tableHeader struct {
 // fits reports whether the header is that of a table on the next page, which has
 // none.
 func (h *tableHeader) fits(t *pdfTable) bool {
-	if h == nil || t.page != h.page+1 || len(t.headers) > 0 || len(h.columns) != len(t.columns) {
+	if h == nil || t.page != h.page+1 || len(t.headers)+t.head > 0 || len(h.columns) != len(t.columns) {
 		return false
 	}
 	for i, c := range t.columns {
@@ -76,6 +76,9 @@ func (t *pdfTable) header() *tableHeader {
 	}
 	out.write(strings.Join(about, " "))
 	filled := len(about) > 0
+	if t.cells != nil {
+		return t.gridHead(out, filled)
+	}
 	for _, h := range t.headers {
 		if s := h[0].text(); s != "" && s != t.unit {
 			if filled {
@@ -119,6 +122,9 @@ const groupWords = 6
 // indented or end it with a colon, goes before each of them; one that is the beginning
 // or the end of a label joins it.
 func (t *pdfTable) rowLines() []rowLine {
+	if t.cells != nil {
+		return t.gridLines()
+	}
 	var out []rowLine
 	var group string
 	var groupLeft float64

@@ -172,6 +172,18 @@ func (t *pdfTable) tree() *tableTree {
 		row.children = append(row.children, c)
 		return c
 	}
+	for i, cells := range t.cells {
+		row := &tableTree{tag: "tr"}
+		for _, c := range cells {
+			made := cell(row, c.text())
+			made.wide, made.high = c.wide, c.high
+		}
+		if i < t.head {
+			head.children = append(head.children, row)
+		} else {
+			body.children = append(body.children, row)
+		}
+	}
 	for _, h := range t.headers {
 		row := &tableTree{tag: "tr"}
 		for i, c := range h {

@@ -1,0 +1,382 @@
+package parse
+
+// Tables whose cells lines divide, across and down. Each cell is a box between lines;
+// where a line is missing it goes over several columns or rows.
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/sluice-rag/sluice/internal/tabular"
+)
+
+// gridCell is a cell of a table and over how many columns and rows it goes.
+type gridCell struct {
+	pdfCell
+	wide, high int
+}
+
+const (
+	nearLines   = 3.0 // points between lines that are one
+	mostOfEdge  = 0.6 // of a cell's edge a line must cover
+	leastFilled = 0.4 // of a grid's cells have text
+	mostWords   = 40  // of a grid's cell, on average
+	mostSlots   = 200 // rows of a grid, and columns
+)
+
+// segment is a line's extent along its direction, at some distance.
+type segment struct{ at, from, to float64 }
+
+// lineSet is the lines of one direction that stand at one distance.
+type lineSet struct {
+	at    float64
+	parts []stretch
+}
+
+// lineSets gathers segments by where they stand.
+func lineSets(all []segment) []lineSet {
+	slices.SortFunc(all, func(a, b segment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from)) })
+	var out []lineSet
+	for _, s := range all {
+		if n := len(out); n > 0 && s.at-out[n-1].at < nearLines {
+			out[n-1].parts = append(out[n-1].parts, stretch{s.from, s.to})
+			continue
+		}
+		out = append(out, lineSet{s.at, []stretch{{s.from, s.to}}})
+	}
+	return out
+}
+
+// covers reports whether the lines cover most of an edge.
+func (l lineSet) covers(from, to float64) bool {
+	sum := 0.0
+	for _, p := range l.parts {
+		sum += max(0, min(p.right, to)-max(p.left, from))
+	}
+	return sum >= mostOfEdge*(to-from)
+}
+
+// connected divides a page's lines into those that touch one another.
+func (r pdfRuling) connected() []pdfRuling {
+	if len(r.across) < 3 || len(r.down) < 3 {
+		return nil
+	}
+	down := slices.Clone(r.down)
+	slices.SortFunc(down, func(a, b pdfUpright) int { return cmp.Compare(a.x, b.x) })
+	group := make([]int, len(r.across)+len(down))
+	for i := range group {
+		group[i] = i
+	}
+	var root func(i int) int
+	root = func(i int) int {
+		for group[i] != i {
+			group[i] = group[group[i]]
+			i = group[i]
+		}
+		return i
+	}
+	for i, a := range r.across {
+		at, _ := slices.BinarySearchFunc(down, a.left-nearLines, func(d pdfUpright, x float64) int { return cmp.Compare(d.x, x) })
+		for j := at; j < len(down) && down[j].x <= a.right+nearLines; j++ {
+			if a.y >= down[j].bottom-nearLines && a.y <= down[j].top+nearLines {
+				group[root(i)] = root(len(r.across) + j)
+			}
+		}
+	}
+	parts := make(map[int]*pdfRuling)
+	var out []*pdfRuling
+	part := func(i int) *pdfRuling {
+		k := root(i)
+		if parts[k] == nil {
+			parts[k] = &pdfRuling{}
+			out = append(out, parts[k])
+		}
+		return parts[k]
+	}
+	for i, a := range r.across {
+		p := part(i)
+		p.across = append(p.across, a)
+	}
+	for j, d := range down {
+		p := part(len(r.across) + j)
+		p.down = append(p.down, d)
+	}
+	var kept []pdfRuling
+	for _, p := range out {
+		if len(p.across) >= 3 && len(p.down) >= 2 {
+			kept = append(kept, *p)
+		}
+	}
+	return kept
+}
+
+// ruledTables finds the tables whose cells are boxes.
+func ruledTables(lines []pdfLine, rules pdfRuling) []pdfTable {
+	var out []pdfTable
+	for _, part := range rules.connected() {
+		if t, ok := ruledTable(lines, part); ok {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// ruledTable makes a table of lines that touch one another, and of the text between.
+func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
+	var flat, upright []segment
+	left, right, bottom, top := 1e9, 0.0, 1e9, 0.0
+	for _, a := range part.across {
+		flat = append(flat, segment{-a.y, a.left, a.right}) // from the top down
+		left, right = min(left, a.left), max(right, a.right)
+		bottom, top = min(bottom, a.y), max(top, a.y)
+	}
+	for _, d := range part.down {
+		upright = append(upright, segment{d.x, d.bottom, d.top})
+		bottom, top = min(bottom, d.bottom), max(top, d.top)
+		left, right = min(left, d.x), max(right, d.x)
+	}
+	across, down := lineSets(flat), lineSets(upright)
+	// The sides of a table may be left open.
+	if down[0].at > left+2*nearLines {
+		down = slices.Insert(down, 0, lineSet{left, []stretch{{bottom, top}}})
+	}
+	if down[len(down)-1].at < right-2*nearLines {
+		down = append(down, lineSet{right, []stretch{{bottom, top}}})
+	}
+	columns, rows := len(down)-1, len(across)-1
+	if columns < 2 || rows < 2 || columns > mostSlots || rows > mostSlots {
+		return pdfTable{}, false
+	}
+	var t pdfTable
+	words := make([][]pdfCell, rows)
+	bold, filledRows := make([]bool, rows), make([]bool, rows)
+	for i := range words {
+		words[i], bold[i] = make([]pdfCell, columns), true
+	}
+	for i, l := range lines {
+		inside := 0
+		for _, w := range l.words {
+			x, y := float64(w.left+w.right)/2, float64(w.bottom+w.top)/2
+			column, row := slot(down, x), slot(across, -y)
+			if column < 0 || row < 0 {
+				continue
+			}
+			inside++
+			words[row][column] = join(words[row][column], pdfCell{stretch{float64(w.left), float64(w.right)}, []pdfWord{w}})
+			bold[row], filledRows[row] = bold[row] && l.bold, true
+		}
+		if inside > 0 && inside < len(l.words) {
+			return t, false // a line that goes on outside
+		}
+		if inside > 0 {
+			t.lines = append(t.lines, i)
+		}
+	}
+	cells, ok := boxes(words, across, down)
+	if !ok || len(t.lines) == 0 {
+		return t, false
+	}
+	filled, all, count := 0, 0, 0
+	for _, row := range cells {
+		for _, c := range row {
+			all++
+			count += len(c.words)
+			if len(c.words) > 0 {
+				filled++
+			}
+		}
+	}
+	if filled < 4 || float64(filled) < leastFilled*float64(all) || count > mostWords*filled {
+		return t, false
+	}
+	for i := range columns {
+		t.columns = append(t.columns, stretch{down[i].at, down[i+1].at})
+	}
+	for i := range bold {
+		bold[i] = bold[i] && filledRows[i]
+	}
+	t.cells, t.head = cells, headRows(cells, bold)
+	t.page, t.first = lines[t.lines[0]].page, slices.Min(t.lines)
+	return t, true
+}
+
+// slot is between which two of the lines a place lies; -1: outside.
+func slot(lines []lineSet, at float64) int {
+	i, _ := slices.BinarySearchFunc(lines, at, func(l lineSet, x float64) int { return cmp.Compare(l.at, x) })
+	if i == 0 || i == len(lines) {
+		return -1
+	}
+	return i - 1
+}
+
+// boxes joins what no line divides. It is false where a cell would be no rectangle.
+func boxes(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
+	rows, columns := len(words), len(words[0])
+	taken := make([][]bool, rows)
+	for i := range taken {
+		taken[i] = make([]bool, columns)
+	}
+	closedRight := func(i, j int) bool { return j == columns-1 || down[j+1].covers(-across[i+1].at, -across[i].at) }
+	closedBelow := func(i, j int) bool { return i == rows-1 || across[i+1].covers(down[j].at, down[j+1].at) }
+	out := make([][]gridCell, rows)
+	for i := range rows {
+		for j := range columns {
+			if taken[i][j] {
+				continue
+			}
+			c := gridCell{wide: 1, high: 1}
+			for !closedRight(i, j+c.wide-1) {
+				c.wide++
+			}
+			for !closedBelow(i+c.high-1, j) {
+				c.high++
+			}
+			for a := range c.high {
+				for b := range c.wide {
+					if taken[i+a][j+b] {
+						return nil, false
+					}
+					taken[i+a][j+b] = true
+					if len(words[i+a][j+b].words) > 0 {
+						c.pdfCell = join(c.pdfCell, words[i+a][j+b])
+					}
+				}
+			}
+			c.order()
+			out[i] = append(out[i], c)
+		}
+	}
+	return out, true
+}
+
+// order puts a cell's words in the order of reading: by lines, then from left to right.
+func (c *gridCell) order() {
+	slices.SortStableFunc(c.words, func(a, b pdfWord) int {
+		if low, high := max(a.bottom, b.bottom), min(a.top, b.top); high-low > 0.5*min(a.top-a.bottom, b.top-b.bottom) {
+			return cmp.Compare(a.left, b.left)
+		}
+		return cmp.Compare(b.top, a.top)
+	})
+}
+
+// headRows counts the rows at the top that say what the columns are: those set in bold,
+// or else the first, with what its cells reach down to, unless it has figures.
+func headRows(cells [][]gridCell, bold []bool) int {
+	head := 0
+	for head < len(cells) && bold[head] {
+		head++
+	}
+	if head == len(cells) {
+		head = 0
+	}
+	figures, named := 0, 0
+	for _, c := range cells[0] {
+		switch s := c.text(); {
+		case tabular.Figure(s):
+			figures++
+		case s != "":
+			named++
+		}
+	}
+	if head == 0 && (figures > 0 || named == 0) {
+		return 0
+	}
+	head = max(head, 1)
+	for i := 0; i < head && i < len(cells); i++ {
+		for _, c := range cells[i] {
+			head = max(head, min(i+c.high, len(cells)-1))
+			if c.wide > 1 && c.wide < width(cells[i]) && len(c.words) > 0 {
+				head = max(head, min(i+2, len(cells)-1)) // what it spans is named below
+			}
+		}
+	}
+	return head
+}
+
+// width is over how many columns the cells of a row go.
+func width(row []gridCell) int {
+	n := 0
+	for _, c := range row {
+		n += c.wide
+	}
+	return n
+}
+
+// spreadGrid returns the cells of a grid's rows, one for each column. What goes over several
+// columns is in each, but for the first, which names the row; what goes over several rows is in each of them.
+func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
+	out := make([][]pdfCell, len(cells))
+	taken := make([][]bool, len(cells))
+	for i := range out {
+		out[i], taken[i] = make([]pdfCell, columns), make([]bool, columns)
+	}
+	for i, row := range cells {
+		at := 0
+		for _, c := range row {
+			for at < columns && taken[i][at] {
+				at++
+			}
+			for a := i; a < min(i+c.high, len(cells)); a++ {
+				for b := at; b < min(at+c.wide, columns); b++ {
+					taken[a][b] = true
+					if b == at || at > 0 {
+						out[a][b] = c.pdfCell
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// gridHead writes what stands over each column behind a table's caption; nil where
+// there is neither.
+func (t *pdfTable) gridHead(out *laidText, filled bool) *tableHeader {
+	head := spreadGrid(t.cells, len(t.columns))[:t.head]
+	for i := range t.columns {
+		if i > 0 {
+			out.write(" | ")
+		}
+		last := ""
+		for _, row := range head {
+			s := row[i].text()
+			if s == "" || s == last {
+				continue
+			}
+			if last != "" || i == 0 && filled {
+				out.write(" ")
+			}
+			out.words(row[i], t.page)
+			last = s
+		}
+	}
+	if t.head == 0 && !filled {
+		return nil
+	}
+	return &tableHeader{t.columns, out, t.page}
+}
+
+// gridLines are the rows of a grid as lines of text.
+func (t *pdfTable) gridLines() []rowLine {
+	var out []rowLine
+	for _, row := range spreadGrid(t.cells, len(t.columns))[t.head:] {
+		last := -1
+		for i, c := range row {
+			if len(c.words) > 0 {
+				last = i
+			}
+		}
+		if last < 0 {
+			continue
+		}
+		l := &laidText{}
+		for i, c := range row[:last+1] {
+			if i > 0 {
+				l.write(" | ")
+			}
+			l.words(c, t.page)
+		}
+		out = append(out, rowLine{text: l})
+	}
+	return out
+}
