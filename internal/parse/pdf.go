@@ -230,7 +230,7 @@ func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]p
 		for _, line := range t.lines(chars, start, at) {
 			line.page, line.pageTop = i+1, height
 			lines = append(lines, line)
-			if line.cells > 1 || number(line.text) {
+			if line.cells > 1 || number(line.text) || line.gapped() {
 				rows++
 			}
 		}
@@ -398,6 +398,16 @@ func (l *pdfLine) cut() {
 		b.WriteString(w.text)
 	}
 	l.text = b.String()
+}
+
+// gapped reports whether more than a space divides some of the words.
+func (l *pdfLine) gapped() bool {
+	for i := 1; i < len(l.words); i++ {
+		if float64(l.words[i].left-l.words[i-1].right) > runGap*l.size {
+			return true
+		}
+	}
+	return false
 }
 
 func (t textPage) box(i int) (structs.FPDF_FS_RECTF, error) {

@@ -34,6 +34,11 @@ func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	}
 	for _, part := range pageColumns(lines) {
 		rows := rowsOf(lines, slices.DeleteFunc(part, func(i int) bool { return taken[i] }))
+		words, rows := alignedTables(rows, rules)
+		for i := range words {
+			words[i].page = lines[words[i].first].page
+		}
+		out = append(out, words...)
 		for at := 0; at < len(rows); {
 			first, last := region(rows, at)
 			if first < 0 {

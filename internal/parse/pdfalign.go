@@ -1,0 +1,547 @@
+package parse
+
+// Tables of words that no lines divide into boxes: what stands in the rows leaves the
+// same gaps free. Rules across, shaded rows, a header in bold, or a third column must
+// say that they are a table, since text in two columns leaves a gap free, too.
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"unicode/utf8"
+)
+
+const (
+	runGap       = 0.45 // between words of a cell, at most, in sizes of the font
+	leastGutter  = 0.4  // between columns, in sizes of the font
+	rowGap       = 2.2  // between rows, at most, in sizes of the font
+	leastRows    = 3    // with two cells or more
+	spanWords    = 8    // of a row that goes over all columns, at most
+	figureShare  = 0.6  // of a column's cells are figures
+	wholeRule    = 0.75 // of a table's width, under a header or around the table
+	rowRule      = 0.45 // of a table's width, between rows
+	proseShare   = 0.5  // of cells that fill their column with words
+	mostAligned  = 40   // columns
+	mostDistance = 1.2  // of lines of one cell, by the least there is
+)
+
+var (
+	listMark = regexp.MustCompile(`^([•·▪◦‣●○■□–*-]|\(?[A-Za-z0-9]{1,4}[.)])$`)
+	dots     = regexp.MustCompile(`[. …]*(\. ?){4}[. …]*`)
+)
+
+// runs divides a row where more than a space is free.
+func (r pdfRow) runs() []pdfCell {
+	var out []pdfCell
+	for _, c := range r.cells {
+		for _, w := range c.words {
+			own := stretch{float64(w.left), float64(w.right)}
+			if n := len(out); n > 0 && own.left-out[n-1].right <= runGap*r.size {
+				out[n-1].words = append(out[n-1].words, w)
+				out[n-1].right = max(out[n-1].right, own.right)
+				continue
+			}
+			out = append(out, pdfCell{own, []pdfWord{w}})
+		}
+	}
+	return out
+}
+
+func (r pdfRow) middle() float64 { return (r.top + r.bottom) / 2 }
+
+// narrowed returns what runs leave free of gutters.
+func narrowed(gutters []stretch, runs []pdfCell, least float64) []stretch {
+	var out []stretch
+	for _, g := range gutters {
+		best := stretch{}
+		from := g.left
+		for _, r := range runs {
+			if r.right <= from || r.left >= g.right {
+				continue
+			}
+			if r.left-from > best.right-best.left {
+				best = stretch{from, r.left}
+			}
+			from = r.right
+		}
+		if g.right-from > best.right-best.left {
+			best = stretch{from, g.right}
+		}
+		if best.right-best.left >= least {
+			out = append(out, best)
+		}
+	}
+	return out
+}
+
+// aligned is rows [first, last] that leave the same gutters free.
+type aligned struct {
+	first, last int
+	gutters     []stretch
+	runs        [][]pdfCell // of the rows from first on
+	whole       []bool      // rows that go over all columns
+}
+
+// alignedAt takes rows from first on, as far as they leave gutters free.
+func alignedAt(rows []pdfRow, first int) aligned {
+	a := aligned{first: first, last: first}
+	runs := rows[first].runs()
+	for i := 1; i < len(runs); i++ {
+		a.gutters = append(a.gutters, stretch{runs[i-1].right, runs[i].left})
+	}
+	a.runs, a.whole = [][]pdfCell{runs}, []bool{false}
+	for next := first + 1; next < len(rows) && len(a.gutters) > 0; next++ {
+		r := rows[next]
+		if rows[next-1].bottom-r.top > rowGap*r.size {
+			break
+		}
+		runs = r.runs()
+		free := narrowed(a.gutters, runs, leastGutter*r.size)
+		whole := false
+		if len(free) < len(a.gutters) {
+			fits := func(i int) bool {
+				return i < len(rows) && rows[i-1].bottom-rows[i].top <= rowGap*rows[i].size && len(rows[i].runs()) > 1 &&
+					len(narrowed(a.gutters, rows[i].runs(), leastGutter*rows[i].size)) == len(a.gutters)
+			}
+			if len(runs) != 1 || len(runs[0].words) > spanWords || !fits(next+1) {
+				break
+			}
+			whole = true
+		} else {
+			a.gutters = free
+		}
+		a.runs, a.whole, a.last = append(a.runs, runs), append(a.whole, whole), next
+	}
+	return a
+}
+
+// alignedTables finds the tables of words in rows, and which rows they take.
+func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRow) {
+	for at := 0; at < len(rows); {
+		a := alignedAt(rows, at)
+		// A header over several columns leaves fewer gaps than the rows below.
+		for next := at + 1; next <= at+2 && next < a.last; next++ {
+			if b := alignedAt(rows, next); len(b.gutters) > len(a.gutters) && b.last >= a.last {
+				a = b
+			}
+		}
+		a.trim(rows, rules)
+		if t, ok := a.table(rows, at, rules); ok {
+			out = append(out, t)
+			taken := make(map[int]bool)
+			for _, l := range t.lines {
+				taken[l] = true
+			}
+			for ; at <= a.last; at++ {
+				if !taken[rows[at].lines[0]] {
+					rest = append(rest, rows[at])
+				}
+			}
+			continue
+		}
+		rest = append(rest, rows[at])
+		at++
+	}
+	return out, rest
+}
+
+// bounds is how far the rows reach.
+func (a *aligned) bounds() stretch {
+	out := stretch{1e9, 0}
+	for i, runs := range a.runs {
+		for _, r := range runs {
+			if !a.whole[i] {
+				out.left, out.right = min(out.left, r.left), max(out.right, r.right)
+			}
+		}
+	}
+	return out
+}
+
+// trim leaves out rows at the end that are only text below the table.
+func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
+	for a.last > a.first {
+		n := a.last - a.first
+		runs := a.runs[n]
+		if len(runs) > 1 || !a.whole[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1 {
+			return // what is right of the labels belongs to the row above
+		}
+		r, above := rows[a.last], rows[a.last-1]
+		near := 1e9
+		for i := a.first; i < a.last-1; i++ {
+			near = min(near, rows[i].middle()-rows[i+1].middle())
+		}
+		if above.middle()-r.middle() < mostDistance*near && startsLower(runs[0].text()) || rules.below(r, a.bounds(), wholeRule) {
+			return
+		}
+		a.last--
+		a.runs, a.whole = a.runs[:n], a.whole[:n]
+	}
+}
+
+// below reports whether a line, or the edge of a shade, lies close under a row.
+func (r pdfRuling) below(row pdfRow, wide stretch, share float64) bool {
+	return r.between(row.bottom-row.size, row.middle(), wide, share)
+}
+
+// between reports whether lines or the edges of shades that lie at one height, between
+// two heights, cover a share of the width.
+func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) bool {
+	type piece struct{ y, length float64 }
+	var pieces []piece
+	add := func(y, left, right float64) {
+		if y > bottom && y < top {
+			if o := wide.overlap(stretch{left, right}); o > 0 {
+				pieces = append(pieces, piece{y, o})
+			}
+		}
+	}
+	for _, a := range r.across {
+		add(a.y, a.left, a.right)
+	}
+	for _, s := range r.shades {
+		add(s.top, s.left, s.right)
+		add(s.bottom, s.left, s.right)
+	}
+	for _, p := range pieces {
+		sum := 0.0
+		for _, o := range pieces {
+			if math.Abs(o.y-p.y) < 1.5 {
+				sum += o.length
+			}
+		}
+		if sum >= share*(wide.right-wide.left) {
+			return true
+		}
+	}
+	return false
+}
+
+// table makes a table of the rows, where they are one. Its header may begin at row from.
+func (a *aligned) table(rows []pdfRow, from int, rules pdfRuling) (pdfTable, bool) {
+	var t pdfTable
+	if len(a.gutters) == 0 || len(a.gutters) >= mostAligned || !a.isTable(rows, rules) {
+		return t, false
+	}
+	head := a.first
+	for head > from && a.heads(rows[head-1], rows[head]) {
+		head--
+		a.runs, a.whole = slices.Insert(a.runs, 0, rows[head].runs()), slices.Insert(a.whole, 0, false)
+	}
+	a.first = head
+	t.columns = a.columns()
+	g := a.grid(rows, rules)
+	t.cells, t.head = g.cells, headRows(g.cells, g.bold)
+	t.reach()
+	for _, r := range rows[a.first : a.last+1] {
+		t.lines = append(t.lines, r.lines...)
+	}
+	t.first = slices.Min(t.lines)
+	t.describe(rows, a.first, from)
+	return t, true
+}
+
+// columns is what lies between the gutters.
+func (a *aligned) columns() []stretch {
+	wide := a.bounds()
+	out := []stretch{{wide.left, 0}}
+	for _, g := range a.gutters {
+		out[len(out)-1].right = g.left
+		out = append(out, stretch{left: g.right})
+	}
+	out[len(out)-1].right = wide.right
+	return out
+}
+
+// heads reports whether a row above the rows is of their header.
+func (a *aligned) heads(r, below pdfRow) bool {
+	if r.bottom-below.top > rowGap*below.size {
+		return false
+	}
+	runs, wide := r.runs(), a.bounds()
+	for _, c := range runs {
+		if c.left < wide.left-2 || c.right > wide.right+r.size || len(c.words) > spanWords {
+			return false
+		}
+	}
+	return len(runs) > 1 || runs[0].left >= a.gutters[0].right-2
+}
+
+// isTable reports whether the rows are those of a table that the search for figures does not read.
+func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
+	columns := a.columns()
+	cells, figures, marks, filling := make([]int, len(columns)), make([]int, len(columns)), 0, 0
+	several, all, words := 0, 0, 0
+	for i, runs := range a.runs {
+		if a.whole[i] {
+			continue
+		}
+		seen := make(map[int]bool)
+		for _, r := range runs {
+			s := r.text()
+			if dots.MatchString(s) {
+				return false
+			}
+			column := columnOf(columns, r.stretch)
+			seen[column] = true
+			cells[column]++
+			all++
+			words += len(r.words)
+			if number(s) {
+				figures[column]++
+			}
+			if column == 0 && (listMark.MatchString(s) || utf8.RuneCountInString(s) < 2) {
+				marks++
+			}
+			if w := columns[column].right - columns[column].left; len(r.words) > 4 && r.right-r.left > 0.7*w {
+				filling++
+			}
+		}
+		if len(seen) > 1 {
+			several++
+		}
+	}
+	if several < leastRows || float64(marks) > figureShare*float64(cells[0]) {
+		return false
+	}
+	worded := 0
+	for i, n := range figures {
+		// The header of a column of figures is none.
+		if i > 0 && float64(n) < figureShare*float64(cells[i]-1) {
+			worded++
+		}
+	}
+	if worded == 0 {
+		return false
+	}
+	wide := a.bounds()
+	first, last := rows[a.first], rows[a.last]
+	ruled := 0
+	for i := a.first; i <= a.last; i++ {
+		if rules.below(rows[i], wide, wholeRule) {
+			ruled++
+		}
+	}
+	if rules.between(first.middle(), first.top+first.size, wide, wholeRule) {
+		ruled++
+	}
+	prose := float64(filling) > proseShare*float64(all)
+	bold := first.bold && !last.bold
+	switch {
+	case ruled >= 2:
+		return words < mostWords*all
+	case prose:
+		return false
+	case bold:
+		return several > leastRows || len(columns) > 2
+	}
+	return len(columns) > 2 && a.starts(columns)
+}
+
+// starts reports whether nearly all that stands in the columns begins, ends or has its
+// middle where the rest does.
+func (a *aligned) starts(columns []stretch) bool {
+	for i := range columns {
+		var lefts, rights, centers []float64
+		for _, runs := range a.runs {
+			for _, r := range runs {
+				if columnOf(columns, r.stretch) == i {
+					lefts, rights, centers = append(lefts, r.left), append(rights, r.right), append(centers, r.center())
+				}
+			}
+		}
+		if max(together(lefts), together(rights), together(centers)) < 0.75 {
+			return false
+		}
+	}
+	return true
+}
+
+// together is the share of places that lie at one, within 2 points.
+func together(places []float64) float64 {
+	slices.Sort(places)
+	most := 0
+	for i := range places {
+		n := i
+		for n < len(places) && places[n]-places[i] <= 2 {
+			n++
+		}
+		most = max(most, n-i)
+	}
+	return float64(most) / float64(max(len(places), 1))
+}
+
+// columnOf is the column that has most of a stretch.
+func columnOf(columns []stretch, s stretch) int {
+	best, most := 0, math.Inf(-1)
+	for i, c := range columns {
+		if o := c.overlap(s); o > most {
+			best, most = i, o
+		}
+	}
+	return best
+}
+
+// gridRows are the rows of a grid in the making.
+type gridRows struct {
+	cells [][]gridCell
+	bold  []bool
+}
+
+// grid makes rows of the lines: several lines are one row where a cell has several.
+func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
+	columns := a.columns()
+	var out gridRows
+	begins := a.begins(rows, columns, rules)
+	for i, runs := range a.runs {
+		row := rows[a.first+i]
+		if begins[i] {
+			out.cells, out.bold = append(out.cells, make([]gridCell, len(columns))), append(out.bold, true)
+			for j := range columns {
+				out.cells[len(out.cells)-1][j] = gridCell{wide: 1, high: 1}
+			}
+		}
+		last := out.cells[len(out.cells)-1]
+		out.bold[len(out.bold)-1] = out.bold[len(out.bold)-1] && row.bold
+		for _, r := range runs {
+			// What reaches into further columns goes over them.
+			at, end := -1, 0
+			for j, c := range columns {
+				if c.overlap(r.stretch) > 0 {
+					if at < 0 {
+						at = j
+					}
+					end = j
+				}
+			}
+			if at < 0 {
+				at = columnOf(columns, r.stretch)
+				end = at
+			}
+			last[at].pdfCell = join(last[at].pdfCell, r)
+			last[at].wide = max(last[at].wide, end-at+1)
+		}
+	}
+	return out
+}
+
+// begins says which lines begin a row.
+func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bool {
+	n := len(a.runs)
+	wide := a.bounds()
+	out, ruled, labelled := make([]bool, n), make([]bool, n), make([]bool, n)
+	out[0] = true
+	distance := make([]float64, n)
+	lines, least, fullLines, near := 0, 1e9, 0, 0
+	for i := 1; i < n; i++ {
+		above, r := rows[a.first+i-1], rows[a.first+i]
+		distance[i] = above.middle() - r.middle()
+		least = min(least, distance[i])
+		if ruled[i] = rules.between(r.middle(), above.middle(), wide, rowRule); ruled[i] {
+			lines++
+		}
+		labelled[i] = columnOf(columns, a.runs[i][0].stretch) == 0
+	}
+	for i := 1; i < n; i++ {
+		if distance[i] <= mostDistance*least {
+			near++
+			if labelled[i] && len(a.runs[i]) > 1 {
+				fullLines++
+			}
+		}
+	}
+	wrapped := fullLines*2 < near // lines close to one another are those of one row
+	for i := 1; i < n; i++ {
+		switch {
+		case ruled[i] || a.whole[i] || a.whole[i-1]:
+			out[i] = true
+		case lines > 2:
+		case wrapped:
+			out[i] = distance[i] > mostDistance*least
+		default:
+			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns)
+		}
+	}
+	return out
+}
+
+// reach finds which cells go over several columns and rows: a heading over empty places
+// that have headings below, one that has none below, and the name of a group of rows.
+// Then it leaves out the places that they take.
+func (t *pdfTable) reach() {
+	columns := len(t.columns)
+	empty := func(i, j int) bool { return len(t.cells[i][j].words) == 0 }
+	taken := make(map[[2]int]bool)
+	take := func(i, j int) {
+		c := t.cells[i][j]
+		for a := range c.high {
+			for b := range c.wide {
+				if a+b > 0 {
+					taken[[2]int{i + a, j + b}] = true
+				}
+			}
+		}
+	}
+	for i := range t.cells {
+		only := true
+		for j := range columns {
+			only = only && (j == 0) != empty(i, j)
+		}
+		for j := range columns {
+			c := &t.cells[i][j]
+			c.wide = min(c.wide, columns-j)
+			if empty(i, j) || taken[[2]int{i, j}] {
+				continue
+			}
+			switch {
+			case i < t.head-1 && c.wide == 1 && empty(i+1, j):
+				c.high = t.head - i
+			case i < t.head-1:
+				for j+c.wide < columns && empty(i, j+c.wide) && !empty(i+1, j+c.wide) {
+					c.wide++
+				}
+			case i >= t.head && only && columns > 2:
+				c.wide = columns
+			}
+			take(i, j)
+		}
+	}
+	if t.grouped() {
+		for i := t.head; i < len(t.cells); i++ {
+			c := &t.cells[i][0]
+			for c.wide == 1 && !empty(i, 0) && i+c.high < len(t.cells) && empty(i+c.high, 0) {
+				c.high++
+			}
+			take(i, 0)
+		}
+	}
+	for i, row := range t.cells {
+		var kept []gridCell
+		for j, c := range row {
+			if !taken[[2]int{i, j}] {
+				kept = append(kept, c)
+			}
+		}
+		t.cells[i] = kept
+	}
+}
+
+// grouped reports whether the first column names groups of rows: it has a name in the first row
+// and some others, and the second column has something in all of them.
+func (t *pdfTable) grouped() bool {
+	named, rows := 0, t.cells[t.head:]
+	if len(t.columns) < 3 {
+		return false
+	}
+	for i, row := range rows {
+		if len(row[0].words) > 0 {
+			named++
+		} else if i == 0 {
+			return false
+		}
+		if len(row[1].words) == 0 {
+			return false
+		}
+	}
+	return named*10 < len(rows)*7
+}
