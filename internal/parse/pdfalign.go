@@ -8,6 +8,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -18,10 +19,13 @@ const (
 	leastRows    = 3    // with two cells or more
 	spanWords    = 8    // of a row that goes over all columns, at most
 	figureShare  = 0.6  // of a column's cells are figures
+	wordShare    = 0.34 // of a column of words are figures, at most
 	wholeRule    = 0.75 // of a table's width, under a header or around the table
 	rowRule      = 0.45 // of a table's width, between rows
 	proseShare   = 0.5  // of cells that fill their column with words
+	mostCrowded  = 0.1  // of the rows have several figures in a column
 	mostAligned  = 40   // columns
+	mostWrapped  = 1.8  // the same, of lines at different distances
 	mostDistance = 1.2  // of lines of one cell, by the least there is
 )
 
@@ -36,7 +40,7 @@ func (r pdfRow) runs() []pdfCell {
 	for _, c := range r.cells {
 		for _, w := range c.words {
 			own := stretch{float64(w.left), float64(w.right)}
-			if n := len(out); n > 0 && own.left-out[n-1].right <= runGap*r.size {
+			if n := len(out); n > 0 && (own.left-out[n-1].right <= runGap*r.size || ofFigure(out[n-1], w)) {
 				out[n-1].words = append(out[n-1].words, w)
 				out[n-1].right = max(out[n-1].right, own.right)
 				continue
@@ -45,6 +49,12 @@ func (r pdfRow) runs() []pdfCell {
 		}
 	}
 	return out
+}
+
+// ofFigure reports whether a word ends a cell that is a currency, or the beginning of a
+// figure.
+func ofFigure(c pdfCell, w pdfWord) bool {
+	return len(c.words) == 1 && currency.MatchString(c.words[0].text) && number(w.text) || trailing.MatchString(w.text) && number(c.text())
 }
 
 func (r pdfRow) middle() float64 { return (r.top + r.bottom) / 2 }
@@ -117,6 +127,8 @@ func alignedAt(rows []pdfRow, first int) aligned {
 
 // alignedTables finds the tables of words in rows, and which rows they take.
 func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRow) {
+	rules.across = withoutUnderlines(rows, rules.across)
+	floor := 0 // behind the table before
 	for at := 0; at < len(rows); {
 		a := alignedAt(rows, at)
 		// A header over several columns leaves fewer gaps than the rows below.
@@ -126,23 +138,42 @@ func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRo
 			}
 		}
 		a.trim(rows, rules)
-		if t, ok := a.table(rows, at, rules); ok {
+		if t, ok := a.table(rows, floor, rules); ok {
 			out = append(out, t)
 			taken := make(map[int]bool)
 			for _, l := range t.lines {
 				taken[l] = true
 			}
-			for ; at <= a.last; at++ {
-				if !taken[rows[at].lines[0]] {
-					rest = append(rest, rows[at])
-				}
-			}
+			rest = slices.DeleteFunc(rest, func(r pdfRow) bool { return taken[r.lines[0]] })
+			at = a.last + 1
+			floor = at
 			continue
 		}
 		rest = append(rest, rows[at])
 		at++
 	}
 	return out, rest
+}
+
+// withoutUnderlines leaves out lines that reach as far as words above them.
+func withoutUnderlines(rows []pdfRow, rules []pdfRule) []pdfRule {
+	const near = 2 // points
+	underlines := func(r pdfRow, rule pdfRule) bool {
+		if rule.y > r.middle() || rule.y < r.bottom-near {
+			return false
+		}
+		begins, ends := false, false
+		for _, c := range r.cells {
+			for _, w := range c.words {
+				begins = begins || math.Abs(float64(w.left)-rule.left) < near
+				ends = ends || math.Abs(float64(w.right)-rule.right) < near
+			}
+		}
+		return begins && ends
+	}
+	return slices.DeleteFunc(slices.Clone(rules), func(rule pdfRule) bool {
+		return slices.ContainsFunc(rows, func(r pdfRow) bool { return underlines(r, rule) })
+	})
 }
 
 // bounds is how far the rows reach.
@@ -163,15 +194,15 @@ func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
 	for a.last > a.first {
 		n := a.last - a.first
 		runs := a.runs[n]
-		if len(runs) > 1 || !a.whole[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1 {
-			return // what is right of the labels belongs to the row above
-		}
 		r, above := rows[a.last], rows[a.last-1]
 		near := 1e9
 		for i := a.first; i < a.last-1; i++ {
 			near = min(near, rows[i].middle()-rows[i+1].middle())
 		}
-		if above.middle()-r.middle() < mostDistance*near && startsLower(runs[0].text()) || rules.below(r, a.bounds(), wholeRule) {
+		// What is right of the labels, and near, belongs to the row above.
+		right := !a.whole[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1
+		distance := above.middle() - r.middle()
+		if len(runs) > 1 || right && distance < mostWrapped*near || distance < mostDistance*near && startsLower(runs[0].text()) || distance < 2*near && rules.below(r, a.bounds(), wholeRule) {
 			return
 		}
 		a.last--
@@ -215,6 +246,17 @@ func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) boo
 		}
 	}
 	return false
+}
+
+// under counts the columns that lines or the edges of shades between two heights underline.
+func (r pdfRuling) under(columns []stretch, bottom, top float64) int {
+	n := 0
+	for _, c := range columns {
+		if r.between(bottom, top, c, mostOfEdge) {
+			n++
+		}
+	}
+	return n
 }
 
 // table makes a table of the rows, where they are one. Its header may begin at row from.
@@ -271,35 +313,43 @@ func (a *aligned) heads(r, below pdfRow) bool {
 func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	columns := a.columns()
 	cells, figures, marks, filling := make([]int, len(columns)), make([]int, len(columns)), 0, 0
-	several, all, words := 0, 0, 0
+	several, all, words, crowded := 0, 0, 0, 0
 	for i, runs := range a.runs {
 		if a.whole[i] {
 			continue
 		}
 		seen := make(map[int]bool)
+		figure, doubled := make(map[int]bool), false
 		for _, r := range runs {
 			s := r.text()
 			if dots.MatchString(s) {
 				return false
 			}
 			column := columnOf(columns, r.stretch)
-			seen[column] = true
+			doubled = doubled || seen[column] && (figure[column] || number(s)) && !trailing.MatchString(s) && !currency.MatchString(s)
+			seen[column], figure[column] = true, number(s)
 			cells[column]++
 			all++
 			words += len(r.words)
-			if number(s) {
+			if number(strings.TrimLeft(s, "$€£¥ ")) {
 				figures[column]++
 			}
 			if column == 0 && (listMark.MatchString(s) || utf8.RuneCountInString(s) < 2) {
 				marks++
 			}
-			if w := columns[column].right - columns[column].left; len(r.words) > 4 && r.right-r.left > 0.7*w {
+			if w := columns[column].right - columns[column].left; len(r.words) > 2 && r.right-r.left > 0.7*w {
 				filling++
 			}
 		}
 		if len(seen) > 1 {
 			several++
 		}
+		if doubled {
+			crowded++
+		}
+	}
+	if float64(crowded) > mostCrowded*float64(several) {
+		return false // of figures, whose columns are nearer
 	}
 	if several < leastRows || float64(marks) > figureShare*float64(cells[0]) {
 		return false
@@ -307,7 +357,11 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	worded := 0
 	for i, n := range figures {
 		// The header of a column of figures is none.
-		if i > 0 && float64(n) < figureShare*float64(cells[i]-1) {
+		switch {
+		case i == 0 || float64(n) >= figureShare*float64(cells[i]-1):
+		case float64(n) > wordShare*float64(cells[i]):
+			return false // figures with headings between
+		case cells[i]*2 > several:
 			worded++
 		}
 	}
@@ -432,20 +486,24 @@ func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bo
 	out, ruled, labelled := make([]bool, n), make([]bool, n), make([]bool, n)
 	out[0] = true
 	distance := make([]float64, n)
-	lines, least, fullLines, near := 0, 1e9, 0, 0
+	lines, least, all, fullLines, near := 0, 1e9, 0, 0, 0
 	for i := 1; i < n; i++ {
 		above, r := rows[a.first+i-1], rows[a.first+i]
 		distance[i] = above.middle() - r.middle()
 		least = min(least, distance[i])
-		if ruled[i] = rules.between(r.middle(), above.middle(), wide, rowRule); ruled[i] {
+		if ruled[i] = rules.between(r.middle(), above.middle(), wide, rowRule) && rules.under(columns, r.middle(), above.middle()) > 1; ruled[i] {
 			lines++
 		}
 		labelled[i] = columnOf(columns, a.runs[i][0].stretch) == 0
 	}
 	for i := 1; i < n; i++ {
+		full := labelled[i] && len(a.runs[i]) > 1
+		if full {
+			all++
+		}
 		if distance[i] <= mostDistance*least {
 			near++
-			if labelled[i] && len(a.runs[i]) > 1 {
+			if full {
 				fullLines++
 			}
 		}
@@ -455,11 +513,11 @@ func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bo
 		switch {
 		case ruled[i] || a.whole[i] || a.whole[i-1]:
 			out[i] = true
-		case lines > 2:
+		case lines > 2 && lines*3 >= all:
 		case wrapped:
 			out[i] = distance[i] > mostDistance*least
 		default:
-			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns)
+			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns) || distance[i] > mostWrapped*least
 		}
 	}
 	return out
