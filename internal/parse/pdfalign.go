@@ -354,8 +354,11 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	if several < leastRows || float64(marks) > figureShare*float64(cells[0]) {
 		return false
 	}
-	worded := 0
+	worded, figured, others := 0, 0, 0
 	for i, n := range figures {
+		if i > 0 {
+			figured, others = figured+n, others+cells[i]
+		}
 		// The header of a column of figures is none.
 		switch {
 		case i == 0 || float64(n) >= figureShare*float64(cells[i]-1):
@@ -365,7 +368,7 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 			worded++
 		}
 	}
-	if worded == 0 {
+	if worded == 0 || float64(figured) > figureShare*float64(others) {
 		return false
 	}
 	wide := a.bounds()

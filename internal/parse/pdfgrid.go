@@ -21,6 +21,7 @@ const (
 	mostOfEdge  = 0.6 // of a cell's edge a line must cover
 	leastFilled = 0.4 // of a grid's cells have text
 	mostWords   = 40  // of a grid's cell, on average
+	headWords   = 15  // of a heading, at most
 	mostSlots   = 200 // rows of a grid, and columns
 )
 
@@ -272,6 +273,8 @@ func headRows(cells [][]gridCell, bold []bool) int {
 	figures, named := 0, 0
 	for _, c := range cells[0] {
 		switch s := c.text(); {
+		case len(c.words) > headWords:
+			return 0
 		case tabular.Figure(s):
 			figures++
 		case s != "":
