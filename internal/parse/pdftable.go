@@ -21,6 +21,7 @@ type pdfTable struct {
 	unit    string
 	first   int   // index of the line that it stands for, of the page's
 	lines   []int // all of its lines
+	notes   []tableNote
 }
 
 // pageTables finds the tables of a page's lines.
@@ -49,6 +50,14 @@ func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 			}
 			at = last + 1
 		}
+	}
+	for i := range out {
+		for _, l := range out[i].lines {
+			taken[l] = true
+		}
+	}
+	for i := range out {
+		out[i].takeNotes(lines, taken)
 	}
 	return out
 }

@@ -157,3 +157,21 @@ func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// A note goes with the rows that have its mark, and is no paragraph; what has another mark stays one.
+func TestNotesGoWithTheirTable(t *testing.T) {
+	page := (&drawn{}).at(180, 740, 16, "SALES BY REGION").
+		right(380, 684, 10, "2022").right(460, 684, 10, "2021").right(540, 684, 10, "2020").
+		statement(664,
+			[4]string{"Europe \\(1\\)", "16,388", "14,573", "11,626"},
+			[4]string{"Asia *", "532", "555", "507"}).
+		at(60, 630, 8, "\\(1\\) Without the plant in Overton, which was sold").at(60, 620, 8, "in the spring of 2022.").
+		at(60, 610, 8, "* As reported.").
+		at(60, 590, 8, "\\(2\\) Of another table.")
+	expect(t, parsed(t, "a.pdf", string(pdfFile([]string{page.String()}))),
+		"heading1@1: SALES BY REGION",
+		"table@1: SALES BY REGION | 2022 | 2021 | 2020\nEurope (1) | 16,388 | 14,573 | 11,626\nAsia * | 532 | 555 | 507\n"+
+			"(1) Without the plant in Overton, which was sold in the spring of 2022.\n* As reported.",
+		"list@1: (2) Of another table.",
+	)
+}

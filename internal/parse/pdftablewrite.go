@@ -264,6 +264,7 @@ func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool
 		if rows == 0 {
 			return d.alive()
 		}
+		t.notesOf(block)
 		ok := d.addLaid(schema.BlockTable, 0, block.b.String(), t.page, text.EncodeLayout(block.inks))
 		block, tokens, rows = &laidText{}, 0, 0
 		return ok

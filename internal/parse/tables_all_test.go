@@ -12,7 +12,7 @@ import (
 )
 
 // pagesOfEach is how many pages of each style and kind are made.
-const pagesOfEach = 4
+const pagesOfEach = 2
 
 // TestMadeTablesAreFound prints pages with Chromium, finds their tables, and says how
 // like they are to those that were printed. TABLES_DIR keeps the pages, where they are

@@ -36,7 +36,8 @@ type Table struct {
 }
 
 var (
-	figureForm = regexp.MustCompile(`^[-–—(\[]*(?:[A-Z]{0,3}[$€£¥])?\s?[-–—(]*\d[\d,.'\x{202f}\x{a0}]*\s?(?:%|x|bps|m|bn|k|pp)?[)\]]*%?\s?(?:\(\w\)|\*{1,2})?$`)
+	figureForm = regexp.MustCompile(`^[-–—(\[]*(?:[A-Z]{0,3}[$€£¥])?\s?[-–—(]*\d[\d,.'\x{202f}\x{a0}]*\s?(?:%|x|bps|m|bn|k|pp)?[)\]]*%?\s?(?:\(\w{1,2}\)|\*{1,3}|[†‡§¹²³])?$`)
+	noteMark   = regexp.MustCompile(`\s?(?:\(\w{1,2}\)|\*{1,3}|[†‡§¹²³])$`)
 	yearForm   = regexp.MustCompile(`^(?:FY|CY|fiscal )?'?(?:19|20)\d\d(?:\s?\(?(?:restated|unaudited|audited|[a-z1-9])\)?)?[*]*$`)
 	ruleForm   = regexp.MustCompile(`^[\s|:+=-]*-[\s|:+=-]*$`)
 )
@@ -110,6 +111,15 @@ func cellOf(s string, start, end int) TableCell {
 	return TableCell{r.Of(s), r.Start, r.End}
 }
 
+// withoutMark is a figure without the mark of a note behind it: 1,234(1) is 1,234.
+func (c TableCell) withoutMark() TableCell {
+	at := noteMark.FindStringIndex(c.Text)
+	if at == nil || !Figure(c.Text) || !Figure(c.Text[:at[0]]) {
+		return c
+	}
+	return TableCell{c.Text[:at[0]], c.Start, c.Start + at[0]}
+}
+
 // figures counts the figures behind the first cell.
 func (l line) figures() int {
 	n := 0
@@ -160,6 +170,9 @@ func tableOf(lines []line) (Table, bool) {
 		case l.figures() == 0 && l.cells[0].Text != "" && empty(l.cells[1:]):
 			group = l.cells[0]
 			continue
+		}
+		for i, c := range l.cells {
+			l.cells[i] = c.withoutMark()
 		}
 		r := TableRow{Range: l.Range, Group: group, Label: l.cells[0].Text, Cells: l.cells[1:]}
 		if Figure(r.Label) {

@@ -152,3 +152,17 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+// The mark of a note is no part of a figure: neither of its text nor of its place.
+func TestMarksOfNotesAreNoFigures(t *testing.T) {
+	const table = "in millions | 2022 | 2021\nSales | 1,234(1) | (56) (a)\nTax | $7.5%* | (3)\nStaff | 1,200† | 31\n(1) Without the plant in Overton.\n"
+	for question, want := range map[string]string{
+		"What were the sales in 2022?": "1,234", "What were the sales in 2021?": "(56)",
+		"How much was the tax in 2022?": "$7.5%", "How much was the tax in 2021?": "(3)", "How many staff were there in 2022?": "1,200",
+	} {
+		f, ok := Find(question, []Input{{Text: table}})
+		if !ok || f.Cell.Text != want || table[f.Cell.Start:f.Cell.End] != want {
+			t.Errorf("%s %t: %q, want %q", question, ok, f.Cell.Text, want)
+		}
+	}
+}
