@@ -6,6 +6,7 @@ package parse
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 			if first < 0 {
 				break
 			}
-			if t, ok := tableOf(lines, rows, first, last, at, rules); ok {
+			if t, ok := tableOf(lines, rows, first, last, at, rules); ok && !t.contents() {
 				out = append(out, t)
 			}
 			at = last + 1
@@ -106,6 +107,37 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 	}
 	t.first = slices.Min(t.lines)
 	return t, true
+}
+
+// contentsRows is the least rows that may be a list of contents.
+const contentsRows = 5
+
+// contents reports whether a table is a list of what is on which page: its only column
+// has numbers that never fall, and at most "Page" over it.
+func (t *pdfTable) contents() bool {
+	if len(t.columns) != 1 || len(t.rows) < contentsRows {
+		return false
+	}
+	for _, h := range t.headers {
+		if s := strings.ToLower(h[1].text()); s != "" && !strings.HasPrefix(s, "page") && !pageNum.MatchString(s) {
+			return false
+		}
+	}
+	last, numbers := 0, 0
+	for _, r := range t.rows {
+		_, cells := t.place(r)
+		s := cells[0].text()
+		if s == "" {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < last || n > 9999 {
+			return false
+		}
+		last = n
+		numbers++
+	}
+	return numbers >= contentsRows-1
 }
 
 // dates reports whether a row has nothing but dates and years besides a label.

@@ -16,7 +16,7 @@ const pagesOfEach = 2
 
 // TestMadeTablesAreFound prints pages with Chromium, finds their tables, and says how
 // like they are to those that were printed. TABLES_DIR keeps the pages, where they are
-// not made anew; TABLES_SEED makes others.
+// not made anew; TABLES_SEED makes others; TABLES_OF measures what another tool found.
 func TestMadeTablesAreFound(t *testing.T) {
 	dir := os.Getenv("TABLES_DIR")
 	if dir == "" {
@@ -43,7 +43,7 @@ func TestMadeTablesAreFound(t *testing.T) {
 			printPage(t, dir, name, makerOf(name, seed).plainPage(kind))
 		}
 	}
-	t.Log("\n" + measureTables(t, dir).String())
+	t.Log("\n" + measureTables(t, dir, os.Getenv("TABLES_OF")).String())
 }
 
 // chromium is the program that tests of the back office use, too.

@@ -38,17 +38,30 @@ func (r *tableReport) of(style string) *tableScore {
 
 func (r *tableReport) String() string {
 	var b strings.Builder
+	var all tableScore
 	for _, style := range r.styles {
 		s := r.scores[style]
-		n := float64(max(s.tables, 1))
+		all.tables += s.tables
+		all.missed += s.missed
+		all.extra += s.extra
+		all.full += s.full
+		all.structure += s.structure
+		if s.tables == 0 {
+			fmt.Fprintf(&b, "%-12s no tables, %d found\n", style, s.extra)
+			continue
+		}
+		n := float64(s.tables)
 		fmt.Fprintf(&b, "%-12s %3d tables  TEDS %.3f  TEDS-Struct %.3f  missed %d  extra %d\n", style, s.tables, s.full/n, s.structure/n, s.missed, s.extra)
 	}
+	n := float64(max(all.tables, 1))
+	fmt.Fprintf(&b, "%-12s %3d tables  TEDS %.3f  TEDS-Struct %.3f  missed %d  extra %d\n", "all", all.tables, all.full/n, all.structure/n, all.missed, all.extra)
 	return b.String()
 }
 
 // measureTables compares the tables of each PDF of a folder with those of the HTML of
-// the same name. What stands before the first hyphen of the name is its style.
-func measureTables(t *testing.T, dir string) *tableReport {
+// the same name. What stands before the first hyphen of the name is its style. The tables
+// that another tool found are HTML in a file with its name behind the page's.
+func measureTables(t *testing.T, dir, other string) *tableReport {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pdf"))
 	if err != nil || len(files) == 0 {
@@ -60,12 +73,22 @@ func measureTables(t *testing.T, dir string) *tableReport {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := os.ReadFile(f)
+		name := f
+		if other != "" {
+			name = strings.TrimSuffix(f, ".pdf") + "." + other
+		}
+		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}
+		var found []*tableTree
+		if other != "" {
+			found = treesOf(t, string(data))
+		} else {
+			found = foundTables(t, data)
+		}
 		style, _, _ := strings.Cut(filepath.Base(f), "-")
-		r.add(t, filepath.Base(f), r.of(style), treesOf(t, string(source)), foundTables(t, data))
+		r.add(t, filepath.Base(f), r.of(style), treesOf(t, string(source)), found)
 	}
 	return r
 }
@@ -95,15 +118,15 @@ func (r *tableReport) add(t *testing.T, name string, s *tableScore, want, found 
 	}
 	s.extra += len(found)
 	for _, f := range found {
-		t.Logf("%s: no table: %.100s", name, show1(f))
+		t.Logf("%s: no table: %.100s", name, outline(f))
 	}
 }
 
-// show1 is a tree in one line.
-func show1(n *tableTree) string {
+// outline is a tree in one line.
+func outline(n *tableTree) string {
 	s := string(n.text)
 	for _, c := range n.children {
-		s += show1(c) + " "
+		s += outline(c) + " "
 	}
 	return n.tag[:2] + "[" + s + "]"
 }
@@ -215,4 +238,24 @@ func (t *pdfTable) tree() *tableTree {
 		body.children = append(body.children, row)
 	}
 	return tableOfParts(head, body)
+}
+
+// leastTEDS is the least mean TEDS of the printed pages in testdata.
+const leastTEDS = 0.9
+
+// TestTablesOfPrintedPages: a page of each style, and one of each kind that has no table.
+func TestTablesOfPrintedPages(t *testing.T) {
+	r := measureTables(t, filepath.Join("testdata", "tables"), "")
+	t.Log("\n" + r.String())
+	sum, tables := 0.0, 0
+	for _, style := range r.styles {
+		s := r.scores[style]
+		sum, tables = sum+s.full, tables+s.tables
+		if s.missed > 0 || s.extra > 0 {
+			t.Errorf("%s: %d tables are missed, and %d are none", style, s.missed, s.extra)
+		}
+	}
+	if tables < 10 || sum < leastTEDS*float64(tables) {
+		t.Errorf("the mean TEDS of %d tables is %.3f, at least %.2f is wanted", tables, sum/float64(max(tables, 1)), leastTEDS)
+	}
 }
