@@ -219,7 +219,11 @@ func (w *docxWalker) table(tbl *element) {
 				for _, tc := range cellsOf(c) {
 					only = tc
 					cells++
-					row = append(row, w.cell(tc))
+					s := w.cell(tc)
+					if merged := tc.child("tcPr", "vMerge"); merged != nil && merged.attr("val") != "restart" && len(rows) > 0 && len(row) < len(rows[len(rows)-1]) {
+						s = rows[len(rows)-1][len(row)] // of the cell above, which goes over this row, too
+					}
+					row = append(row, s)
 					// A cell over several columns keeps the others in place.
 					span, _ := strconv.Atoi(tc.val("tcPr", "gridSpan"))
 					for range min(span, 64) - 1 {

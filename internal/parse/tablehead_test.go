@@ -1,6 +1,9 @@
 package parse
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestHeadersOfSeveralRows(t *testing.T) {
 	expect(t, parsed(t, "a.html", `<html><body><p>Credit risk</p><table>
@@ -34,4 +37,23 @@ func TestATableOfHugeSpans(t *testing.T) {
 	if len(p.Blocks) == 0 || len(p.Blocks[len(p.Blocks)-1].Text) > 100_000 {
 		t.Errorf("%d blocks", len(p.Blocks))
 	}
+}
+
+// A cell of a Word document that goes over several rows is in each, and one over several
+// columns keeps the others in place.
+func TestSpansOfDOCX(t *testing.T) {
+	cell := func(properties, s string) string {
+		return "<w:tc><w:tcPr>" + properties + "</w:tcPr><w:p><w:r><w:t>" + s + "</w:t></w:r></w:p></w:tc>"
+	}
+	rows := func(rows ...string) string {
+		return "<w:tbl><w:tr>" + strings.Join(rows, "</w:tr><w:tr>") + "</w:tr></w:tbl>"
+	}
+	expect(t, parsed(t, "a.docx", string(docx(map[string]string{"word/document.xml": document1(rows(
+		cell("", "Group")+cell(`<w:gridSpan w:val="2"/>`, "Held by")+cell("", "State"),
+		cell(`<w:vMerge w:val="restart"/>`, "North")+cell("", "Ada")+cell("", "Bob")+cell("", "open"),
+		cell(`<w:vMerge/>`, "")+cell("", "Eve")+cell("", "Kim")+cell("", "shut"),
+		cell("", "South")+cell(`<w:gridSpan w:val="2"/>`, "nobody")+cell("", "open"),
+	))}))),
+		"table: Group | Held by |  | State\nNorth | Ada | Bob | open\nNorth | Eve | Kim | shut\nSouth | nobody |  | open",
+	)
 }
