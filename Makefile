@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr office lint fuzz bench bench-webhooks soak clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr office tables lint fuzz bench bench-webhooks soak clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,10 @@ ocr: setup ## read all pages of the filings printed and scanned again, against t
 office: setup ## install LibreOffice, and have it convert old Office files that it made: a minute
 	@tools/setup office
 	go test -tags office,$(TAGS) -count=1 -run '^(TestLibreOffice.*|Test.*Conversion.*|TestOldFormats.*)$$' ./internal/parse
+
+tables: setup ## print tables with Chromium, find them again, and say how like they are (TEDS); DIR=/some/folder keeps the pages, OF=TOOL measures what another tool found in them
+	@tools/setup chromium
+	CGO_ENABLED=0 TABLES_DIR='$(DIR)' TABLES_SEED='$(SEED)' TABLES_OF='$(OF)' go test -tags tables,$(TAGS) -count=1 -timeout 60m -v -run '^TestMadeTablesAreFound$$' ./internal/parse
 
 test-llm: setup ## let a real language model of 135 million parameters answer, which is fetched if it is not there: 5 minutes
 	@tools/setup language-model
