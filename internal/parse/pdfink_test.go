@@ -100,6 +100,9 @@ func (s inkStyle) print(random *rand.Rand) (data []byte, quote string) {
 		if s.cells && i%perLine > 0 {
 			w = fmt.Sprintf("%d,%03d", 1+random.IntN(9), random.IntN(1000))
 		}
+		if !s.cells { // words of prose do not stand below each other
+			x += 0.25 * width / float64(perLine) * random.Float64()
+		}
 		words = append(words, w)
 		colour := "0 0 0 rg"
 		if i >= from && i < to {
