@@ -10,9 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/sluice-rag/sluice/internal/identity"
 	"github.com/sluice-rag/sluice/internal/tabular"
 	"github.com/sluice-rag/sluice/internal/text"
 	"github.com/sluice-rag/sluice/schema"
@@ -350,8 +352,29 @@ func (s stretch) place(body string, a wire.AnswerSpan) text.Range {
 
 // lacking is what a stretch, and the sentences quoted of it, lack of the question.
 func lacking(question string, s stretch, quoted string) lacks {
+	question = withoutVersion(question, s.input[:s.offset])
 	in := text.Supported(question, "", s.input, "")
 	return lacks{share: 1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole, name: in.Name, number: in.Number}
+}
+
+// versionAsked is how a question names a version.
+var versionAsked = regexp.MustCompile(`(?i)\b(?:version|revision|release)\s+\d+(?:\.\d+)*\b`)
+
+// withoutVersion is a question without the version that a passage's title or heading
+// names: its number need not stand in the text.
+func withoutVersion(question, context string) string {
+	if !versionAsked.MatchString(question) {
+		return question
+	}
+	named := identity.Periods(context)
+	return versionAsked.ReplaceAllStringFunc(question, func(said string) string {
+		for _, p := range identity.Periods(said) {
+			if p.Version != "" && slices.Contains(named, p) {
+				return " "
+			}
+		}
+		return said
+	})
 }
 
 // probability is that of a logit.

@@ -260,3 +260,14 @@ func TestTheReaderShowsWhatIsNearest(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 }
+
+func TestAVersionThatTheTitleNamesIsNotMadeUp(t *testing.T) {
+	for title, given := range map[string]bool{"lease v1 draft.docx": true, "lease v2.docx": false, "lease.docx": false} {
+		r := request([]wire.LLMPassage{{Title: title, Text: "The yearly rent of the works is 120,000 pounds."}})
+		r.Question = "What is the yearly rent of the works in version 1?"
+		c, err := llm.NewExtractive(nil, reads(map[string]wire.PairScore{"120,000": logits(0.6, 4)})).Complete(t.Context(), r)
+		if err != nil || (c.Text != "" && c.Withheld == "") != given {
+			t.Errorf("%s: got %+v, %v", title, c, err)
+		}
+	}
+}
