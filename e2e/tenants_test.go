@@ -252,6 +252,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 		t.Fatalf("the document has %d sections", len(sections))
 	}
 	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // whose state a route shows
+	s.sluice(t, "collections", "reparse", collection, "--wait").ok(t) // the same
 	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
 	// Its address is refused, so that its delivery is soon over and changes no more.
 	hook := into[api.WebhookSecret](t, s.sluice(t, "webhooks", "add", "http://127.0.0.1:9/"+name, "--json").ok(t))

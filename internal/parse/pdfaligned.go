@@ -1,0 +1,172 @@
+package parse
+
+// Which lines of aligned rows are one row of their table, and which cells go over
+// several columns and rows.
+
+// gridRows are the rows of a grid in the making.
+type gridRows struct {
+	cells [][]gridCell
+	bold  []bool
+}
+
+// grid makes rows of the lines: several lines are one row where a cell has several.
+func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
+	columns := a.columns()
+	var out gridRows
+	begins := a.begins(rows, columns, rules)
+	for i, runs := range a.runs {
+		row := rows[a.first+i]
+		if begins[i] {
+			out.cells, out.bold = append(out.cells, make([]gridCell, len(columns))), append(out.bold, true)
+			for j := range columns {
+				out.cells[len(out.cells)-1][j] = gridCell{wide: 1, high: 1}
+			}
+		}
+		last := out.cells[len(out.cells)-1]
+		out.bold[len(out.bold)-1] = out.bold[len(out.bold)-1] && row.bold
+		for _, r := range runs {
+			// What reaches into further columns goes over them.
+			at, end := -1, 0
+			for j, c := range columns {
+				if c.overlap(r.stretch) > 0 {
+					if at < 0 {
+						at = j
+					}
+					end = j
+				}
+			}
+			if at < 0 {
+				at = columnOf(columns, r.stretch)
+				end = at
+			}
+			last[at].pdfCell = join(last[at].pdfCell, r)
+			last[at].wide = max(last[at].wide, end-at+1)
+		}
+	}
+	return out
+}
+
+// begins says which lines begin a row.
+func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bool {
+	n := len(a.runs)
+	wide := a.bounds()
+	out, ruled, labelled := make([]bool, n), make([]bool, n), make([]bool, n)
+	out[0] = true
+	distance := make([]float64, n)
+	lines, least, all, fullLines, near := 0, 1e9, 0, 0, 0
+	for i := 1; i < n; i++ {
+		above, r := rows[a.first+i-1], rows[a.first+i]
+		distance[i] = above.middle() - r.middle()
+		least = min(least, distance[i])
+		if ruled[i] = rules.between(r.middle(), above.middle(), wide, rowRule) && rules.under(columns, r.middle(), above.middle()) > 1; ruled[i] {
+			lines++
+		}
+		labelled[i] = columnOf(columns, a.runs[i][0].stretch) == 0
+	}
+	for i := 1; i < n; i++ {
+		full := labelled[i] && len(a.runs[i]) > 1
+		if full {
+			all++
+		}
+		if distance[i] <= mostDistance*least {
+			near++
+			if full {
+				fullLines++
+			}
+		}
+	}
+	wrapped := fullLines*2 < near // lines close to one another are those of one row
+	for i := 1; i < n; i++ {
+		switch {
+		case ruled[i] || a.whole[i] || a.whole[i-1]:
+			out[i] = true
+		case lines > 2 && lines*3 >= all:
+		case wrapped:
+			out[i] = distance[i] > mostDistance*least
+		default:
+			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns) || distance[i] > mostWrapped*least
+		}
+	}
+	return out
+}
+
+// reach finds which cells go over several columns and rows: a heading over empty places
+// that have headings below, one that has none below, and the name of a group of rows.
+// Then it leaves out the places that they take.
+func (t *pdfTable) reach() {
+	columns := len(t.columns)
+	empty := func(i, j int) bool { return len(t.cells[i][j].words) == 0 }
+	taken := make(map[[2]int]bool)
+	take := func(i, j int) {
+		c := t.cells[i][j]
+		for a := range c.high {
+			for b := range c.wide {
+				if a+b > 0 {
+					taken[[2]int{i + a, j + b}] = true
+				}
+			}
+		}
+	}
+	for i := range t.cells {
+		only := true
+		for j := range columns {
+			only = only && (j == 0) != empty(i, j)
+		}
+		for j := range columns {
+			c := &t.cells[i][j]
+			c.wide = min(c.wide, columns-j)
+			if empty(i, j) || taken[[2]int{i, j}] {
+				continue
+			}
+			switch {
+			case i < t.head-1 && c.wide == 1 && empty(i+1, j):
+				c.high = t.head - i
+			case i < t.head-1:
+				for j+c.wide < columns && empty(i, j+c.wide) && !empty(i+1, j+c.wide) {
+					c.wide++
+				}
+			case i >= t.head && only && columns > 2:
+				c.wide = columns
+			}
+			take(i, j)
+		}
+	}
+	if t.grouped() {
+		for i := t.head; i < len(t.cells); i++ {
+			c := &t.cells[i][0]
+			for c.wide == 1 && !empty(i, 0) && i+c.high < len(t.cells) && empty(i+c.high, 0) {
+				c.high++
+			}
+			take(i, 0)
+		}
+	}
+	for i, row := range t.cells {
+		var kept []gridCell
+		for j, c := range row {
+			if !taken[[2]int{i, j}] {
+				kept = append(kept, c)
+			}
+		}
+		t.cells[i] = kept
+	}
+}
+
+// grouped reports whether the first column names groups of rows: it has a name in the first row
+// and some others, and the second column has something in all of them.
+func (t *pdfTable) grouped() bool {
+	named, rows := 0, t.cells[t.head:]
+	if len(t.columns) < 3 {
+		return false
+	}
+	for i, row := range rows {
+		if len(row[0].words) > 0 {
+			named++
+		} else if i == 0 {
+			return false
+		}
+		if len(row[1].words) == 0 {
+			return false
+		}
+	}
+	return named*10 < len(rows)*7
+}
