@@ -174,7 +174,7 @@ func (m maker) content(kind string, rows int) (over []string, out [][]string, ri
 // grid is a made table: rows of its head and of its body.
 type madeTable struct{ head, body [][]madeCell }
 
-func cellsOfRow(texts []string, right []bool) []madeCell {
+func cellsOfMade(texts []string, right []bool) []madeCell {
 	out := make([]madeCell, len(texts))
 	for i, s := range texts {
 		out[i] = madeCell{s, 1, 1, right[i]}
@@ -196,20 +196,20 @@ func (m maker) table(style, kind string) madeTable {
 					row = append([]string(nil), row...)
 					words := strings.Fields(m.of(prose))
 					row[i] += ", " + strings.ToLower(words[0]) + " " + strings.TrimRight(strings.Join(words[1:min(len(words), 5+m.IntN(8))], " "), ".,")
-					t.body = append(t.body, cellsOfRow(row, right))
+					t.body = append(t.body, cellsOfMade(row, right))
 					break
 				}
 				if i == len(row)-1 {
-					t.body = append(t.body, cellsOfRow(row, right))
+					t.body = append(t.body, cellsOfMade(row, right))
 				}
 			}
 		}
 	} else {
 		for _, row := range content {
-			t.body = append(t.body, cellsOfRow(row, right))
+			t.body = append(t.body, cellsOfMade(row, right))
 		}
 	}
-	head := cellsOfRow(over, right)
+	head := cellsOfMade(over, right)
 	switch style {
 	case "spans":
 		// The first column's heading goes over two rows, the others' in pairs below one.
