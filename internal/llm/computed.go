@@ -15,20 +15,8 @@ import (
 // computedAnswer is a number that answers a question.
 type computedAnswer struct{ tabular.Computed }
 
-// computedOf is what a question asks to compute, where the passages have the figures
-// and they are right with the confidence least.
-func computedOf(r wire.LLMRequest, least float64) (computedAnswer, bool) {
-	found, ok := tabular.Derive(r.Question, inputsOf(r))
-	return computedAnswer{found}, ok && found.Confidence >= leastOf(r, least)
-}
-
-// answer completes out: every row is quoted, with what stands over it.
-func (c computedAnswer) answer(r wire.LLMRequest, out Completion) Completion {
-	out.Model, out.Rated = "tables", true
-	out.InputTokens = text.CountTokens(r.Question)
-	for _, p := range r.Passages {
-		out.InputTokens += text.CountTokens(p.Text)
-	}
+// complete gives out the answer: every row is quoted, with what stands over it.
+func (c computedAnswer) complete(out *Completion) {
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		q := wire.Quote{Passage: c.Cells[0].Source, Start: at.Start, End: at.End, Answer: short}
 		if at.Start < at.End && !slices.ContainsFunc(out.Quotes, func(o wire.Quote) bool { return o.Start <= q.Start && q.End <= o.End }) {
@@ -55,36 +43,26 @@ func (c computedAnswer) answer(r wire.LLMRequest, out Completion) Completion {
 	}
 	out.Text = computed.Text() + c.figures()
 	out.Sentences = []wire.ReplySentence{{Start: 0, End: len(out.Text), Quotes: claims, Computed: computed}}
-	out.OutputTokens = text.CountTokens(out.Text)
-	return out
 }
 
 // figures says what was computed with: "Revenue, 2021: $555, 2022: $532 (in millions)".
 func (c computedAnswer) figures() string {
-	var b strings.Builder
-	name := func(m tabular.Match) string {
-		return strings.Join(slices.DeleteFunc([]string{strings.TrimSuffix(m.Row.Group.Text, ":"), m.Row.Label}, func(s string) bool { return s == "" }), ": ")
-	}
 	first := c.Cells[0]
 	oneRow := first.Row.Start == c.Cells[1].Row.Start
-	switch {
-	case oneRow:
-		b.WriteString(name(first))
-	default:
-		b.WriteString(first.Column)
+	named := first.Column
+	if oneRow {
+		named = rowName(first.Row)
+	}
+	var parts []string
+	if named != "" {
+		parts = append(parts, named)
 	}
 	for _, cell := range c.Cells {
-		of := cell.Column
-		if !oneRow {
-			of = name(cell)
+		of := rowName(cell.Row)
+		if oneRow {
+			of = cell.Column
 		}
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(of + ": " + cell.Cell.Text)
+		parts = append(parts, of+": "+cell.Cell.Text)
 	}
-	if first.Unit != "" && !strings.Contains(strings.ToLower(b.String()), strings.ToLower(first.Unit)) {
-		b.WriteString(" (" + first.Unit + ")")
-	}
-	return b.String()
+	return withUnit(strings.Join(parts, ", "), first.Unit)
 }

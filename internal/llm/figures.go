@@ -12,45 +12,59 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// figureAnswer is a cell that answers a question.
-type figureAnswer struct{ tabular.Match }
-
-// figureOf is the figure that a question asks for, where the passages have one that
-// is right with the confidence least.
-func figureOf(r wire.LLMRequest, least float64) (figureAnswer, bool) {
-	found, ok := tabular.Find(r.Question, inputsOf(r))
-	return figureAnswer{found}, ok && found.Confidence >= leastOf(r, least)
-}
-
-// inputsOf are the passages as tables are looked for in them.
-func inputsOf(r wire.LLMRequest) []tabular.Input {
-	out := make([]tabular.Input, len(r.Passages))
+// answerOfTables is the figure that a question asks for, or what it asks to compute of
+// some, where the passages have it and it is right with the confidence least.
+func answerOfTables(r wire.LLMRequest, least float64) (Completion, bool) {
+	inputs := make([]tabular.Input, len(r.Passages))
 	for i, p := range r.Passages {
-		out[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
+		inputs[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
 	}
-	return out
-}
-
-// leastOf is the confidence that a figure needs. The pack's thresholds of risks are of
-// what the reader reads.
-func leastOf(r wire.LLMRequest, least float64) float64 {
-	if r.Risk != nil {
+	least = max(least, surest)
+	if r.Risk != nil { // the pack's thresholds are of what the reader reads
 		least = max(least, 1-*r.Risk)
 	}
-	return max(least, surest)
-}
-
-// surest is the least confidence of a figure: below it the reader answers.
-const surest = 0.5
-
-// answer completes out: the row is quoted, with the cell as its short answer, and what stands over the
-// cell.
-func (f figureAnswer) answer(r wire.LLMRequest, out Completion) Completion {
-	out.Model, out.Rated = "tables", true
+	out := Completion{Model: "tables", Rated: true}
+	if found, ok := tabular.Derive(r.Question, inputs); ok && found.Confidence >= least {
+		computedAnswer{found}.complete(&out)
+	} else if found, ok := tabular.Find(r.Question, inputs); ok && found.Confidence >= least {
+		figureAnswer{found}.complete(&out)
+	} else {
+		return out, false
+	}
 	out.InputTokens = text.CountTokens(r.Question)
 	for _, p := range r.Passages {
 		out.InputTokens += text.CountTokens(p.Text)
 	}
+	out.OutputTokens = text.CountTokens(out.Text)
+	return out, true
+}
+
+// rowName is what a row is called: "Revenue: Product".
+func rowName(r tabular.TableRow) string {
+	group := strings.TrimSuffix(r.Group.Text, ":")
+	if group == "" || r.Label == "" {
+		return group + r.Label
+	}
+	return group + ": " + r.Label
+}
+
+// withUnit adds the unit to what does not name it.
+func withUnit(s, unit string) string {
+	if unit == "" || strings.Contains(strings.ToLower(s), strings.ToLower(unit)) {
+		return s
+	}
+	return s + " (" + unit + ")"
+}
+
+// figureAnswer is a cell that answers a question.
+type figureAnswer struct{ tabular.Match }
+
+// surest is the least confidence of a figure: below it the reader answers.
+const surest = 0.5
+
+// complete gives out the answer: the row is quoted, with the cell as its short answer, and what stands over the
+// cell.
+func (f figureAnswer) complete(out *Completion) {
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		out.Quotes = append(out.Quotes, wire.Quote{Passage: f.Source, Start: at.Start, End: at.End, Answer: short})
 	}
@@ -81,34 +95,16 @@ func (f figureAnswer) answer(r wire.LLMRequest, out Completion) Completion {
 	}
 	out.Text = f.text()
 	out.Sentences = []wire.ReplySentence{{Start: 0, End: len(out.Text), Quotes: claims}}
-	out.OutputTokens = text.CountTokens(out.Text)
-	return out
 }
 
 // text says which figure it is: "Revenue: Product, 2022: $532 (in millions)".
 func (f figureAnswer) text() string {
-	var b strings.Builder
-	for _, part := range []string{strings.TrimSuffix(f.Row.Group.Text, ":"), f.Row.Label} {
-		if part == "" {
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteString(": ")
-		}
-		b.WriteString(part)
+	name := rowName(f.Row)
+	if name != "" && f.Column != "" {
+		name += ", "
 	}
-	if f.Column != "" {
-		if b.Len() > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(f.Column)
+	if name += f.Column; name != "" {
+		name += ": "
 	}
-	if b.Len() > 0 {
-		b.WriteString(": ")
-	}
-	b.WriteString(f.Cell.Text)
-	if f.Unit != "" && !strings.Contains(strings.ToLower(b.String()), strings.ToLower(f.Unit)) {
-		b.WriteString(" (" + f.Unit + ")")
-	}
-	return b.String()
+	return withUnit(name+f.Cell.Text, f.Unit)
 }

@@ -116,11 +116,8 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	}
 	out := Completion{Model: by + info.Pack}
 	calibrated := calibrationOf(info, graph)
-	if computed, ok := computedOf(r, calibrated.least(r.Risk)); ok {
-		return computed.answer(r, out), nil
-	}
-	if figure, ok := figureOf(r, calibrated.least(r.Risk)); ok {
-		return figure.answer(r, out), nil
+	if c, ok := answerOfTables(r, calibrated.least(r.Risk)); ok {
+		return c, nil
 	}
 	stretches := stretchesOf(r.Passages, info.Limits[op])
 	if len(stretches) == 0 {

@@ -111,11 +111,7 @@ func Derive(question string, sources []Input) (Computed, bool) {
 	if len(q.words) == 0 {
 		return Computed{}, false
 	}
-	tables := make([][]Table, len(sources))
-	for i, s := range sources {
-		tables[i] = Tables(s.Text)
-	}
-	q.weigh(sources, tables)
+	tables := q.tables(sources)
 	points := op != PercentChange && percent.MatchString(question) // of figures that are shares
 	var all []series
 	for i, s := range sources {
@@ -263,7 +259,7 @@ func (op Operation) Of(figures []string, places int) (string, bool) {
 		if !Figure(f) {
 			return "", false
 		}
-		digits := strings.TrimRight(strings.NewReplacer(",", "", "'", "").Replace(digitsForm.FindString(f)), ".")
+		digits := digitsOf(f)
 		v, ok := new(big.Rat).SetString(digits)
 		if !ok {
 			return "", false

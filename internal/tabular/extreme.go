@@ -57,10 +57,14 @@ var plainYear = regexp.MustCompile(`\b(?:19|20)\d\d\b`)
 
 var digitsForm = regexp.MustCompile(`\d[\d,.']*`)
 
+// digitsOf are the digits of a figure, with its decimal point.
+func digitsOf(s string) string {
+	return strings.TrimRight(strings.NewReplacer(",", "", "'", "").Replace(digitsForm.FindString(s)), ".")
+}
+
 // Value is the number that a figure is; brackets and a minus make it negative.
 func Value(s string) (float64, bool) {
-	digits := strings.TrimRight(strings.NewReplacer(",", "", "'", "").Replace(digitsForm.FindString(s)), ".")
-	x, err := strconv.ParseFloat(digits, 64)
+	x, err := strconv.ParseFloat(digitsOf(s), 64)
 	if err != nil {
 		return 0, false
 	}

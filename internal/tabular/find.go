@@ -105,11 +105,7 @@ func Find(question string, sources []Input) (Match, bool) {
 	if len(q.words) == 0 {
 		return Match{}, false
 	}
-	var tables [][]Table
-	for _, s := range sources {
-		tables = append(tables, Tables(s.Text))
-	}
-	q.weigh(sources, tables)
+	tables := q.tables(sources)
 	var all []scored
 	for i, s := range sources {
 		for _, t := range tables[i] {

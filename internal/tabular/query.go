@@ -134,6 +134,16 @@ type query struct {
 	usual   float64 // weight of a word that no row has
 }
 
+// tables are those of each source; the question's words are weighed by them.
+func (q *query) tables(sources []Input) [][]Table {
+	out := make([][]Table, len(sources))
+	for i, s := range sources {
+		out[i] = Tables(s.Text)
+	}
+	q.weigh(sources, out)
+	return out
+}
+
 // weigh gives each word a weight by how few rows have it.
 func (q *query) weigh(sources []Input, tables [][]Table) {
 	df := map[string]float64{}
