@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/apiclient"
@@ -85,29 +84,14 @@ func (r *collectionsRecluster) Run(ctx context.Context) error {
 
 // wait looks at the rebuild until it has ended.
 func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r schema.Rebuild) (schema.Rebuild, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for number, said := r.Generation, ""; ; {
-		if r.Generation != number {
-			return r, fmt.Errorf("another rebuild, of generation %d, has begun: %w", r.Generation, schema.ErrConflict)
-		}
-		if r.State != schema.GenerationBuilding {
-			return r, nil
-		}
-		if text := rebuildText(r); text != said && !b.JSON {
-			said = text
-			fmt.Fprintln(os.Stderr, text)
-		}
-		select {
-		case <-ctx.Done():
-			return r, fmt.Errorf("stopped waiting; the server goes on: %w", context.Cause(ctx))
-		case <-tick.C:
-		}
-		var err error
-		if r, err = c.Rebuild(ctx, b.Name); err != nil {
-			return r, err
-		}
-	}
+	return follow(ctx, r, followed[schema.Rebuild]{
+		quiet:   b.JSON,
+		number:  func(r schema.Rebuild) int { return r.Generation },
+		running: func(r schema.Rebuild) bool { return r.State == schema.GenerationBuilding },
+		text:    rebuildText,
+		look:    func(ctx context.Context) (schema.Rebuild, error) { return c.Rebuild(ctx, b.Name) },
+		other:   func(n int) string { return fmt.Sprintf("another rebuild, of generation %d,", n) },
+	})
 }
 
 func rebuildText(r schema.Rebuild) string {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
@@ -53,29 +51,14 @@ func (b *collectionsReparse) Run(ctx context.Context) error {
 
 // wait looks at the run until it has ended.
 func (b *collectionsReparse) wait(ctx context.Context, c *apiclient.Client, r schema.Reparse) (schema.Reparse, error) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for number, said := r.Number, ""; ; {
-		if r.Number != number {
-			return r, fmt.Errorf("another run, %d, has begun: %w", r.Number, schema.ErrConflict)
-		}
-		if r.State != schema.ReparseRunning {
-			return r, nil
-		}
-		if text := reparseText(r); text != said && !b.JSON {
-			said = text
-			fmt.Fprintln(os.Stderr, text)
-		}
-		select {
-		case <-ctx.Done():
-			return r, fmt.Errorf("stopped waiting; the server goes on: %w", context.Cause(ctx))
-		case <-tick.C:
-		}
-		var err error
-		if r, err = c.Reparse(ctx, b.Name); err != nil {
-			return r, err
-		}
-	}
+	return follow(ctx, r, followed[schema.Reparse]{
+		quiet:   b.JSON,
+		number:  func(r schema.Reparse) int { return r.Number },
+		running: func(r schema.Reparse) bool { return r.State == schema.ReparseRunning },
+		text:    reparseText,
+		look:    func(ctx context.Context) (schema.Reparse, error) { return c.Reparse(ctx, b.Name) },
+		other:   func(n int) string { return fmt.Sprintf("another run, %d,", n) },
+	})
 }
 
 func reparseText(r schema.Reparse) string {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// followed is how a run of the server, of which a collection has one at a time, is looked at.
+type followed[R any] struct {
+	quiet   bool // its progress is not printed
+	number  func(R) int
+	running func(R) bool
+	text    func(R) string
+	look    func(context.Context) (R, error)
+	other   func(number int) string // names another one
+}
+
+// follow looks at the run r until it has ended.
+func follow[R any](ctx context.Context, r R, f followed[R]) (R, error) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for number, said := f.number(r), ""; ; {
+		if f.number(r) != number {
+			return r, fmt.Errorf("%s has begun: %w", f.other(f.number(r)), schema.ErrConflict)
+		}
+		if !f.running(r) {
+			return r, nil
+		}
+		if text := f.text(r); text != said && !f.quiet {
+			said = text
+			fmt.Fprintln(os.Stderr, text)
+		}
+		select {
+		case <-ctx.Done():
+			return r, fmt.Errorf("stopped waiting; the server goes on: %w", context.Cause(ctx))
+		case <-tick.C:
+		}
+		var err error
+		if r, err = f.look(ctx); err != nil {
+			return r, err
+		}
+	}
+}
