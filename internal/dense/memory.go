@@ -131,9 +131,12 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 		v.known.Delete(key) // one of both is not live, which the store tells
 		return nil, errNotInMemory
 	}
-	view, err := v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups})
-	if err != nil {
-		return nil, err
+	view := q.View
+	if view == nil {
+		var err error
+		if view, err = v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups}); err != nil {
+			return nil, err
+		}
 	}
 	passages := 0
 	for _, s := range view.Segments {

@@ -4,6 +4,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/lexical/search"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -20,6 +21,9 @@ type NearestQuery struct {
 	// (Passage -1) and whole versions (Section -1 too). It is exact then.
 	Within []lexical.Ref
 	K      int
+	// View is what the lexical index has of the collection, opened for the principal's
+	// groups, where the caller has it; nil: it is asked for.
+	View *search.View
 }
 
 // Hit is a passage that Nearest found.

@@ -91,7 +91,7 @@ type Links interface {
 	// Links returns, for each passage, the strongest k that it is linked to,
 	// strongest first. It shows what is live, visible and of the generation, as
 	// Texts do, and fails as they do.
-	Links(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref, k int) (map[lexical.Ref][]Link, error)
+	Links(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, passages []lexical.Ref, k int) (map[lexical.Ref][]Link, error)
 }
 
 // Link is a passage that another one is linked to.
@@ -106,6 +106,9 @@ type Lexical interface {
 	// q is of clusters. The searches, unlike the other sources, get the versions
 	// that a filter leaves from their caller.
 	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
+	// Recall is Open by what is in memory alone, which may be out of date: nobody is
+	// asked. ok is false where memory lacks some of it.
+	Recall(tenant, collection uuid.UUID, q lexical.TermQuery) (s search.Searcher, ok bool)
 }
 
 // Vectors are the vectors of passages.
@@ -139,6 +142,7 @@ func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 type Place struct {
 	Language   string // BCP 47
 	Generation int    // that is live
+	Revision   int64  // of what searches read of it: while that is the same, so is the rest
 	Space      string // of its vectors; empty: there are none
 	Second     bool   // the vectors are the second encoder's
 	// Segmentation is how its text is cut, with every setting.
@@ -149,6 +153,25 @@ type Place struct {
 	// those that an older build ingested.
 	Unindexed int
 }
+
+// At is the state of a collection that a search works on.
+type At struct {
+	Generation int
+	// Revision is that which a search took for granted and that is to be compared with
+	// what is; 0: it was asked for.
+	Revision int64
+}
+
+// ChangedError says that a collection is no longer as a search took for granted. It
+// begins again, and asks first.
+type ChangedError struct{ Collection uuid.UUID }
+
+func (e *ChangedError) Error() string {
+	return fmt.Sprintf("collection %s has changed since it was searched last", e.Collection)
+}
+
+// Unwrap makes errors.Is(err, schema.ErrUnavailable) true, as for a GenerationError.
+func (e *ChangedError) Unwrap() error { return schema.ErrUnavailable }
 
 // GenerationError says that a collection's live generation is another than the
 // one that was asked of: what a place holds is cut differently there.
@@ -186,19 +209,19 @@ type Texts interface {
 	Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error)
 	// Texts returns the texts of passages. The ref of a section or of a
 	// version stands for its first passage.
-	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]Text, error)
+	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, refs []lexical.Ref) (map[lexical.Ref]Text, error)
 	// ExternalIDs names the documents of versions.
 	ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error)
 	// SectionRefs returns the sections of versions, in reading order.
 	SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error)
 	// PassageRefs returns the passages of sections and versions, in reading order.
-	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error)
+	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, places []lexical.Ref) ([]lexical.Ref, error)
 	// Members returns the sections of clusters by cluster, in reading order.
-	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
+	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
 	// ClustersOf returns the clusters of sections; one without is left out.
-	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
+	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
 	// VectorsOf returns the stored vectors of passages.
-	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
+	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
 }
 
 // History is what a tenant's answered questions say of what the language model knows.

@@ -38,7 +38,7 @@ func TestLinksOfPassagesAreShownToWhoMaySeeThem(t *testing.T) {
 	asked := []lexical.Ref{at(open, 0, 0), at(open, 1, 1), at(closed, 0, 0), at(bare, 0, 0), {Version: uuid.New()}}
 	links := func(p schema.Principal, k int) map[lexical.Ref][]retrieval.Link {
 		t.Helper()
-		found, err := f.SearchStore.Links(t.Context(), p, f.collection, 1, asked, k)
+		found, err := f.SearchStore.Links(t.Context(), p, f.collection, retrieval.At{Generation: 1}, asked, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,10 +63,10 @@ func TestLinksOfPassagesAreShownToWhoMaySeeThem(t *testing.T) {
 		t.Errorf("who may see the third document is shown the links of %d passages", len(found))
 	}
 	foreign := f.b
-	if found, err := f.SearchStore.Links(t.Context(), foreign, f.collection, 1, asked, 5); err == nil && len(found) > 0 {
+	if found, err := f.SearchStore.Links(t.Context(), foreign, f.collection, retrieval.At{Generation: 1}, asked, 5); err == nil && len(found) > 0 {
 		t.Errorf("another tenant is shown %v", found)
 	}
-	if _, err := f.SearchStore.Links(t.Context(), f.a, f.collection, 2, asked, 5); err == nil {
+	if _, err := f.SearchStore.Links(t.Context(), f.a, f.collection, retrieval.At{Generation: 2}, asked, 5); err == nil {
 		t.Error("links of a generation that is not live are shown")
 	}
 
@@ -99,7 +99,7 @@ func TestABrokenRowOfLinksIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	ref := lexical.Ref{Version: doc.version, Passage: 1}
-	whole, err := f.SearchStore.Links(t.Context(), f.a, f.collection, 1, []lexical.Ref{ref}, 5)
+	whole, err := f.SearchStore.Links(t.Context(), f.a, f.collection, retrieval.At{Generation: 1}, []lexical.Ref{ref}, 5)
 	if err != nil || len(whole[ref]) != 2 {
 		t.Fatalf("links %v, %v", whole, err)
 	}
@@ -107,7 +107,7 @@ func TestABrokenRowOfLinksIsAnError(t *testing.T) {
 	for cut := range data {
 		execAs(t, f, f.a, `DELETE FROM passage_links`)
 		execAs(t, f, f.a, `INSERT INTO passage_links VALUES ($1, $2, 1, 0, $3)`, f.a.Tenant, doc.version, data[:cut])
-		if found, err := f.SearchStore.Links(t.Context(), f.a, f.collection, 1, []lexical.Ref{ref}, 5); err == nil && !reflect.DeepEqual(found, whole) {
+		if found, err := f.SearchStore.Links(t.Context(), f.a, f.collection, retrieval.At{Generation: 1}, []lexical.Ref{ref}, 5); err == nil && !reflect.DeepEqual(found, whole) {
 			t.Errorf("a row cut at %d gives %v", cut, found)
 		}
 	}

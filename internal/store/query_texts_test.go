@@ -75,28 +75,28 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 				t.Errorf("%s with groups %v: %d of versions %v, want %v", what, c.groups, len(found), seen, visible)
 			}
 		}
-		texts, err := reader.Texts(t.Context(), p, f.collection, 1, passages)
+		texts, err := reader.Texts(t.Context(), p, f.collection, retrieval.At{Generation: 1}, passages)
 		check("passages", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
 		for ref, x := range texts {
 			if ref.Passage != 1 || x.Section.Text[x.Passage.Start:x.Passage.End] != "é passage. " || x.Title != "A title" || x.ExternalID != x.Document.String() || x.Section.Location(x.Passage.Start) != "page 4" {
 				t.Errorf("the text of %v is %+v", ref, x)
 			}
 		}
-		texts, err = reader.Texts(t.Context(), p, f.collection, 1, slices.Concat(sections))
+		texts, err = reader.Texts(t.Context(), p, f.collection, retrieval.At{Generation: 1}, slices.Concat(sections))
 		check("sections", 1, versionsOf(slices.Collect(maps.Keys(texts))), err)
 		named, err := reader.ExternalIDs(t.Context(), p, f.collection, versions)
 		check("names", 1, slices.Collect(maps.Keys(named)), err)
 		refs, err := reader.SectionRefs(t.Context(), p, f.collection, versions)
 		check("sections of versions", 1, versionsOf(refs), err)
-		refs, err = reader.PassageRefs(t.Context(), p, f.collection, 1, sections)
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, retrieval.At{Generation: 1}, sections)
 		check("passages of sections", 2, versionsOf(refs), err)
-		refs, err = reader.PassageRefs(t.Context(), p, f.collection, 1, []lexical.Ref{{Version: open.version, Section: -1, Passage: -1}})
+		refs, err = reader.PassageRefs(t.Context(), p, f.collection, retrieval.At{Generation: 1}, []lexical.Ref{{Version: open.version, Section: -1, Passage: -1}})
 		if err != nil || len(refs) != 2 || refs[0] != (lexical.Ref{Version: open.version}) || refs[1].Passage != 1 {
 			t.Errorf("passages of a document: %v, %v", refs, err)
 		}
-		members, err := reader.Members(t.Context(), p, f.collection, 1, []uuid.UUID{cluster, schema.NewID()})
+		members, err := reader.Members(t.Context(), p, f.collection, retrieval.At{Generation: 1}, []uuid.UUID{cluster, schema.NewID()})
 		check("members", 1, versionsOf(members[cluster]), err)
-		found, err := reader.VectorsOf(t.Context(), p, f.collection, 1, passages)
+		found, err := reader.VectorsOf(t.Context(), p, f.collection, retrieval.At{Generation: 1}, passages)
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
 		matching, err := reader.Matching(t.Context(), p, f.collection, nil)
 		check("no filter", 1, matching, err)
@@ -124,14 +124,26 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	reader, memory := f.SearchStore, dense.NewMemoryVectors(f, search.NewIndex(f.SearchStore, 1<<20), 1<<20)
 	at := []lexical.Ref{{Version: d.version, Section: 0, Passage: 0}}
 	asks := map[string]func(generation int) error{
-		"texts":    func(g int) error { _, err := reader.Texts(t.Context(), f.a, f.collection, g, at); return err },
-		"passages": func(g int) error { _, err := reader.PassageRefs(t.Context(), f.a, f.collection, g, at); return err },
-		"members": func(g int) error {
-			_, err := reader.Members(t.Context(), f.a, f.collection, g, []uuid.UUID{schema.NewID()})
+		"texts": func(g int) error {
+			_, err := reader.Texts(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, at)
 			return err
 		},
-		"clusters": func(g int) error { _, err := reader.ClustersOf(t.Context(), f.a, f.collection, g, at); return err },
-		"vectors":  func(g int) error { _, err := reader.VectorsOf(t.Context(), f.a, f.collection, g, at); return err },
+		"passages": func(g int) error {
+			_, err := reader.PassageRefs(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, at)
+			return err
+		},
+		"members": func(g int) error {
+			_, err := reader.Members(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, []uuid.UUID{schema.NewID()})
+			return err
+		},
+		"clusters": func(g int) error {
+			_, err := reader.ClustersOf(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, at)
+			return err
+		},
+		"vectors": func(g int) error {
+			_, err := reader.VectorsOf(t.Context(), f.a, f.collection, retrieval.At{Generation: g}, at)
+			return err
+		},
 		"nearest": func(g int) error {
 			q := query(f.a, f.collection, unit(r), 3)
 			q.Generation = g

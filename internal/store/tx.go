@@ -78,10 +78,16 @@ const OnePlanSQL = `set_config('plan_cache_mode', 'force_generic_plan', true), s
 // askSQL is enterSQL for AskTenant.
 const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), ` + OnePlanSQL
 
-// AskTenant is AsTenant for one statement that reads, whose rows go to fn: all
-// of it is one round trip. Its plan is the same for all arguments (OnePlanSQL), so
-// it must find all rows through indexes.
+// AskTenant is AskTenantAll of one statement, whose rows go to fn.
 func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
+	return s.AskTenantAll(ctx, tenant, func(b *pgx.Batch) { b.Queue(sql, args...).Query(fn) })
+}
+
+// AskTenantAll is AsTenant for statements that read, each of which sees what was
+// committed before it began: all of it is one round trip. queue queues the statements
+// and says what becomes of their rows; it may be called several times. Their plans are
+// the same for all arguments (OnePlanSQL), so they must find all rows through indexes.
+func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
 	}
@@ -91,26 +97,25 @@ func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, arg
 			return early(ctx, roleApp, err)
 		}
 		defer conn.Release()
-		return whole(conn.Conn(), s.ask(ctx, conn.Conn(), tenant, sql, args, fn))
+		return whole(conn.Conn(), s.ask(ctx, conn.Conn(), tenant, queue))
 	})
 }
 
-// ask is one run of AskTenant.
-func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
+// ask is one run of AskTenantAll.
+func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
 	// What is sent together is one transaction.
 	b := &pgx.Batch{}
-	b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds())
-	b.Queue(sql, args...)
-	results := conn.SendBatch(ctx, b)
-	defer results.Close() //nolint:errcheck // an error before counts; after the last row there is none
-	if _, err := results.Exec(); err != nil {
+	entered := false
+	b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds()).Exec(func(pgconn.CommandTag) error {
+		entered = true
+		return nil
+	})
+	queue(b)
+	err := conn.SendBatch(ctx, b).Close()
+	if err != nil && !entered {
 		return early(ctx, roleApp, err)
 	}
-	rows, err := results.Query()
-	if err != nil {
-		return err
-	}
-	return fn(rows)
+	return err
 }
 
 func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {

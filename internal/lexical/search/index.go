@@ -97,6 +97,10 @@ type Searcher interface {
 	Counts(q lexical.TermQuery, most int) (map[string]int, error)
 	// Generation is the collection's that is searched.
 	Generation() int
+	// Revision is the collection's that is searched.
+	Revision() int64
+	// View is what is searched, with the pages of what it was opened for.
+	View() *View
 }
 
 // Open loads once what several searches need: those for q's terms and groups,
@@ -108,6 +112,17 @@ func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexica
 		return nil, fmt.Errorf("search collection %s: %w", collection, err)
 	}
 	return opened{x, s}, nil
+}
+
+// Recall is Open by what is in memory: of the collection as it was when it was last
+// loaded. ok is false where memory lacks some of it.
+func (x *Index) Recall(tenant, collection uuid.UUID, q lexical.TermQuery) (_ Searcher, ok bool) {
+	state := x.state(tenant, collection)
+	if state == nil {
+		return nil, false
+	}
+	s, ok := x.recall(tenant, collection, state, q, true)
+	return opened{x, s}, ok
 }
 
 type opened struct {
@@ -129,6 +144,8 @@ func (o opened) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 }
 
 func (o opened) Generation() int { return o.of.generation }
+func (o opened) Revision() int64 { return o.of.revision }
+func (o opened) View() *View     { return o.of.view }
 
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
@@ -162,6 +179,7 @@ type collectionView struct {
 	view       *View
 	language   string
 	generation int
+	revision   int64
 	key        partKey // of the statistics
 	statistics *statistics
 }

@@ -92,7 +92,7 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 			key := partKey{tenant, collection, partStatistics}
 			statistics := x.statisticsOf(key, h.state)
 			view.Statistics = statistics.cache
-			return collectionView{view: view, language: r.Language, generation: r.Generation, key: key, statistics: statistics}, nil
+			return collectionView{view: view, language: r.Language, generation: r.Generation, revision: r.Revision, key: key, statistics: statistics}, nil
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q l
 		}
 		v.Clusters = k.clusters
 	}
-	s = collectionView{view: v, language: state.language, generation: state.generation, key: partKey{tenant, collection, partStatistics}}
+	s = collectionView{view: v, language: state.language, generation: state.generation, revision: state.revision, key: partKey{tenant, collection, partStatistics}}
 	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.of(state) {
 		s.statistics = newStatistics(state)
 	}

@@ -42,6 +42,7 @@ type Engine struct {
 	plans    *plan.Catalogue
 	sources  retrieval.Sources
 	pack     *stage.Pack
+	places   *stage.Places
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
@@ -60,7 +61,7 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), places: stage.NewPlaces(), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -73,8 +74,8 @@ type Result struct {
 	Skipped bool
 }
 
-// With returns the engine with sources of one request's own in place of some of its. What it knows of the model pack they
-// share.
+// With returns the engine with sources of one request's own in place of some of its. What it knows of the model pack
+// and of collections they share.
 func (e *Engine) With(change func(*retrieval.Sources)) *Engine {
 	of := *e
 	change(&of.sources)
@@ -132,14 +133,21 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	ctx, span := e.tracer.Start(ctx, "plan "+p.Label(), trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
-	result, err := e.run(ctx, p, q)
+	// What a language model was asked is not asked again because something has changed.
+	calls := slices.ContainsFunc(p.Sequence(), func(s stage.Stage) bool { return s.Cost.Calls > 0 })
+	result, err := e.run(ctx, p, q, !calls)
+	if changed := new(*retrieval.ChangedError); errors.As(err, changed) {
+		span.AddEvent("asked first")
+		e.places.Forget(q)
+		result, err = e.run(ctx, p, q, false)
+	}
 	for range attempts - 1 {
 		var flipped *retrieval.GenerationError
 		if !errors.As(err, &flipped) {
 			break
 		}
 		span.AddEvent("began again", trace.WithAttributes(attribute.Int("sluice.generation", flipped.Live)))
-		result, err = e.run(ctx, p, q)
+		result, err = e.run(ctx, p, q, false)
 	}
 	if err != nil {
 		span.RecordError(err)
@@ -149,9 +157,11 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	return result, nil
 }
 
-// run runs a plan once, on one generation of the collection.
-func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Result, error) {
-	t, err := stage.NewTask(ctx, e.sources, e.pack, q, p.Sequence())
+// run runs a plan once, on one generation of the collection. It may assume that the
+// collection has not changed since it was searched last; a *retrieval.ChangedError
+// says that it has.
+func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assume bool) (Result, error) {
+	t, err := stage.NewTask(ctx, e.sources, e.pack, e.places, assume, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}
@@ -179,6 +189,9 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery) (Resu
 		found = found.First(stage.DefaultK)
 	}
 	out, err := t.Result(ctx, *ranking, found, slices.Concat(t.Apart(), steps))
+	if err == nil {
+		err = t.Confirm(ctx)
+	}
 	out.Plan = p.Name
 	return Result{SearchResult: out, Pool: pool, Skipped: t.Skipped}, err
 }
@@ -217,7 +230,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if p.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
 	}
-	t, err := stage.NewTask(ctx, e.sources, e.pack, q, p.Sequence())
+	t, err := stage.NewTask(ctx, e.sources, e.pack, e.places, false, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}

@@ -59,6 +59,8 @@ type scriptedCorpus struct {
 	calls   int             // of sources
 	called  func(calls int) // before each
 	flips   int             // generations that went before the live one
+	// revision of the collection, and that which memory has of its index; 0: none.
+	revision, remembered int64
 	places  []int           // generations that runs began with
 	queries []lexical.TermQuery
 	opened  []lexical.TermQuery // what the index was opened for
@@ -122,17 +124,31 @@ func (c *scriptedCorpus) call() {
 	c.calls++
 }
 
-// asked counts a call that asks of a generation.
-func (c *scriptedCorpus) asked(generation int) error {
+// asked counts a call that asks of a state.
+func (c *scriptedCorpus) asked(at retrieval.At) error {
 	c.call()
-	if generation != c.Generation() {
-		return &retrieval.GenerationError{Asked: generation, Live: c.Generation()}
+	if at.Generation != c.Generation() {
+		return &retrieval.GenerationError{Asked: at.Generation, Live: c.Generation()}
+	}
+	if at.Revision != 0 && at.Revision != c.revision {
+		return &retrieval.ChangedError{}
 	}
 	return nil
 }
 
 // Generation implements search.Searcher.
 func (c *scriptedCorpus) Generation() int { return 1 + c.flips }
+
+// Revision implements search.Searcher.
+func (c *scriptedCorpus) Revision() int64 { return c.remembered }
+
+// View implements search.Searcher.
+func (c *scriptedCorpus) View() *search.View { return nil }
+
+// Recall implements retrieval.Lexical.
+func (c *scriptedCorpus) Recall(_, _ uuid.UUID, _ lexical.TermQuery) (search.Searcher, bool) {
+	return c, c.remembered != 0
+}
 
 // all lists the refs of a unit, in order.
 func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
@@ -158,6 +174,7 @@ func (c *scriptedCorpus) all(unit schema.Unit) (out []lexical.Ref) {
 func (c *scriptedCorpus) Open(_ context.Context, _, _ uuid.UUID, q lexical.TermQuery) (search.Searcher, error) {
 	c.call()
 	c.opened = append(c.opened, q)
+	c.remembered = c.revision
 	return c, nil
 }
 
@@ -215,7 +232,7 @@ func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 
 // Nearest implements retrieval.Vectors.
 func (c *scriptedCorpus) Nearest(_ context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
-	if err := c.asked(q.Generation); err != nil {
+	if err := c.asked(retrieval.At{Generation: q.Generation}); err != nil {
 		return nil, err
 	}
 	c.nearest = append(c.nearest, q)
@@ -257,7 +274,7 @@ func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (re
 	if c.second != nil {
 		space = "second"
 	}
-	return retrieval.Place{Language: "en", Generation: c.Generation(), Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
+	return retrieval.Place{Language: "en", Generation: c.Generation(), Revision: c.revision, Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
 }
 
 func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {
@@ -269,8 +286,8 @@ func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.
 	return out, nil
 }
 
-func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref]retrieval.Text{}
@@ -310,8 +327,8 @@ func (c *scriptedCorpus) SectionRefs(_ context.Context, p schema.Principal, _ uu
 	return out, nil
 }
 
-func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, places []lexical.Ref) (out []lexical.Ref, err error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, places []lexical.Ref) (out []lexical.Ref, err error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	for _, r := range c.all(schema.UnitPassage) {
@@ -324,8 +341,8 @@ func (c *scriptedCorpus) PassageRefs(_ context.Context, p schema.Principal, _ uu
 	return out, nil
 }
 
-func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	c.members++
@@ -338,8 +355,8 @@ func (c *scriptedCorpus) Members(_ context.Context, p schema.Principal, _ uuid.U
 	return out, nil
 }
 
-func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uuid.UUID, at retrieval.At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref]uuid.UUID{}
@@ -351,8 +368,8 @@ func (c *scriptedCorpus) ClustersOf(_ context.Context, _ schema.Principal, _ uui
 	return out, nil
 }
 
-func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref][]float32{}

@@ -127,8 +127,8 @@ func (r *scriptedReaders) Detect(_ context.Context, _ wire.Lane, contexts [][][2
 type scriptedLinks map[lexical.Ref][]retrieval.Link
 
 // Links implements retrieval.Links.
-func (c *scriptedCorpus) Links(_ context.Context, p schema.Principal, _ uuid.UUID, generation int, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
-	if err := c.asked(generation); err != nil {
+func (c *scriptedCorpus) Links(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
+	if err := c.asked(at); err != nil {
 		return nil, err
 	}
 	out := map[lexical.Ref][]retrieval.Link{}

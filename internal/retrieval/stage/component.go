@@ -222,6 +222,14 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 	}
 	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
 		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
+	if t.index == nil && t.assumed {
+		view := lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups}
+		if s, ok := t.Lexical.Recall(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.place.Revision {
+			q.View = s.View()
+		}
+	} else if t.index != nil {
+		q.View = t.index.View()
+	}
 	if within != nil {
 		q.Within = within.refs
 	}

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -62,7 +63,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 				whole = append(whole, r)
 			}
 		}
-		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, whole); err != nil {
+		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, retrieval.At{Generation: t.place.Generation}, whole); err != nil {
 			return outcome{}, err
 		}
 	}

@@ -66,7 +66,9 @@ func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	for i, c := range head {
 		refs[i] = c.ref
 	}
-	links, err := t.Links.Links(ctx, t.query.Principal, t.query.Collection, t.place.Generation, refs, s.k)
+	links, err := agreed(t, func(at retrieval.At) (map[lexical.Ref][]retrieval.Link, error) {
+		return t.Links.Links(ctx, t.query.Principal, t.query.Collection, at, refs, s.k)
+	})
 	if err != nil {
 		return outcome{}, fmt.Errorf("find what %d passages are linked to: %w", len(refs), err)
 	}

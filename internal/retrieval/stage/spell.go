@@ -133,7 +133,7 @@ func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, e
 		all = append(all, slips[term]...)
 	}
 	q := t.statisticsOf(all)
-	index, err := t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, q)
+	index, err := t.open(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("look up what may be meant: %w", err)
 	}

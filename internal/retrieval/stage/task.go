@@ -46,6 +46,7 @@ type Task struct {
 	stage        int              // that runs, from 0
 	Skipped      bool             // it is answered without what was found
 	place        retrieval.Place
+	assumed      bool // nobody has said yet that the place is as it was
 
 	analyzer   *lexical.Analyzer // of the collection's language; made with terms
 	terms      []string          // of the question; made by prepare
@@ -71,15 +72,25 @@ type Task struct {
 	gone      map[lexical.Ref]bool // it had no text when it was asked for
 }
 
-// NewTask begins a run of stages on the generation of the collection that is live now; schema.ErrNotFound where there is no collection.
-func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, q wire.SearchQuery, stages []Stage) (*Task, error) {
-	place, err := s.Texts.Place(ctx, q.Principal, q.Collection)
-	if err != nil {
-		return nil, err
+// NewTask begins a run of stages on the generation of the collection that is live now; schema.ErrNotFound where there is no
+// collection. A run may take for granted what known has: then the first source that it draws on may give a
+// *retrieval.ChangedError, and Confirm says at the end whether it was right.
+func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *Places, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
+	var place retrieval.Place
+	var err error
+	assumed := false
+	if assume {
+		place, assumed = known.steady(q)
+	}
+	if !assumed {
+		if place, err = s.Texts.Place(ctx, q.Principal, q.Collection); err != nil {
+			return nil, err
+		}
+		known.saw(q, place)
 	}
 	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
-	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{}, members: map[uuid.UUID][]lexical.Ref{},
-		texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
+	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, assumed: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
+		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
 }
 
 // prepare makes the forms of the question that components need.
@@ -112,7 +123,7 @@ func (t *Task) analyse() error {
 }
 
 // searchIndex searches the index as it was when the run first did: the stages
-// of one run see one state, and ask the store once.
+// of one run see one state, and ask the store once at most.
 func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
 	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 	if t.index == nil || clusters && !t.clusters {
@@ -121,15 +132,60 @@ func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Re
 			open.Unit = schema.UnitCluster
 		}
 		var err error
-		if t.index, err = t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, open); err != nil {
+		if t.index, err = t.open(ctx, open); err != nil {
 			return lexical.Result{}, err
-		}
-		if live := t.index.Generation(); live != t.place.Generation {
-			return lexical.Result{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: t.place.Generation, Live: live}
 		}
 		t.clusters = clusters
 	}
 	return t.index.Search(q)
+}
+
+// open opens the index for q, in the state that the run works on.
+func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, error) {
+	if t.assumed {
+		if s, ok := t.Lexical.Recall(t.query.Principal.Tenant, t.query.Collection, q); ok {
+			if s.Revision() != t.place.Revision {
+				return nil, &retrieval.ChangedError{Collection: t.query.Collection}
+			}
+			return s, nil
+		}
+	}
+	s, err := t.Lexical.Open(ctx, t.query.Principal.Tenant, t.query.Collection, q)
+	switch {
+	case err != nil:
+		return nil, err
+	case t.assumed && s.Revision() != t.place.Revision:
+		return nil, &retrieval.ChangedError{Collection: t.query.Collection}
+	case s.Generation() != t.place.Generation:
+		return nil, &retrieval.GenerationError{Collection: t.query.Collection, Asked: t.place.Generation, Live: s.Generation()}
+	}
+	t.assumed = false
+	return s, nil
+}
+
+// agreed asks a source that says whether the collection still is as the run takes it for.
+func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
+	at := retrieval.At{Generation: t.place.Generation}
+	if t.assumed {
+		at.Revision = t.place.Revision
+	}
+	out, err := ask(at)
+	if err == nil {
+		t.assumed = false
+	}
+	return out, err
+}
+
+// Confirm makes sure that the collection was as the run took it for, where no source
+// has said so: a *retrieval.ChangedError where it was not.
+func (t *Task) Confirm(ctx context.Context) error {
+	if !t.assumed {
+		return nil
+	}
+	_, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
+		return t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, at, nil)
+	})
+	return err
 }
 
 // narrow resolves the filter to versions.
@@ -260,7 +316,9 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := t.Texts.Members(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
+	found, err := agreed(t, func(at retrieval.At) (map[uuid.UUID][]lexical.Ref, error) {
+		return t.Texts.Members(ctx, t.query.Principal, t.query.Collection, at, unknown)
+	})
 	if err != nil {
 		return err
 	}
@@ -314,7 +372,9 @@ func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	found, err := t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, t.place.Generation, unknown)
+	found, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]uuid.UUID, error) {
+		return t.Texts.ClustersOf(ctx, t.query.Principal, t.query.Collection, at, unknown)
+	})
 	if err != nil {
 		return err
 	}
@@ -361,7 +421,9 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	found, err := t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, t.place.Generation, missing)
+	found, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
+		return t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, at, missing)
+	})
 	if err != nil {
 		return err
 	}

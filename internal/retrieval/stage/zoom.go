@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/lexical"
+	"github.com/sluice-rag/sluice/internal/retrieval"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -132,7 +133,9 @@ func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]
 	}
 	switch {
 	case unit == schema.UnitPassage:
-		return t.Texts.PassageRefs(ctx, t.query.Principal, t.query.Collection, t.place.Generation, refs)
+		return agreed(t, func(at retrieval.At) ([]lexical.Ref, error) {
+			return t.Texts.PassageRefs(ctx, t.query.Principal, t.query.Collection, at, refs)
+		})
 	case items[0].cluster != uuid.Nil:
 		return refs, nil
 	}

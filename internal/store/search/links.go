@@ -24,8 +24,8 @@ JOIN passage_links k ON k.tenant_id = $1 AND k.version_id = a.version_id AND k.g
 
 // Links implements retrieval.Links. A version that was written with a model pack
 // that links nothing has none, until its collection is rebuilt.
-func (s *SearchStore) Links(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
-	found, err := collectOf(ctx, s, p, collection, generation, passageLinksSQL, columns(passages).args(p, collection, generation),
+func (s *SearchStore) Links(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
+	found, err := collectOf(ctx, s, p, collection, at, passageLinksSQL, columns(passages).args(p, collection, at.Generation),
 		func(row pgx.CollectableRow) (x pair[lexical.Ref, []retrieval.Link], err error) {
 			var data []byte
 			if err := row.Scan(&x.key.Version, &x.key.Section, &x.key.Passage, &data); err != nil {

@@ -36,7 +36,7 @@ const maxUnindexed = 1000
 // Versions that curation has not seen are few but for an upgrade and for a bulk
 // load; the limit keeps their number out of every query's time.
 var placeSQL = `
-SELECT c.language, c.generation, coalesce(s.name, ''), c.encoder = 'second', c.segmentation,
+SELECT c.language, c.generation, ` + revisionSQL + `, coalesce(s.name, ''), c.encoder = 'second', c.segmentation,
     EXISTS (SELECT FROM document_signatures g WHERE g.tenant_id = $1 AND g.collection_id = c.id AND g.paired), (SELECT count(*) FROM (
     SELECT v.id, v.document_id FROM versions v WHERE v.collection_id = c.id AND v.tenant_id = $1 AND NOT v.curated AND v.state = 'ready'
     LIMIT $4) AS recent
@@ -45,16 +45,21 @@ SELECT c.language, c.generation, coalesce(s.name, ''), c.encoder = 'second', c.s
       AND ` + fmt.Sprintf(store.VisibleSQL, "recent.id", "$3") + `)
 FROM collections c LEFT JOIN spaces s ON s.id = c.space_id WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
+// revisionSQL is the revision of everything that a search reads of collection $2.
+const revisionSQL = `(SELECT coalesce(sum(revision), 0)::bigint FROM lexical_revisions WHERE tenant_id = $1 AND collection_id = $2)`
+
 // Place implements retrieval.Texts. Of the versions not indexed it counts at
 // most 1,000.
 func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
 	var out retrieval.Place
-	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		err := tx.QueryRow(ctx, placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).Scan(&out.Language, &out.Generation, &out.Space, &out.Second, &out.Segmentation, &out.Paired, &out.Unindexed)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return schema.ErrNotFound
-		}
-		return err
+	err := s.db.AskTenantAll(ctx, p.Tenant, func(b *pgx.Batch) {
+		b.Queue(placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&out.Language, &out.Generation, &out.Revision, &out.Space, &out.Second, &out.Segmentation, &out.Paired, &out.Unindexed)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return schema.ErrNotFound
+			}
+			return err
+		})
 	})
 	return out, store.Wrap(err, "read collection %s", collection)
 }
@@ -118,7 +123,7 @@ func (c places) args(p schema.Principal, collection uuid.UUID, generation int) [
 	return []any{p.Tenant, collection, store.GroupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
-const liveGenerationSQL = `SELECT generation FROM collections WHERE tenant_id = $1 AND id = $2`
+const liveGenerationSQL = `SELECT generation, ` + revisionSQL + ` FROM collections WHERE tenant_id = $1 AND id = $2`
 
 // A section or a whole version stands for its first passage.
 var textsSQL = `
@@ -132,8 +137,8 @@ JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordina
 JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = greatest(a.passage, 0)`
 
 // Texts implements retrieval.Texts.
-func (s *SearchStore) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
-	found, err := collectOf(ctx, s, p, collection, generation, textsSQL, columns(refs).args(p, collection, generation), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
+func (s *SearchStore) Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {
+	found, err := collectOf(ctx, s, p, collection, at, textsSQL, columns(refs).args(p, collection, at.Generation), func(row pgx.CollectableRow) (x pair[lexical.Ref, retrieval.Text], err error) {
 		ref, t := &x.key, &x.value
 		var starts, pages []int
 		err = row.Scan(&ref.Version, &ref.Section, &ref.Passage, &t.Document, &t.ExternalID, &t.Title,
@@ -167,8 +172,8 @@ JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $
 ORDER BY 1, 2, 3`
 
 // PassageRefs implements retrieval.Texts.
-func (s *SearchStore) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, places []lexical.Ref) ([]lexical.Ref, error) {
-	out, err := collectOf(ctx, s, p, collection, generation, passageRefsSQL, columns(places).args(p, collection, generation), scanRef)
+func (s *SearchStore) PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, places []lexical.Ref) ([]lexical.Ref, error) {
+	out, err := collectOf(ctx, s, p, collection, at, passageRefsSQL, columns(places).args(p, collection, at.Generation), scanRef)
 	return out, store.Wrap(err, "list passages of collection %s", collection)
 }
 
@@ -181,9 +186,9 @@ WHERE m.tenant_id = $1 AND m.collection_id = $2 AND m.cluster_id = ANY($4::uuid[
 ORDER BY 1, 2, 3`
 
 // Members implements retrieval.Texts.
-func (s *SearchStore) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
+func (s *SearchStore) Members(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error) {
 	out := map[uuid.UUID][]lexical.Ref{}
-	found, err := collectOf(ctx, s, p, collection, generation, membersSQL, []any{p.Tenant, collection, store.GroupsOf(p), clusters, generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
+	found, err := collectOf(ctx, s, p, collection, at, membersSQL, []any{p.Tenant, collection, store.GroupsOf(p), clusters, at.Generation}, func(row pgx.CollectableRow) (x pair[uuid.UUID, lexical.Ref], err error) {
 		x.value.Passage = -1
 		err = row.Scan(&x.key, &x.value.Version, &x.value.Section)
 		return x, err
@@ -202,9 +207,9 @@ JOIN cluster_members m ON m.tenant_id = $1 AND m.version_id = a.version_id AND m
  AND m.collection_id = $2 AND m.generation = $5`
 
 // ClustersOf implements retrieval.Texts.
-func (s *SearchStore) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
+func (s *SearchStore) ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error) {
 	c := columns(sections)
-	found, err := collectOf(ctx, s, p, collection, generation, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections, generation}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
+	found, err := collectOf(ctx, s, p, collection, at, clustersOfSQL, []any{p.Tenant, collection, c.versions, c.sections, at.Generation}, func(row pgx.CollectableRow) (x pair[lexical.Ref, uuid.UUID], err error) {
 		x.key.Passage = -1
 		err = row.Scan(&x.key.Version, &x.key.Section, &x.value)
 		return x, err
@@ -222,7 +227,7 @@ JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $
 JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8`
 
 // VectorsOf implements retrieval.Texts.
-func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, generation int, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
+func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
 	var out map[lexical.Ref][]float32
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
@@ -230,11 +235,11 @@ func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collect
 		if err != nil || place == nil {
 			return err
 		}
-		if place.generation != generation {
-			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: place.generation}
+		if place.generation != at.Generation {
+			return &retrieval.GenerationError{Collection: collection, Asked: at.Generation, Live: place.generation}
 		}
 		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, store.VectorTable(place.dimension)),
-			append(columns(passages).args(p, collection, generation), place.spaceID)...)
+			append(columns(passages).args(p, collection, at.Generation), place.spaceID)...)
 		if err != nil {
 			return err
 		}
@@ -257,41 +262,40 @@ func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {
 
 // collect runs a query as the tenant.
 func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
-	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
+	err = s.db.AskTenant(ctx, p.Tenant, sql, args, func(rows pgx.Rows) (err error) {
 		out, err = pgx.CollectRows(rows, scan)
 		return err
 	})
 	return out, err
 }
 
-// collectOf is collect for what belongs to a generation. That it is still live is
-// seen after the query, which then saw all of it.
-func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, generation int,
+// collectOf is collect for what belongs to a generation. That the collection is still
+// as it was is seen after the query, which then saw all of it.
+func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, at retrieval.At,
 	sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
-	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var batch pgx.Batch
-		batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+	var live retrieval.At
+	err = s.db.AskTenantAll(ctx, p.Tenant, func(b *pgx.Batch) {
+		b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 			out, err = pgx.CollectRows(rows, scan)
 			return err
 		})
-		var live int
-		batch.Queue(liveGenerationSQL, p.Tenant, collection).QueryRow(func(row pgx.Row) error { return row.Scan(&live) })
-		if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+		b.Queue(liveGenerationSQL, p.Tenant, collection).QueryRow(func(row pgx.Row) error {
+			err := row.Scan(&live.Generation, &live.Revision)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return schema.ErrNotFound
 			}
 			return err
-		}
-		if live != generation {
-			return &retrieval.GenerationError{Collection: collection, Asked: generation, Live: live}
-		}
-		return nil
+		})
 	})
-	return out, err
+	switch {
+	case err != nil:
+		return nil, err
+	case live.Generation != at.Generation:
+		return nil, &retrieval.GenerationError{Collection: collection, Asked: at.Generation, Live: live.Generation}
+	case at.Revision != 0 && live.Revision != at.Revision:
+		return nil, &retrieval.ChangedError{Collection: collection}
+	}
+	return out, nil
 }
 
 // pair is what a row says of a key.
