@@ -32,7 +32,8 @@ type Store interface {
 
 const (
 	// keepFor is how long an answer of the store is believed: a key revoked
-	// through another process works this much longer at most.
+	// through another process works this much longer at most, where that process
+	// cannot say so.
 	keepFor = 3 * time.Second
 	// keepMost bounds how many answers are kept.
 	keepMost = 4096
@@ -174,10 +175,20 @@ func (a *Auth) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) 
 }
 
 func (a *Auth) forget(id uuid.UUID) {
+	a.forgetWhere(func(p schema.Principal) bool { return p.Key == id })
+}
+
+// ForgetTenant has the store asked again for keys of a tenant, which were changed
+// through another process.
+func (a *Auth) ForgetTenant(tenant uuid.UUID) {
+	a.forgetWhere(func(p schema.Principal) bool { return p.Tenant == tenant })
+}
+
+func (a *Auth) forgetWhere(gone func(schema.Principal) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for hash, k := range a.kept {
-		if k.principal.Key == id {
+		if gone(k.principal) {
 			delete(a.kept, hash)
 		}
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"regexp"
 	"strings"
@@ -103,6 +104,17 @@ func TestRevocationActs(t *testing.T) {
 	}
 	if _, err := a.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("where it was revoked: %v", err)
+	}
+	told := New(s) // a third one, which is told
+	told.now = a.now
+	told.keep(sha256.Sum256([]byte(key)), kept{principal: schema.Principal{Tenant: admin.Tenant}, until: clock.Add(keepFor)}, *clock)
+	told.ForgetTenant(uuid.New())
+	if _, err := told.Authenticate(t.Context(), key); err != nil {
+		t.Errorf("told of another tenant: %v", err)
+	}
+	told.ForgetTenant(admin.Tenant)
+	if _, err := told.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) {
+		t.Errorf("told of it: %v", err)
 	}
 	*clock = clock.Add(keepFor)
 	if _, err := elsewhere.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) {

@@ -63,6 +63,7 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 		nc, err := nats.Connect(o.URL, append(options,
 			nats.Name(o.Name),
 			nats.MaxReconnects(-1),
+			nats.SyncQueueLen(streamMessages), // each request makes a queue of so many
 			nats.ReconnectWait(250*time.Millisecond),
 			nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
 			nats.SetCustomDialer(dialer),

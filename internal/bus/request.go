@@ -58,7 +58,7 @@ func statement(msg *nats.Msg) signature.Statement {
 // What may wait of one stream. Whoever reads it does not block, so this is
 // never reached unless the process has no time at all.
 const (
-	streamMessages = 16 << 10
+	streamMessages = 4 << 10
 	streamBytes    = 16 << 20
 )
 

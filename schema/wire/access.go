@@ -66,8 +66,8 @@ var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
 		asks:  slices.Concat([]string{SearchSubject, AskSubject, LabelSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject)},
-		hears: []string{EventsSubjects, stages, texts},
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), ChangedSubject},
+		hears: []string{EventsSubjects, stages, texts, ChangedSubject},
 	},
 	ProgramIngestWorker: {
 		asks: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},

@@ -44,6 +44,10 @@ const (
 	// SearchingSubject is where query workers say, now and then and without a
 	// body, that somebody searches.
 	SearchingSubject = "sluice.query.searching"
+
+	// ChangedSubject is where servers of the API say, as Changed, what others may
+	// remember and is no longer so.
+	ChangedSubject = "sluice.changed"
 )
 
 // CancelSubject is where callers of a service say, as Cancel, that they want the reply to a request no more. All who

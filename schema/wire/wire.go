@@ -81,6 +81,12 @@ type Cancel struct {
 	Request string `json:"request"` // HeaderRequest of it
 }
 
+// Changed says that keys, collections or plans of a tenant have changed.
+type Changed struct {
+	Envelope
+	Tenant uuid.UUID `json:"tenant"`
+}
+
 // OfTenant is a request that is made for a tenant.
 type OfTenant interface{ TenantID() uuid.UUID }
 

@@ -39,7 +39,8 @@ func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id, ve
 type tenantAPI struct {
 	*tenants.TenantStore
 	*ledger.LedgerStore
-	auth *auth.Auth
+	auth    *auth.Auth
+	lookups *lookups
 }
 
 // CreateTenant implements httpapi.Tenants.
@@ -54,12 +55,20 @@ func (t tenantAPI) CreateKey(ctx context.Context, p schema.Principal, k schema.N
 
 // RevokeKey implements httpapi.Tenants.
 func (t tenantAPI) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
-	return t.auth.RevokeKey(ctx, p, id)
+	err := t.auth.RevokeKey(ctx, p, id)
+	if err == nil {
+		t.lookups.changed(ctx, p.Tenant)
+	}
+	return err
 }
 
 // RotateKey implements httpapi.Tenants.
 func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
-	return t.auth.RotateKey(ctx, p, id, overlap)
+	next, key, err := t.auth.RotateKey(ctx, p, id, overlap)
+	if err == nil {
+		t.lookups.changed(ctx, p.Tenant)
+	}
+	return next, key, err
 }
 
 // questionAPI asks the query workers; the store keeps the jobs.

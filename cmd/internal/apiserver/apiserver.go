@@ -51,6 +51,9 @@ type Deps struct {
 	// nil: it can.
 	Ready func() error
 
+	// Remember is how long collections and plans are remembered, where another server of
+	// the API does not say that they have changed; 0: 3 s.
+	Remember      time.Duration
 	BodyIdle      time.Duration // as httpserver.Limits.Idle
 	TenantStreams int           // as httpapi.Options.TenantStreams
 }
@@ -93,7 +96,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	kept := stores.Of(d.Store)
 	keys := auth.New(kept.TenantStore)
 	running := operationAPI{questions: kept.QuestionStore, tenants: kept.TenantStore, nats: d.NATS, hub: newEventHub(d.NATS), temporal: d.Temporal, namespace: d.Namespace}
-	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore}
+	lookups := newLookups(d.NATS, d.Remember, keys.ForgetTenant)
+	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore, lookups}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting}
@@ -116,7 +120,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Webhooks:      webhookAPI{kept.WebhookStore},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
 		Ratings:       kept,
-		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys},
+		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys, lookups: lookups},
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,
@@ -136,7 +140,9 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
-	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) { return s.serve(ctx, handler, stopping, cutShort) })
+	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
+		return s.serve(ctx, handler, lookups, stopping, cutShort)
+	})
 	return s, nil
 }
 
@@ -185,7 +191,11 @@ func (s *Server) URL() string {
 // Close gives the address back when the server was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+func (s *Server) serve(ctx context.Context, handler http.Handler, known *lookups, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+	unheard, err := known.hear()
+	if err != nil {
+		return lifecycle.Run{}, err
+	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := httpserver.New(handler, httpserver.Limits{Idle: s.bodyIdle})
 	serve := server.Serve
@@ -214,6 +224,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, stopping chan 
 			err = errors.Join(err, server.Close())
 		}
 		<-done
+		unheard()
 		return err
 	}}, nil
 }

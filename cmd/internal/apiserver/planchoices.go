@@ -88,7 +88,11 @@ func (a choiceAPI) ApplyChoice(ctx context.Context, p schema.Principal, collecti
 			return have, err
 		}
 	}
-	return a.ChoiceStore.ApplyChoice(ctx, p, collection, id, plan)
+	applied, err := a.ChoiceStore.ApplyChoice(ctx, p, collection, id, plan)
+	if err == nil {
+		a.plans.lookups.changed(ctx, p.Tenant)
+	}
+	return applied, err
 }
 
 // ScheduleChoice implements httpapi.PlanChoices.

@@ -31,6 +31,7 @@ type planAPI struct {
 	catalogue   *plan.Catalogue
 	store       *plans.PlanStore
 	collections *documents.DocumentStore
+	lookups     *lookups
 }
 
 // Plans implements httpapi.Plans. The cursor is the last name of the page before.
@@ -131,12 +132,16 @@ func (c planAPI) PutPlan(ctx context.Context, p schema.Principal, name, text str
 	if err != nil {
 		return schema.Plan{}, err
 	}
+	c.lookups.changed(ctx, p.Tenant)
 	return c.describe(s), nil
 }
 
 // DeletePlan implements httpapi.Plans.
 func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
 	err := c.store.DeletePlan(ctx, p, name)
+	if err == nil {
+		c.lookups.changed(ctx, p.Tenant)
+	}
 	if errors.Is(err, schema.ErrNotFound) && c.reserved(name) {
 		return schema.Invalid("plan", "%q is a plan of the server's, which stays", name)
 	}
@@ -160,7 +165,7 @@ func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query
 	if q.Plan != "" {
 		return c.named(ctx, p, q.Plan)
 	}
-	of, err := c.collections.CollectionPlan(ctx, p.Tenant, q.Collection)
+	of, err := look(c.lookups, p.Tenant, planOf{q.Collection}, func() (string, error) { return c.collections.CollectionPlan(ctx, p.Tenant, q.Collection) })
 	if err != nil {
 		return resolved{}, err
 	}
@@ -182,7 +187,7 @@ func (c planAPI) named(ctx context.Context, p schema.Principal, name string) (re
 	if unknown == nil {
 		return resolved{name: plan.Name}, nil
 	}
-	s, err := c.store.StoredPlan(ctx, p.Tenant, name)
+	s, err := look(c.lookups, p.Tenant, planNamed{name}, func() (plans.StoredPlan, error) { return c.store.StoredPlan(ctx, p.Tenant, name) })
 	if errors.Is(err, schema.ErrNotFound) {
 		return resolved{}, unknown
 	}
@@ -228,7 +233,26 @@ func (c collectionAPI) UpdateCollection(ctx context.Context, p schema.Principal,
 			return schema.Collection{}, err
 		}
 	}
-	return c.checked(ctx, p)(c.DocumentStore.UpdateCollection(ctx, p, id, n))
+	out, err := c.DocumentStore.UpdateCollection(ctx, p, id, n)
+	if err == nil {
+		c.plans.lookups.changed(ctx, p.Tenant)
+	}
+	return c.checked(ctx, p)(out, err)
+}
+
+// DeleteCollection implements httpapi.Collections.
+func (c collectionAPI) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	err := c.DocumentStore.DeleteCollection(ctx, p, id)
+	if err == nil {
+		c.plans.lookups.changed(ctx, p.Tenant)
+	}
+	return err
+}
+
+// ResolveCollection implements httpapi.Collections. Of one that is deleted elsewhere it
+// may still give the id for a moment; what is asked of that is not found.
+func (c collectionAPI) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
+	return look(c.plans.lookups, p.Tenant, collectionNamed{ref}, func() (uuid.UUID, error) { return c.DocumentStore.ResolveCollection(ctx, p, ref) })
 }
 
 // Collection implements httpapi.Collections.

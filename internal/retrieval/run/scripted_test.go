@@ -56,16 +56,16 @@ type scriptedCorpus struct {
 	segmentation schema.Segmentation // zero: not known
 	space        string              // of the stored vectors; empty: the question's
 
-	calls   int             // of sources
-	called  func(calls int) // before each
-	flips   int             // generations that went before the live one
+	calls  int             // of sources
+	called func(calls int) // before each
+	flips  int             // generations that went before the live one
 	// revision of the collection, and that which memory has of its index; 0: none.
 	revision, remembered int64
-	places  []int           // generations that runs began with
-	queries []lexical.TermQuery
-	opened  []lexical.TermQuery // what the index was opened for
-	members int                 // calls of Members
-	nearest []dense.NearestQuery
+	places               []int // generations that runs began with
+	queries              []lexical.TermQuery
+	opened               []lexical.TermQuery // what the index was opened for
+	members              int                 // calls of Members
+	nearest              []dense.NearestQuery
 }
 
 func version(document int) uuid.UUID {

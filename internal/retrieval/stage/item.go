@@ -61,31 +61,75 @@ type item struct {
 	best   *lexical.Ref
 	shows  []extent // nil: its own place, or that of its best passage
 	score  float64
-	scores map[string]float64
+	scores scores
 	origin string
 	// near are the same passage in other versions of its text, where the stage newest
 	// looked for it.
 	near []near
 }
 
+// scores are what scorers gave a candidate, by their names. Candidates share them, so
+// they are never changed.
+type scores []namedScore
+
+type namedScore struct {
+	name  string
+	value float64
+}
+
+func (s scores) of(name string) (value float64, ok bool) {
+	for _, x := range s {
+		if x.name == name {
+			return x.value, true
+		}
+	}
+	return 0, false
+}
+
+// with is s with one more, or with another in the place of the one of that name.
+func (s scores) with(name string, value float64) scores {
+	out := make(scores, 0, len(s)+1)
+	for _, x := range s {
+		if x.name != name {
+			out = append(out, x)
+		}
+	}
+	return append(out, namedScore{name, value})
+}
+
+// byName are the scores as results have them.
+func (s scores) byName() map[string]float64 {
+	if len(s) == 0 {
+		return nil
+	}
+	out := make(map[string]float64, len(s))
+	for _, x := range s {
+		out[x.name] = x.value
+	}
+	return out
+}
+
+func scoresByName(of map[string]float64) scores {
+	var out scores
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		out = append(out, namedScore{name, of[name]})
+	}
+	return out
+}
+
 // scored is the item with one more score, which becomes its own.
 func (i item) scored(name string, score float64) item {
-	i.scores = maps.Clone(i.scores)
-	if i.scores == nil {
-		i.scores = map[string]float64{}
-	}
-	i.scores[name], i.score = score, score
+	i.scores, i.score = i.scores.with(name, score), score
 	return i
 }
 
 // inherits takes over what a larger unit brought along.
 func (i item) inherits(parent item) item {
-	scores := maps.Clone(parent.scores)
-	if scores == nil {
-		scores = map[string]float64{}
+	all := parent.scores
+	for _, s := range i.scores {
+		all = all.with(s.name, s.value)
 	}
-	maps.Copy(scores, i.scores)
-	i.scores = scores
+	i.scores = all
 	i.from = cmp.Or(i.from, parent.from, parent.cluster)
 	return i
 }
@@ -118,10 +162,11 @@ type judged struct {
 	why string
 }
 
+// drop says of items why they were dropped; of those that no report shows it says nothing.
 func drop(items []item, why string) []judged {
-	out := make([]judged, len(items))
-	for i, c := range items {
-		out[i] = judged{c, why}
+	out := make([]judged, min(len(items), maxReported))
+	for i := range out {
+		out[i] = judged{items[i], why}
 	}
 	return out
 }

@@ -45,7 +45,7 @@ type pooledPlace struct {
 func (t *Task) Reserve(in Candidates) ([]byte, error) {
 	p := reserve{Generation: t.place.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
 	for i, c := range in.items {
-		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores, Origin: c.origin}
+		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores.byName(), Origin: c.origin}
 		for _, s := range c.shows {
 			p.Items[i].Shows = append(p.Items[i].Shows, pooledPlace{Ref: s.ref, Start: s.start, End: s.end})
 		}
@@ -60,7 +60,7 @@ func (t *Task) Reserve(in Candidates) ([]byte, error) {
 func (p reserve) candidates() Candidates {
 	out := Candidates{unit: p.Unit, items: make([]item, len(p.Items))}
 	for i, c := range p.Items {
-		out.items[i] = item{key: key{ref: c.Ref, cluster: c.Cluster, with: c.With}, from: c.From, best: c.Best, score: c.Score, scores: c.Scores, origin: c.Origin}
+		out.items[i] = item{key: key{ref: c.Ref, cluster: c.Cluster, with: c.With}, from: c.From, best: c.Best, score: c.Score, scores: scoresByName(c.Scores), origin: c.Origin}
 		for _, s := range c.Shows {
 			out.items[i].shows = append(out.items[i].shows, extent{ref: s.Ref, start: s.Start, end: s.End})
 		}

@@ -101,7 +101,7 @@ func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
 		Unit: unit, Cluster: cmp.Or(c.cluster, c.from), Passage: text.Passage.ID, Document: text.Document, ExternalID: text.ExternalID,
 		Title: cmp.Or(text.Title, text.ExternalID), HeadingPath: text.Section.HeadingPath,
 		Page: text.Section.PageAt(first.start), Location: text.Section.Location(first.start),
-		Text: shown.text(), Tokens: shown.tokens(), Score: c.score, Scores: c.scores, Origin: c.origin,
+		Text: shown.text(), Tokens: shown.tokens(), Score: c.score, Scores: c.scores.byName(), Origin: c.origin,
 	}
 	for _, p := range shown {
 		out.Spans = append(out.Spans, schema.Span{Version: p.ref.Version, Section: p.found.Section.ID, Start: p.start, End: p.end})
@@ -241,7 +241,7 @@ func reported[T any](all []T) []T { return all[:min(maxReported, len(all))] }
 
 // judge adds a candidate to a report, unless it is gone.
 func (t *Task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {
-	out := schema.Judged{Cluster: c.cluster, Version: c.ref.Version, Score: c.score, Scores: c.scores, Why: c.why}
+	out := schema.Judged{Cluster: c.cluster, Version: c.ref.Version, Score: c.score, Scores: c.scores.byName(), Why: c.why}
 	if c.cluster == uuid.Nil {
 		text, ok := t.texts[c.ref]
 		if !ok {

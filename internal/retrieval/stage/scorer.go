@@ -106,12 +106,12 @@ func (s scorer) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 			return outcome{}, err
 		}
 	}
-	f, err := s.of.search(ctx, t, s.k, within)
+	f, err := s.of.search(ctx, t, t.enough(s.k), within)
 	if err != nil {
 		return outcome{}, err
 	}
 	parents := t.parents(in.items)
-	out := outcome{unit: unit, statistics: f.statistics}
+	out := outcome{unit: unit, items: make([]item, 0, len(f.hits)), statistics: f.statistics}
 	for _, h := range f.hits {
 		c := item{key: h.key, best: h.best, origin: s.kind}.scored(s.of.scorer(), h.score)
 		if in.unit != "" {

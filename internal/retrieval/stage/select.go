@@ -36,7 +36,7 @@ var limitKind = Kind{
 // together (0: however many); the first one stays in any case.
 func readLimit(p *Parameters) Stage {
 	s := limit{k: p.Whole("k", 10, 1, MaxK), tokens: p.Whole("tokens", 0, 0, 1_000_000)}
-	return Stage{Fit: fitSelection, run: s.run}
+	return Stage{Fit: fitSelection, Takes: s.k, run: s.run}
 }
 
 func (l limit) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {

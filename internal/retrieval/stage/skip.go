@@ -67,7 +67,7 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 	}
 	common, read := 0, 0
 	for _, c := range in.items {
-		if x, ok := c.scores[byHasAnswer]; ok {
+		if x, ok := c.scores.of(byHasAnswer); ok {
 			read++
 			if x > delta {
 				common++

@@ -62,6 +62,7 @@ type Stage struct {
 	Scores []string // the names of those that it gives its candidates
 	Reads  string   // the name of those that it chooses by; "": none, or the stage's before
 	Cost   Cost     // at most
+	Takes  int      // it looks at so many of what comes to it, the first ones; 0: at all
 	run    func(ctx context.Context, t *Task, in Candidates) (outcome, error)
 
 	// withMinK is the stage with another least number of candidates than minK; nil for one that has none.

@@ -44,6 +44,7 @@ type Task struct {
 	query        wire.SearchQuery // its text is the question as it was worded anew, after rewrite
 	asked        string           // the question as it was asked
 	stage        int              // that runs, from 0
+	wanted       int              // of what the first stage finds; 0: all
 	Skipped      bool             // it is answered without what was found
 	place        retrieval.Place
 	assumed      bool // nobody has said yet that the place is as it was
@@ -89,8 +90,26 @@ func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *Places, a
 		known.saw(q, place)
 	}
 	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
-	return &Task{Sources: s, pack: p, query: q, asked: q.Text, place: place, assumed: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
+	return &Task{Sources: s, pack: p, query: q, wanted: wantedOf(q, stages), asked: q.Text, place: place, assumed: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
 		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
+}
+
+// wantedOf is how many of what a plan's first stage finds are used, where nobody asks for
+// all of them: as many as the next stage takes and the result shows. Twice as many are
+// there to fill the places of what has gone since.
+func wantedOf(q wire.SearchQuery, stages []Stage) int {
+	if q.Documents > 0 || q.Explain || len(stages) < 2 || stages[1].Takes == 0 {
+		return 0
+	}
+	return 2 * max(stages[1].Takes, q.K, DefaultK)
+}
+
+// enough is k, or less where the stage that runs is to find no more.
+func (t *Task) enough(k int) int {
+	if t.stage > 0 || t.wanted == 0 {
+		return k
+	}
+	return min(k, t.wanted)
 }
 
 // prepare makes the forms of the question that components need.

@@ -93,9 +93,9 @@ func byScore(items []item, name string) (ranked []item, value func(item) float64
 	if name == "" {
 		return slices.Clone(items), func(c item) float64 { return c.score }, nil
 	}
-	value, unscored = func(c item) float64 { return c.scores[name] }, map[int]item{}
+	value, unscored = func(c item) float64 { x, _ := c.scores.of(name); return x }, map[int]item{}
 	for i, c := range items {
-		if _, has := c.scores[name]; !has {
+		if _, has := c.scores.of(name); !has {
 			unscored[i] = c
 			continue
 		}
