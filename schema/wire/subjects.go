@@ -41,8 +41,8 @@ const (
 	// RemoteRerankSubject is the same for scores of texts.
 	RemoteRerankSubject = "sluice.llm.rerank"
 
-	// SearchingSubject is where query workers say, now and then and without a
-	// body, that somebody searches.
+	// SearchingSubject is where query workers say now and then, as Searching, that
+	// somebody searches.
 	SearchingSubject = "sluice.query.searching"
 
 	// ChangedSubject is where servers of the API say, as Changed, what others may

@@ -81,6 +81,13 @@ type Cancel struct {
 	Request string `json:"request"` // HeaderRequest of it
 }
 
+// Searching says that somebody searches.
+type Searching struct {
+	Envelope
+	// Machine is where the query worker runs.
+	Machine string `json:"machine"`
+}
+
 // Changed says that keys, collections or plans of a tenant have changed.
 type Changed struct {
 	Envelope

@@ -1,6 +1,6 @@
 package ingestworker
 
-// This file has ingestion give way to searches: it hears of them, and pauses between its stages.
+// This file has ingestion give way to searches on the same machine: it hears of them, and pauses between its stages.
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/fairness"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/lifecycle/machine"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -23,7 +24,11 @@ const searchedFor = 2 * time.Second
 func hearSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
 	var sub *nats.Subscription
 	return lifecycle.NewResource("word of searches", func(context.Context) (err error) {
-		sub, err = nc.Subscribe(wire.SearchingSubject, func(*nats.Msg) { searches.Seen(time.Now()) })
+		sub, err = nc.Subscribe(wire.SearchingSubject, func(m *nats.Msg) {
+			if here(m.Data) {
+				searches.Seen(time.Now())
+			}
+		})
 		if err != nil {
 			return fmt.Errorf("subscribe to %s: %w", wire.SearchingSubject, err)
 		}
@@ -34,6 +39,13 @@ func hearSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Servic
 		}
 		return sub.Unsubscribe()
 	})
+}
+
+// here reports whether word of a search came from this machine. An older query worker
+// does not say where it runs.
+func here(data []byte) bool {
+	told, err := wire.Decode[wire.Searching](data)
+	return err != nil || told.Machine == machine.ID()
 }
 
 // pausing has each stage followed by a pause while somebody searches.

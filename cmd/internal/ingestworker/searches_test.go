@@ -10,6 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/ingest"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/lifecycle/lifecycletest"
+	"github.com/sluice-rag/sluice/internal/lifecycle/machine"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -30,7 +31,21 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 	if left := searches.Left(time.Now()); left != 0 {
 		t.Errorf("before any search somebody counts as searching for %s", left)
 	}
-	if err := nc.Publish(wire.SearchingSubject, nil); err != nil {
+	told := func(machine string) []byte {
+		t.Helper()
+		data, err := wire.Encode(wire.Searching{Envelope: wire.Header(), Machine: machine})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	if here(told("another")) {
+		t.Error("a search on another machine counts")
+	}
+	if !here(nil) {
+		t.Error("a search of an older query worker, which may be here, does not count")
+	}
+	if err := nc.Publish(wire.SearchingSubject, told(machine.ID())); err != nil {
 		t.Fatal(err)
 	}
 	for searches.Left(time.Now()) == 0 && t.Context().Err() == nil {

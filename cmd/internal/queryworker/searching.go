@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/sluice-rag/sluice/internal/lifecycle/machine"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -27,7 +28,11 @@ func (s *searching) tell() {
 	if now-last < int64(tellEvery) || !s.last.CompareAndSwap(last, now) {
 		return
 	}
-	if err := s.nc.Publish(wire.SearchingSubject, nil); err != nil {
+	data, err := wire.Encode(wire.Searching{Envelope: wire.Header(), Machine: machine.ID()})
+	if err == nil {
+		err = s.nc.Publish(wire.SearchingSubject, data)
+	}
+	if err != nil {
 		slog.Debug("cannot tell that somebody searches", "error", err)
 	}
 }
