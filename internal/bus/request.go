@@ -114,7 +114,7 @@ func (x sending) exchange(ctx context.Context, subject string, request func(stre
 		giveUp()
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
-			return nil, fmt.Errorf("no worker answers; start one: %w", schema.ErrUnavailable)
+			return nil, ErrNobody
 		case errors.Is(err, nats.ErrSlowConsumer):
 			continue
 		case err != nil && ctx.Err() == nil && errors.Is(quiet, errSilent):
@@ -140,6 +140,9 @@ const (
 	beat   = 3 * time.Second
 	silent = 5 * beat
 )
+
+// ErrNobody is the error of a request that nobody listens for.
+var ErrNobody = fmt.Errorf("no worker answers; start one: %w", schema.ErrUnavailable)
 
 var errSilent = fmt.Errorf("the worker that has it was not heard of for %s, or the connection to NATS is gone; ask again: %w", silent, schema.ErrUnavailable)
 

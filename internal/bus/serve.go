@@ -25,6 +25,9 @@ import (
 type ServeOptions struct {
 	Subject string
 	Group   string
+	// At is the worker that also answers at a subject of its own, wire.AtWorker, and tells
+	// of it; nil: it does not.
+	At uuid.UUID
 	// Concurrency is how many requests run at once. 0: 16.
 	// Tenants that wait alternate. The tenant is that of a wire.OfTenant;
 	// requests of other types share one queue, and its excess is schema.ErrOverloaded.
@@ -103,7 +106,7 @@ func ServeSlots[Req, Reply any, P interface {
 // serving is one run of a service.
 type serving struct {
 	*Service
-	sub     *nats.Subscription
+	subs    []*nats.Subscription
 	work    context.Context
 	workers sync.WaitGroup
 	queue   *fairness.Scheduler[*arrival]
@@ -124,6 +127,9 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	telling, silence := context.WithCancel(work)
 	var announcing sync.WaitGroup
 	announcing.Go(func() { r.alive.run(telling) })
+	away, leave := context.WithCancel(work)
+	var here sync.WaitGroup
+	depart := func() { leave(); here.Wait() }
 	quiet := func() { silence(); announcing.Wait() }
 	for range s.options.Concurrency {
 		r.workers.Go(func() {
@@ -146,28 +152,42 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	if err != nil {
 		untell = func() {}
 	}
-	var sub, cancels *nats.Subscription
+	var cancels *nats.Subscription
 	if subject := wire.CancelSubject(s.options.Subject); err == nil && subject != "" {
 		cancels, err = s.nc.Subscribe(subject, r.held.cancel)
 	}
-	if err == nil {
-		sub, err = s.nc.QueueSubscribe(s.options.Subject, s.options.Group, r.accept)
+	listen := func(subject, group string) {
+		if err == nil {
+			var sub *nats.Subscription
+			if sub, err = s.nc.QueueSubscribe(subject, group, r.accept); err == nil {
+				r.subs = append(r.subs, sub)
+			}
+		}
+	}
+	listen(s.options.Subject, s.options.Group)
+	if s.options.At != uuid.Nil {
+		listen(wire.AtWorker(s.options.Subject, s.options.At), s.options.Group)
 	}
 	if err == nil {
 		err = s.nc.Flush()
 	}
 	if err != nil {
 		untell()
-		end(sub)
+		for _, sub := range r.subs {
+			end(sub)
+		}
 		end(cancels)
 		r.queue.Close()
 		cancel(nil)
 		r.workers.Wait()
 		r.queue.Wait()
 		quiet()
+		leave()
 		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
 	}
-	r.sub = sub
+	if s.options.At != uuid.Nil {
+		here.Go(func() { r.tellHere(away) })
+	}
 	over := make(chan struct{})
 	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
 		defer close(over)
@@ -175,6 +195,7 @@ func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 		defer cancel(nil)
 		defer end(cancels)
 		defer untell()
+		depart()
 		return r.stop(ctx, cancel)
 	}}, nil
 }
@@ -199,11 +220,13 @@ func signers(subject string) (out []string) {
 func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
 	inTime, giveUp := lifecycle.Share(ctx, r.options.StopShare)
 	defer giveUp()
-	drained := r.sub.StatusChanged(nats.SubscriptionClosed)
-	if err := r.sub.Drain(); err == nil {
-		select {
-		case <-drained:
-		case <-ctx.Done():
+	for _, sub := range r.subs {
+		drained := sub.StatusChanged(nats.SubscriptionClosed)
+		if err := sub.Drain(); err == nil {
+			select {
+			case <-drained:
+			case <-ctx.Done():
+			}
 		}
 	}
 	r.queue.Close()

@@ -59,15 +59,18 @@ var (
 const (
 	stages = "sluice.query.stage.*.*"
 	texts  = "sluice.query.text.*.*"
+
+	searchAtWorkers = SearchSubject + atWorker + "*"
+	askAtWorkers    = AskSubject + atWorker + "*"
 )
 
 // traffics is the table. JetStream's own requests are subjects like all others.
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks:  slices.Concat([]string{SearchSubject, AskSubject, LabelSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
 		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), ChangedSubject},
-		hears: []string{EventsSubjects, stages, texts, ChangedSubject},
+		hears: []string{EventsSubjects, stages, texts, ChangedSubject, HereSubject},
 	},
 	ProgramIngestWorker: {
 		asks: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},
@@ -77,14 +80,14 @@ var traffics = map[Program]traffic{
 	ProgramQueryWorker: {
 		asks: slices.Concat(modelSubjects, []string{LLMSubject},
 			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
-		answers: []string{SearchSubject, AskSubject, LabelSubject, StatusSubject},
-		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, stages, texts},
+		answers: []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, StatusSubject},
+		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, HereSubject, stages, texts},
 		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), QuestionEvents(EventQuestionCancelled)},
 	},
 	ProgramLLMGateway: {
 		asks:    modelSubjects,
 		answers: []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
-		streams: []string{AskSubject}, // the text of an answer goes to who waits for it
+		streams: []string{AskSubject, askAtWorkers}, // the text of an answer goes to who waits for it
 		hears:   []string{CancelSubject(LLMSubject)},
 	},
 	ProgramGPUSegmenter: {

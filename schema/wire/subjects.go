@@ -45,6 +45,10 @@ const (
 	// somebody searches.
 	SearchingSubject = "sluice.query.searching"
 
+	// HereSubject is where workers with subjects of their own say, as Here, that they
+	// are there.
+	HereSubject = "sluice.here"
+
 	// ChangedSubject is where servers of the API say, as Changed, what others may
 	// remember and is no longer so.
 	ChangedSubject = "sluice.changed"
@@ -54,12 +58,20 @@ const (
 // run the service listen, and whoever holds the request gives it up. It is empty for services that finish what they
 // began.
 func CancelSubject(service string) string {
+	service, _, _ = strings.Cut(service, atWorker)
 	switch service {
 	case SearchSubject, AskSubject, LabelSubject, LLMSubject:
 		return service + ".cancel"
 	}
 	return ""
 }
+
+// atWorker stands in a worker's own subject of a service.
+const atWorker = ".at."
+
+// AtWorker is where one worker answers a service, beside the subject that it shares with
+// others.
+func AtWorker(service string, worker uuid.UUID) string { return service + atWorker + worker.String() }
 
 // Queue groups of the services.
 const (

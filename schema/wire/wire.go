@@ -81,6 +81,15 @@ type Cancel struct {
 	Request string `json:"request"` // HeaderRequest of it
 }
 
+// Here says that a worker answers a service at a subject of its own, AtWorker.
+type Here struct {
+	Envelope
+	Service string    `json:"service"` // its subject
+	Worker  uuid.UUID `json:"worker"`
+	// Slots is how many requests it runs at once; 0: it leaves.
+	Slots int `json:"slots"`
+}
+
 // Searching says that somebody searches.
 type Searching struct {
 	Envelope

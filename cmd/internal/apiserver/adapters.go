@@ -74,9 +74,10 @@ func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UU
 // questionAPI asks the query workers; the store keeps the jobs.
 type questionAPI struct {
 	*questions.QuestionStore
-	nats   *nats.Conn
-	signer *signature.Signer
-	plans  planAPI
+	nats    *nats.Conn
+	workers *bus.Workers
+	signer  *signature.Signer
+	plans   planAPI
 	// waiting ends when the server stops and who waits for an answer has had time.
 	waiting context.Context
 }
@@ -95,8 +96,10 @@ func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Qu
 	q.Plan, q.PlanText = asked.name, asked.text
 	ctx, leave := a.asking(ctx)
 	defer leave()
-	reply, err := bus.Request[wire.SearchReply](ctx, a.nats, wire.SearchSubject,
-		wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
+	request := wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Deadline: deadline(ctx)}
+	reply, err := bus.Near(a.workers, wire.SearchSubject, q.Collection, func(at string) (wire.SearchReply, error) {
+		return bus.Request[wire.SearchReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
+	})
 	if err != nil {
 		return schema.SearchResult{}, given(ctx, err)
 	}

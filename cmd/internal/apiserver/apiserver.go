@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
@@ -100,7 +101,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore, lookups}
 	stopping := make(chan struct{})
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
-	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, signer: d.Signer, plans: named, waiting: waiting}
+	workers := bus.NewWorkers(d.NATS)
+	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
@@ -141,7 +143,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
-		return s.serve(ctx, handler, lookups, stopping, cutShort)
+		return s.serve(ctx, handler, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
 	})
 	return s, nil
 }
@@ -191,10 +193,23 @@ func (s *Server) URL() string {
 // Close gives the address back when the server was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, known *lookups, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
-	unheard, err := known.hear()
-	if err != nil {
-		return lifecycle.Run{}, err
+// hearing hears what other processes tell until stop is called.
+type hearing func() (stop func(), err error)
+
+func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []hearing, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+	var unheard []func()
+	hearNoMore := func() {
+		for _, stop := range unheard {
+			stop()
+		}
+	}
+	for _, listen := range listeners {
+		stop, err := listen()
+		if err != nil {
+			hearNoMore()
+			return lifecycle.Run{}, err
+		}
+		unheard = append(unheard, stop)
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := httpserver.New(handler, httpserver.Limits{Idle: s.bodyIdle})
@@ -224,7 +239,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, known *lookups
 			err = errors.Join(err, server.Close())
 		}
 		<-done
-		unheard()
+		hearNoMore()
 		return err
 	}}, nil
 }

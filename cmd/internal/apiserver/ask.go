@@ -32,15 +32,15 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Question: job.ID, Deadline: deadline(ctx)}
-	var reply wire.AskReply
-	if tell == nil {
-		reply, err = bus.Request[wire.AskReply](ctx, a.nats, wire.AskSubject, request, bus.SignedBy(a.signer))
-	} else {
-		reply, err = bus.RequestStream[wire.AskReply](ctx, a.nats, wire.AskSubject, func(stream string) any {
+	reply, err := bus.Near(a.workers, wire.AskSubject, q.Collection, func(at string) (wire.AskReply, error) {
+		if tell == nil {
+			return bus.Request[wire.AskReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
+		}
+		return bus.RequestStream[wire.AskReply](ctx, a.nats, at, func(stream string) any {
 			request.Stream = stream
 			return request
 		}, func(part string, data []byte) { told(ctx, part, data, tell) }, bus.SignedBy(a.signer))
-	}
+	})
 	switch {
 	case err != nil:
 		err = given(ctx, err)

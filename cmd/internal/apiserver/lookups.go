@@ -112,8 +112,8 @@ func (l *lookups) forget(tenant uuid.UUID) {
 	delete(l.known, tenant)
 }
 
-// hear listens to other processes until stop is called.
-func (l *lookups) hear() (stop func(), err error) {
+// listen hears of changes elsewhere until stop is called.
+func (l *lookups) listen() (stop func(), err error) {
 	sub, err := l.nats.Subscribe(wire.ChangedSubject, func(m *nats.Msg) {
 		c, err := wire.Decode[wire.Changed](m.Data)
 		if err != nil { // of a newer build

@@ -78,6 +78,7 @@ const stopShare = 1.0 / 3
 
 // worker is what the parts share.
 type worker struct {
+	id       uuid.UUID // of this run
 	settings Settings
 	deps     Deps
 	engine   *run.Engine
@@ -143,7 +144,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		return nil, fmt.Errorf("name this worker: %w", err)
 	}
 	w := &worker{
-		settings: settings, deps: deps, engine: engine, models: models, index: index,
+		id: schema.NewID(), settings: settings, deps: deps, engine: engine, models: models, index: index,
 		searching: &searching{nc: deps.NATS}, learnt: kept,
 		choices: choiceStore{kept.ChoiceStore, kept.QuestionStore},
 	}
@@ -214,13 +215,18 @@ func (w *worker) service() lifecycle.Service {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: slots, Share: share, StopShare: stopShare,
 			Queue: w.settings.Queue, Wait: w.settings.Wait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
+	// What a worker has in memory of a collection serves the next search of it.
+	near := func(o bus.ServeOptions) bus.ServeOptions {
+		o.At = w.id
+		return o
+	}
 	return lifecycle.NewGroup("query worker", grace, append(append([]lifecycle.Service{
 		lexicalMeters(w.index),
 		w.temporalWorker(),
 		w.choiceWorker(),
-		bus.ServeSlots(w.deps.NATS, serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout), w.search, searchFailure),
+		bus.ServeSlots(w.deps.NATS, near(serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout)), w.search, searchFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
-		bus.ServeSlots(w.deps.NATS, serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest), w.ask, askFailure),
+		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest)), w.ask, askFailure),
 	}, w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
 }
 
