@@ -114,6 +114,7 @@ func testEvaluation(t *testing.T, s *server) {
 	// What is wrong is told before anything is ingested.
 	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "it has: ")
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
+	s.sluice(t, "eval", tiny, "--plan", "naive", "--answers", "--judge").fails(t, "judge", "extractive", "SLUICE_LLM_BASE_URL", "leave the judge out")
 	put(t, base, "tiny/qrels/test.tsv", "1\tnobody\t1\n")
 	s.sluice(t, "eval", tiny, "--plan", "naive").fails(t, "test.tsv line 1", "nobody")
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)

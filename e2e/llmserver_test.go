@@ -168,7 +168,7 @@ func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 // tasks are how the system prompts begin.
 var tasks = []struct{ begins, task string }{
 	{"You answer questions for", "answer"}, {"You prepare questions", "rewrite"}, {"You judge passages", "judge"},
-	{"You check answers", "feedback"}, {"You answer questions from what you know", "background"},
+	{"You check answers", "feedback"}, {"You answer questions from what you know", "background"}, {"You grade answers", "correctness"},
 }
 
 func describeCall(body map[string]any) modelCall {

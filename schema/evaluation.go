@@ -48,9 +48,39 @@ type EvaluatedPlan struct {
 	// answers failed.
 	Answering *Latency `json:"answer_ms,omitempty"`
 	Errors    int      `json:"errors,omitempty" minimum:"0" doc:"Answers that failed."`
+	// Judging is what a language model said of the answers; nil: none was asked.
+	Judging *Judging `json:"judging,omitempty"`
 	// Calibration compares the answers' confidence with how many are right; nil: none
 	// has any.
 	Calibration *Calibration `json:"calibration,omitempty"`
+}
+
+// Judging says what the language model that judged answers by the right ones said of them, as
+// far as labels agree with it. The metric correctness is the share that it holds to be right.
+type Judging struct {
+	Model        string  `json:"model" maxLength:"1000" doc:"Provider and model that judged."`
+	Judged       int     `json:"judged" minimum:"0" doc:"Answers with a verdict."`
+	Failed       int     `json:"failed" minimum:"0" doc:"Judgements that failed; their answers have no correctness."`
+	Unreadable   int     `json:"unreadable" minimum:"0" doc:"Replies that were no verdict, likewise."`
+	InputTokens  int     `json:"input_tokens" minimum:"0" doc:"Of all judgements."`
+	OutputTokens int     `json:"output_tokens" minimum:"0"`
+	Cost         float64 `json:"cost" minimum:"0" doc:"US dollars, where the server knows the price."`
+	// Agreement compares the verdicts with labels of the same answers.
+	Agreement []JudgeAgreement `json:"agreement" maxItems:"10"`
+}
+
+// AgreementHuman names labels that people gave.
+const AgreementHuman = "human"
+
+// JudgeAgreement compares the verdicts of a judge with labels of the same answers.
+type JudgeAgreement struct {
+	With      string   `json:"with" maxLength:"64" doc:"The labels: em and contains are those measures of the right answers, human is what people said."`
+	Answers   int      `json:"answers" minimum:"0" doc:"That have both."`
+	Agreement float64  `json:"agreement" doc:"The share of them on which both say the same."`
+	Interval  Interval `json:"interval" doc:"Of the agreement, 95 %."`
+	// Kappa is Cohen's.
+	Kappa         *float64  `json:"kappa,omitempty" doc:"Cohen's kappa; absent where both say the same of all answers."`
+	KappaInterval *Interval `json:"kappa_interval,omitempty" doc:"95 %."`
 }
 
 // Calibration says whether the confidence of answers is the chance that they are right.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/config"
@@ -34,6 +35,8 @@ type evalCommand struct {
 	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages, for all plans: segmenter, similarity, sentences or recursive, and settings; when left out what each plan is meant for, else the segmenter."`
 
 	Answers   bool     `help:"Have every question answered too, and measure the answers."`
+	Judge     bool     `help:"Have the server's language model judge each answer by the right ones, too: a call for each answer. For --answers."`
+	Labels    string   `name:"judge-labels" type:"existingfile" placeholder:"FILE" help:"What people say of answers, to compare the judge with: lines of JSON with query, the question's id, and correct, true or false."`
 	Risk      *float64 `help:"Ask with this risk (see ask); 1 gives every answer, however unsure." placeholder:"RISK"`
 	PriceIn   float64  `default:"10" placeholder:"DOLLARS" help:"Price of a million input tokens, for answers that do not state their cost."`
 	PriceOut  float64  `default:"30" placeholder:"DOLLARS" help:"Price of a million output tokens, likewise."`
@@ -70,6 +73,12 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	}
 	options := evaluate.Options{Plans: c.Plan, Limit: c.Limit, Seed: c.Seed, Parallel: c.parallel(2), Cutoffs: c.K,
 		Prices: evaluate.Prices{Input: c.PriceIn, Output: c.PriceOut}}
+	if c.Judge && !c.Answers {
+		return schema.Invalid("judge", "judges answers, and no answers are asked for: add --answers")
+	}
+	if options.HumanLabels, err = c.labels(); err != nil {
+		return err
+	}
 	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML), writable("questions", c.Questions)); err != nil {
 		return err
 	}
@@ -89,6 +98,9 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: there are no qrels, so that answers alone can be measured: add --answers", dir)
 		}
 	}
+	if c.Labels != "" && !slices.ContainsFunc(datasets, options.HumanLabels.Label) {
+		return schema.Invalid("judge-labels", "%s has labels of none of the questions", c.Labels)
+	}
 	keeper, err := c.keeper(ctx)
 	if err != nil {
 		return err
@@ -98,11 +110,19 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
+	if c.Judge {
+		if err := canJudge(ctx, client); err != nil {
+			return err
+		}
+	}
 	begun := time.Now()
 	done, summaries, err := c.measure(datasets, func(d *evaluate.Dataset) (*evaluate.Results, error) {
 		e := &evaluation{evalCommand: c, client: client, dataset: d, options: options, segmentation: segmentation}
 		if c.Answers {
 			e.options.Answerer = e
+		}
+		if c.Judge {
+			e.options.Judge = judge{client}
 		}
 		return e.run(ctx)
 	})

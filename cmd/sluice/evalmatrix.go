@@ -36,6 +36,7 @@ type matrixRun struct {
 	rows     []matrix.Row
 	asked    *apiclient.Client // the server that runs; nil: servers are started
 	servers  []*matrixServer
+	labels   evaluate.HumanLabels
 	folder   *matrix.Folder
 	kept     map[matrixCell]*matrix.Kept
 	progress *matrixProgress
@@ -89,7 +90,7 @@ func (c *evalCommand) withoutMatrix() error {
 // withMatrix reports what the file of a matrix says in place of flags.
 func (c *evalCommand) withMatrix() error {
 	for flag, given := range map[string]bool{"dataset": len(c.Datasets) > 0, "plan": len(c.Plan) > 0, "plan-file": len(c.PlanFile) > 0, "split": c.Split != "test",
-		"seed": c.Seed != 1, "language": c.Language != "en", "segmentation": c.Segmentation != "", "answers": c.Answers, "risk": c.Risk != nil, "k": len(c.K) > 0,
+		"seed": c.Seed != 1, "language": c.Language != "en", "segmentation": c.Segmentation != "", "answers": c.Answers, "judge": c.Judge, "judge-labels": c.Labels != "", "risk": c.Risk != nil, "k": len(c.K) > 0,
 		"price-in": c.PriceIn != 10, "price-out": c.PriceOut != 30} {
 		if given {
 			return schema.Invalid(flag, "the file of --matrix says it")
@@ -154,6 +155,13 @@ func (m *matrixRun) read() error {
 		}
 		read.Name = d.Name
 		m.datasets = append(m.datasets, read)
+	}
+	var err error
+	if m.labels, err = m.file.Labels(); err != nil {
+		return fmt.Errorf("matrix %s: %w", m.file.Path, err)
+	}
+	if m.file.JudgeLabels != "" && !slices.ContainsFunc(m.datasets, m.labels.Label) {
+		return schema.Invalid("judge_labels", "%s has labels of none of the questions", m.file.JudgeLabels)
 	}
 	m.file.Parallel = m.parallel(m.file.Parallel)
 	if m.file.Parallel < 1 {
@@ -234,6 +242,9 @@ func (m *matrixRun) ownServers(data string) error {
 			}
 			slices.Sort(flags)
 			key := strings.Join(flags, " ")
+			if m.file.Judge && len(byModel) > 0 && byModel[key] == nil {
+				return schema.Invalid("judge", "row %q has another language model than rows before it, and each would be judged by its own: leave judge out, or give each model a matrix of its own", row.Name)
+			}
 			if s := byModel[key]; s != nil {
 				s.rows = append(s.rows, r)
 				continue
@@ -381,6 +392,11 @@ func (m *matrixRun) ask(ctx context.Context, s *matrixServer) (err error) {
 		defer func() { err = errors.Join(err, stop()) }()
 		client = own
 	}
+	if m.file.Judge {
+		if err := canJudge(ctx, client); err != nil {
+			return err
+		}
+	}
 	for d := range m.datasets {
 		if rows := m.unfinished(s, d); len(rows) > 0 {
 			if err := m.measure(ctx, client, s, d, rows); err != nil {
@@ -418,13 +434,16 @@ func (m *matrixRun) measure(ctx context.Context, client *apiclient.Client, s *ma
 	if m.file.Answers {
 		e.options.Answerer = e
 	}
+	if m.file.Judge {
+		e.options.Judge = judge{client}
+	}
 	_, err := e.run(ctx)
 	return err
 }
 
 func (m *matrixRun) options(dataset int) evaluate.Options {
 	of := m.file.Datasets[dataset]
-	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices}
+	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices, HumanLabels: m.labels}
 }
 
 // tag is in the names of the collections: those of another matrix, or of other models,

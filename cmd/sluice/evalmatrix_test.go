@@ -56,6 +56,7 @@ func TestWhatAMatrixSaysIsNoFlag(t *testing.T) {
 	for flag, change := range map[string]func(*evalCommand){
 		"plan": func(c *evalCommand) { c.Plan = []string{"naive"} }, "split": func(c *evalCommand) { c.Split = "dev" }, "answers": func(c *evalCommand) { c.Answers = true },
 		"dataset": func(c *evalCommand) { c.Datasets = []string{"d"} }, "json": func(c *evalCommand) { c.JSON = "-" }, "store": func(c *evalCommand) { c.Store = true },
+		"judge": func(c *evalCommand) { c.Judge = true }, "judge-labels": func(c *evalCommand) { c.Labels = "l.jsonl" },
 	} {
 		c := usual
 		change(&c)
@@ -63,6 +64,24 @@ func TestWhatAMatrixSaysIsNoFlag(t *testing.T) {
 		if err := c.withMatrix(); !errors.As(err, &wrong) || wrong.Field != flag {
 			t.Errorf("%s: %v", flag, err)
 		}
+	}
+}
+
+// TestOneModelJudgesAllRows: rows with different language models are not compared by different judges.
+func TestOneModelJudgesAllRows(t *testing.T) {
+	t.Chdir("../..")
+	rows := []matrix.Row{{Name: "usual"}, {Name: "again"}, {Name: "other", Model: map[string]string{"model": "m"}}}
+	for judge, field := range map[bool]string{false: "", true: "judge"} {
+		run := &matrixRun{evalCommand: &evalCommand{}, file: &matrix.File{Judge: judge}, rows: rows}
+		err := run.ownServers(t.TempDir())
+		var wrong *schema.FieldError
+		if errors.As(err, &wrong) != judge || judge && (wrong.Field != field || !strings.Contains(err.Error(), "other")) {
+			t.Errorf("judge %v: %v", judge, err)
+		}
+	}
+	run := &matrixRun{evalCommand: &evalCommand{}, file: &matrix.File{Judge: true}, rows: rows[:2]}
+	if err := run.ownServers(t.TempDir()); err != nil || len(run.servers) != 1 {
+		t.Errorf("rows with one model: %+v, %v", run.servers, err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/internal/matrix"
 	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // matrixProgress tells now and then how much was asked, and about how long the rest takes.
@@ -121,6 +122,10 @@ func (nobody) Ask(context.Context, string, evaluate.Topic) (evaluate.Answered, e
 	return evaluate.Answered{}, errMissing
 }
 
+func (nobody) Judge(context.Context, evaluate.Topic, string) (schema.Judgement, error) {
+	return schema.Judgement{}, errMissing
+}
+
 // matrixReport is what is written as JSON.
 type matrixReport struct {
 	Matrix      string               `json:"matrix"`
@@ -188,6 +193,12 @@ func printCombination(out io.Writer, c evaluate.Combination, folder string) erro
 			return err
 		}
 	}
+	for _, j := range c.Judged {
+		fmt.Fprintf(out, "\n%s", printable(j.Dataset))
+		if err := printJudge(out, j); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(out, "\n* differs from %s (paired bootstrap over the questions, p < %g); matrix.md, matrix.json and matrix.html in %s have the intervals\n",
 		printable(c.Baseline), evaluate.Significant, folder)
 	return err
@@ -215,6 +226,9 @@ func (m *matrixRun) results(ctx context.Context, dataset, pack int) (*evaluate.R
 	options.Kept = matrix.Rows{Of: kept}
 	if m.file.Answers {
 		options.Answerer = nobody{}
+	}
+	if m.file.Judge {
+		options.Judge = nobody{}
 	}
 	out, err := evaluate.Run(ctx, &d, nobody{}, options)
 	if err != nil {

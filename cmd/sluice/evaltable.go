@@ -43,6 +43,11 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 	for _, p := range s.Plans {
 		printCalibration(out, p)
 	}
+	if judged := s.Judged(); len(judged.Rows) > 0 {
+		if err := printJudge(out, judged); err != nil {
+			return err
+		}
+	}
 	if s.Prices != nil {
 		fmt.Fprintf(out, "\n$ and F1/$: at %g and %g dollars a million tokens of input and output, for the %d answers that do not state their cost", s.Prices.Input, s.Prices.Output, s.Nominal)
 	}
@@ -51,6 +56,12 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 	}
 	fmt.Fprintln(out)
 	return nil
+}
+
+// printJudge writes how far labels agree with the judge.
+func printJudge(out io.Writer, judged evaluate.Judged) error {
+	fmt.Fprint(out, "\n\nThe judge, and labels of the answers that it judged (95 % intervals)\n\n")
+	return printTable(out, judged.Table())
 }
 
 func printTable(out io.Writer, table evaluate.Table) error {
@@ -63,6 +74,7 @@ func printTable(out io.Writer, table evaluate.Table) error {
 	for _, row := range table.Rows {
 		fmt.Fprintf(w, "%s\t", printable(row.Plan))
 		for _, cell := range row.Cells {
+			cell.Text = printable(cell.Text) // a judge's name comes from the server
 			mark := " "
 			switch {
 			case cell.Best:

@@ -40,7 +40,7 @@ func cost(p Prices, u schema.Usage) (dollars float64, nominal bool) {
 // AnswerQualities are the measures of answers in which plans are compared. The
 // tokens that an answer took are compared beside them.
 var AnswerQualities = []string{
-	"em", "f1", "rouge_l", "bleu_1", "bleu_4", "meteor", "contains", "citation_precision", "citation_recall", "quote_precision", "quote_recall",
+	"em", "f1", "rouge_l", "bleu_1", "bleu_4", "meteor", "contains", correctness, "citation_precision", "citation_recall", "quote_precision", "quote_recall",
 	"unanswerable_accuracy", "choice_accuracy",
 }
 
@@ -78,6 +78,7 @@ var answerMeasures = []measure{
 	gauge("output_tokens", func(a *answerObservation) float64 { return a.output }),
 	gauge("cost", func(a *answerObservation) float64 { return a.cost }),
 	gauge("rounds", func(a *answerObservation) float64 { return a.rounds }),
+	gauge(correctness, func(a *answerObservation) float64 { return a.correct }),
 }
 
 func gauge(name string, of func(a *answerObservation) float64) measure {
@@ -94,6 +95,7 @@ func gauge(name string, of func(a *answerObservation) float64) measure {
 type answerObservation struct {
 	short, whole      resemblance
 	contains          float64
+	correct           float64 // as the judge says
 	documents, quotes agreement
 	answered, refused float64
 	chosen            float64
@@ -103,6 +105,7 @@ type answerObservation struct {
 	rounds            float64
 	nominal, failed   bool // the cost is at nominal prices; there is no answer, by an error
 	text, shortText   string
+	judgement         *QuestionJudgement // nil: nobody was asked
 
 	confidence   float64
 	rated, right bool // there is a confidence; it is right
@@ -116,7 +119,7 @@ type resemblance struct{ em, f1, rougeL, bleu1, bleu4, meteor float64 }
 // none at all, is no text: it has 0 in every resemblance.
 func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	none := math.NaN()
-	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, answered: none, refused: none, chosen: none,
+	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, correct: none, answered: none, refused: none, chosen: none,
 		documents: agreement{none, none}, quotes: agreement{none, none},
 		skipped: share(a.Uncited), input: float64(a.Usage.InputTokens), output: float64(a.Usage.OutputTokens), rounds: float64(max(1, a.Rounds))}
 	out.whole = out.short

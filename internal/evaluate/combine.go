@@ -37,6 +37,7 @@ type Combination struct {
 	Datasets []string      `json:"datasets"`
 	Metrics  []string      `json:"metrics"`
 	Rows     []CombinedRow `json:"rows"`
+	Judged   []Judged      `json:"judged,omitempty"` // by dataset, where a judge was asked
 }
 
 // CombinedRow is a plan with its settings.
@@ -69,6 +70,9 @@ func Combine(sets []*Set, metrics []string, baseline string) Combination {
 	differences := map[[2]int][]sampled{} // by row and metric, of each dataset
 	for d, s := range sets {
 		out.Datasets = append(out.Datasets, s.Dataset)
+		if judged := s.judged(); len(judged.Rows) > 0 {
+			out.Judged = append(out.Judged, judged)
+		}
 		base := slices.IndexFunc(s.rows, func(r setRow) bool { return r.name == baseline })
 		compared := s.against(base, metrics, uint64(d))
 		for i, row := range s.rows {

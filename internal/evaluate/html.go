@@ -25,7 +25,8 @@ var report = template.Must(template.New("report").Funcs(template.FuncMap{
 		}
 		return "-"
 	},
-	"signed": func(v float64) string { return fmt.Sprintf("%+.4f", v) },
+	"judgeLegend": func() string { return judgeLegend },
+	"signed":      func(v float64) string { return fmt.Sprintf("%+.4f", v) },
 	"chance": func(p float64) string {
 		if p < 0.001 {
 			return "< 0.001"
@@ -39,6 +40,7 @@ type section struct {
 	Summary
 	Table     Table
 	Answers   Table
+	Judge     Table    // without columns where nobody judged
 	Metrics   []string // of any plan
 	Intervals []plot
 	Hits      template.HTML
@@ -110,7 +112,7 @@ func writeReport(w io.Writer, results []*Results, summaries []Summary, page repo
 }
 
 func (r *Results) section(s Summary) section {
-	out := section{Summary: s, Table: s.Table(), Answers: s.Answers(), Hits: r.hits(), Trade: prices(s, Deciding[0])}
+	out := section{Summary: s, Table: s.Table(), Answers: s.Answers(), Judge: s.Judged().Table(), Hits: r.hits(), Trade: prices(s, Deciding[0])}
 	for _, metric := range slices.Concat(Deciding, drawn) {
 		if everyPlan(s, metric) {
 			out.Intervals = append(out.Intervals, plot{metric, intervals(s, metric)})
@@ -148,7 +150,7 @@ func (r *Results) section(s Summary) section {
 }
 
 // drawn are the measures of answers whose intervals the report draws.
-var drawn = []string{"f1", "em", "contains", "citation_precision"}
+var drawn = []string{"f1", "em", "contains", correctness, "citation_precision"}
 
 // everyPlan reports that all plans have an interval of a metric.
 func everyPlan(s Summary, metric string) bool {

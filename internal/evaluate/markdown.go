@@ -99,6 +99,10 @@ func (c Combination) WriteMarkdown(w io.Writer, title, about string) error {
 		fmt.Fprintf(&b, "\n## %s\n\n", cellText(d))
 		markdownTable(&b, c.CombinedTable(d, true))
 	}
+	for _, j := range c.Judged {
+		fmt.Fprintf(&b, "\n## The judge, %s\n\n%s\n\n", cellText(j.Dataset), judgeLegend)
+		markdownTable(&b, j.Table())
+	}
 	_, err := io.WriteString(w, b.String())
 	if err != nil {
 		return fmt.Errorf("write the tables: %w", err)
@@ -111,12 +115,16 @@ func (c Combination) legend() string {
 	return fmt.Sprintf("In brackets: the difference from %s, with its 95 %% interval by the paired bootstrap over the questions; * p < %g.", cellText(c.Baseline), Significant)
 }
 
+// judgeLegend says what the table of a judge has.
+const judgeLegend = "The share of the judged answers on which judge and labels say the same, and Cohen's kappa, each with its 95 % interval by the bootstrap over the answers. " +
+	"Failed and unreadable judgements have no verdict, and their answers no correctness."
+
 func markdownTable(b *strings.Builder, t Table) {
 	fmt.Fprintf(b, "| | %s |\n|---|%s\n", strings.Join(t.Columns, " | "), strings.Repeat("---|", len(t.Columns)))
 	for _, row := range t.Rows {
 		fmt.Fprintf(b, "| %s |", cellText(row.Plan))
 		for _, cell := range row.Cells {
-			fmt.Fprintf(b, " %s |", cell.Text)
+			fmt.Fprintf(b, " %s |", cellText(cell.Text))
 		}
 		b.WriteByte('\n')
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 // MeasuresVersion is of what the measures mean. It becomes one more when a measure gives
-// another value for the same question than before: what was kept then is measured anew.
+// another value for the same question than before, or the judge another prompt: what was
+// kept then is measured anew.
 const MeasuresVersion = 1
 
 // answerMilliseconds is the time of an answer, as a metric.
@@ -84,14 +85,16 @@ func quantities(cutoffs []int, answers bool) map[string]quantity {
 }
 
 // CheckMetrics reports the first name that is no metric; answers tells whether those
-// of answers are measured, too.
-func CheckMetrics(metrics []string, cutoffs []int, answers bool) error {
+// of answers are measured, too, and judge whether answers are judged.
+func CheckMetrics(metrics []string, cutoffs []int, answers, judge bool) error {
 	there, every := quantities(cutoffs, answers), quantities(cutoffs, true)
 	for i, m := range metrics {
 		field := fmt.Sprintf("metrics[%d]", i)
 		_, known := there[m]
 		_, otherwise := every[m]
 		switch {
+		case known && m == correctness && !judge:
+			return schema.Invalid(field, "%q is what a judge says, and none is asked: add judge: true", m)
 		case known && slices.Contains(metrics[:i], m):
 			return schema.Invalid(field, "%q is named twice", m)
 		case known:

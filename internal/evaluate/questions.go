@@ -46,6 +46,8 @@ type QuestionAnswer struct {
 	Failed  bool    `json:"failed,omitempty"`
 	Nominal bool    `json:"nominal,omitempty"` // its cost is at nominal prices
 	Millis  float64 `json:"ms"`
+	// Judgement is what became of having it judged.
+	Judgement *QuestionJudgement `json:"judgement,omitempty"`
 	// Of an answer that has a confidence.
 	Confidence float64            `json:"confidence,omitempty"`
 	Right      *bool              `json:"right,omitempty"`
@@ -81,7 +83,7 @@ func (r *Results) figures(p *planResults, q int) QuestionFigures {
 	}
 	if len(p.answers) > 0 {
 		a := p.answers[q]
-		out.Answer = &QuestionAnswer{Text: a.text, Short: a.shortText, Failed: a.failed, Nominal: a.nominal, Millis: p.answering[q]}
+		out.Answer = &QuestionAnswer{Text: a.text, Short: a.shortText, Failed: a.failed, Nominal: a.nominal, Millis: p.answering[q], Judgement: a.judgement}
 		if a.rated {
 			out.Answer.Confidence, out.Answer.Right, out.Answer.Features = a.confidence, &a.right, a.features
 		}
@@ -107,6 +109,7 @@ func (r *Results) restore(p *planResults, q int, f QuestionFigures) {
 	a := &answerObservation{}
 	if was := f.Answer; was != nil {
 		a.text, a.shortText, a.failed, a.nominal, a.confidence, a.features = was.Text, was.Short, was.Failed, was.Nominal, was.Confidence, was.Features
+		a.judgement = was.Judgement
 		if a.rated = was.Right != nil; a.rated {
 			a.right = *was.Right
 		}

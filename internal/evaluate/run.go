@@ -26,7 +26,11 @@ type Options struct {
 	// Answerer answers every question, which is measured beside what is found;
 	// nil: nobody does.
 	Answerer Answerer
-	Prices   Prices // of tokens whose cost an answer does not state
+	// Judge judges the answers; nil: nobody does. HumanLabels are what it is compared with,
+	// beside the right answers.
+	Judge       Judge
+	HumanLabels HumanLabels
+	Prices      Prices // of tokens whose cost an answer does not state
 	// Kept has what earlier runs found, and gets what this one does; nil: nothing is
 	// kept.
 	Kept Kept
@@ -52,6 +56,8 @@ func (o Options) Check() error {
 		return schema.Invalid("parallel", "must be at least 1")
 	case slices.ContainsFunc(o.Cutoffs, func(k int) bool { return k < 1 || k > 1000 }):
 		return schema.Invalid("k", "must be from 1 to 1000")
+	case o.Judge != nil && o.Answerer == nil:
+		return schema.Invalid("judge", "judges answers, and no answers are asked for: add --answers")
 	case !(o.Prices.Input >= 0 && o.Prices.Output >= 0):
 		return schema.Invalid("price", "must be 0 or more")
 	}
@@ -82,6 +88,7 @@ type planResults struct {
 	answers   []*answerObservation // by question; empty when none were asked for
 	answering []float64            // milliseconds by question, likewise
 	refusals  atomic.Int32         // answers that failed one after another
+	unjudged  atomic.Int32         // judgements that failed one after another
 }
 
 // unranked is the rank of the first relevant document where none is known.
@@ -269,7 +276,7 @@ func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answer
 		out.failed, out.input, out.output, out.cost, out.rounds = true, math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	}
 	plan.answers[q], plan.answering[q] = out, a.Millis
-	return out, nil
+	return out, r.judge(ctx, plan, q, out)
 }
 
 // stageTimes names stages apart that a plan has twice.

@@ -32,8 +32,9 @@ func (r *Results) Summary() Summary {
 	if r.options.Limit > 0 {
 		out.Seed = r.options.Seed
 	}
-	for _, p := range r.plans {
+	for i, p := range r.plans {
 		s := p.summary(r.names, r.options.Cutoffs)
+		s.Judging = r.judging(i)
 		s.Segmentation = r.Segmentations[p.name]
 		for _, a := range p.answers {
 			if a.nominal && !a.failed {

@@ -43,7 +43,7 @@ var columns = []column{
 
 var answerColumns = []column{
 	{"EM", "em", 4, false}, {"F1", "f1", 4, false}, {"ROUGE-L", "rouge_l", 4, false}, {"BLEU-1", "bleu_1", 4, false}, {"BLEU-4", "bleu_4", 4, false},
-	{"METEOR", "meteor", 4, false}, {"contains", "contains", 4, false}, {"cites P", "citation_precision", 4, false}, {"cites R", "citation_recall", 4, false},
+	{"METEOR", "meteor", 4, false}, {"contains", "contains", 4, false}, {"correct", correctness, 4, false}, {"cites P", "citation_precision", 4, false}, {"cites R", "citation_recall", 4, false},
 	{"quotes P", "quote_precision", 4, false}, {"quotes R", "quote_recall", 4, false}, {"unans.", "unanswerable_accuracy", 4, false},
 	{"choice", "choice_accuracy", 4, false}, {"answered", "answered", 4, false}, {"skipped", "skipped", 4, false}, {"tokens in", "input_tokens", 0, true}, {"out", "output_tokens", 0, true},
 	{"$/1000", "cost", 3, true}, {"F1/$", efficiency, 1, false}, {"rounds", "rounds", 2, true}, {"p50 ms", "answer_p50", 0, true}, {"p95 ms", "answer_p95", 0, true},

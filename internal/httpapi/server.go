@@ -49,6 +49,7 @@ type Options struct {
 	PlanChoices   PlanChoices
 	Webhooks      Webhooks
 	Evaluations   Evaluations
+	Judge         Judge
 	Ratings       Ratings
 	Tenants       Tenants
 	Operations    Operations
@@ -116,6 +117,7 @@ func New(o Options) http.Handler {
 	s.routePreferences()
 	s.routePlanChoices()
 	s.routeEvaluations()
+	s.routeJudgements()
 	s.routeRatings()
 	s.routeWebhooks()
 	s.routeTenants()

@@ -117,8 +117,9 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	start := time.Now()
 	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
-	if bad := (*unreadable)(nil); r.Trial && errors.As(err, &bad) { // that is what the trial shows
-		c.Text, c.Quotes, err = "", nil, nil
+	// That is what a trial shows. Of judgements the caller counts those that there are.
+	if bad := (*unreadable)(nil); (r.Trial || r.Task == wire.TaskCorrectness) && errors.As(err, &bad) {
+		c.Text, c.Quotes, c.Correct, err = "", nil, nil, nil
 	}
 	p.leave(ctx, err, took)
 	used.add(p, c, took)

@@ -20,10 +20,11 @@ type Cache interface {
 }
 
 // cacheKey is that of a request, for those whose reply may be kept: it is of a
-// model behind an API, and it is known which text it is made from.
+// model behind an API, and it is known which text it is made from. An answer that is
+// judged is made from texts that the judgement would outlive.
 func (g *Gateway) cacheKey(first *member, r wire.LLMRequest, request [sha256.Size]byte) (key [sha256.Size]byte, ok bool) {
 	m, remote := first.Provider.(Remote)
-	if g.cache == nil || !remote || len(r.Passages) > 0 && len(r.Versions) == 0 {
+	if g.cache == nil || !remote || r.Task == wire.TaskCorrectness || len(r.Passages) > 0 && len(r.Versions) == 0 {
 		return key, false
 	}
 	return sha256.Sum256(append([]byte(m.Name()+"\x00"+m.Model()+"\x00"), request[:]...)), true

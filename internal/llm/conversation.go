@@ -101,6 +101,12 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 			return ok
 		})
 		return out, err
+	case r.Task == wire.TaskCorrectness:
+		err = d.converse(ctx, r, "correctness", nil, &out, func(content string) (ok bool) {
+			out.Correct, ok = parseCorrectness(content)
+			return ok
+		})
+		return out, err
 	case r.Task == wire.TaskBackground:
 		err = d.converse(ctx, r, "background", v, &out, func(content string) (ok bool) {
 			out.Text, ok = parseBackground(content)
@@ -187,13 +193,19 @@ func (d *dialogue) tokensOf(r wire.LLMRequest) int {
 		most = min(most, 300)
 	case r.Task == wire.TaskFeedback:
 		most = min(most, 150)
+	case r.Task == wire.TaskCorrectness:
+		most = min(most, 100)
 	}
 	return most + d.reasoning
 }
 
 // salvage has read take what of a reply is whole. Of an answer that is not enough
-// without a quote: it would be a refusal that the model did not give.
+// without a quote: it would be a refusal that the model did not give. Of a verdict on an
+// answer nothing is taken: what follows its first object may contradict it.
 func salvage(content string, task wire.LLMTask, read func(content string) bool, out *Completion) bool {
+	if task == wire.TaskCorrectness {
+		return false
+	}
 	whole, ok := closed(content)
 	return ok && read(whole) && (task != wire.TaskAnswer || len(out.Quotes) > 0)
 }

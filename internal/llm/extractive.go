@@ -90,6 +90,9 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 		return p.feedback(ctx, r)
 	case r.Task == wire.TaskBackground:
 		return p.background()
+	case r.Task == wire.TaskCorrectness:
+		return Completion{}, &schema.RemoteError{Code: schema.CodeInvalid, Field: "provider",
+			Message: "the provider extractive has no language model, which judging an answer needs: set one up (SLUICE_LLM_BASE_URL or a key)"}
 	}
 	info, err := p.info(ctx)
 	if err != nil {

@@ -32,8 +32,12 @@ func checkJudged(r wire.LLMRequest) error {
 	switch {
 	case r.Task == wire.TaskFeedback && strings.TrimSpace(r.Answer) == "":
 		return schema.Invalid("answer", "is missing: feedback judges one")
+	case r.Task == wire.TaskCorrectness:
+		return checkCorrectness(r)
+	case len(r.References) > 0:
+		return schema.Invalid("references", "are for correctness only")
 	case r.Task != wire.TaskFeedback && r.Answer != "":
-		return schema.Invalid("answer", "is for feedback only")
+		return schema.Invalid("answer", "is for feedback and correctness only")
 	case r.Confidence != nil && !(*r.Confidence >= 0 && *r.Confidence <= 1):
 		return schema.Invalid("confidence", "%g is no probability: it is from 0 to 1", *r.Confidence)
 	case r.Task != wire.TaskFeedback && r.Confidence != nil:

@@ -22,6 +22,8 @@ func formOf(r wire.LLMRequest) string {
 	case r.Task == wire.TaskFeedback:
 		return objectForm("score", `{"type":"integer","minimum":1,"maximum":10}`,
 			"adjust", `{"type":"integer","enum":[1,-1]}`)
+	case r.Task == wire.TaskCorrectness:
+		return objectForm("correct", `{"type":"boolean"}`)
 	case r.Task == wire.TaskBackground:
 		return objectForm("background", text, "answer", text)
 	case r.Task == wire.TaskRewrite && r.Prompt == PromptPassage:

@@ -93,7 +93,7 @@ func shown(s string) string {
 func newMark(r wire.LLMRequest) string {
 	for {
 		m := rand.Text()[:12]
-		used := strings.Contains(r.Question+r.Answer, m)
+		used := strings.Contains(r.Question+r.Answer+strings.Join(r.References, ""), m)
 		for _, p := range r.Passages {
 			used = used || strings.Contains(p.Title+p.Location+p.Text, m)
 		}

@@ -51,6 +51,7 @@ type Completion struct {
 	Scores    []float64            // of each passage, where the task judges
 	Readings  []wire.Reading       // of the passages, where the task reads
 	Feedback  *wire.Feedback       // of an answer
+	Correct   *bool                // of an answer, by right ones
 	// Rated says that the quotes' confidence is a calibrated probability, Features are
 	// what it was computed from. Withheld is why the answer is not to be given at the
 	// request's risk; "": it is.
@@ -244,7 +245,7 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	if r.Provider != "" {
 		chain = []*member{g.providers[r.Provider]}
 	}
-	if r.Trial {
+	if r.Trial || r.Task == wire.TaskCorrectness { // what several models judge cannot be compared
 		chain = chain[:1]
 	}
 	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes none, and would hide why nobody does
@@ -259,7 +260,7 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
-	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && r.Task != wire.TaskRead && !r.Task.Judges():
+	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && r.Task != wire.TaskRead && r.Task != wire.TaskCorrectness && !r.Task.Judges():
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
 	case r.Task == wire.TaskRead && r.Provider != extractiveName:
 		return nil, schema.Invalid("provider", "%q does not read: %s does", r.Provider, extractiveName)
@@ -273,7 +274,7 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 		return nil, schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *r.Risk)
 	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
 		return nil, schema.Invalid("choices", "one is empty")
-	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground:
+	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground && r.Task != wire.TaskCorrectness:
 		return nil, schema.Invalid("passages", "are missing")
 	}
 	return chain, checkJudged(r)
@@ -297,7 +298,8 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 		Prompt   string   `json:",omitempty"`
 		Risk     *float64 `json:",omitempty"`
 		Sure     *float64 `json:",omitempty"`
-	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt, r.Risk, r.Confidence})
+		Right    []string `json:",omitempty"`
+	}{provider, r.Task, r.Question, passages, r.Choices, r.Answer, r.Prompt, r.Risk, r.Confidence, r.References})
 	if err != nil {
 		return [sha256.Size]byte{}, fmt.Errorf("hash a completion request: %w", err)
 	}
@@ -313,6 +315,9 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 		return checkFeedback(p, c, reply)
 	case wire.TaskBackground:
 		checkBackground(reply)
+		return nil
+	case wire.TaskCorrectness:
+		reply.Text, reply.Correct = "", c.Correct
 		return nil
 	case wire.TaskRead:
 		reply.Text, reply.Readings = "", readable(c.Readings, r.Passages)

@@ -28,7 +28,7 @@ func Programs() []Program {
 // their keys, or own the tenant's jobs.
 func Signers(service string) []Program {
 	switch service {
-	case SearchSubject, AskSubject, LabelSubject:
+	case SearchSubject, AskSubject, LabelSubject, JudgeSubject:
 		return []Program{ProgramServe, ProgramUp}
 	case LLMSubject:
 		return []Program{ProgramQueryWorker, ProgramUp}
@@ -68,8 +68,8 @@ const (
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), ChangedSubject},
+		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), ChangedSubject},
 		hears: []string{EventsSubjects, stages, texts, ChangedSubject, HereSubject},
 	},
 	ProgramIngestWorker: {
@@ -80,9 +80,9 @@ var traffics = map[Program]traffic{
 	ProgramQueryWorker: {
 		asks: slices.Concat(modelSubjects, []string{LLMSubject},
 			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
-		answers: []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, StatusSubject},
+		answers: []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject},
 		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, HereSubject, stages, texts},
-		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), QuestionEvents(EventQuestionCancelled)},
+		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), QuestionEvents(EventQuestionCancelled)},
 	},
 	ProgramLLMGateway: {
 		asks:    modelSubjects,

@@ -30,6 +30,9 @@ const (
 	// passages (FIT-RAG).
 	TaskFeedback   LLMTask = "feedback"
 	TaskBackground LLMTask = "background"
+	// TaskCorrectness judges whether the answer in LLMRequest.Answer is right, by the right
+	// answers in LLMRequest.References and without passages. A language model alone does it.
+	TaskCorrectness LLMTask = "correctness"
 	// TaskRead names the parts of each passage that may answer. The provider extractive
 	// alone does it, by the model pack's reranker.
 	TaskRead LLMTask = "read"
@@ -83,7 +86,9 @@ type LLMRequest struct {
 	// Risk is how likely the answer may be wrong, from 0 to 1, for it to be given; nil:
 	// what the model pack was calibrated to.
 	Risk *float64 `json:"risk,omitempty"`
-	// Answer is what TaskFeedback judges, and Confidence how sure the model that gave it
+	// References are the right answers by which TaskCorrectness judges.
+	References []string `json:"references,omitempty"`
+	// Answer is what TaskFeedback and TaskCorrectness judge, and Confidence how sure the model that gave it
 	// is that it is right, in [0, 1], where that is known.
 	Answer     string   `json:"answer,omitempty"`
 	Confidence *float64 `json:"confidence,omitempty"`
@@ -178,8 +183,10 @@ type LLMReply struct {
 	// Readings are what TaskRead found: none where the model pack has no graph that reads.
 	Readings []Reading `json:"readings,omitempty"`
 	// Choice is the one of the request's Choices that it chose, from 1; 0: none.
-	Choice   int          `json:"choice,omitempty"`
-	Feedback *Feedback    `json:"feedback,omitempty"`
+	Choice   int       `json:"choice,omitempty"`
+	Feedback *Feedback `json:"feedback,omitempty"`
+	// Correct is the judgement of TaskCorrectness; nil: the model gave none that can be read.
+	Correct  *bool        `json:"correct,omitempty"`
 	Usage    schema.Usage `json:"usage"`
 	Repeated bool         `json:"repeated,omitempty"` // from the ledger
 }

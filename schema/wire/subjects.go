@@ -35,6 +35,7 @@ const (
 	SearchSubject = "sluice.query.search"
 	AskSubject    = "sluice.query.ask"
 	LabelSubject  = "sluice.query.label"
+	JudgeSubject  = "sluice.query.judge"
 	LLMSubject    = "sluice.llm.complete"
 	// RemoteEncodeSubject is where the model server asks for vectors by a model behind an API.
 	RemoteEncodeSubject = "sluice.llm.encode"
@@ -60,7 +61,7 @@ const (
 func CancelSubject(service string) string {
 	service, _, _ = strings.Cut(service, atWorker)
 	switch service {
-	case SearchSubject, AskSubject, LabelSubject, LLMSubject:
+	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, LLMSubject:
 		return service + ".cancel"
 	}
 	return ""

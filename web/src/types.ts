@@ -51,6 +51,15 @@ export interface components {
             /** @description It was made from documents that the reader may not see now: its text, quotes and trace are left out. */
             withheld?: boolean;
         };
+        AnswerToJudge: {
+            /** @description The answer to judge. */
+            answer: string;
+            /** @description Asks nobody: the reply names the model that would judge. */
+            dry_run?: boolean;
+            question: string;
+            /** @description Right answers, each of which is enough; of 10,000 characters at most. */
+            references: string[] | null;
+        };
         AppliedPlan: {
             /** @description One of those that were compared; the one that is proposed when absent. */
             plan?: string;
@@ -487,6 +496,7 @@ export interface components {
             intervals: {
                 [key: string]: components["schemas"]["Interval"];
             };
+            judging?: components["schemas"]["Judging"];
             metrics: {
                 [key: string]: number;
             };
@@ -671,6 +681,29 @@ export interface components {
             state: string;
             trace?: string;
         };
+        JudgeAgreement: {
+            /**
+             * Format: double
+             * @description The share of them on which both say the same.
+             */
+            agreement: number;
+            /**
+             * Format: int64
+             * @description That have both.
+             */
+            answers: number;
+            /** @description Of the agreement, 95 %. */
+            interval: components["schemas"]["Interval"];
+            /**
+             * Format: double
+             * @description Cohen's kappa; absent where both say the same of all answers.
+             */
+            kappa?: number;
+            /** @description 95 %. */
+            kappa_interval?: components["schemas"]["Interval"];
+            /** @description The labels: em and contains are those measures of the right answers, human is what people said. */
+            with: string;
+        };
         Judged: {
             cluster?: string;
             document?: string;
@@ -682,6 +715,43 @@ export interface components {
             };
             version?: string;
             why?: string;
+        };
+        Judgement: {
+            correct?: boolean;
+            model: string;
+            usage: components["schemas"]["Usage"];
+        };
+        Judging: {
+            agreement: components["schemas"]["JudgeAgreement"][] | null;
+            /**
+             * Format: double
+             * @description US dollars, where the server knows the price.
+             */
+            cost: number;
+            /**
+             * Format: int64
+             * @description Judgements that failed; their answers have no correctness.
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Of all judgements.
+             */
+            input_tokens: number;
+            /**
+             * Format: int64
+             * @description Answers with a verdict.
+             */
+            judged: number;
+            /** @description Provider and model that judged. */
+            model: string;
+            /** Format: int64 */
+            output_tokens: number;
+            /**
+             * Format: int64
+             * @description Replies that were no verdict, likewise.
+             */
+            unreadable: number;
         };
         Key: {
             /** Format: date-time */
@@ -1983,6 +2053,7 @@ export interface components {
 }
 export type Activity = components['schemas']['Activity'];
 export type Answer = components['schemas']['Answer'];
+export type AnswerToJudge = components['schemas']['AnswerToJudge'];
 export type AppliedPlan = components['schemas']['AppliedPlan'];
 export type AskedQuestion = components['schemas']['AskedQuestion'];
 export type AuditEntry = components['schemas']['AuditEntry'];
@@ -2023,7 +2094,10 @@ export type IngestMinute = components['schemas']['IngestMinute'];
 export type Installation = components['schemas']['Installation'];
 export type Interval = components['schemas']['Interval'];
 export type Job = components['schemas']['Job'];
+export type JudgeAgreement = components['schemas']['JudgeAgreement'];
 export type Judged = components['schemas']['Judged'];
+export type Judgement = components['schemas']['Judgement'];
+export type Judging = components['schemas']['Judging'];
 export type Key = components['schemas']['Key'];
 export type KeyCreated = components['schemas']['KeyCreated'];
 export type KnownQuestion = components['schemas']['KnownQuestion'];

@@ -121,6 +121,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		PlanChoices:   choiceAPI{kept.ChoiceStore, named},
 		Webhooks:      webhookAPI{kept.WebhookStore},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
+		Judge:         judgeAPI{asked},
 		Ratings:       kept,
 		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys, lookups: lookups},
 		Operations:    running,

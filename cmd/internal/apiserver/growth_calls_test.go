@@ -170,7 +170,7 @@ func (c *calls) teach(document uuid.UUID) {
 				Features: []float32{x, x, -x}}))
 		}
 	}
-	c.called["label-question"] = true // the gateway has no language model here
+	c.called["label-question"], c.called["judge-answer"] = true, true // the gateway has no language model here
 	c.call("learn-preference", "", map[string]any{}, nil)
 }
 

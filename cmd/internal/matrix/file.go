@@ -32,6 +32,8 @@ type File struct {
 	Metrics     []string // of the tables
 	Baseline    string   // a row; empty: the first
 	Answers     bool
+	Judge       bool   // a language model judges the answers
+	JudgeLabels string // file of labels by people; empty: there is none
 	Risk        *float64
 	Prices      evaluate.Prices
 	Cutoffs     []int
@@ -140,6 +142,8 @@ func parse(path string, text []byte) (*File, error) {
 	f.Metrics = texts(top, "metrics")
 	f.Baseline = top.Text("baseline", false)
 	decode(top, "answers", &f.Answers, "true or false")
+	decode(top, "judge", &f.Judge, "true or false")
+	f.JudgeLabels = top.Text("judge_labels", false)
 	decode(top, "risk", &f.Risk, "a number from 0 to 1")
 	decode(top, "cutoffs", &f.Cutoffs, "a list of whole numbers")
 	decode(top, "parallel", &f.Parallel, "a whole number of at least 1")
@@ -153,6 +157,12 @@ func parse(path string, text []byte) (*File, error) {
 func (f *File) check() error {
 	if f.Risk != nil && !(*f.Risk >= 0 && *f.Risk <= 1) {
 		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *f.Risk)
+	}
+	if f.Judge && !f.Answers {
+		return schema.Invalid("judge", "judges answers, and no answers are asked for: add answers: true")
+	}
+	if f.JudgeLabels != "" && !f.Judge {
+		return schema.Invalid("judge_labels", "are what a judge is compared with: add judge: true")
 	}
 	for i, p := range f.Packs {
 		if slices.Contains(f.Packs[:i], p) {
@@ -181,7 +191,7 @@ func (f *File) check() error {
 	if f.Parallel < 1 {
 		return schema.Invalid("parallel", "must be at least 1")
 	}
-	return evaluate.CheckMetrics(f.Metrics, f.Cutoffs, f.Answers)
+	return evaluate.CheckMetrics(f.Metrics, f.Cutoffs, f.Answers, f.Judge)
 }
 
 // withoutAliases puts in place of each alias what it stands for.
@@ -280,6 +290,18 @@ func (f *File) beside(path string) string {
 		return path
 	}
 	return filepath.Join(filepath.Dir(f.Path), path)
+}
+
+// Labels reads the labels by people, if there are any.
+func (f *File) Labels() (evaluate.HumanLabels, error) {
+	if f.JudgeLabels == "" {
+		return evaluate.HumanLabels{}, nil
+	}
+	labels, err := evaluate.ReadHumanLabels(f.beside(f.JudgeLabels))
+	if err != nil {
+		return labels, fmt.Errorf("judge_labels: %w", err)
+	}
+	return labels, nil
 }
 
 // Dir is the folder of a dataset: in root, where one is given, else beside the file.

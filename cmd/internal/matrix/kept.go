@@ -42,6 +42,7 @@ type Cell struct {
 	Stages       []schema.PlanStage `json:"stages"` // with all parameters, those that the plan leaves out, too
 	Server       string             `json:"server"` // the hash of its model pack and its language model, or its address
 	Answers      bool               `json:"answers"`
+	Judge        bool               `json:"judge,omitempty"`
 	Risk         *float64           `json:"risk"`
 	Prices       evaluate.Prices    `json:"prices"`
 	Cutoffs      []int              `json:"cutoffs"`
@@ -51,7 +52,7 @@ type Cell struct {
 // Cell is that of a dataset and a row at a server.
 func (f *File) Cell(d Dataset, corpus string, r Row, segmentation schema.Segmentation, server string) (Cell, error) {
 	c := Cell{Measures: evaluate.MeasuresVersion, Dataset: d.Name, Corpus: corpus, Language: d.Language, Segmentation: segmentation.String(), Row: r.Name,
-		Stages: r.Described.Stages, Server: server, Answers: f.Answers, Risk: f.Risk, Prices: f.Prices, Cutoffs: f.Cutoffs}
+		Stages: r.Described.Stages, Server: server, Answers: f.Answers, Judge: f.Judge, Risk: f.Risk, Prices: f.Prices, Cutoffs: f.Cutoffs}
 	var written map[string]any
 	if err := yaml.Unmarshal([]byte(r.Text), &written); err != nil {
 		return c, fmt.Errorf("read plan %s: %w", r.Name, err)
@@ -195,14 +196,14 @@ func (k *Kept) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
 	return f, there
 }
 
-// keep adds what a question gave. An answer that failed is known in this run alone, so
-// that the next one asks again.
+// keep adds what a question gave. An answer that failed, or that nobody judged, is known in
+// this run alone, so that the next one asks again.
 func (k *Kept) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
 	hash := q.Hash()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.known[hash] = f
-	if f.Answer != nil && f.Answer.Failed {
+	if a := f.Answer; a != nil && (a.Failed || a.Judgement != nil && a.Judgement.Failed) {
 		return nil
 	}
 	text, err := json.Marshal(line{hash, f})

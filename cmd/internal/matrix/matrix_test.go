@@ -155,6 +155,10 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 		{sets + ps + "packs: large", "packs"},
 		{sets + ps + "risk: 2", "risk"},
 		{sets + ps + "answers: maybe", "answers"},
+		{sets + ps + "answers: true\njudge: perhaps", "judge"},
+		{sets + ps + "judge: true", "judge"},
+		{sets + ps + "answers: true\njudge_labels: x.jsonl", "judge_labels"},
+		{sets + ps + "answers: true\nmetrics: [f1, correctness]", "metrics[1]"},
 		{sets + ps + "prices: {input: 1, out: 2}", "prices.out"},
 		{sets + ps + "prices: {input: -1}", "prices"},
 		{sets + ps + "parallel: 0", "parallel"},
@@ -225,6 +229,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 		return k
 	}
 	one, two, three := evaluate.Topic{ID: "1", Text: "Why?"}, evaluate.Topic{ID: "2", Text: "When?"}, evaluate.Topic{ID: "3", Text: "Who?"}
+	unjudged, unread := evaluate.Topic{ID: "4", Text: "Whose?"}, evaluate.Topic{ID: "5", Text: "Which?"}
 	k := open(cell)
 	k.Ingested(4)
 	kept := Rows{Of: map[string]*Kept{"naive": k}}
@@ -233,8 +238,13 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !k.Has(two) {
-		t.Error("an answer that failed is asked for again in the same run")
+	for q, of := range map[*evaluate.Topic]evaluate.QuestionJudgement{&unjudged: {Failed: true}, &unread: {Unreadable: true}} {
+		if err := kept.Keep("naive", *q, evaluate.QuestionFigures{Query: q.ID, Answer: &evaluate.QuestionAnswer{Judgement: &of}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !k.Has(two) || !k.Has(unjudged) {
+		t.Error("an answer that failed, or was not judged, is asked for again in the same run")
 	}
 	if err := k.close(); err != nil {
 		t.Fatal(err)
@@ -248,7 +258,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(cell)
-	if got, there := again.find(one); !there || got.Metrics["hit@1"] != 0.1 || again.Has(two) || !again.Has(three) || again.Failed() != 4 {
+	if got, there := again.find(one); !there || got.Metrics["hit@1"] != 0.1 || again.Has(two) || !again.Has(three) || again.Has(unjudged) || !again.Has(unread) || again.Failed() != 4 {
 		t.Errorf("kept are %+v, %d failed", again.known, again.Failed())
 	}
 	if now, err := os.ReadFile(path); err != nil || string(now) != string(text) {
@@ -268,6 +278,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 		"defaults":     func(c *Cell) { c.Stages = nil },
 		"server":       func(c *Cell) { c.Server = "other" },
 		"answers":      func(c *Cell) { c.Answers = true },
+		"judge":        func(c *Cell) { c.Judge = true },
 		"risk":         func(c *Cell) { c.Risk = new(float64) },
 		"prices":       func(c *Cell) { c.Prices.Input = 3 },
 		"cutoffs":      func(c *Cell) { c.Cutoffs = []int{7} },

@@ -226,6 +226,7 @@ func (w *worker) service() lifecycle.Service {
 		w.choiceWorker(),
 		bus.ServeSlots(w.deps.NATS, near(serve(wire.SearchSubject, searches, share, w.settings.QueryTimeout)), w.search, searchFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
+		bus.ServeSlots(w.deps.NATS, serve(wire.JudgeSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), askTimeout), w.judge, judgeFailure),
 		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest)), w.ask, askFailure),
 	}, w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
 }

@@ -1,0 +1,52 @@
+package queryworker
+
+// The service that has answers judged: it asks the language model whether one is right, by right ones.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/question"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+func (w *worker) judge(ctx context.Context, slot bus.Slot, r wire.JudgeRequest) wire.JudgeReply {
+	ctx, cancel := until(ctx, r.Deadline, askTimeout)
+	defer cancel()
+	out, err := judged(ctx, gateway{w.deps.NATS, w.deps.Signer, requestState{slot: slot}}, r)
+	if err != nil {
+		slog.WarnContext(ctx, "an answer was not judged", "tenant", r.Principal.Tenant, "error", err)
+		return judgeFailure(question.Remote(err))
+	}
+	return wire.JudgeReply{Envelope: wire.Header(), Judgement: out}
+}
+
+// judged asks which model judges, which costs nothing, and then that model.
+func judged(ctx context.Context, g gateway, r wire.JudgeRequest) (schema.Judgement, error) {
+	who, err := g.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: r.Principal.Tenant, Task: wire.TaskWho})
+	if err != nil {
+		return schema.Judgement{}, fmt.Errorf("ask which language model judges: %w", err)
+	}
+	if who.Usage.Model == "" { // one of Sluice's own
+		return schema.Judgement{}, schema.Invalid("provider", "%s answers here, which has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", who.Usage.Provider)
+	}
+	out := schema.Judgement{Model: who.Usage.By()}
+	if r.DryRun {
+		return out, nil
+	}
+	deadline, _ := ctx.Deadline()
+	reply, err := g.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: r.Principal.Tenant, Step: wire.Step{Step: "judge"}, Task: wire.TaskCorrectness,
+		Question: r.Question, References: r.References, Answer: r.Answer, Deadline: deadline})
+	if err != nil {
+		return out, fmt.Errorf("judge an answer: %w", err)
+	}
+	out.Correct, out.Usage = reply.Correct, reply.Usage
+	return out, nil
+}
+
+func judgeFailure(e *schema.RemoteError) wire.JudgeReply {
+	return wire.JudgeReply{Envelope: wire.Header(), Error: e}
+}

@@ -1,0 +1,61 @@
+package main
+
+// This file has the server's language model judge answers.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/apiclient"
+	"github.com/sluice-rag/sluice/internal/evaluate"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// judge implements evaluate.Judge.
+type judge struct{ client *apiclient.Client }
+
+func (j judge) Judge(ctx context.Context, q evaluate.Topic, answer string) (schema.Judgement, error) {
+	return j.client.JudgeAnswer(ctx, api.AnswerToJudge{Question: q.Text, References: references(q.Answers), Answer: answer})
+}
+
+// references are the right answers that a judge is shown: the first ones, where there are
+// more than it may be.
+func references(answers []string) []string {
+	var out []string
+	for _, a := range answers {
+		if a = strings.TrimSpace(a); a != "" && !slices.Contains(out, a) && len(out) < schema.MaxReferences {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// canJudge reports that the server has no language model, before anything is measured. It
+// makes no call of one.
+func canJudge(ctx context.Context, client *apiclient.Client) error {
+	_, err := client.JudgeAnswer(ctx, api.AnswerToJudge{Question: "?", References: []string{"?"}, Answer: "?", DryRun: true})
+	var p *api.Problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p) && p.Status == http.StatusUnprocessableEntity:
+		return schema.Invalid("judge", "%s; or leave the judge out", p.Detail)
+	}
+	return fmt.Errorf("ask which language model judges: %w", err)
+}
+
+// labels reads what people say of answers.
+func (c *evalCommand) labels() (evaluate.HumanLabels, error) {
+	switch {
+	case c.Labels == "":
+		return evaluate.HumanLabels{}, nil
+	case !c.Judge:
+		return evaluate.HumanLabels{}, schema.Invalid("judge-labels", "are what a judge is compared with: add --judge")
+	}
+	return evaluate.ReadHumanLabels(c.Labels)
+}
