@@ -76,7 +76,8 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	if c.Judge && !c.Answers {
 		return schema.Invalid("judge", "judges answers, and no answers are asked for: add --answers")
 	}
-	if options.HumanLabels, err = c.labels(); err != nil {
+	labels, err := c.labels()
+	if err != nil {
 		return err
 	}
 	if err := errors.Join(options.Check(), writable("json", c.JSON), writable("html", c.HTML), writable("questions", c.Questions)); err != nil {
@@ -98,7 +99,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: there are no qrels, so that answers alone can be measured: add --answers", dir)
 		}
 	}
-	if c.Labels != "" && !slices.ContainsFunc(datasets, options.HumanLabels.Label) {
+	if c.Labels != "" && !slices.ContainsFunc(datasets, labels.Label) {
 		return schema.Invalid("judge-labels", "%s has labels of none of the questions", c.Labels)
 	}
 	keeper, err := c.keeper(ctx)
@@ -122,7 +123,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			e.options.Answerer = e
 		}
 		if c.Judge {
-			e.options.Judge = judge{client}
+			e.options.Judge, e.options.HumanLabels = judge{client}, labels.For(d.Name)
 		}
 		return e.run(ctx)
 	})

@@ -443,7 +443,7 @@ func (m *matrixRun) measure(ctx context.Context, client *apiclient.Client, s *ma
 
 func (m *matrixRun) options(dataset int) evaluate.Options {
 	of := m.file.Datasets[dataset]
-	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices, HumanLabels: m.labels}
+	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices, HumanLabels: m.labels.For(of.Name)}
 }
 
 // tag is in the names of the collections: those of another matrix, or of other models,

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -99,13 +100,29 @@ func (h HumanLabels) add(line []byte) error {
 // spaced is a text with single spaces.
 func spaced(s string) string { return strings.Join(strings.Fields(s), " ") }
 
+// For are the labels of a dataset's answers.
+func (h HumanLabels) For(dataset string) HumanLabels {
+	out := HumanLabels{byQuery: map[string][]humanLabel{}}
+	for query, labels := range h.byQuery {
+		for _, l := range labels {
+			if l.Dataset == "" || l.Dataset == dataset {
+				out.byQuery[query] = append(out.byQuery[query], l)
+			}
+		}
+	}
+	return out
+}
+
 // of is the label of an answer: of those that may be meant the one that says most exactly what
 // it is of.
-func (h HumanLabels) of(dataset, plan, query, answer string) (correct, known bool) {
+func (h HumanLabels) of(plan, query, answer string) (correct, known bool) {
 	closest := -1
 	for _, l := range h.byQuery[query] {
 		exact, meant := 0, true
-		for _, field := range [][2]string{{l.Dataset, dataset}, {l.Plan, plan}, {l.Answer, spaced(answer)}} {
+		if l.Dataset != "" {
+			exact++
+		}
+		for _, field := range [][2]string{{l.Plan, plan}, {l.Answer, spaced(answer)}} {
 			if field[0] != "" {
 				exact, meant = exact+1, meant && field[0] == field[1]
 			}
@@ -119,12 +136,6 @@ func (h HumanLabels) of(dataset, plan, query, answer string) (correct, known boo
 
 // Label reports whether the labels are of any of the dataset's questions.
 func (h HumanLabels) Label(d *Dataset) bool {
-	for _, q := range d.Draw(0, 0, true) {
-		for _, l := range h.byQuery[q.ID] {
-			if l.Dataset == "" || l.Dataset == d.Name {
-				return true
-			}
-		}
-	}
-	return false
+	own := h.For(d.Name)
+	return slices.ContainsFunc(d.Draw(0, 0, true), func(q Topic) bool { return len(own.byQuery[q.ID]) > 0 })
 }

@@ -113,7 +113,7 @@ func (r *Results) judging(plan int) *schema.Judging {
 		compare(with, func(q int) float64 { return column[q] })
 	}
 	compare(schema.AgreementHuman, func(q int) float64 {
-		correct, known := r.options.HumanLabels.of(r.dataset.Name, p.name, r.queries[q].ID, p.answers[q].text)
+		correct, known := r.options.HumanLabels.of(p.name, r.queries[q].ID, p.answers[q].text)
 		if !known {
 			return math.NaN()
 		}

@@ -238,19 +238,19 @@ func labelFile(t *testing.T, lines ...string) string {
 
 func TestTheClosestLabelCounts(t *testing.T) {
 	l := labelled(t, "\xef\xbb\xbf"+`{"query": "1", "correct": true}`, "", `{"query": "1", "plan": "b", "correct": false}`, `{"query": "1", "plan": "b", "answer": "It  is seven.", "correct": true}`,
-		`{"query": "2", "dataset": "other", "correct": true}`, `{"query": "3", "answer": "Eight.", "correct": false}`, `{"query": "3", "answer": "Eight.", "correct": false}`)
+		`{"query": "2", "dataset": "other", "correct": true}`, `{"query": "5", "correct": true}`, `{"query": "5", "dataset": "set", "correct": false}`, `{"query": "3", "answer": "Eight.", "correct": false}`, `{"query": "3", "answer": "Eight.", "correct": false}`)
 	for _, c := range []struct {
 		plan, query, answer string
 		correct, known      bool
 	}{
 		{"a", "1", "Eight.", true, true}, {"b", "1", "Eight.", false, true}, {"b", "1", "It is\nseven.", true, true}, {"a", "2", "x", false, false},
-		{"a", "3", "Nine.", false, false}, {"a", "3", "Eight.", false, true}, {"a", "4", "x", false, false},
+		{"a", "3", "Nine.", false, false}, {"a", "3", "Eight.", false, true}, {"a", "4", "x", false, false}, {"a", "5", "x", false, true},
 	} {
-		if correct, known := l.of("set", c.plan, c.query, c.answer); correct != c.correct || known != c.known {
+		if correct, known := l.For("set").of(c.plan, c.query, c.answer); correct != c.correct || known != c.known {
 			t.Errorf("%+v: %v, %v", c, correct, known)
 		}
 	}
-	if _, known := (HumanLabels{}).of("set", "a", "1", ""); known {
+	if _, known := (HumanLabels{}).For("set").of("a", "1", ""); known {
 		t.Error("none has a label")
 	}
 	d := &Dataset{Name: "set", Queries: []Topic{{ID: "2"}}}

@@ -26,8 +26,8 @@ type Options struct {
 	// Answerer answers every question, which is measured beside what is found;
 	// nil: nobody does.
 	Answerer Answerer
-	// Judge judges the answers; nil: nobody does. HumanLabels are what it is compared with,
-	// beside the right answers.
+	// Judge judges the answers; nil: nobody does. HumanLabels, those of the dataset, are what
+	// it is compared with beside the right answers.
 	Judge       Judge
 	HumanLabels HumanLabels
 	Prices      Prices // of tokens whose cost an answer does not state

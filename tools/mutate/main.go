@@ -32,7 +32,7 @@ var targets = []struct {
 	{[]string{"internal/retrieval/stage/*.go"}, []string{"./internal/retrieval/..."}},
 	{[]string{"internal/cluster/*.go"}, []string{"./internal/cluster"}},
 	{
-		[]string{"internal/evaluate/measures.go", "internal/evaluate/ranking.go", "internal/evaluate/overlap.go", "internal/evaluate/passages.go", "internal/evaluate/meteor.go", "internal/evaluate/bootstrap.go", "internal/evaluate/calibration.go"},
+		[]string{"internal/evaluate/measures.go", "internal/evaluate/ranking.go", "internal/evaluate/overlap.go", "internal/evaluate/passages.go", "internal/evaluate/meteor.go", "internal/evaluate/bootstrap.go", "internal/evaluate/calibration.go", "internal/evaluate/judging.go"},
 		[]string{"./internal/evaluate"},
 	},
 }
