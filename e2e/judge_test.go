@@ -39,6 +39,7 @@ type scriptedGrader struct {
 	verdicts map[string]string // by question
 	judged   []string          // questions, in their order
 	answered int
+	tokens   int64 // that it has counted, of what it was sent
 }
 
 func newScriptedGrader(t *testing.T) *scriptedGrader {
@@ -88,6 +89,7 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 		said, _ := json.Marshal(map[string]any{"answer": of.answer, "citations": []any{map[string]any{"sentence": 1, "passage": 1, "quote": of.text}}})
 		content = string(said)
 	}
+	s.tokens += 100
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "grader",
 		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": content}}},
@@ -101,6 +103,13 @@ func (s *scriptedGrader) take() (judged []string, answered int) {
 	judged, answered = s.judged, s.answered
 	s.judged, s.answered = nil, 0
 	return judged, answered
+}
+
+// counted is how many tokens it was sent by now, as it tells its callers.
+func (s *scriptedGrader) counted() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tokens
 }
 
 // wordOf is what the model replies of a question's answer from now on.
@@ -230,6 +239,9 @@ func testJudge(t *testing.T, p programs) {
 	}
 	put(t, base, "two.yaml", "datasets: [set]\nplans: [naive]\nsettings: [{}, {name: other, language_model: {model: other}}]\nanswers: true\njudge: true\n")
 	p.run(t, nil, "sluice", "eval", "--matrix", filepath.Join(base, "two.yaml"), "--out", out+"2", "--data", localtest.Dir(t)).fails(t, "judge", "naive, other", "matrix of its own")
+	if booked := as[schema.LLMUsage](t, s.call(t, http.MethodGet, "/v1/usage", nil).want(t, http.StatusOK)).Day; booked.InputTokens != model.counted() {
+		t.Errorf("the books have %d tokens, and the model counted %d", booked.InputTokens, model.counted())
+	}
 	s.checkStored(t)
 	s.stop(t)
 }
