@@ -210,6 +210,21 @@ func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 	if _, err := Run(t.Context(), d, nothingFound(), o); err == nil || asked != patience || !strings.Contains(err.Error(), "the budget is used up") || !strings.Contains(err.Error(), "judgements") {
 		t.Errorf("asked %d, %v", asked, err)
 	}
+	// Failures with a verdict between them end nothing: they are counted.
+	n := 0
+	o.Judge = judges(func(Topic, string) (schema.Judgement, error) {
+		if n++; n%patience == 0 {
+			return verdictOf(true), nil
+		}
+		return schema.Judgement{}, errors.New("the server is busy")
+	})
+	r, err := Run(t.Context(), d, nothingFound(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j := r.Summary().Plans[0].Judging; j.Judged != 2 || j.Failed != 2*patience-2 {
+		t.Errorf("the judge is %+v", j)
+	}
 	var wrong *schema.FieldError
 	o.Answerer = nil
 	if _, err := Run(t.Context(), d, nothingFound(), o); !errors.As(err, &wrong) || wrong.Field != "judge" {

@@ -93,6 +93,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"relate twice", "name: p\nstages: [dense, relate, relate]", "stages[2].relate", "two passages"},
 		{"a search after relate", "name: p\nstages: [dense, relate, lexical]", "stages[2].lexical", "two passages"},
 		{"a hybrid after relate", "name: p\nstages: [dense, relate, score, {hybrid: {of: [dense]}}]", "stages[3].hybrid", "two passages"},
+		{"dedupe's depth", "name: p\nstages: [dense, dedupe: {depth: 501}]", "stages[1].dedupe.depth", "from 1 to 500"},
 		{"dedupe's cosine", "name: p\nstages: [dense, dedupe: {cosine: calibrate}]", "stages[1].dedupe.cosine", "from 0 to 1"},
 		{"k is a list", "name: p\nstages:\n- dense: {k: [1]}", "stages[0].dense.k", "whole number"},
 		{"segmentation is a word", "name: p\nsegmentation: sentences\nstages: [dense]", "segmentation", "by: sentences"},

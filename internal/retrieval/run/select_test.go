@@ -219,6 +219,7 @@ func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 		{"below it", near(map[string]float64{"dedupe": 0.96}, nil), 2, "0 of the first 2 repeat"},
 		{"a pack that has none", near(nil, nil), 1, "the model pack scripted 1 has no threshold \"dedupe\", so the published 0.9 counts"},
 		{"the second encoder's", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{calibrated: map[string]float64{"dedupe": 0.96}}), 2, "0 of the first 2 repeat"},
+		{"the second encoder's, which is less", near(map[string]float64{"dedupe": 0.96}, &scriptedSecond{calibrated: map[string]float64{"dedupe": 0.94}}), 1, "1 of the first 2 repeat"},
 		{"the second encoder is away", near(map[string]float64{"dedupe": 0.94}, &scriptedSecond{away: true}), 2, "texts are compared and vectors are not"},
 	} {
 		got := x.corpus.run(t, "- lexical\n- dedupe: {cosine: calibrated}")
@@ -231,4 +232,9 @@ func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 	c.vectors[passage(0, 0, 1)] = []float32{0.75, 0.6614378}
 	want(t, "at the threshold", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.75}").Candidates), 2)
 	want(t, "just above", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.7499}").Candidates), 1)
+	// With 1 vectors do not count, though the cosine of two that are the same may be computed as a little more.
+	c.vectors[passage(0, 0, 1)] = []float32{1.0001, 0}
+	want(t, "no vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 1}").Candidates), 2)
+	want(t, "the same vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.99}").Candidates), 1)
+	want(t, "one is looked at", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.99, depth: 1}").Candidates), 2)
 }
