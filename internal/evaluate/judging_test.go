@@ -147,6 +147,32 @@ func TestAnswersAreJudged(t *testing.T) {
 	}
 }
 
+// TestOneAnswerIsJudged: it is told of, without kappa, and of none nothing is.
+func TestOneAnswerIsJudged(t *testing.T) {
+	d := questions(1)
+	d.Queries[0].Answers = []string{"seven"}
+	o := Options{Plans: []string{"p"}, Parallel: 1, Answerer: answers(func(string, Topic) (Answered, error) { return said("Seven.", true), nil })}
+	judging := func() *schema.Judging {
+		t.Helper()
+		r, err := Run(t.Context(), d, nothingFound(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Summary().Plans[0].Judging
+	}
+	if j := judging(); j != nil {
+		t.Errorf("nobody judged: %+v", j)
+	}
+	o.Judge = judges(func(Topic, string) (schema.Judgement, error) { return verdictOf(true), nil })
+	if j := judging(); j == nil || j.Judged != 1 || len(j.Agreement) != 2 || j.Agreement[0].Agreement != 1 || j.Agreement[0].Kappa != nil {
+		t.Errorf("the judge is %+v", j)
+	}
+	d.Queries[0].Answers = []string{" "}
+	if j := judging(); j != nil {
+		t.Errorf("there is no right answer: %+v", j)
+	}
+}
+
 // TestTheJudgeIsInEveryReport: with what it failed at, and what agrees with it.
 func TestTheJudgeIsInEveryReport(t *testing.T) {
 	d := judgedSet() // of q0, q1, q3 and q4 the judge holds q0 and q4 to be right, the labels all but q1
