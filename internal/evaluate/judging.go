@@ -160,8 +160,5 @@ func agreementOf(judge, labels []float64) schema.JudgeAgreement {
 func alikeAndKappa(one, other, both float64) (alike, kappa float64) {
 	alike = 1 - one - other + 2*both
 	chance := one*other + (1-one)*(1-other)
-	if 1-chance < 1e-12 {
-		return alike, math.NaN()
-	}
 	return alike, (alike - chance) / (1 - chance)
 }
