@@ -109,6 +109,9 @@ func TestMETEOR(t *testing.T) {
 		{"the cats sat", "the cat sits", 2, 1, 2. / 3 * 0.9375}, // "cats" by its stem; "sat" has another than "sits"
 		{"commanded party", "commands parties", 2, 1, 0.9375},
 		{"cat", "the cat sat", 1, 1, 10. / 28 * 0.5}, // P 1, R 1/3: Fmean 10/28
+		// One to one: P 1, R 1/2, and the other way round; the first word of the gold is one, too.
+		{"oil", "oil oil", 1, 1, 10. / 19 * 0.5},
+		{"oil oil", "oil", 1, 1, 10. / 11 * 0.5},
 		{"on the mat sat the cat", "the cat sat on the mat", 6, 3, 1 - 0.5/8},
 		{"a dog", "the cat", 0, 0, 0},
 		{"", "the cat", 0, 0, 0},
