@@ -32,9 +32,6 @@ func (r *gatewayCommand) Run() error {
 	if err := config.Require([2]string{"SLUICE_DATABASE_URL", r.DatabaseURL}, [2]string{"SLUICE_NATS_URL", r.NATSURL}); err != nil {
 		return err
 	}
-	// Every completion in progress holds a connection, and half of them are for
-	// what it asks on its way.
-	r.DatabaseConnections = max(r.DatabaseConnections, 2*llmgateway.Concurrency+2)
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, NATS: r.NATS})
 	if err != nil {

@@ -152,6 +152,7 @@ type LLM struct {
 	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,anthropic,extractive" help:"Who answers: ${enum}; auto is openai with its key or base URL, else anthropic with its key, else extractive." when:"several providers are set up, or none is to be asked"`
 	LLMFallback  []string      `name:"llm-fallback" env:"SLUICE_LLM_FALLBACK" placeholder:"PROVIDER,..." help:"Who answers while that provider cannot, in this order, e.g. anthropic,extractive; nobody when empty." when:"an answer by another model is better than none"`
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call." when:"the model is slower, as on one's own machine"`
+	LLMCalls     int           `name:"llm-calls" env:"SLUICE_LLM_CALLS" default:"32" help:"Calls that one gateway makes at once; more wait, tenants in turns." when:"the provider allows more, or a server of one's own takes fewer"`
 	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most; judgements and rewritten questions have smaller limits of their own." when:"answers are cut short, or cost too much"`
 
 	LLMReasoningTokens int `name:"llm-reasoning-tokens" env:"SLUICE_LLM_REASONING_TOKENS" default:"0" help:"Tokens that a model may reason with besides, added to the limit of each reply." when:"the model reasons before it replies"`

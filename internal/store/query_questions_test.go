@@ -379,7 +379,7 @@ func TestBeginningAQuestionIsAnEventOnce(t *testing.T) {
 }
 
 func call(f *fixture, in wire.QuestionInput) llm.Call {
-	return llm.Call{Tenant: f.a.Tenant, Step: wire.Step{Question: in.Question, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, RequestHash: [32]byte{1}}
+	return llm.Call{ID: schema.NewID(), Tenant: f.a.Tenant, Step: wire.Step{Question: in.Question, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, RequestHash: [32]byte{1}}
 }
 
 // localAdmin is the administrator's URL of the fixture's database.

@@ -185,7 +185,7 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	first := asks(t, server, r)
 	<-model.began
 	second := asks(t, server, r)
-	waits(t, db)
+	both(t, second.nc)
 	first.leave(errLeft)
 	<-model.left
 	<-model.began // for the second
@@ -199,21 +199,20 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	}
 }
 
-// waits returns when somebody waits for another one's step.
-func waits(t *testing.T, db stores.All) {
+// both returns when the gateway has two calls in hand, of which the model has one: the other waits for its step.
+func both(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	waittest.Until(t, func() string {
-		waiting := 0
-		if err := db.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			return tx.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
-				AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`).Scan(&waiting)
-		}); err != nil {
+		all, err := bus.Services(t.Context(), nc)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if waiting == 0 {
-			return "nobody waits"
+		for _, s := range all {
+			if s.Service == wire.LLMSubject && s.Running == 2 {
+				return ""
+			}
 		}
-		return ""
+		return fmt.Sprintf("not two calls: %+v", all)
 	})
 }
 
@@ -228,7 +227,7 @@ func TestAnAskerThatIsKilledFindsItsReply(t *testing.T) {
 	first.nc.Close()
 	<-first.got
 	second := asks(t, server, r)
-	waits(t, db)
+	both(t, second.nc)
 	close(model.goOn)
 	if reply, ok := <-second.got; !ok || reply.Error != nil || !reply.Repeated || reply.Text != "Five days, as it says." {
 		t.Errorf("got %+v", reply)

@@ -3,6 +3,7 @@
 package llmgateway
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -25,8 +26,6 @@ import (
 )
 
 // Deps are the connections that the gateway works on; they stay the caller's.
-// A completion in progress holds one of the store's connections, and asks for
-// another one now and then.
 type Deps struct {
 	Store *store.Store
 	NATS  *nats.Conn
@@ -34,8 +33,8 @@ type Deps struct {
 	Trusted *signature.Trusted
 }
 
-// Concurrency is how many completions one gateway makes at once.
-const Concurrency = 12
+// calls is how many calls one gateway makes at once where no setting says so.
+const calls = 32
 
 // remoteConcurrency is how many requests to models behind an API one gateway works on at
 // once, remoteBulk how many of them that nobody waits for.
@@ -70,8 +69,8 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 			names = append(names, name)
 		}
 	}
-	calls := ledger.New(d.Store)
-	o := llm.Options{Ledger: calls, Accounts: calls, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
+	books := ledger.New(d.Store)
+	o := llm.Options{Ledger: books, Accounts: books, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": extractivePrice}}
 	var age time.Duration // without a cache, what an earlier one left goes
 	if settings.LLMCacheAge > 0 {
@@ -96,7 +95,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: calls, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
+	remote, err := llm.NewRemoteModels(llm.RemoteOptions{Accounts: books, Timeout: settings.LLMTimeout, Bulk: remoteBulk,
 		Embed: llm.RemoteServer{URL: settings.EmbedURL, Key: settings.EmbedKey}, EmbedPrice: settings.EmbedPrice,
 		Rerank: llm.RemoteServer{URL: settings.RerankURL, Key: settings.RerankKey}, RerankPrice: settings.RerankPrice})
 	if err != nil {
@@ -109,7 +108,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 		remote.Encode, llm.EncodeFailure),
 		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.RemoteRerankSubject, Group: wire.LLMGroup, Concurrency: remoteConcurrency, StopShare: stopShare},
 			remote.Rerank, llm.RerankFailure))
-	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: Concurrency, StopShare: stopShare, Trusted: d.Trusted},
+	serve := bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.LLMSubject, Group: wire.LLMGroup, Concurrency: cmp.Or(settings.LLMCalls, calls), StopShare: stopShare, Trusted: d.Trusted},
 		gateway.Complete, llm.Failure)
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil
 }

@@ -128,7 +128,7 @@ func (l *LedgerStore) RecordCancelled(ctx context.Context, call llm.Call, u sche
 		if call.Step.Question == uuid.Nil {
 			err = keepSearchCall(ctx, tx, call, u, outcomeCancelled)
 		} else {
-			err = keepCall(ctx, tx, call, u, keepCallSQL, nil)
+			_, err = keepCall(ctx, tx, call, u, keepCallSQL, nil)
 		}
 		if err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,20 +20,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// LedgerStore implements llm.Ledger and llm.Accounts. A call in progress holds one
-// connection.
+// LedgerStore implements llm.Ledger and llm.Accounts. While a provider works on a call
+// no connection is held for it.
 type LedgerStore struct {
-	db *store.Store
-	// completing has a place for each connection that completions in progress may
-	// hold: half of them, for each asks for another one on its way.
-	completing chan struct{}
+	db     *store.Store
+	leases *leases
 }
 
-// New returns the ledger of a database. Completions that share its connections share
-// one LedgerStore.
-func New(db *store.Store) *LedgerStore {
-	return &LedgerStore{db: db, completing: make(chan struct{}, max(db.MaxConns()/2, 1))}
-}
+// New returns the ledger of a database.
+func New(db *store.Store) *LedgerStore { return &LedgerStore{db: db, leases: newLeases(db)} }
 
 var (
 	_ llm.Ledger   = (*LedgerStore)(nil)
@@ -45,99 +39,107 @@ var (
 // or not its caller still waits.
 const commitFor = 15 * time.Second
 
-// Once implements llm.Ledger. An advisory lock on the step keeps every other
-// process out; it ends with the transaction, and so with the process.
+// Once implements llm.Ledger. A lease on the step keeps every other call out; when its
+// process is gone it ends by itself, and another call may be made. Of two replies to a
+// step the one that is committed first counts.
 func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
-	select {
-	case l.completing <- struct{}{}:
-		defer func() { <-l.completing }()
-	case <-ctx.Done():
-		return wire.LLMReply{}, fmt.Errorf("wait for a connection to the ledger: %w", context.Cause(ctx))
+	failed := func(err error) (wire.LLMReply, error) {
+		return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
 	}
-	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	var decided atomic.Bool // by the first of: the provider is called, the caller left
-	stop := context.AfterFunc(ctx, func() {
-		if decided.CompareAndSwap(false, true) {
-			cancel()
-		}
-	})
-	defer stop()
-	var made *wire.LLMReply
-	var failed error
-	var late *time.Timer
-	defer func() {
-		if late != nil {
-			late.Stop()
-		}
-	}()
-	once := func() (wire.LLMReply, error) {
-		if made != nil {
-			return *made, nil
-		}
-		if !decided.CompareAndSwap(false, true) {
-			return wire.LLMReply{}, context.Cause(ctx)
-		}
-		reply, err := complete(ctx)
-		if err != nil {
-			failed = err
-			return wire.LLMReply{}, err
-		}
-		made = &reply
-		late = time.AfterFunc(commitFor, cancel)
+	reply, stored, err := l.claim(ctx, call)
+	switch {
+	case ctx.Err() != nil && !stored:
+		l.leases.release(ctx, call)
+		return wire.LLMReply{}, fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
+	case err != nil:
+		return failed(err)
+	case stored:
 		return reply, nil
 	}
+	defer l.leases.hold()()
+	if reply, err = complete(ctx); err != nil {
+		l.leases.release(ctx, call)
+		return wire.LLMReply{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitFor)
+	defer cancel()
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		reply, err := l.once(work, call, once)
-		switch {
-		case err == nil:
-			return reply, nil
-		case failed != nil:
-			return wire.LLMReply{}, failed
-		case ctx.Err() != nil && made == nil:
-			return wire.LLMReply{}, fmt.Errorf("wait for the ledger: %w", context.Cause(ctx))
-		case made == nil || errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrConflict):
-			return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
+		kept, err := l.keep(ctx, call, reply)
+		if err == nil {
+			return kept, nil
+		}
+		if errors.Is(err, schema.ErrNotFound) || errors.Is(err, schema.ErrConflict) {
+			return failed(err)
 		}
 		select {
-		case <-work.Done():
-			return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
+		case <-ctx.Done():
+			return failed(err)
 		case <-time.After(pause):
 		}
 	}
 }
 
-func (l *LedgerStore) once(ctx context.Context, call llm.Call, complete func() (wire.LLMReply, error)) (wire.LLMReply, error) {
-	var reply wire.LLMReply
-	step := call.Step
-	err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		name := fmt.Sprintf("llm %s %s %d %s %d", call.Tenant, step.Question, step.Round, step.Step, step.Item)
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, name); err != nil {
-			return fmt.Errorf("lock the step: %w", err)
+// claim waits until the call has the lease of its step, or the step has a reply, which
+// is returned.
+func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMReply, stored bool, err error) {
+	for pause := firstLook; ; pause = min(2*pause, longestLook) {
+		leased := false
+		err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			stored = false
+			var err error
+			if leased, err = l.leases.take(ctx, tx, call); err != nil {
+				return fmt.Errorf("lease the step: %w", err)
+			}
+			// After the lease: whoever had it before has stored its reply, if there is one.
+			found, hash, err := loadReply(ctx, tx, call.Tenant, call.Step)
+			switch {
+			case errors.Is(err, pgx.ErrNoRows):
+				return nil
+			case err != nil:
+				return fmt.Errorf("look for a stored reply: %w", err)
+			case !bytes.Equal(hash, call.RequestHash[:]):
+				return fmt.Errorf("step %s of round %d was asked before with other text: %w", call.Step.Step, call.Step.Round, schema.ErrConflict)
+			}
+			reply, stored = found, true
+			return drop(ctx, tx, call)
+		})
+		if err != nil || leased || stored {
+			return reply, stored, err
 		}
-		stored, hash, err := loadReply(ctx, tx, call.Tenant, step)
-		switch {
-		case err == nil && !bytes.Equal(hash, call.RequestHash[:]):
-			return fmt.Errorf("step %s of round %d was asked before with other text: %w", step.Step, step.Round, schema.ErrConflict)
-		case err == nil:
-			reply = stored
-			return nil
-		case !errors.Is(err, pgx.ErrNoRows):
-			return fmt.Errorf("look for a stored reply: %w", err)
+		select {
+		case <-ctx.Done():
+			return reply, false, context.Cause(ctx)
+		case <-time.After(pause):
 		}
-		if reply, err = complete(); err != nil {
+	}
+}
+
+// keep commits a call's reply, what it cost, and the end of its lease and its
+// reservation. Where another call, which took the lease when it had expired, was
+// faster, its reply is returned.
+func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMReply) (wire.LLMReply, error) {
+	encoded, err := json.Marshal(reply)
+	if err != nil {
+		return reply, fmt.Errorf("encode a reply: %w", err)
+	}
+	out := reply
+	err = l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		out = reply
+		if err := drop(ctx, tx, call); err != nil {
 			return err
 		}
-		encoded, err := json.Marshal(reply)
+		kept, err := keepCall(ctx, tx, call, reply.Usage, answeredCallSQL, encoded)
 		if err != nil {
-			return fmt.Errorf("encode a reply: %w", err)
-		}
-		if err := keepCall(ctx, tx, call, reply.Usage, answeredCallSQL, encoded); err != nil {
 			return err
+		}
+		if !kept {
+			if out, _, err = loadReply(ctx, tx, call.Tenant, call.Step); err != nil {
+				return fmt.Errorf("read the reply that was stored before: %w", err)
+			}
 		}
 		return settle(ctx, tx, call.Tenant, call.ID, reply.Usage)
 	})
-	return reply, err
+	return out, err
 }
 
 const (
@@ -165,17 +167,17 @@ const (
 	outcomeCancelled = "cancelled"
 )
 
-// keepCall writes the row of a question's call by one of the statements above; one
-// without a reply was cancelled.
-func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql string, reply []byte) error {
+// keepCall writes the row of a question's call by one of the statements above, and says
+// whether it did; one without a reply was cancelled.
+func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql string, reply []byte) (kept bool, err error) {
 	outcome, step := outcomeAnswered, call.Step
 	if reply == nil {
 		outcome, reply = outcomeCancelled, []byte("{}")
 	}
-	_, err := tx.Exec(ctx, sql, call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, u.Provider, u.Model,
+	tag, err := tx.Exec(ctx, sql, call.Tenant, step.Question, step.Round, step.Step, step.Item, call.Task, u.Provider, u.Model,
 		u.InputTokens, u.OutputTokens, u.Millis, call.RequestHash[:], reply, llm.NanosOf(u.Cost), u.Cached,
 		u.Own.InputTokens, u.Own.OutputTokens, llm.NanosOf(u.Own.Cost), outcome)
-	return err
+	return err == nil && tag.RowsAffected() > 0, err
 }
 
 // loadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without one.

@@ -57,6 +57,9 @@ DELETE FROM llm_search_calls WHERE (tenant_id, id) IN (
 	forgetDaysSQL = `
 DELETE FROM llm_days WHERE (tenant_id, day) IN (
     SELECT tenant_id, day FROM llm_days WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day LIMIT $2)`
+
+	// Leases of gateways that were killed, whose steps nobody asked for again.
+	forgetLeasesSQL = `DELETE FROM llm_leases WHERE expires_at < now() - interval '1 hour'`
 )
 
 // ForgetCalls removes up to limit rows of each kind that are older than they are
@@ -65,6 +68,13 @@ DELETE FROM llm_days WHERE (tenant_id, day) IN (
 func (s *LedgerStore) ForgetCalls(ctx context.Context, r Retention, limit int) (int, error) {
 	if err := r.Check(); err != nil {
 		return 0, err
+	}
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, forgetLeasesSQL)
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("forget leases of calls: %w", err)
 	}
 	total := 0
 	for _, f := range []struct {

@@ -1,0 +1,115 @@
+package ledger
+
+// Leases on the steps of questions: who has one may call a language model for the step.
+// All that a process holds are renewed together.
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/llm"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	// leaseFor is how long a lease lasts when its process is gone; renewEvery is how often
+	// it is renewed while that is there.
+	leaseFor, renewEvery = 10 * time.Second, 2 * time.Second
+	// Who waits for another's lease looks after firstLook, and then less and less often.
+	firstLook, longestLook = 50 * time.Millisecond, time.Second
+)
+
+const (
+	takeLeaseSQL = `
+INSERT INTO llm_leases AS l (tenant_id, question_id, round, step, item, holder, call_id, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8::interval)
+ON CONFLICT (tenant_id, question_id, round, step, item) DO UPDATE SET holder = excluded.holder, call_id = excluded.call_id, expires_at = excluded.expires_at
+WHERE l.expires_at <= clock_timestamp()`
+	dropLeaseSQL = `
+DELETE FROM llm_leases
+WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item = $5 AND call_id = $6`
+	renewLeasesSQL = `UPDATE llm_leases SET expires_at = clock_timestamp() + $2::interval WHERE holder = $1`
+)
+
+// leases are those of one process. It is safe for concurrent use.
+type leases struct {
+	db     *store.Store
+	holder uuid.UUID
+
+	mu   sync.Mutex
+	open int
+	stop func() // of what renews them, while there are some; it waits for its end
+}
+
+func newLeases(db *store.Store) *leases { return &leases{db: db, holder: schema.NewID()} }
+
+// take leases the step of a call, unless another call has the lease.
+func (l *leases) take(ctx context.Context, tx pgx.Tx, call llm.Call) (bool, error) {
+	s := call.Step
+	tag, err := tx.Exec(ctx, takeLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, l.holder, call.ID, leaseFor)
+	return err == nil && tag.RowsAffected() > 0, err
+}
+
+// drop ends the lease of a call, if it has it.
+func drop(ctx context.Context, tx pgx.Tx, call llm.Call) error {
+	s := call.Step
+	_, err := tx.Exec(ctx, dropLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, call.ID)
+	return err
+}
+
+// releaseTime is how long it is tried to end a lease whose call came to nothing.
+const releaseTime = 5 * time.Second
+
+// release ends the lease of a call that came to nothing, whether or not its caller is there.
+func (l *leases) release(ctx context.Context, call llm.Call) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
+	defer cancel()
+	err := l.db.AsTenant(ctx, call.Tenant, func(ctx context.Context, tx pgx.Tx) error { return drop(ctx, tx, call) })
+	if err != nil { // it expires
+		slog.WarnContext(ctx, "cannot end the lease of a call to a language model", "tenant", call.Tenant, "question", call.Step.Question, "error", err)
+	}
+}
+
+// hold has this process's leases renewed until release is called.
+func (l *leases) hold() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open++; l.open == 1 {
+		ctx, cancel := context.WithCancel(context.Background())
+		var done sync.WaitGroup
+		done.Go(func() { l.renew(ctx) })
+		l.stop = func() { cancel(); done.Wait() }
+	}
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.open--; l.open == 0 {
+			l.stop()
+		}
+	}
+}
+
+func (l *leases) renew(ctx context.Context) {
+	ticker := time.NewTicker(renewEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := l.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, renewLeasesSQL, l.holder, leaseFor)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
+			slog.WarnContext(ctx, "cannot renew the leases of calls to language models", "error", err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package store_test
+
+// Calls of language models hold leases, not connections.
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/ledger"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// TestCallsHoldNoConnection: many more are with their providers at once than there are
+// connections.
+func TestCallsHoldNoConnection(t *testing.T) {
+	const calls = 200
+	f := setUp(t, store.Options{MaxConns: 4})
+	_, in := f.question(t, f.a, true)
+	var begun, all sync.WaitGroup
+	begun.Add(calls)
+	for i := range calls {
+		all.Go(func() {
+			c := call(f, in)
+			c.Step.Item = i
+			reply, err := f.LedgerStore.Once(t.Context(), c, func(context.Context) (wire.LLMReply, error) {
+				begun.Done()
+				begun.Wait()
+				return wire.LLMReply{Text: fmt.Sprint(i)}, nil
+			})
+			if err != nil || reply.Text != fmt.Sprint(i) {
+				t.Errorf("call %d: %+v, %v", i, reply, err)
+			}
+		})
+	}
+	all.Wait()
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_calls`); n != calls {
+		t.Errorf("%d replies are kept, not %d", n, calls)
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_leases`); n != 0 {
+		t.Errorf("%d leases are left", n)
+	}
+}
+
+// TestALeaseIsRenewedWhileItsCallRuns: a slow provider's call stays its holder's.
+func TestALeaseIsRenewedWhileItsCallRuns(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	_, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+		execute(t, localAdmin(t, f), `UPDATE llm_leases SET expires_at = clock_timestamp() + interval '1 second'`)
+		for !one[bool](t, f, f.a, `SELECT expires_at > clock_timestamp() + interval '5 seconds' FROM llm_leases`) {
+			if ctx.Err() != nil {
+				t.Fatal("it was not renewed")
+			}
+		}
+		return wire.LLMReply{Text: "late"}, nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheFirstReplyCounts: when a lease expired though its process lives, another
+// process calls for the step, too. Both get what was committed first.
+func TestTheFirstReplyCounts(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	other := ledger.New(f.Store)
+	first, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+		// Renewals come after this one, and find the lease the other's.
+		execute(t, localAdmin(t, f), `UPDATE llm_leases SET holder = gen_random_uuid(), expires_at = clock_timestamp()`)
+		c := call(f, in)
+		second, err := other.Once(ctx, c, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Text: "second"}, nil })
+		if err != nil || second.Text != "second" {
+			t.Errorf("the second got %+v, %v", second, err)
+		}
+		return wire.LLMReply{Text: "first"}, nil
+	})
+	if err != nil || first.Text != "second" || !first.Repeated {
+		t.Errorf("the first got %+v, %v, not the second's reply", first, err)
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_leases`); n != 0 {
+		t.Errorf("%d leases are left", n)
+	}
+}
+
+// TestACallerThatLeavesWhileItWaitsTakesNoLease: the step is free for the next one.
+func TestACallerThatLeavesWhileItWaitsTakesNoLease(t *testing.T) {
+	f := setUp(t, store.Options{})
+	_, in := f.question(t, f.a, true)
+	_, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+		waiting, leave := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer leave()
+		c := call(f, in)
+		if _, err := f.LedgerStore.Once(waiting, c, nil); err == nil {
+			t.Error("it did not wait")
+		}
+		return wire.LLMReply{}, context.Canceled
+	})
+	if err == nil {
+		t.Error("a failed call gave a reply")
+	}
+	if n := one[int](t, f, f.a, `SELECT count(*) FROM llm_leases`); n != 0 {
+		t.Errorf("%d leases are left", n)
+	}
+}
