@@ -39,7 +39,7 @@ type Store interface {
 	BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error)
 	// ClusterChanged takes some versions that came or went into account, and
 	// marks them as curated.
-	ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error)
+	ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
 	// MergeSegments does one merge of index segments; 0: none was due.
 	MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (merged int, err error)
 	// TendVectors does one step for the vectors of a large collection.
@@ -114,8 +114,8 @@ func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curat
 // Cluster takes sections that came and went into account.
 func (a *Activities) Cluster(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "cluster", in, func(ctx context.Context) (int, bool, error) {
-		done, left, err := a.store.ClusterChanged(ctx, in.Tenant, in.Collection)
-		return done, done > 0 && left > 0, err
+		done, more, err := a.store.ClusterChanged(ctx, in.Tenant, in.Collection)
+		return done, done > 0 && more, err
 	})
 }
 

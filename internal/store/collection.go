@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// addUpMost bounds what one statement adds up.
-const addUpMost = 20_000
+// addUpMost bounds what one statement adds up: more changes than a call of curation takes versions, or makes itself.
+const addUpMost = 5000
 
 // What another one adds up at the same time is left to it.
 const addUpSQL = `
@@ -36,15 +36,32 @@ SELECT count(*) FROM gone`
 
 // AddUpCounts adds up what changed in a collection.
 func (s *Store) AddUpCounts(ctx context.Context, tenant, collection uuid.UUID) error {
-	for n := addUpMost; n == addUpMost; {
-		err := s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-			return tx.QueryRow(ctx, addUpSQL, tenant, collection, addUpMost).Scan(&n)
-		})
-		if err != nil {
-			return Wrap(err, "add up what changed in collection %s", collection)
+	for {
+		if more, err := s.AddUpSomeCounts(ctx, tenant, collection); err != nil || !more {
+			return err
 		}
 	}
-	return nil
+}
+
+// AddUpSomeCounts adds up some of what changed in a collection, and reports whether there may be more.
+func (s *Store) AddUpSomeCounts(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
+	n := 0
+	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, addUpSQL, tenant, collection, addUpMost).Scan(&n)
+	})
+	return n == addUpMost, Wrap(err, "add up what changed in collection %s", collection)
+}
+
+const livePassagesSQL = `
+SELECT coalesce((SELECT sum(passages) FROM collection_counts WHERE tenant_id = $1 AND collection_id = $2), 0)
+     + coalesce((SELECT sum(c.passages) FROM (
+           SELECT passages FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2 ORDER BY id DESC LIMIT $3) c), 0)`
+
+// LivePassages is about how many passages a collection has that are live: what was added up, and the newest changes,
+// which are all where curation keeps up with them.
+func LivePassages(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (n int64, err error) {
+	err = tx.QueryRow(ctx, livePassagesSQL, tenant, collection, addUpMost).Scan(&n)
+	return max(n, 0), Wrap(err, "read how many passages collection %s has", collection)
 }
 
 const collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`

@@ -260,9 +260,9 @@ func (w *world) index() {
 		_, left, err = w.store.BackfillLexical(ctx, w.principal.Tenant, w.collection, 100)
 		w.ok(err)
 	}
-	for left := 1; left > 0; {
+	for more := true; more; {
 		var err error
-		_, left, err = w.store.ClusterChanged(ctx, w.principal.Tenant, w.collection)
+		_, more, err = w.store.ClusterChanged(ctx, w.principal.Tenant, w.collection)
 		w.ok(err)
 	}
 }

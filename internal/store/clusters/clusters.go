@@ -9,6 +9,7 @@ package clusters
 // epochs are committed in order.
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -43,17 +44,22 @@ WHERE c.tenant_id = $1 AND c.collection_id = $2 AND (c.generation = $3 OR EXISTS
     WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = c.generation AND g.state = 'building'))
 ORDER BY c.generation FOR UPDATE OF c`
 
-	// Versions that left come first: they make room.
+	// Versions that left come first: they make room. Those that wait for their
+	// encoder are 2. The index versions_to_cluster has this order, so that as many
+	// are read as are done, however many wait.
+	clusterOrder = `(CASE WHEN state = 'superseded' THEN 0 WHEN unencoded THEN 2 ELSE 1 END)`
 	uncuratedSQL = `
 SELECT id, state = 'ready', section_count, relinked_at FROM versions
-WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND (state = 'superseded' OR NOT unencoded)
-ORDER BY state = 'ready', id LIMIT $3`
-	countUncuratedSQL = `
-SELECT count(*) FROM versions
-WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND (state = 'superseded' OR NOT unencoded)`
+WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND ` + clusterOrder + ` < 2
+ORDER BY ` + clusterOrder + `, id LIMIT $3`
+	// In the order of the ids that are given. Looked up row by row, as in relations.go.
 	lockCuratedSQL = `
-SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = ANY ($2) ORDER BY id FOR UPDATE`
-	markCuratedSQL = `UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND id = ANY ($2)`
+SELECT v.* FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1 FOR UPDATE) v`
+	markCuratedSQL = `
+UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT v.ctid FROM unnest($2::uuid[]) AS k(id)
+    CROSS JOIN LATERAL (SELECT ctid FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1) v))`
 
 	putMembersSQL = `
 INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
@@ -68,9 +74,13 @@ ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = e
 	// Of the generations that are updated alone: those that nobody searches any more
 	// keep members and sums that agree until they are dropped.
 	dropMembersSQL = `
-DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3)`
+WITH gone AS (
+    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3) RETURNING generation
+)
+SELECT generation, count(*) FROM gone GROUP BY generation`
 	nextEpochSQL = `
-UPDATE clusterings SET epoch = $4, changed = changed + $5, clustered_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+UPDATE clusterings SET epoch = $4, changed = changed + $5, members = members + $6, clustered_at = now()
+WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 )
 
 // clustering is one generation of a collection in a transaction that holds its
@@ -86,6 +96,7 @@ type clustering struct {
 // curated are the versions of one call.
 type curated struct {
 	came, left []uuid.UUID
+	more       bool // than these wait
 	// When the links of some that came changed: those are placed again.
 	relinked map[uuid.UUID]time.Time
 }
@@ -102,16 +113,17 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 
 // ClusterChanged brings the clusters of a collection up to date with versions
 // that went live or left since they were last looked at, up to a number, and
-// marks these as curated. It returns how many it did and how many are left. It
+// marks these as curated. It returns how many it did and whether more are left: what one
+// call reads does not grow with what waits. It
 // takes the text as indexed: whoever fills gaps of the index does so first.
 // When all is done and a sixth of the sections have come or gone since all of
 // them were clustered, or someone asked for it, it clusters them anew: what came in any order is then where
 // it belongs, and the time of that is in proportion to what came. Of a deleted
 // collection the clusters go. Several processes may call it at
 // once; they take turns.
-func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done, left int, err error) {
+func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	err = s.db.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		done, left = 0, 0
+		done, more = 0, false
 		if _, err := tx.Exec(ctx, lookUpSQL); err != nil {
 			return fmt.Errorf("prepare the lookups: %w", err)
 		}
@@ -139,27 +151,31 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 				return err
 			}
 		}
-		done = len(changed.all())
-		if err := tx.QueryRow(ctx, countUncuratedSQL, tenant, collection).Scan(&left); err != nil || left > 0 || deleted {
-			return err
+		done, more = len(changed.all()), changed.more
+		if more || deleted {
+			return nil
 		}
 		return noteDrift(ctx, tx, tenant, collection)
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("cluster collection %s: %w", collection, err)
+		return 0, false, fmt.Errorf("cluster collection %s: %w", collection, err)
 	}
-	if left == 0 {
+	// Each call takes its part of the changes, so that whoever adds up the rest finds few.
+	if _, err := s.db.AddUpSomeCounts(ctx, tenant, collection); err != nil {
+		return 0, false, err
+	}
+	if !more {
 		if err := s.rebuildAsked(ctx, tenant, collection); err != nil {
-			return 0, 0, err
+			return 0, false, err
 		}
 		if err := s.db.AddUpCounts(ctx, tenant, collection); err != nil {
-			return 0, 0, err
+			return 0, false, err
 		}
 	}
 	if done > 0 {
-		slog.DebugContext(ctx, "clustered", "tenant", tenant, "collection", collection, "versions", done, "left", left)
+		slog.DebugContext(ctx, "clustered", "tenant", tenant, "collection", collection, "versions", done, "more", more)
 	}
-	return done, left, nil
+	return done, more, nil
 }
 
 // lockClusterings locks what is clustered of a collection, the live generation at
@@ -199,7 +215,7 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 // uncurated chooses what one call does.
 func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
 	out := curated{relinked: map[uuid.UUID]time.Time{}}
-	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, due.ClusteredVersions)
+	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, due.ClusteredVersions+1)
 	if err != nil {
 		return out, fmt.Errorf("list changed versions: %w", err)
 	}
@@ -209,6 +225,8 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	var relinked *time.Time
 	_, err = pgx.ForEachRow(rows, []any{&id, &ready, &sections, &relinked}, func() error {
 		switch {
+		case len(out.came)+len(out.left) == due.ClusteredVersions:
+			out.more = true
 		case !ready:
 			out.left = append(out.left, id)
 		case sum+sections <= due.ClusteredSections || len(out.came) == 0:
@@ -217,6 +235,8 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 			if relinked != nil {
 				out.relinked[id] = *relinked
 			}
+		default:
+			out.more = true
 		}
 		return nil
 	})
@@ -240,10 +260,20 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 	for i, part := range parts {
 		generations[i] = part.generation
 	}
-	if _, err := tx.Exec(ctx, dropMembersSQL, tenant, changed.left, generations); err != nil {
+	rows, err := tx.Query(ctx, dropMembersSQL, tenant, changed.left, generations)
+	if err != nil {
+		return fmt.Errorf("remove sections of versions that left: %w", err)
+	}
+	removed := map[int]int{}
+	var generation, n int
+	if _, err := pgx.ForEachRow(rows, []any{&generation, &n}, func() error {
+		removed[generation] = n
+		return nil
+	}); err != nil {
 		return fmt.Errorf("remove sections of versions that left: %w", err)
 	}
 	for i, part := range parts {
+		diffs[i].added -= removed[part.generation]
 		if err := part.write(ctx, diffs[i]); err != nil {
 			return fmt.Errorf("generation %d: %w", part.generation, err)
 		}
@@ -257,7 +287,10 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 // lockCurated locks the versions. One that changed meanwhile makes the
 // transaction begin again.
 func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curated) error {
-	rows, err := tx.Query(ctx, lockCuratedSQL, tenant, changed.all())
+	// All lock in the order of ids.
+	all := changed.all()
+	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	rows, err := tx.Query(ctx, lockCuratedSQL, tenant, all)
 	if err != nil {
 		return fmt.Errorf("lock versions: %w", err)
 	}
@@ -292,6 +325,7 @@ type clusterDiff struct {
 	cluster.Diff
 	sections map[uuid.UUID]cluster.Placed
 	changed  int // sections placed and removed
+	added    int // members more than before
 }
 
 // name gives a new cluster an id that none had before.
@@ -314,7 +348,7 @@ func (c clustering) write(ctx context.Context, d clusterDiff) error {
 			return fmt.Errorf("drop clusters: %w", err)
 		}
 	}
-	if _, err := c.tx.Exec(ctx, nextEpochSQL, c.tenant, c.collection, c.generation, c.epoch, d.changed); err != nil {
+	if _, err := c.tx.Exec(ctx, nextEpochSQL, c.tenant, c.collection, c.generation, c.epoch, d.changed, d.added); err != nil {
 		return fmt.Errorf("note the epoch: %w", err)
 	}
 	return nil

@@ -28,16 +28,14 @@ JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
 LEFT JOIN vector_shards h ON h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = $3
      AND h.dimension = s.dimension AND h.retired_at IS NULL
 WHERE c.tenant_id = $1 AND c.id = $2`
-	livePassagesSQL = `
-SELECT coalesce(sum(passage_count), 0) FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND state = 'ready'`
 
 	// A section's vector is the mean of its passages'.
 	meanVectorsSQL = `
-SELECT p.section_id, avg(v.embedding)::halfvec
-FROM passages p
+SELECT k.id, avg(v.embedding)::halfvec
+FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (SELECT p.id FROM passages p WHERE p.tenant_id = $1 AND p.section_id = k.id AND p.generation = $3 OFFSET 0) p
 JOIN %s v ON v.passage_id = p.id AND v.tenant_id = $1 AND v.shard = ANY ($4)
-WHERE p.tenant_id = $1 AND p.section_id = ANY ($2) AND p.generation = $3
-GROUP BY p.section_id`
+GROUP BY k.id`
 	// Passages near to one, of its own document too: those count for nothing.
 	nearPassagesSQL = `
 SELECT p.section_id FROM (
@@ -123,11 +121,11 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.Placed) ([]c
 	if where.indexed {
 		shards = shards[1:]
 	} else {
-		var passages int
-		if err := c.tx.QueryRow(ctx, livePassagesSQL, c.tenant, c.collection).Scan(&passages); err != nil {
-			return nil, fmt.Errorf("count passages: %w", err)
+		passages, err := store.LivePassages(ctx, c.tx, c.tenant, c.collection)
+		if err != nil {
+			return nil, err
 		}
-		ask = comparedVectors / max(passages, 1)
+		ask = int(comparedVectors / max(passages, 1))
 	}
 	sql := fmt.Sprintf(nearPassagesSQL, where.table())
 	for i, id := range found[:min(len(found), ask)] {

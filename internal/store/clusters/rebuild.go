@@ -39,15 +39,18 @@ SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'read
 	// is longer than a transaction may otherwise be idle.
 	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
 	noteRebuildSQL = `
-UPDATE clusterings SET rebuilt_at = now(), changed = 0 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
+UPDATE clusterings SET rebuilt_at = now(), changed = 0, members = $4 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
+	// Of what an older build clustered.
+	countMembersSQL = `
+UPDATE clusterings c SET members = (
+    SELECT count(*) FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation)
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.members IS NULL`
 	noteDriftSQL = `
 INSERT INTO reclusterings (tenant_id, collection_id)
 SELECT $1, $2 FROM clusterings c
 JOIN collections k ON k.tenant_id = $1 AND k.id = c.collection_id AND k.deleted_at IS NULL AND k.generation = c.generation
-CROSS JOIN LATERAL (
-    SELECT count(*) AS n FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation) m
-WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > m.n AND m.n BETWEEN $4 AND $5
+WHERE c.tenant_id = $1 AND c.collection_id = $2 AND c.changed > 0 AND c.changed * $3 > c.members AND c.members BETWEEN $4 AND $5
 ON CONFLICT DO NOTHING`
 
 	askedReclusterSQL = `
@@ -123,6 +126,9 @@ func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collec
 // noteDrift asks for a collection to be clustered anew when much of it has
 // changed.
 func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
+	if _, err := tx.Exec(ctx, countMembersSQL, tenant, collection); err != nil {
+		return fmt.Errorf("count members: %w", err)
+	}
 	if _, err := tx.Exec(ctx, noteDriftSQL, tenant, collection, due.DriftShare, due.MinDrifted, due.MaxDrifted); err != nil {
 		return fmt.Errorf("see how much changed: %w", err)
 	}
@@ -300,7 +306,7 @@ func (c clustering) replace(ctx context.Context, all []cluster.Placed, edges []c
 	if err := c.write(ctx, d); err != nil {
 		return 0, err
 	}
-	if _, err := c.tx.Exec(ctx, noteRebuildSQL, c.tenant, c.collection, c.generation); err != nil {
+	if _, err := c.tx.Exec(ctx, noteRebuildSQL, c.tenant, c.collection, c.generation, len(d.Moved)); err != nil {
 		return 0, fmt.Errorf("note the rebuild: %w", err)
 	}
 	return len(d.Changed), nil

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unicode"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -48,21 +49,22 @@ CROSS JOIN LATERAL (
     WHERE s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0) LIMIT 1) s`
 
 	// The documents before and after one in the order of names, of its folder and
-	// of those in it. It is run without sorts: what is left is the index that has
-	// the order.
+	// of those in it, which end before a name that no document has. It is run without
+	// sorts: what is left is the index that has the order. The names are given, as a
+	// condition that computes one is no bound for an index under row level security.
 	besideSQL = `
 SELECT n.external_id, b.external_id, s.id
-FROM unnest($3::text[], $4::text[]) AS n(external_id, folder)
+FROM unnest($3::text[], $4::text[], $5::text[]) AS n(external_id, folder, folder_end)
 CROSS JOIN LATERAL (
     (SELECT d.external_id, d.live_version_id FROM documents d
      WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" < n.external_id COLLATE "C"
        AND d.external_id COLLATE "C" >= n.folder COLLATE "C"
-     ORDER BY d.external_id COLLATE "C" DESC LIMIT $5)
+     ORDER BY d.external_id COLLATE "C" DESC LIMIT $6)
     UNION ALL
     (SELECT d.external_id, d.live_version_id FROM documents d
      WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.external_id COLLATE "C" > n.external_id COLLATE "C"
-       AND d.external_id COLLATE "C" <= (n.folder || chr(1114111)) COLLATE "C"
-     ORDER BY d.external_id COLLATE "C" LIMIT $5)) b
+       AND d.external_id COLLATE "C" <= n.folder_end COLLATE "C"
+     ORDER BY d.external_id COLLATE "C" LIMIT $6)) b
 CROSS JOIN LATERAL (
     SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
 	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
@@ -229,12 +231,13 @@ func (c clustering) linksIn(ctx context.Context, sections []cluster.Placed, name
 // folder: a chain, so that a folder of thousands is not a clique.
 func (c clustering) beside(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	first := map[string]uuid.UUID{}
-	var list, folders []string
+	var list, folders, ends []string
 	for _, s := range sections {
 		if s.Ordinal == 0 {
 			name := names[s.Version]
 			first[name] = s.ID
-			list, folders = append(list, name), append(folders, cluster.FolderOf(name))
+			folder := cluster.FolderOf(name)
+			list, folders, ends = append(list, name), append(folders, folder), append(ends, folder+string(unicode.MaxRune))
 		}
 	}
 	if len(list) == 0 {
@@ -243,7 +246,7 @@ func (c clustering) beside(ctx context.Context, sections []cluster.Placed, names
 	if _, err := c.tx.Exec(ctx, sortsSQL, "off"); err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}
-	rows, err := c.tx.Query(ctx, besideSQL, c.tenant, c.collection, list, folders, maxBeside)
+	rows, err := c.tx.Query(ctx, besideSQL, c.tenant, c.collection, list, folders, ends, maxBeside)
 	if err != nil {
 		return nil, fmt.Errorf("find documents of a folder: %w", err)
 	}

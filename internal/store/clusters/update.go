@@ -19,8 +19,10 @@ import (
 const (
 	// A section that an earlier call has placed stays as it is.
 	cameSectionsSQL = `
-SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s
-WHERE s.tenant_id = $1 AND s.version_id = ANY ($2) AND NOT EXISTS (
+SELECT s.id, s.version_id, s.ordinal, s.tokens FROM unnest($2::uuid[]) AS k(id)
+CROSS JOIN LATERAL (
+    SELECT s.id, s.version_id, s.ordinal, s.tokens FROM sections s WHERE s.tenant_id = $1 AND s.version_id = k.id OFFSET 0) s
+WHERE NOT EXISTS (
     SELECT FROM cluster_members m WHERE m.tenant_id = $1 AND m.section_id = s.id AND m.generation = $3)
 ORDER BY s.version_id, s.ordinal`
 	clustersOfVersionsSQL = `
@@ -38,6 +40,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	if err != nil {
 		return out, err
 	}
+	out.added = len(came) // before those that are members and are placed again
 	moved := slices.Collect(maps.Keys(changed.relinked))
 	shrunk, err := store.IDs(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
 	if err != nil {

@@ -170,6 +170,7 @@ func (s *CorpusStore) removeDerived(ctx context.Context, tenant, collection uuid
 // by which some rows of it are taken.
 var purgedTables = []struct{ table, key string }{
 	{"cluster_members", "section_id"}, {"clusters", "id"}, {"clusterings", "generation"}, {"reclusterings", "collection_id"},
+	{"lexical_complete", "collection_id"},
 	{"links", "version_id"}, {"lexical_entries", "id"}, {"generations", "number"},
 	{"reparsed_documents", "document_id"}, {"reparses", "number"},
 }

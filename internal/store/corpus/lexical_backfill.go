@@ -29,8 +29,9 @@ SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 AN
 FROM versions v
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready' AND NOT EXISTS (
     SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = $3 AND NOT e.dead)`
-	unindexedSQL      = `SELECT v.id, v.bytes` + unindexed + ` ORDER BY v.id LIMIT $4`
-	countUnindexedSQL = `SELECT count(*)` + unindexed
+	unindexedSQL = `SELECT v.id, v.bytes` + unindexed + ` ORDER BY v.id LIMIT $4`
+	// No more than the next call takes.
+	countUnindexedSQL = `SELECT count(*) FROM (SELECT` + unindexed + ` LIMIT $4) AS lacking`
 
 	// Whoever ends a version, labels it anew or indexes it locks it first. Which
 	// of those still lack postings, only a statement after that can tell.
@@ -59,31 +60,44 @@ ORDER BY s.version_id, s.ordinal`
 
 // BackfillLexical writes up to limit ready versions that the live generation of
 // a collection lacks in its index: many of them as several segments, at the same
-// time. It returns how many it wrote, and how many are left. One that is gone is
-// schema.ErrNotFound.
+// time. It returns how many it wrote, and how many of those that are left the next
+// call would take. One that is gone is schema.ErrNotFound.
+//
+// Whoever writes a version writes its entry, so what is lacking is of an older
+// build, of another generation, or was left to curation: once a generation was seen
+// to lack nothing, all of its versions are looked at again a day later, or when
+// someone leaves some (lexical_complete.go).
 func (s *CorpusStore) BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error) {
 	var generation int
 	var language string
 	var versions []uuid.UUID
+	var complete bool
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := store.Named(tx.QueryRow(ctx, liveRecipeSQL, tenant, collection).Scan(&generation, &language), "collection", collection)
 		if err != nil {
 			return err
 		}
-		versions, err = chooseUnindexed(ctx, tx, generationKey{tenant, collection, generation}, limit)
+		at := generationKey{tenant, collection, generation}
+		if complete, err = knownComplete(ctx, tx, at); err != nil || complete {
+			return err
+		}
+		versions, err = chooseUnindexed(ctx, tx, at, limit)
 		return err
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("index collection %s: %w", collection, err)
 	}
-	done, left, err = s.backfill(ctx, generationKey{tenant, collection, generation}, language, versions)
+	if complete {
+		return 0, 0, nil
+	}
+	done, left, err = s.backfill(ctx, generationKey{tenant, collection, generation}, language, versions, limit)
 	if err != nil {
 		return 0, 0, fmt.Errorf("index generation %d of collection %s: %w", generation, collection, err)
 	}
 	return done, left, nil
 }
 
-func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language string, versions []uuid.UUID) (done, left int, err error) {
+func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language string, versions []uuid.UUID, limit int) (done, left int, err error) {
 	analyzer, err := lexical.NewAnalyzer(language)
 	if err != nil {
 		return 0, 0, err
@@ -104,7 +118,13 @@ func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language s
 		done += n
 	}
 	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return tx.QueryRow(ctx, countUnindexedSQL, at.tenant, at.collection, at.generation).Scan(&left)
+		if err := holdComplete(ctx, tx, at); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, countUnindexedSQL, at.tenant, at.collection, at.generation, limit).Scan(&left); err != nil || left > 0 {
+			return store.Wrap(err, "count versions without postings")
+		}
+		return noteComplete(ctx, tx, at)
 	})
 	return done, left, err
 }
@@ -290,6 +310,11 @@ func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe
 	generations, err := bury(ctx, tx, tenant, version)
 	if err != nil {
 		return err
+	}
+	if slices.ContainsFunc(generations, func(g int) bool { return g != r.generation }) {
+		if err := leaveToBackfill(ctx, tx, generationKey{tenant, r.collection, r.generation}); err != nil {
+			return err
+		}
 	}
 	if !slices.Contains(generations, r.generation) {
 		return nil // curation has yet to index it

@@ -42,12 +42,17 @@ func ReindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 			indexed = append(indexed, version)
 		}
 	}
+	at := generationKey{tenant, r.collection, r.generation}
+	if len(indexed) < len(live) {
+		if err := leaveToBackfill(ctx, tx, at); err != nil {
+			return err
+		}
+	}
 	if len(indexed) > 0 {
 		analyzer, err := lexical.NewAnalyzer(r.language)
 		if err != nil {
 			return err
 		}
-		at := generationKey{tenant, r.collection, r.generation}
 		texts, err := storedTexts(ctx, tx, at, indexed, analyzer)
 		if err != nil {
 			return err

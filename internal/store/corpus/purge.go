@@ -263,7 +263,11 @@ ORDER BY collection_id, generation FOR UPDATE`
 // purgeMembersSQL removes versions' sections from their clusters.
 const purgeMembersSQL = `
 WITH gone AS (
-    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING cluster_id, tokens
+    DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) RETURNING collection_id, generation, cluster_id, tokens
+), counted AS (
+    UPDATE clusterings k SET members = k.members - g.sections
+    FROM (SELECT collection_id, generation, count(*) AS sections FROM gone GROUP BY 1, 2) g
+    WHERE k.tenant_id = $1 AND k.collection_id = g.collection_id AND k.generation = g.generation
 ), sums AS (
     SELECT cluster_id, sum(tokens) AS tokens, count(*) AS sections FROM gone GROUP BY cluster_id
 ), emptied AS (
