@@ -190,7 +190,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o := store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
-		VectorURL: u.vectorURL,
+		VectorURL: u.vectorURL, IndexBuilds: u.settings.IndexBuilds,
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err

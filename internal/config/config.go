@@ -27,6 +27,7 @@ type DatabaseOwner struct {
 // DatabaseVectors is who builds indexes of vectors.
 type DatabaseVectors struct {
 	DatabaseVectorURL string `env:"SLUICE_DATABASE_VECTOR_URL" placeholder:"URL" help:"The database as the owner of the partitions that large collections' vectors have; without it their search stays exact." when:"the database is not the one that 'sluice up' starts, and collections have more than 20,000 passages"`
+	IndexBuilds       int    `env:"SLUICE_INDEX_BUILDS" default:"1" help:"Indexes of vectors that are built at once in the database, by all ingest workers together." when:"large collections wait long for their indexes, and the database has processors and memory (up to 1 GB each) to spare"`
 }
 
 // NATS is where messages go.

@@ -44,9 +44,15 @@ type Options struct {
 	// its vectors get a partition with an HNSW index; 20,000 by default. Below,
 	// comparing all of them is as fast and exact.
 	OwnVectorsAbove int
+	// ShardVectors is how many vectors one HNSW index has at most; 500,000 by default. A
+	// collection with more has several.
+	ShardVectors int
 	// VectorURL logs in as a role that owns the partitions of vectors, and nothing
 	// else. Without it large collections get no index, and searches stay exact.
 	VectorURL string
+	// IndexBuilds is how many indexes of vectors are built at once in the database, by all
+	// processes together; 1 by default.
+	IndexBuilds int
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
@@ -77,6 +83,7 @@ const (
 	defaultMaxConns        = 16
 	defaultKeepSuperseded  = 10 * time.Minute
 	defaultOwnVectorsAbove = 20_000
+	defaultShardVectors    = 500_000
 )
 
 // Open connects to the database at url (postgres://...) and checks that it
@@ -103,6 +110,12 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	if o.OwnVectorsAbove <= 0 {
 		o.OwnVectorsAbove = defaultOwnVectorsAbove
+	}
+	if o.ShardVectors <= 0 {
+		o.ShardVectors = defaultShardVectors
+	}
+	if o.IndexBuilds <= 0 {
+		o.IndexBuilds = 1
 	}
 	return &Store{&core{
 		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1),

@@ -128,6 +128,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	defer cancel()
 	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
 		Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
+		IndexBuilds: n.Vectors.IndexBuilds,
 	}); err != nil {
 		return nil, err
 	}

@@ -6,9 +6,11 @@ package clusters
 // budget goes. A rebuild compares all of them.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,12 +23,14 @@ import (
 const (
 	// Where a generation's vectors are, and how many passages are live.
 	generationVectorsSQL = `
-SELECT s.dimension, h.id, h.indexed IS NOT NULL
+SELECT s.dimension,
+       ARRAY(SELECT h.id FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = $3
+             AND h.dimension = s.dimension AND h.retired_at IS NULL AND h.replaces = '{}' AND h.indexed IS NOT NULL),
+       ARRAY(SELECT h.id FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = $3
+             AND h.dimension = s.dimension AND h.retired_at IS NULL AND h.replaces = '{}' AND h.indexed IS NULL)
 FROM collections c
 JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
     SELECT g.space_id FROM generations g WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3) END
-LEFT JOIN vector_shards h ON h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = $3
-     AND h.dimension = s.dimension AND h.retired_at IS NULL
 WHERE c.tenant_id = $1 AND c.id = $2`
 
 	// A section's vector is the mean of its passages'.
@@ -38,39 +42,42 @@ JOIN %s v ON v.passage_id = p.id AND v.tenant_id = $1 AND v.shard = ANY ($4)
 GROUP BY k.id`
 	// Passages near to one, of its own document too: those count for nothing.
 	nearPassagesSQL = `
-SELECT p.section_id FROM (
+SELECT p.section_id, n.distance FROM (
     SELECT v.passage_id, v.embedding <#> $4 AS distance FROM %s v
     WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ANY ($5)
     ORDER BY v.embedding <#> $4 LIMIT 32) n
 JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
 ORDER BY n.distance, p.id`
 
-	nearestSections = 4 // neighbours of a section
+	nearestSections = 4  // neighbours of a section
+	nearPassages    = 32 // that are looked at for them
 	// Vectors compared by one call, and sections that ask a graph.
 	comparedVectors = 1_000_000
 	askedGraph      = 200
 )
 
+// nearPassage is the section of a passage, and how far its vector is.
+type nearPassage struct {
+	Section  uuid.UUID
+	Distance float64
+}
+
 // vectorsOf is where the vectors of a generation are.
 type vectorsOf struct {
 	dimension int
-	shard     *uuid.UUID
-	indexed   bool
+	graphs    []uuid.UUID // shards with an index
+	bare      []uuid.UUID // those without, the shared one too
 }
 
 func (v vectorsOf) table() string { return store.VectorTable(v.dimension) }
 
-func (v vectorsOf) shards() []uuid.UUID {
-	if v.shard == nil {
-		return []uuid.UUID{uuid.Nil}
-	}
-	return []uuid.UUID{uuid.Nil, *v.shard}
-}
+func (v vectorsOf) shards() []uuid.UUID { return slices.Concat(v.bare, v.graphs) }
 
 // vectors returns nil where there are none yet.
 func (c clustering) vectors(ctx context.Context) (*vectorsOf, error) {
 	var v vectorsOf
-	err := c.tx.QueryRow(ctx, generationVectorsSQL, c.tenant, c.collection, c.generation).Scan(&v.dimension, &v.shard, &v.indexed)
+	err := c.tx.QueryRow(ctx, generationVectorsSQL, c.tenant, c.collection, c.generation).Scan(&v.dimension, &v.graphs, &v.bare)
+	v.bare = append(v.bare, uuid.Nil)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil
@@ -117,9 +124,10 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.Placed) ([]c
 		return nil, err
 	}
 	out := cluster.NearestEdges(found, vectors, nearestSections)
-	shards, ask := where.shards(), askedGraph
-	if where.indexed {
-		shards = shards[1:]
+	// Each graph is asked by itself; what is in none of them is left out, if there are any.
+	parts, ask := [][]uuid.UUID{where.bare}, 0
+	if len(where.graphs) > 0 {
+		parts, ask = slices.Collect(slices.Chunk(where.graphs, 1)), askedGraph/len(where.graphs)
 	} else {
 		passages, err := store.LivePassages(ctx, c.tx, c.tenant, c.collection)
 		if err != nil {
@@ -129,15 +137,27 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.Placed) ([]c
 	}
 	sql := fmt.Sprintf(nearPassagesSQL, where.table())
 	for i, id := range found[:min(len(found), ask)] {
-		near, err := store.IDs(c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards))
-		if err != nil {
-			return nil, fmt.Errorf("find sections near to %s: %w", id, err)
+		var near []nearPassage
+		for _, shards := range parts {
+			rows, err := c.tx.Query(ctx, sql, c.tenant, c.collection, c.generation, pgvector.NewHalfVector(vectors[i]), shards)
+			if err != nil {
+				return nil, fmt.Errorf("find sections near to %s: %w", id, err)
+			}
+			found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[nearPassage])
+			if err != nil {
+				return nil, fmt.Errorf("find sections near to %s: %w", id, err)
+			}
+			near = append(near, found...)
+		}
+		if len(parts) > 1 {
+			slices.SortStableFunc(near, func(a, b nearPassage) int { return cmp.Compare(a.Distance, b.Distance) })
+			near = near[:min(len(near), nearPassages)]
 		}
 		seen := map[uuid.UUID]bool{id: true}
-		for _, other := range near {
-			if !seen[other] && len(seen) <= nearestSections {
-				out = append(out, cluster.Edge{A: id, B: other, Relation: cluster.Nearest, Rank: uint8(len(seen) - 1)})
-				seen[other] = true
+		for _, n := range near {
+			if !seen[n.Section] && len(seen) <= nearestSections {
+				out = append(out, cluster.Edge{A: id, B: n.Section, Relation: cluster.Nearest, Rank: uint8(len(seen) - 1)})
+				seen[n.Section] = true
 			}
 		}
 	}

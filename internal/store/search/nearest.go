@@ -2,7 +2,7 @@ package search
 
 // This file searches vectors. A collection's vectors lie in the shared
 // partition, which is searched exactly, and, where curation has moved them
-// (corpus/shards.go), in a partition of its own with an HNSW index. All
+// (corpus/shards.go), in partitions of its own with an HNSW index each, or none yet. All
 // statements of a search see one snapshot, so a vector that moves meanwhile is
 // found once.
 //
@@ -10,8 +10,8 @@ package search
 //
 //	within        the asker named places: exactly the vectors of those
 //	versions      a filter leaves few versions: exactly the vectors of those
-//	approximate   a graph is there: from the graph, and exactly the shared ones
-//	scan          no graph, or the graph gave too few: exactly all vectors
+//	approximate   graphs are there: from each, and exactly what is in none
+//	scan          no graph, or the graphs gave too few: exactly all vectors
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -49,16 +50,27 @@ const (
 // vectorPlace is where a collection's vectors are.
 type vectorPlace struct {
 	spaceID, dimension, generation int
-	shard                          *uuid.UUID // its own partition
-	indexed                        *int64     // vectors that the partition's graph began with; nil: it has none
+	graphs                         []graph
+	bare                           []uuid.UUID // shards without a graph, beside the shared one
 }
 
+// graph is a shard with an HNSW index.
+type graph struct {
+	shard   uuid.UUID
+	indexed int64 // vectors that it has about
+}
+
+// shardsSQL are the shards of generation h that searches use: not those that are yet to
+// replace others.
+const shardsSQL = `FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = c.generation
+     AND h.dimension = s.dimension AND h.retired_at IS NULL AND h.replaces = '{}' AND h.indexed IS `
+
 const vectorPlaceSQL = `
-SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0), c.generation, h.id, h.indexed
+SELECT c.space_id, coalesce(s.name, ''), coalesce(s.dimension, 0), c.generation,
+       ARRAY(SELECT h.id ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id), ARRAY(SELECT h.indexed ` + shardsSQL + `NOT NULL ORDER BY h.created_at, h.id),
+       ARRAY(SELECT h.id ` + shardsSQL + `NULL)
 FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
-LEFT JOIN vector_shards h ON h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = c.generation
-     AND h.dimension = s.dimension AND h.retired_at IS NULL
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
 // liveVersionsSQL are the versions that are live, open to the groups in $3 and
@@ -128,7 +140,9 @@ func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	var p vectorPlace
 	var space *int
 	var name string
-	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &p.shard, &p.indexed)
+	var shards, bare []uuid.UUID
+	var indexed []int64
+	err := tx.QueryRow(ctx, vectorPlaceSQL, tenant, collection).Scan(&space, &name, &p.dimension, &p.generation, &shards, &indexed, &bare)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, "", fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
@@ -139,7 +153,10 @@ func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	case !slices.Contains(schema.VectorDimensions, p.dimension):
 		return nil, "", fmt.Errorf("space %s has dimension %d; the store searches %v", name, p.dimension, schema.VectorDimensions)
 	}
-	p.spaceID = *space
+	p.spaceID, p.bare = *space, bare
+	for i, id := range shards {
+		p.graphs = append(p.graphs, graph{id, indexed[i]})
+	}
 	return &p, name, nil
 }
 
@@ -152,7 +169,7 @@ func (q *search) run(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
 		found, _, err := collectNeighbours(tx.Query(ctx, sql, args...))
 		return found, err
 	}
-	if q.indexed == nil {
+	if len(q.graphs) == 0 {
 		return q.scan(ctx, tx)
 	}
 	if len(q.Filter) > 0 {
@@ -170,7 +187,7 @@ func (q *search) run(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
 	if err != nil || walked >= q.K {
 		return found, err
 	}
-	// The walk ended before it had k: more may be beyond its bounds.
+	// A walk ended before it had k: more may be beyond its bounds.
 	return q.scan(ctx, tx)
 }
 
@@ -197,11 +214,16 @@ func (q *search) param(v any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-func (q *search) shards() []uuid.UUID {
-	if q.shard == nil {
-		return []uuid.UUID{uuid.Nil}
+// exact are the shards without a graph.
+func (p *vectorPlace) exact() []uuid.UUID { return append([]uuid.UUID{uuid.Nil}, p.bare...) }
+
+// shards are all that searches use.
+func (p *vectorPlace) shards() []uuid.UUID {
+	out := p.exact()
+	for _, g := range p.graphs {
+		out = append(out, g.shard)
 	}
-	return []uuid.UUID{uuid.Nil, *q.shard}
+	return out
 }
 
 func (q *search) conditions() (filter string, err error) {
@@ -328,20 +350,30 @@ SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw
 
 const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
 
-// walkLimits are the parameters of walkSQL for k hits of a graph.
-func walkLimits(k int, indexed int64) []any {
-	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(min(max(indexed/walkShare, minWalk), maxWalk), 10)}
+// walkSteps is after how many vectors the walk over each graph ends.
+func (p *vectorPlace) walkSteps() int64 {
+	var most int64
+	for _, g := range p.graphs {
+		most = max(most, g.indexed)
+	}
+	return min(max(most/walkShare, minWalk), maxWalk)
 }
 
-// approximate returns what the graph and the shared vectors give together, and
-// how many came from the graph.
+// walkLimits are the parameters of walkSQL for k hits of each graph.
+func (p *vectorPlace) walkLimits(k int) []any {
+	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(p.walkSteps(), 10)}
+}
+
+// approximate returns what the graphs and the vectors that are in none give together, and
+// how many came from the graphs: from the one that gave least, of those that are too large
+// to be walked through; from all, where none is.
 func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, error) {
 	sql, args, err := q.approximateSQL()
 	if err != nil {
 		return nil, 0, err
 	}
 	batch := &pgx.Batch{}
-	batch.Queue(walkSQL, walkLimits(q.K, *q.indexed)...)
+	batch.Queue(walkSQL, q.walkLimits(q.K)...)
 	var found []dense.Hit
 	var walked int
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
@@ -355,34 +387,53 @@ func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, 
 
 func (q *search) approximateSQL() (string, []any, error) {
 	q.begin()
-	own := q.param(*q.shard)
+	graphs := make([]string, len(q.graphs))
+	for i, g := range q.graphs {
+		graphs[i] = q.param(g.shard)
+	}
+	bare := q.param(q.exact())
 	filter, err := q.conditions()
 	if err != nil {
 		return "", nil, err
 	}
 	visible := fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")
-	sql := `WITH own AS MATERIALIZED (
+	var walks, found strings.Builder
+	var all, large []string
+	for i, shard := range graphs {
+		name := "own" + strconv.Itoa(i)
+		walks.WriteString(name + ` AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, -(v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)) AS similarity
     FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.shard = ` + own + ` AND (v.generation = $7) IS TRUE
+    WHERE v.tenant_id = $1 AND v.shard = ` + shard + ` AND (v.generation = $7) IS TRUE
       AND ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
     ORDER BY v.embedding <#> $5::halfvec(` + strconv.Itoa(q.dimension) + `)
     LIMIT $6
-), fresh AS MATERIALIZED (
+), `)
+		found.WriteString(`SELECT * FROM ` + name + ` UNION ALL `)
+		count := `(SELECT count(*) FROM ` + name + `)`
+		if all = append(all, count); q.graphs[i].indexed > q.walkSteps() {
+			large = append(large, count)
+		}
+	}
+	walked := strings.Join(all, " + ")
+	if len(large) > 0 {
+		walked = `least(` + strings.Join(large, ", ") + `)`
+	}
+	sql := `WITH ` + walks.String() + `fresh AS MATERIALIZED (
     SELECT v.version_id FROM (
         SELECT DISTINCT version_id FROM ` + q.table() + `
-        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ` + store.SharedShard + `) v
+        WHERE tenant_id = $1 AND collection_id = $2 AND generation = $7 AND shard = ANY (` + bare + `::uuid[])) v
     WHERE ` + fmt.Sprintf(isLiveSQL, "v.version_id", visible, filter) + `
 ), shared AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
     FROM ` + q.table() + ` v
-    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ` + store.SharedShard + `
+    WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $7 AND v.space_id = $4 AND v.shard = ANY (` + bare + `::uuid[])
       AND (v.version_id IN (SELECT version_id FROM fresh)) IS TRUE
     ORDER BY similarity DESC, v.passage_id
     LIMIT $6
 ), nearest AS MATERIALIZED (
-    SELECT * FROM (SELECT * FROM own UNION ALL SELECT * FROM shared) either ORDER BY similarity DESC, passage_id LIMIT $6
-)` + fmt.Sprintf(foundSQL, "(SELECT count(*) FROM own)")
+    SELECT * FROM (` + found.String() + `SELECT * FROM shared) either ORDER BY similarity DESC, passage_id LIMIT $6
+)` + fmt.Sprintf(foundSQL, walked)
 	return sql, q.args, nil
 }
 

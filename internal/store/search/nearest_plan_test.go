@@ -59,10 +59,10 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if place.indexed == nil || *place.indexed != 2000 {
+			if len(place.graphs) != 1 || place.graphs[0].indexed != 2000 {
 				t.Fatal("there is no index")
 			}
-			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.shard.String(), "-", "")
+			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.graphs[0].shard.String(), "-", "")
 			statement := &search{NearestQuery: q, vectorPlace: *place}
 			for _, way := range []struct {
 				build  func() (string, []any, error)
@@ -81,7 +81,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 					return err
 				}
 				if way.walked {
-					if _, err := tx.Exec(ctx, walkSQL, walkLimits(q.K, *place.indexed)...); err != nil {
+					if _, err := tx.Exec(ctx, walkSQL, place.walkLimits(q.K)...); err != nil {
 						return err
 					}
 				}

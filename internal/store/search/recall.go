@@ -3,8 +3,10 @@ package search
 // This file measures how good the approximate search of a collection is.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,41 +20,45 @@ const RecallK = 10
 
 // VectorRecall says how good the search of a collection's vectors is.
 type VectorRecall struct {
-	// Indexed is how many vectors the HNSW index had when it was built; 0 when
-	// there is none and searches are exact.
+	// Indexed is about how many vectors the HNSW indexes have; 0 when
+	// there are none and searches are exact.
 	Indexed int64
 	// Samples is how many stored vectors were asked for their neighbours.
 	Samples int
 	// Recall is the share of the true RecallK nearest, by similarity, that the
-	// index gave, in [0, 1]; 1 where searches are exact.
+	// indexes gave, in [0, 1]; 1 where searches are exact.
 	Recall float64
 }
 
 const (
 	sampleSQL = `
-SELECT v.embedding FROM %s v WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY random() LIMIT $3`
+SELECT v.embedding FROM %s v WHERE v.tenant_id = $1 AND v.shard = ANY ($2) ORDER BY random() LIMIT $3`
 	graphNearestSQL = `
 SELECT -(v.embedding <#> $3::halfvec(%[2]d)) FROM %[1]s v
 WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY v.embedding <#> $3::halfvec(%[2]d) LIMIT $4`
 	trueNearestSQL = `
 SELECT -(v.embedding <#> $3::halfvec(%[2]d)) AS similarity FROM %[1]s v
-WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY similarity DESC LIMIT $4`
+WHERE v.tenant_id = $1 AND v.shard = ANY ($2) ORDER BY similarity DESC LIMIT $4`
 )
 
-// Recall compares what the index of a collection's vectors gives with what is
+// Recall compares what the indexes of a collection's vectors give together with what is
 // there, for some stored vectors taken at random, at the settings that searches
-// have for RecallK hits. It reads the whole index once per sample.
+// have for RecallK hits. It reads all indexed vectors once per sample.
 func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
 	out := VectorRecall{Recall: 1}
 	err := s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = VectorRecall{Recall: 1}
 		p, _, err := readVectorPlace(ctx, tx, tenant, collection)
-		if err != nil || p == nil || p.indexed == nil {
+		if err != nil || p == nil || len(p.graphs) == 0 {
 			return err
 		}
-		out.Indexed = *p.indexed
+		var shards []uuid.UUID
+		for _, g := range p.graphs {
+			shards = append(shards, g.shard)
+			out.Indexed += g.indexed
+		}
 		table := store.VectorTable(p.dimension)
-		rows, err := tx.Query(ctx, fmt.Sprintf(sampleSQL, table), tenant, *p.shard, samples)
+		rows, err := tx.Query(ctx, fmt.Sprintf(sampleSQL, table), tenant, shards, samples)
 		if err != nil {
 			return err
 		}
@@ -62,13 +68,13 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 		}
 		good, all := 0, 0
 		for _, v := range vectors {
-			want, err := similarities(tx.Query(ctx, fmt.Sprintf(trueNearestSQL, table, p.dimension), tenant, *p.shard, v, RecallK))
+			want, err := similarities(tx.Query(ctx, fmt.Sprintf(trueNearestSQL, table, p.dimension), tenant, shards, v, RecallK))
 			if err != nil {
 				return fmt.Errorf("compare all vectors: %w", err)
 			}
-			got, err := walked(ctx, tx, walkLimits(RecallK, *p.indexed), fmt.Sprintf(graphNearestSQL, table, p.dimension), tenant, *p.shard, v, RecallK)
+			got, err := p.walked(ctx, tx, fmt.Sprintf(graphNearestSQL, table, p.dimension), tenant, v)
 			if err != nil {
-				return fmt.Errorf("walk the graph: %w", err)
+				return fmt.Errorf("walk the graphs: %w", err)
 			}
 			all += len(want)
 			for _, g := range got {
@@ -91,15 +97,21 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 	return out, nil
 }
 
-func walked(ctx context.Context, tx pgx.Tx, limits []any, sql string, args ...any) (out []float64, err error) {
+// walked returns the similarities of the RecallK best that the graphs give together.
+func (p *vectorPlace) walked(ctx context.Context, tx pgx.Tx, sql string, tenant uuid.UUID, v pgvector.HalfVector) (out []float64, err error) {
 	batch := &pgx.Batch{}
-	batch.Queue(walkSQL, limits...)
-	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		out, err = similarities(rows, nil)
-		return err
-	})
+	batch.Queue(walkSQL, p.walkLimits(RecallK)...)
+	for _, g := range p.graphs {
+		batch.Queue(sql, tenant, g.shard, v, RecallK).Query(func(rows pgx.Rows) error {
+			found, err := similarities(rows, nil)
+			out = append(out, found...)
+			return err
+		})
+	}
 	batch.Queue(endWalkSQL)
-	return out, tx.SendBatch(ctx, batch).Close()
+	err = tx.SendBatch(ctx, batch).Close()
+	slices.SortFunc(out, func(a, b float64) int { return cmp.Compare(b, a) })
+	return out[:min(len(out), RecallK)], err
 }
 
 func similarities(rows pgx.Rows, err error) ([]float64, error) {

@@ -224,12 +224,13 @@ FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = a.version_id AND s.ordinal = a.section
 JOIN passages p ON p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $7 AND p.ordinal = a.passage
-JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8`
+JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $2 AND v.space_id = $8
+     AND v.shard = ANY ($9::uuid[])`
 
 // VectorsOf implements retrieval.Texts.
 func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
 	var out map[lexical.Ref][]float32
-	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
 		place, _, err := readVectorPlace(ctx, tx, p.Tenant, collection)
 		if err != nil || place == nil {
@@ -239,7 +240,7 @@ func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collect
 			return &retrieval.GenerationError{Collection: collection, Asked: at.Generation, Live: place.generation}
 		}
 		rows, err := tx.Query(ctx, fmt.Sprintf(vectorsOfSQL, liveSQL, place.dimension, store.VectorTable(place.dimension)),
-			append(columns(passages).args(p, collection, at.Generation), place.spaceID)...)
+			append(columns(passages).args(p, collection, at.Generation), place.spaceID, place.shards())...)
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.U
 		if len(versions) == 0 {
 			return nil
 		}
-		shards := (&search{vectorPlace: *place}).shards()
+		shards := place.shards()
 		rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, store.VectorTable(place.dimension)), tenant, versions, place.generation, shards, place.spaceID)
 		if err != nil {
 			return err
