@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/activity"
 
+	"github.com/sluice-rag/sluice/internal/curate/due"
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -42,7 +43,10 @@ type Store interface {
 	ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
 	// MergeSegments does one merge of index segments; 0: none was due.
 	MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (merged int, err error)
-	// TendVectors does one step for the vectors of a large collection.
+	// VectorsDue reports whether there is something for TendVectors to do, without much reading.
+	VectorsDue(ctx context.Context, tenant, collection uuid.UUID) (bool, error)
+	// TendVectors does one step for the vectors of a large collection. It fails as
+	// due.ErrBuildsTaken when it would build an index and others build as many as may be.
 	TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error)
 	// DropMerged removes segments that were merged more than age ago.
 	DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error)
@@ -58,6 +62,12 @@ type Store interface {
 type Encoder interface {
 	// Encode encodes some versions of a collection, and reports whether there are more.
 	Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
+}
+
+// Vectors begins the workflow that tends a collection's vectors, or tells it that something
+// changed. It does not wait for it.
+type Vectors interface {
+	TendVectors(ctx context.Context, in wire.Curation) error
 }
 
 // Options are the settings of curation. Zero values take the defaults.
@@ -91,12 +101,13 @@ const (
 type Activities struct {
 	store   Store
 	encoder Encoder
+	vectors Vectors
 	options Options
 }
 
 // NewActivities makes the steps.
-func NewActivities(s Store, e Encoder, o Options) *Activities {
-	return &Activities{store: s, encoder: e, options: o.defaults()}
+func NewActivities(s Store, e Encoder, v Vectors, o Options) *Activities {
+	return &Activities{store: s, encoder: e, vectors: v, options: o.defaults()}
 }
 
 // Backfill indexes versions that lack their entry in the lexical index, and has those encoded that lack their vectors.
@@ -127,15 +138,34 @@ func (a *Activities) Merge(ctx context.Context, in wire.Curation) (wire.Curated,
 	})
 }
 
-// Vectors tends the vectors of a large collection.
+// Vectors has the vectors of a large collection tended, by a workflow of its own.
 func (a *Activities) Vectors(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "vectors", in, func(ctx context.Context) (int, bool, error) {
+		is, err := a.store.VectorsDue(ctx, in.Tenant, in.Collection)
+		if err != nil || !is {
+			return 0, false, err
+		}
+		return 1, false, a.vectors.TendVectors(ctx, in)
+	})
+}
+
+// TendVectors tends the vectors of a large collection.
+func (a *Activities) TendVectors(ctx context.Context, in wire.Curation) (wire.Curated, error) {
+	taken := false
+	out, err := a.run(ctx, "tend vectors", in, func(ctx context.Context) (int, bool, error) {
 		more, err := a.store.TendVectors(ctx, in.Tenant, in.Collection)
+		if taken = errors.Is(err, due.ErrBuildsTaken); taken {
+			return 0, false, nil
+		}
 		if more {
 			return 1, true, err
 		}
 		return 0, false, err
 	})
+	if taken {
+		out = wire.Curated{More: true} // when others have built
+	}
+	return out, err
 }
 
 // Sweep removes merged segments, generations that ended, and what is left of a

@@ -15,6 +15,9 @@ type Curation struct {
 // CurateWorkflowID is the workflow id of a collection's curation: one at a time.
 func CurateWorkflowID(collection uuid.UUID) string { return "curate-" + collection.String() }
 
+// VectorsWorkflowID is the workflow id of what tends a collection's vectors: one at a time.
+func VectorsWorkflowID(collection uuid.UUID) string { return "vectors-" + collection.String() }
+
 // Rebuild is the input of the RebuildCollection workflow and of its activities.
 type Rebuild struct {
 	Tenant     uuid.UUID `json:"tenant"`

@@ -119,6 +119,7 @@ const (
 	TaskQueueIngest    = "sluice-ingest"
 	TaskQueueQuestions = "sluice-questions"
 	TaskQueueCurate    = "sluice-curate"
+	TaskQueueVectors   = "sluice-vectors"
 	TaskQueueReparse   = "sluice-reparse"
 	TaskQueueChoices   = "sluice-choices"
 )

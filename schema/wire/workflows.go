@@ -29,8 +29,16 @@ const (
 	ActivityBackfill = "curate-backfill" // index entries that are missing
 	ActivityCluster  = "curate-cluster"  // sections that came and went
 	ActivityMerge    = "curate-merge"    // segments of the lexical index
-	ActivityVectors  = "curate-vectors"  // of a large collection
+	ActivityVectors  = "curate-vectors"  // of a large collection: begins WorkflowVectors
 	ActivitySweep    = "curate-sweep"    // what merges, generations and a deletion left
+
+	// WorkflowVectors takes a Curation and tends the vectors of a large collection until
+	// nothing is left to do. It hears SignalCurate. Nobody waits for it: an index is
+	// built for as long as hours.
+	WorkflowVectors = "TendVectors"
+	// ActivityTendVectors takes the Curation and does some of it. One that did nothing
+	// and leaves more waits for others to have built their indexes.
+	ActivityTendVectors = "tend-vectors"
 
 	// WorkflowRebuild takes a Rebuild: a new generation beside the old one,
 	// then one flip.

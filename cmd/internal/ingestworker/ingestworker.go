@@ -135,11 +135,13 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 	if err != nil {
 		return nil, err
 	}
+	steps := curate.NewActivities(kept, encoder, curations{d.Temporal}, curate.Options{Keep: s.CurateKeep})
 	return []lifecycle.Service{
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return retry(ctx, streams) }, nil),
 		changed,
 		stages(d.Temporal, activities, searches, o),
-		curator(d.Temporal, curate.NewActivities(kept, encoder, curate.Options{Keep: s.CurateKeep}), ingest.NewRebuilder(kept, models, second, changed), searches),
+		curator(d.Temporal, steps, ingest.NewRebuilder(kept, models, second, changed), searches),
+		vectors(d.Temporal, steps),
 		reparser(d.Temporal, ingest.NewReparser(kept, parser, o.Parallel/2), searches),
 		relay,
 		hearSearches(d.NATS, searches),
