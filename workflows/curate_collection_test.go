@@ -21,7 +21,7 @@ import (
 
 // How to record more: cmd/internal/ingestworker/history_test.go, and cmd/internal/queryworker/planchoices_test.go.
 func TestCurationsRebuildsAndChoicesReplay(t *testing.T) {
-	for prefix, least := range map[string]int{"curate_collection": 2, "rebuild_collection": 3, "choose_plan": 2, "reparse_collection": 2, "tend_vectors": 1} {
+	for prefix, least := range map[string]int{"curate_collection": 2, "curate_together": 3, "rebuild_collection": 3, "choose_plan": 2, "reparse_collection": 2, "tend_vectors": 1} {
 		files, err := filepath.Glob("testdata/" + prefix + "_*.json")
 		if err != nil {
 			t.Fatal(err)
@@ -34,6 +34,7 @@ func TestCurationsRebuildsAndChoicesReplay(t *testing.T) {
 				replayer := worker.NewWorkflowReplayer()
 				replayer.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
 				replayer.RegisterWorkflowWithOptions(workflows.TendVectors, workflow.RegisterOptions{Name: wire.WorkflowVectors})
+				replayer.RegisterWorkflowWithOptions(workflows.CurateCollections, workflow.RegisterOptions{Name: wire.WorkflowCurateMany})
 				replayer.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})
 				replayer.RegisterWorkflowWithOptions(workflows.ReparseCollection, workflow.RegisterOptions{Name: wire.WorkflowReparse})
 				replayer.RegisterWorkflowWithOptions(workflows.ChoosePlan, workflow.RegisterOptions{Name: wire.WorkflowChoosePlan})

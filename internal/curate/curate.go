@@ -53,6 +53,9 @@ type Store interface {
 	// RemoveGenerations removes some of what generations hold that ended more
 	// than age ago: up to limit versions' passages and vectors at a time.
 	RemoveGenerations(ctx context.Context, tenant, collection uuid.UUID, age time.Duration, limit int) (removed int, more bool, err error)
+	// WorkDue tells what is due for collections of a tenant; one that is gone is not
+	// there. What was replaced is swept after keep.
+	WorkDue(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID, keep time.Duration) (map[uuid.UUID]due.Work, error)
 	// PurgeCollection removes up to limit rows of each kind that belong to a
 	// collection, if that was deleted.
 	PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error)

@@ -39,7 +39,7 @@ type Second interface {
 
 // Workflows begins workflows. One that runs already goes on as it does.
 type Workflows interface {
-	Curate(ctx context.Context, in wire.Curation) error
+	Curate(ctx context.Context, in []wire.Curation) error
 	Rebuild(ctx context.Context, in wire.Rebuild) error
 	Reparse(ctx context.Context, in wire.Reparse) error
 }
@@ -52,8 +52,10 @@ type ReconcilerOptions struct {
 }
 
 const (
-	// atOnce bounds what one look begins.
-	atOnce = 20
+	// atOnce bounds what one look begins, manyAtOnce the collections of it, which are
+	// curated together.
+	atOnce     = 20
+	manyAtOnce = 200
 	// A collection whose curation is begun again and again, because something
 	// about it fails, waits longer each time.
 	firstPause = 10 * time.Second
@@ -119,11 +121,11 @@ func (r *reconciler) round(ctx context.Context) error {
 			return err
 		}
 	}
-	list, err := r.found.Uncurated(ctx, r.after, r.options.Age, max(r.options.Keep, 0), atOnce)
+	list, err := r.found.Uncurated(ctx, r.after, r.options.Age, max(r.options.Keep, 0), manyAtOnce)
 	if err != nil {
 		return fmt.Errorf("list collections to curate: %w", err)
 	}
-	if r.after = uuid.Nil; len(list) == atOnce {
+	if r.after = uuid.Nil; len(list) == manyAtOnce {
 		r.after = list[len(list)-1].Collection // the rest next time
 	}
 	now := time.Now()
@@ -132,15 +134,20 @@ func (r *reconciler) round(ctx context.Context) error {
 			delete(r.begun, id)
 		}
 	}
+	var begin []wire.Curation
 	for _, c := range list {
-		p := r.begun[c.Collection]
-		if now.Before(p.until) {
-			continue
+		if now.After(r.begun[c.Collection].until) {
+			begin = append(begin, c)
 		}
-		if err := r.workflows.Curate(ctx, c); err != nil {
-			return err
-		}
-		next := min(max(2*p.next, firstPause), mostPause)
+	}
+	if len(begin) == 0 {
+		return nil
+	}
+	if err := r.workflows.Curate(ctx, begin); err != nil {
+		return err
+	}
+	for _, c := range begin {
+		next := min(max(2*r.begun[c.Collection].next, firstPause), mostPause)
 		r.begun[c.Collection] = pause{until: now.Add(next), next: next}
 		meters.begun.Add(ctx, 1, metric.WithAttributes(attribute.String("workflow", wire.WorkflowCurate)))
 		slog.DebugContext(ctx, "began a curation", "tenant", c.Tenant, "collection", c.Collection)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
-
-	"github.com/google/uuid"
 )
 
 // Recent is how long after a request that somebody waits for a part keeps a slot free for the next one.
@@ -68,28 +66,9 @@ func NewBackground[T comparable](foreground *Foreground, most, few int) *Backgro
 	return &Background[T]{Queue: NewQueue[T](0), foreground: foreground, most: most, few: min(few, most)}
 }
 
-// Next takes out the item that is next and begins it, if it may run now.
-func (b *Background[T]) Next(now time.Time) (item T, found bool) {
-	t := b.first(func(*tenant[T]) bool { return b.free(now) })
-	if t == nil {
-		return item, false
-	}
-	b.running++
-	return b.take(t), true
-}
-
-// End tells that an item of a tenant has run.
-func (b *Background[T]) End(id uuid.UUID, now time.Time) {
-	b.Queue.End(id, now)
-	b.running--
-}
-
 func (b *Background[T]) free(now time.Time) bool {
 	return b.running < b.foreground.Limit(now, b.most, b.few)
 }
-
-// Idle reports whether more work may run and none waits.
-func (b *Background[T]) Idle(now time.Time) bool { return b.Empty() && b.free(now) }
 
 // Until is how long it takes, a minute at most, until more may run without any item's end: until nobody waits for an answer
 // any more.

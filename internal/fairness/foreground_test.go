@@ -14,14 +14,20 @@ import (
 // begins checks which tenants' items begin now.
 func begins(t *testing.T, b *Background[*uuid.UUID], now time.Time, want ...uuid.UUID) {
 	t.Helper()
+	one := Gathering[*uuid.UUID]{Size: func(*uuid.UUID) int64 { return 0 }, Items: 1, Share: 1}
 	for i, tenant := range want {
-		if got, found := b.Next(now); !found || *got != tenant {
-			t.Fatalf("item %d is %v, want one of %s", i, got, tenant)
+		if got, found := b.Gather(now, one); !found || *got.Items[0] != tenant {
+			t.Fatalf("item %d is %v, want one of %s", i, got.Items, tenant)
 		}
 	}
-	if got, found := b.Next(now); found {
-		t.Fatalf("an item of %s began, too", got)
+	if got, found := b.Gather(now, one); found {
+		t.Fatalf("an item of %s began, too", got.Items[0])
 	}
+}
+
+// ends tells that an item of a tenant has run.
+func ends(b *Background[*uuid.UUID], tenant uuid.UUID, now time.Time) {
+	b.EndBatch(Batch[*uuid.UUID]{tenants: []uuid.UUID{tenant}}, now)
 }
 
 // put queues items, each of its tenant.
@@ -61,18 +67,18 @@ func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
 	}
 	f.Seen(now)
 	for range 3 {
-		b.End(loud, now)
+		ends(b, loud, now)
 		begins(t, b, now) // what ran before somebody waited ends first
 	}
-	b.End(loud, now)
+	ends(b, loud, now)
 	begins(t, b, now, loud)
-	b.End(loud, now)
+	ends(b, loud, now)
 	begins(t, b, now, loud)
-	if b.Idle(now) {
+	if b.Free(now) {
 		t.Error("more might run while somebody waits and something runs")
 	}
-	b.End(loud, now)
-	if !b.Idle(now) {
+	ends(b, loud, now)
+	if !b.Free(now) {
 		t.Error("no more might run though nothing runs")
 	}
 }
@@ -91,11 +97,11 @@ func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
 	put(b, now, loud, loud, loud, loud)
 	begins(t, b, now, loud, loud)
 	put(b, now, quiet, quiet)
-	b.End(loud, now)
+	ends(b, loud, now)
 	begins(t, b, now, quiet)
-	b.End(loud, now)
+	ends(b, loud, now)
 	begins(t, b, now, loud)
-	b.End(quiet, now)
+	ends(b, quiet, now)
 	begins(t, b, now, quiet)
 	left := 0
 	for range b.All() {
@@ -104,8 +110,8 @@ func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
 	if left != 1 || b.running != 2 {
 		t.Errorf("%d wait and %d run", left, b.running)
 	}
-	b.End(loud, now)
-	b.End(quiet, now)
+	ends(b, loud, now)
+	ends(b, quiet, now)
 	if b.running != 0 {
 		t.Errorf("%d run, want none", b.running)
 	}

@@ -114,7 +114,7 @@ var rules = map[kind]struct {
 	data:     {libraries: []string{}},
 	pure:     {ours: []kind{language, pure}, refused: servers, system: inputOutput},
 	// Anything else of the SDK, and the clock, is not deterministic; workflowcheck looks at the standard library.
-	workflow:   {ours: []kind{language}, libraries: []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/temporal"}, system: inputOutput},
+	workflow:   {ours: []kind{language}, libraries: []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/temporal", "go.temporal.io/api/enums/v1"}, system: inputOutput},
 	foundation: {ours: []kind{foundation}, refused: servers},
 	activity:   {libraries: []string{"go.temporal.io/sdk/activity"}, system: inputOutput},
 	capability: {ours: []kind{language, pure, foundation, activity}, refused: []string{"github.com/jackc/pgx", runtimeLibrary}, system: []string{"database/sql"}},

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
@@ -31,22 +34,25 @@ type Store interface {
 	ExtendLeases(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]uuid.UUID, error)
 	Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error)
 	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error)
-	// BeginParse notes that holder begins to parse a version and has done so with
-	// those that are over, and returns how often the first killed a parser, or the
-	// worker that had noted so before.
-	BeginParse(ctx context.Context, tenant uuid.UUID, item wire.Attempt, holder string, over []wire.Attempt) (deaths int, err error)
+	// BeginParses notes that holder begins to parse versions and has done so with
+	// those that are over. It returns how often each of the first killed a parser, or
+	// the worker that had noted so before; one whose attempt is over is not there.
+	BeginParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string, over []wire.Attempt) (deaths map[uuid.UUID]int, err error)
 	// CountDeath counts a parser that died over a version.
 	CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error
 	// EndParses notes that holder parses versions no more, and lives.
 	EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error
 	SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error
 	Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error)
-	// WriteVersions makes versions ready; a *batch.StaleError says that nothing
-	// was written, because some were cut for a generation that is not live.
-	WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error)
+	// WriteCut makes versions ready that were cut by a recipe; a *batch.StaleError says
+	// that nothing was written, because some were cut for a generation that is not live.
+	WriteCut(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error)
+	// WriteCuts does so for several collections of a tenant, all or none.
+	WriteCuts(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error)
 	FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error
-	// LiveRecipe is what the collection's live generation is cut by.
-	LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error)
+	// LiveRecipes are what collections' live generations are cut by; one that is gone
+	// is not there.
+	LiveRecipes(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID) (map[uuid.UUID]batch.Recipe, error)
 }
 
 // Curation hears of collections that changed. It does not wait for anything.
@@ -86,7 +92,7 @@ type Models interface {
 	Info(ctx context.Context) (wire.ModelInfo, error)
 }
 
-// Activities are the stages of IngestBatch. Each is safe to run again, and to
+// Activities are the stages of IngestVersions. Each is safe to run again, and to
 // run twice at once.
 type Activities struct {
 	store    Store
@@ -104,92 +110,216 @@ func NewActivities(s Store, p Parser, m Models, c Curation, o Options) (*Activit
 	return &Activities{store: s, parser: p, models: m, curation: c, options: o}, nil
 }
 
-// body is a stage's work on the versions that are still this batch's.
-type body func(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error)
+// work are versions of a batch that belong to one tenant, by collection.
+type work struct {
+	tenant uuid.UUID
+	parts  []wire.IngestBatch
+}
 
-// run does a stage: it takes over the leases, keeps them while body runs, and
-// reports the versions that another attempt owns as lost.
-func (a *Activities) run(ctx context.Context, stage string, in wire.IngestBatch, do body) (out []wire.Outcome, err error) {
-	ctx, span := tracer.Start(ctx, "ingest "+stage, links(in.Links), trace.WithAttributes(
-		attribute.String("sluice.tenant", in.Tenant.String()),
-		attribute.String("sluice.collection", in.Collection.String()),
-		attribute.Int("sluice.versions", len(in.Items))))
-	defer span.End()
-	defer timed(ctx, stage, "all")()
-	ctx = wire.ForTenant(ctx, in.Tenant)
-	log := slog.With("stage", stage, "tenant", in.Tenant, "collection", in.Collection, "versions", len(in.Items))
+// byTenant divides a batch among its tenants. Those with the fewest versions come
+// first: they do not wait for the others.
+func byTenant(in wire.IngestVersions) []work {
+	var out []work
+	at := map[uuid.UUID]int{}
+	for _, p := range in.Parts {
+		i, found := at[p.Tenant]
+		if !found {
+			i = len(out)
+			at[p.Tenant] = i
+			out = append(out, work{tenant: p.Tenant})
+		}
+		out[i].parts = append(out[i].parts, p)
+	}
+	slices.SortStableFunc(out, func(a, b work) int { return a.versions() - b.versions() })
+	return out
+}
 
-	faults := heartbeat.Faults(ctx)
-	out, err = a.stage(ctx, in, faults, do)
-	switch {
-	case err == nil:
-		for _, o := range out {
-			if o.Reason != nil {
-				log.DebugContext(ctx, "version fails", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
+func (w work) versions() int {
+	n := 0
+	for _, p := range w.parts {
+		n += len(p.Items)
+	}
+	return n
+}
+
+// items are the versions of all collections.
+func (w work) items() []wire.Attempt {
+	if len(w.parts) == 1 {
+		return w.parts[0].Items
+	}
+	var out []wire.Attempt
+	for _, p := range w.parts {
+		out = append(out, p.Items...)
+	}
+	return out
+}
+
+// only are the versions that keep says.
+func (w work) only(keep func(wire.Attempt) bool) work {
+	out := work{tenant: w.tenant}
+	for _, p := range w.parts {
+		stays := p
+		stays.Items = nil
+		for _, item := range p.Items {
+			if keep(item) {
+				stays.Items = append(stays.Items, item)
 			}
 		}
-		return out, nil
-	case isMissing(err):
-		log.WarnContext(ctx, "what the stages before left is of no use; they run again", "error", err)
-		return nil, temporal.NewNonRetryableApplicationError(err.Error(), wire.ErrorArtifactsMissing, nil)
+		if len(stays.Items) > 0 {
+			out.parts = append(out.parts, stays)
+		}
 	}
+	return out
+}
+
+// failure is why nothing became of some versions. Others of the batch went on.
+type failure struct {
+	work
+	err error
+}
+
+// body is a stage's work on versions of one tenant that are still this batch's.
+type body func(ctx context.Context, w work) ([]wire.Outcome, []failure)
+
+// tenantsAtOnce is how many tenants' versions a stage works on at a time.
+const tenantsAtOnce = 4
+
+// run does a stage, tenant by tenant: it takes over the leases, keeps them while
+// it works, and reports the versions that another attempt owns as lost. What fails
+// of one tenant, or of one collection, does not concern the others.
+func (a *Activities) run(ctx context.Context, stage string, in wire.IngestVersions, do body) ([]wire.Outcome, error) {
+	all := byTenant(in)
+	of := []attribute.KeyValue{attribute.Int("sluice.versions", in.Versions()), attribute.Int("sluice.collections", len(in.Parts))}
+	log := slog.With("stage", stage, "versions", in.Versions(), "collections", len(in.Parts))
+	if len(all) == 1 {
+		of = append(of, attribute.String("sluice.tenant", all[0].tenant.String()))
+		log = log.With("tenant", all[0].tenant)
+	}
+	ctx, span := tracer.Start(ctx, "ingest "+stage, links(in.Links), trace.WithAttributes(of...))
+	defer span.End()
+	defer timed(ctx, stage, "all")()
+
+	faults := heartbeat.Faults(ctx)
+	working, stop := a.keep(ctx, all, faults)
+	var mu sync.Mutex
+	var out []wire.Outcome
+	var failures []failure
+	var group errgroup.Group
+	group.SetLimit(tenantsAtOnce)
+	for _, w := range all {
+		group.Go(func() error {
+			some, failed := a.tenant(working, w, do)
+			mu.Lock()
+			defer mu.Unlock()
+			out, failures = append(out, some...), append(failures, failed...)
+			return nil
+		})
+	}
+	_ = group.Wait() // failures are kept apart
+	stop()
+	for _, o := range out {
+		if o.Reason != nil {
+			log.DebugContext(ctx, "version fails", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
+		}
+	}
+	if len(failures) == 0 {
+		return out, nil
+	}
+	return a.judge(ctx, stage, out, failures, faults, log)
+}
+
+// judge says what becomes of a stage that failed for some versions.
+func (a *Activities) judge(ctx context.Context, stage string, out []wire.Outcome, failures []failure, faults int, log *slog.Logger) ([]wire.Outcome, error) {
+	var errs []error
+	var faulty []failure
+	for _, f := range failures {
+		if isMissing(f.err) {
+			log.WarnContext(ctx, "what the stages before left is of no use; they run again", "error", f.err)
+			return nil, temporal.NewNonRetryableApplicationError(f.err.Error(), wire.ErrorArtifactsMissing, nil)
+		}
+		errs = append(errs, f.err)
+		if !transient(f.err) {
+			faulty = append(faulty, f)
+		}
+	}
+	err := errors.Join(errs...)
+	span := trace.SpanFromContext(ctx)
 	span.RecordError(err)
 	span.SetStatus(codes.Error, err.Error())
 	attempt := int(activity.GetInfo(ctx).Attempt)
-	if transient(err) {
+	if len(faulty) == 0 {
 		log.WarnContext(ctx, "stage waits for its surroundings, trying again", "try", attempt, "error", err)
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
 	faults++
-	if faults < a.options.Tries {
+	if faults < a.options.Tries || len(faulty) < len(failures) {
 		activity.RecordHeartbeat(ctx, faults)
 		log.WarnContext(ctx, "stage failed, trying again", "try", attempt, "failures", faults, "error", err)
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
-	log.ErrorContext(ctx, "stage failed for good", "try", attempt, "failures", faults, "error", err)
-	reason := schema.Reason{Code: schema.ReasonRejected, Message: fmt.Sprintf("the stage %s failed %d times: %v", stage, faults, err)}
-	out = nil
-	for _, item := range in.Items {
-		out = append(out, wire.Outcome{Version: item.Version, Reason: &reason})
+	for _, f := range faulty {
+		log.ErrorContext(ctx, "stage failed for good", "try", attempt, "failures", faults, "tenant", f.tenant, "failed", f.versions(), "error", f.err)
+		reason := schema.Reason{Code: schema.ReasonRejected, Message: fmt.Sprintf("the stage %s failed %d times: %v", stage, faults, f.err)}
+		for _, item := range f.items() {
+			out = append(out, wire.Outcome{Version: item.Version, Reason: &reason})
+		}
 	}
 	return out, nil
 }
 
-func (a *Activities) stage(ctx context.Context, in wire.IngestBatch, faults int, do body) ([]wire.Outcome, error) {
-	current, lost, err := a.take(ctx, in)
-	if err != nil || len(current.Items) == 0 {
-		return lost, err
+// tenant does a stage for one tenant. When it is this program that fails, each
+// collection is tried by itself.
+func (a *Activities) tenant(ctx context.Context, w work, do body) (out []wire.Outcome, failures []failure) {
+	ctx = wire.ForTenant(ctx, w.tenant)
+	current, lost, err := a.take(ctx, w)
+	if err != nil {
+		return nil, []failure{{w, err}}
 	}
-	ctx, stop := a.keep(ctx, current, faults)
-	defer stop()
-	out, err := do(ctx, current)
-	return append(lost, out...), err
+	if len(current.parts) == 0 {
+		return lost, nil
+	}
+	out, failures = guarded(ctx, current, do)
+	if len(current.parts) > 1 && len(failures) == 1 && failures[0].versions() == current.versions() && !transient(failures[0].err) && !isMissing(failures[0].err) {
+		out, failures = nil, nil
+		for _, p := range current.parts {
+			some, failed := guarded(ctx, work{w.tenant, []wire.IngestBatch{p}}, do)
+			out, failures = append(out, some...), append(failures, failed...)
+		}
+	}
+	return append(lost, out...), failures
 }
 
-// take extends the leases of the batch and tells which versions are lost.
-func (a *Activities) take(ctx context.Context, in wire.IngestBatch) (current wire.IngestBatch, lost []wire.Outcome, err error) {
-	ids, err := a.store.ExtendLeases(ctx, in.Tenant, in.Items, a.options.lease())
+// guarded does a stage; a panic is a failure of its versions.
+func guarded(ctx context.Context, w work, do body) (out []wire.Outcome, failures []failure) {
+	defer func() {
+		if p := recover(); p != nil {
+			out, failures = nil, []failure{{w, fmt.Errorf("panic: %v\n%s", p, debug.Stack())}}
+		}
+	}()
+	return do(ctx, w)
+}
+
+// take extends the leases of a tenant's versions and tells which are lost.
+func (a *Activities) take(ctx context.Context, w work) (current work, lost []wire.Outcome, err error) {
+	items := w.items()
+	ids, err := a.store.ExtendLeases(ctx, w.tenant, items, a.options.lease())
 	if err != nil {
-		return in, nil, fmt.Errorf("extend leases: %w", err)
+		return w, nil, fmt.Errorf("extend leases: %w", err)
 	}
 	mine := make(map[uuid.UUID]bool, len(ids))
 	for _, id := range ids {
 		mine[id] = true
 	}
-	current = in
-	current.Items = nil
-	for _, item := range in.Items {
-		if mine[item.Version] {
-			current.Items = append(current.Items, item)
-		} else {
+	for _, item := range items {
+		if !mine[item.Version] {
 			lost = append(lost, wire.Outcome{Version: item.Version, Lost: true})
 		}
 	}
-	return current, lost, nil
+	return w.only(func(item wire.Attempt) bool { return mine[item.Version] }), lost, nil
 }
 
 // keep shows Temporal that the stage lives and extends the leases until stop.
-func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) (context.Context, func()) {
+func (a *Activities) keep(ctx context.Context, all []work, faults int) (context.Context, func()) {
 	every := a.options.Lease / 4
 	// Not with the context below: a heartbeat under way may end, for cutting it would look like a fault.
 	quiet := heartbeat.Start(ctx, min(heartbeat.Every, every), faults)
@@ -208,13 +338,9 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) 
 			if time.Since(extended) < every {
 				continue
 			}
-			if _, err := a.store.ExtendLeases(ctx, in.Tenant, in.Items, a.options.lease()); err != nil {
-				if ctx.Err() == nil {
-					slog.WarnContext(ctx, "cannot extend leases", "tenant", in.Tenant, "error", err)
-				}
-				continue
+			if a.extend(ctx, all) {
+				extended = time.Now()
 			}
-			extended = time.Now()
 		}
 	})
 	return ctx, func() {
@@ -222,6 +348,19 @@ func (a *Activities) keep(ctx context.Context, in wire.IngestBatch, faults int) 
 		extending.Wait()
 		quiet()
 	}
+}
+
+// extend extends the leases of all, and reports whether it could.
+func (a *Activities) extend(ctx context.Context, all []work) bool {
+	for _, w := range all {
+		if _, err := a.store.ExtendLeases(ctx, w.tenant, w.items(), a.options.lease()); err != nil {
+			if ctx.Err() == nil {
+				slog.WarnContext(ctx, "cannot extend leases", "tenant", w.tenant, "error", err)
+			}
+			return false
+		}
+	}
+	return true
 }
 
 // missingError says that an artifact of the stage before is gone.
@@ -235,43 +374,10 @@ func (e *missingError) Error() string {
 }
 
 // isMissing reports whether the stages must run again: what one of them left is
-// gone, or is of a generation that is over.
+// gone.
 func isMissing(err error) bool {
 	var m *missingError
-	var stale *batch.StaleError
-	return errors.As(err, &m) || errors.As(err, &stale)
-}
-
-// artifacts reads what stage left for every version of the batch.
-func (a *Activities) artifacts(ctx context.Context, stage batch.Stage, in wire.IngestBatch) (map[uuid.UUID][]byte, error) {
-	found, err := a.store.Artifacts(ctx, in.Tenant, stage, in.Items)
-	if err != nil {
-		return nil, fmt.Errorf("read %s artifacts: %w", stage, err)
-	}
-	for _, item := range in.Items {
-		if found[item.Version] == nil {
-			return nil, &missingError{stage, item.Version}
-		}
-	}
-	return found, nil
-}
-
-// without returns the items of a batch that have no outcome.
-func without(items []wire.Attempt, outcomes []wire.Outcome) []wire.Attempt {
-	if len(outcomes) == 0 {
-		return items
-	}
-	gone := make(map[uuid.UUID]bool, len(outcomes))
-	for _, o := range outcomes {
-		gone[o.Version] = true
-	}
-	var out []wire.Attempt
-	for _, item := range items {
-		if !gone[item.Version] {
-			out = append(out, item)
-		}
-	}
-	return out
+	return errors.As(err, &m)
 }
 
 // failed is the outcome of a version that fails.

@@ -33,7 +33,7 @@ type Claims interface {
 type Workflows interface {
 	// Start starts the workflow of a batch under an id. One that runs already is
 	// joined.
-	Start(ctx context.Context, id string, b wire.IngestBatch) error
+	Start(ctx context.Context, id string, b wire.IngestVersions) error
 	// Wait returns when the workflow has ended, in whatever way, or is unknown.
 	Wait(ctx context.Context, id string) error
 }
@@ -42,6 +42,14 @@ const (
 	deliveryWait    = 10 * time.Second // until JetStream delivers an unconfirmed message again
 	pullWait        = 5 * time.Second  // of one pull request
 	unreadableDelay = time.Minute      // until a message that can't be read is tried again
+
+	// deepGrowth is how many times larger batches are at most while many versions wait.
+	deepGrowth = 4
+	// smallBytes is the most of a version that shares a batch with other tenants':
+	// parsing it takes no one's time.
+	smallBytes = 64 << 10
+	// maxLinks is how many traces a batch links to, which is what a span takes.
+	maxLinks = 128
 )
 
 // delivery is a message in hand.
@@ -50,16 +58,6 @@ type delivery struct {
 	body wire.IngestMessage
 }
 
-// group is messages of one collection that will be a batch.
-type group struct {
-	tenant, collection uuid.UUID
-	items              []delivery
-	bytes              int64
-	since              time.Time
-}
-
-type collectionKey struct{ tenant, collection uuid.UUID }
-
 // intake is the state of one run of the intake. Only its loop touches it.
 type intake struct {
 	claims    Claims
@@ -67,9 +65,12 @@ type intake struct {
 	consumer  jetstream.Consumer
 	options   Options
 
-	filling map[collectionKey]*group
-	sealed  *fairness.Background[*group] // full; of them as many are open as may be
-	ended   chan uuid.UUID               // the tenant of each batch that has ended
+	waiting *fairness.Background[*delivery] // in hand, without a batch; of batches as many are open as may be
+	hand    int                             // how many wait
+	bytes   int64                           // of those
+	since   time.Time                       // when the oldest of them came, about
+	pending uint64                          // messages that the stream had behind the last one
+	ended   chan fairness.Batch[*delivery]
 	runners sync.WaitGroup
 }
 
@@ -107,7 +108,7 @@ func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js 
 	}
 	in := intake{
 		claims: claims, workflows: workflows, consumer: consumer, options: o,
-		filling: map[collectionKey]*group{}, sealed: fairness.NewBackground[*group](searches, o.Batches, o.BatchesInSearches), ended: make(chan uuid.UUID),
+		waiting: fairness.NewBackground[*delivery](searches, o.Batches, o.BatchesInSearches), ended: make(chan fairness.Batch[*delivery]),
 	}
 	err = in.run(fetch, work, pause)
 	in.handBack(work)
@@ -133,29 +134,28 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 	stopPull := func() {}
 	defer func() { stopPull() }()
 	for {
-		in.seal(time.Now())
-		for g, found := in.sealed.Next(time.Now()); found; g, found = in.sealed.Next(time.Now()) {
-			in.begin(fetch, work, g)
+		for in.due(time.Now()) {
+			in.begin(fetch, work)
 		}
-		if messages == nil && in.sealed.Idle(time.Now()) {
+		if messages == nil && in.hand < in.most() && in.waiting.Free(time.Now()) {
 			stopPull()
 			pulling, stop := context.WithTimeout(fetch, pullWait)
 			stopPull = stop
 			var err error
-			if pull, err = in.consumer.Fetch(in.options.BatchVersions, jetstream.FetchContext(pulling)); err != nil {
+			if pull, err = in.consumer.Fetch(in.most()-in.hand, jetstream.FetchContext(pulling)); err != nil {
 				return fmt.Errorf("pull messages: %w", err)
 			}
 			messages = pull.Messages()
 		}
 		now := time.Now()
-		timer := time.NewTimer(min(in.untilSeal(now), in.sealed.Until(now)))
+		timer := time.NewTimer(min(in.untilDue(now), in.waiting.Until(now)))
 		select {
 		case <-fetch.Done():
 			timer.Stop()
 			return fetch.Err()
 		case msg, more := <-messages:
 			if !more {
-				messages = nil
+				messages, in.pending = nil, 0
 				if err := pull.Error(); err != nil && !errors.Is(err, context.DeadlineExceeded) && fetch.Err() == nil {
 					timer.Stop()
 					return fmt.Errorf("pull messages: %w", err)
@@ -164,8 +164,8 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 				break
 			}
 			in.take(work, msg)
-		case tenant := <-in.ended:
-			in.sealed.End(tenant, time.Now())
+		case batch := <-in.ended:
+			in.waiting.EndBatch(batch, time.Now())
 		case <-alive.C:
 			in.holdOn(work)
 		case <-timer.C:
@@ -174,8 +174,8 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 	}
 }
 
-// take puts a message into the group of its collection. One that this build
-// can't read is kept for one that can.
+// take takes a message in hand. One that this build can't read is kept for one that
+// can.
 func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	body, err := wire.Decode[wire.IngestMessage](msg.Data())
 	if err == nil && (body.Tenant == uuid.Nil || body.Collection == uuid.Nil || body.Version == uuid.Nil || body.Attempt < 1 ||
@@ -190,42 +190,53 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 		}
 		return
 	}
-	key := collectionKey{body.Tenant, body.Collection}
-	g := in.filling[key]
-	if g != nil && (len(g.items) >= in.options.BatchVersions || g.bytes+body.Bytes > in.options.BatchBytes) {
-		in.sealed.Put(g.tenant, g, time.Now())
-		g = nil
+	now := time.Now()
+	if in.hand == 0 {
+		in.since = now
 	}
-	if g == nil {
-		g = &group{tenant: body.Tenant, collection: body.Collection, since: time.Now()}
-		in.filling[key] = g
+	if meta, err := msg.Metadata(); err == nil {
+		in.pending = meta.NumPending
 	}
-	g.items = append(g.items, delivery{msg, body})
-	g.bytes += body.Bytes
+	in.hand++
+	in.bytes += body.Bytes
+	in.waiting.Put(body.Tenant, &delivery{msg, body}, now)
 }
 
-// seal closes the groups that are full or have waited long enough.
-func (in *intake) seal(now time.Time) {
-	for key, g := range in.filling {
-		if len(g.items) >= in.options.BatchVersions || g.bytes >= in.options.BatchBytes || now.Sub(g.since) >= in.options.BatchWait {
-			in.sealed.Put(g.tenant, g, now)
-			delete(in.filling, key)
+// most is how many versions the largest batch has, and how many wait in hand.
+func (in *intake) most() int { return in.options.BatchVersions * deepGrowth }
+
+// size is how many versions a batch may have now. While there are more than the open
+// batches of usual size take, batches are larger: each costs about the same,
+// however many versions it has.
+func (in *intake) size() int {
+	usual := in.options.BatchVersions
+	for d := range in.waiting.All() {
+		if d.body.Attempt > 1 {
+			return usual // what may have killed a worker has no more company than ever
 		}
 	}
+	return min(max(usual, (in.hand+int(in.pending))/in.options.Batches), in.most())
 }
 
-// untilSeal is how long no group is due.
-func (in *intake) untilSeal(now time.Time) time.Duration {
-	wait := time.Minute
-	for _, g := range in.filling {
-		wait = min(wait, max(in.options.BatchWait-now.Sub(g.since), 0))
+// due reports whether a batch may begin, and either is full or has waited long enough.
+func (in *intake) due(now time.Time) bool {
+	if in.hand == 0 || !in.waiting.Free(now) {
+		return false
 	}
-	return wait
+	return now.Sub(in.since) >= in.options.BatchWait || in.bytes >= in.options.BatchBytes*deepGrowth || in.hand >= in.size()
+}
+
+// untilDue is how long no batch is due.
+func (in *intake) untilDue(now time.Time) time.Duration {
+	if in.hand == 0 || !in.waiting.Free(now) {
+		return time.Minute
+	}
+	return max(in.options.BatchWait-now.Sub(in.since), 0)
 }
 
 // holdOn keeps JetStream from delivering what waits in hand to someone else.
 func (in *intake) holdOn(ctx context.Context) {
-	in.eachWaiting(func(h delivery) {
+	in.eachWaiting(func(h *delivery) {
 		if err := h.msg.InProgress(); err != nil {
 			slog.WarnContext(ctx, "cannot hold on to a message", "version", h.body.Version, "error", err)
 		}
@@ -234,37 +245,46 @@ func (in *intake) holdOn(ctx context.Context) {
 
 // handBack lets others have what waits in hand.
 func (in *intake) handBack(ctx context.Context) {
-	in.eachWaiting(func(h delivery) { nak(ctx, h) })
+	in.eachWaiting(func(h *delivery) { nak(ctx, h) })
 }
 
-func (in *intake) eachWaiting(do func(delivery)) {
-	for _, g := range in.filling {
-		for _, h := range g.items {
-			do(h)
-		}
-	}
-	for g := range in.sealed.All() {
-		for _, h := range g.items {
-			do(h)
-		}
+func (in *intake) eachWaiting(do func(*delivery)) {
+	for d := range in.waiting.All() {
+		do(d)
 	}
 }
 
-func nak(ctx context.Context, h delivery) {
+func nak(ctx context.Context, h *delivery) {
 	if err := h.msg.Nak(); err != nil {
 		slog.WarnContext(ctx, "cannot hand a message back", "version", h.body.Version, "error", err)
 	}
 }
 
-// begin runs a batch in a goroutine of its own.
-func (in *intake) begin(fetch, work context.Context, g *group) {
+// begin makes a batch of what is next and runs it in a goroutine of its own.
+func (in *intake) begin(fetch, work context.Context) {
+	size := in.size()
+	growth := int64(size+in.options.BatchVersions-1) / int64(in.options.BatchVersions)
+	batch, found := in.waiting.Gather(time.Now(), fairness.Gathering[*delivery]{
+		Size:  func(d *delivery) int64 { return d.body.Bytes },
+		Items: size, Total: in.options.BatchBytes * growth,
+		Share: in.options.BatchVersions, ShareTotal: in.options.BatchBytes,
+		Small: smallBytes,
+	})
+	if !found {
+		return
+	}
+	since := in.since
+	in.hand -= len(batch.Items)
+	for _, d := range batch.Items {
+		in.bytes -= d.body.Bytes
+	}
 	meters.open.Add(work, 1)
 	in.runners.Go(func() {
-		b := starter{claims: in.claims, workflows: in.workflows, options: in.options, group: g}
+		b := starter{claims: in.claims, workflows: in.workflows, options: in.options, messages: batch.Items}
 		b.run(fetch, work)
-		meters.wait.Record(work, time.Since(g.since).Seconds())
+		meters.wait.Record(work, time.Since(since).Seconds())
 		meters.open.Add(work, -1)
-		in.ended <- g.tenant
+		in.ended <- batch
 	})
 }
 
@@ -273,7 +293,7 @@ type starter struct {
 	claims    Claims
 	workflows Workflows
 	options   Options
-	group     *group
+	messages  []*delivery
 }
 
 // run claims the versions, starts the workflow, confirms the messages and waits
@@ -281,37 +301,31 @@ type starter struct {
 func (s *starter) run(fetch, work context.Context) {
 	in, id := s.batch()
 	ctx, span := tracer.Start(work, "ingest batch", trace.WithNewRoot(), links(in.Links), trace.WithAttributes(
-		attribute.String("sluice.tenant", in.Tenant.String()),
-		attribute.String("sluice.collection", in.Collection.String()),
-		attribute.Int("sluice.versions", len(in.Items))))
+		attribute.Int("sluice.collections", len(in.Parts)),
+		attribute.Int("sluice.versions", in.Versions())))
 	defer span.End()
-	log := slog.With("tenant", in.Tenant, "collection", in.Collection, "batch", id)
+	log := slog.With("batch", id, "collections", len(in.Parts))
 
-	claimed := false
-	err := s.retry(fetch, ctx, nil, "claim versions", func() error {
-		var err error
-		in.Items, err = s.claims.ClaimVersions(ctx, in.Tenant, in.Items, s.options.lease())
-		claimed = err == nil
-		return err
-	})
-	if err == nil && len(in.Items) > 0 {
-		err = s.retry(fetch, ctx, in.Items, "start a workflow", func() error { return s.workflows.Start(ctx, id, in) })
+	var claimed wire.IngestVersions
+	claimed, err := s.claim(fetch, ctx, in)
+	if err == nil && len(claimed.Parts) > 0 {
+		err = s.retry(fetch, ctx, claimed, "start a workflow", func() error { return s.workflows.Start(ctx, id, claimed) })
 	}
 	if err != nil {
-		log.InfoContext(ctx, "handing a batch back", "versions", len(in.Items), "error", err)
-		s.giveBack(ctx, in, claimed)
+		log.InfoContext(ctx, "handing a batch back", "versions", in.Versions(), "error", err)
+		s.giveBack(ctx, claimed)
 		return
 	}
-	for _, h := range s.group.items {
+	for _, h := range s.messages {
 		if err := h.msg.Ack(); err != nil {
 			// It comes again, finds its version claimed, and is confirmed then.
-			log.WarnContext(ctx, "cannot confirm a message", "version", h.body.Version, "error", err)
+			log.WarnContext(ctx, "cannot confirm a message", "tenant", h.body.Tenant, "version", h.body.Version, "error", err)
 		}
 	}
-	if len(in.Items) == 0 {
+	if len(claimed.Parts) == 0 {
 		return
 	}
-	log.DebugContext(ctx, "batch started", "versions", len(in.Items), "of", len(s.group.items), "bytes", s.group.bytes)
+	log.DebugContext(ctx, "batch started", "versions", claimed.Versions(), "of", len(s.messages))
 	pause := backoff{first: backoffFirst, most: backoffMost}
 	for fetch.Err() == nil {
 		err := s.workflows.Wait(fetch, id)
@@ -323,21 +337,29 @@ func (s *starter) run(fetch, work context.Context) {
 	}
 }
 
-// batch is the group as a workflow's input, and its workflow's id.
-func (s *starter) batch() (wire.IngestBatch, string) {
-	in := wire.IngestBatch{Tenant: s.group.tenant, Collection: s.group.collection}
+// batch is the messages as a workflow's input, and its workflow's id.
+func (s *starter) batch() (wire.IngestVersions, string) {
+	var in wire.IngestVersions
 	var ids []string
 	seen := map[wire.Attempt]bool{}
 	traces := map[string]bool{}
-	for _, h := range s.group.items {
+	at := map[[2]uuid.UUID]int{} // of a tenant's collection
+	for _, h := range s.messages {
 		item := wire.Attempt{Version: h.body.Version, Attempt: h.body.Attempt}
 		if seen[item] {
 			continue
 		}
 		seen[item] = true
-		in.Items = append(in.Items, item)
+		key := [2]uuid.UUID{h.body.Tenant, h.body.Collection}
+		i, found := at[key]
+		if !found {
+			i = len(in.Parts)
+			at[key] = i
+			in.Parts = append(in.Parts, wire.IngestBatch{Tenant: h.body.Tenant, Collection: h.body.Collection})
+		}
+		in.Parts[i].Items = append(in.Parts[i].Items, item)
 		ids = append(ids, wire.IngestMessageID(item.Version, item.Attempt))
-		if t := h.body.Trace; t != "" && !traces[t] {
+		if t := h.body.Trace; t != "" && !traces[t] && len(in.Links) < maxLinks {
 			traces[t] = true
 			in.Links = append(in.Links, t)
 		}
@@ -345,9 +367,31 @@ func (s *starter) batch() (wire.IngestBatch, string) {
 	return in, wire.BatchWorkflowID(ids)
 }
 
-// retry tries until it works or fetch ends, and keeps the messages and the
-// leases of items meanwhile.
-func (s *starter) retry(fetch, ctx context.Context, items []wire.Attempt, what string, try func() error) error {
+// claim claims the versions, tenant by tenant, and returns those it got, also when it
+// could not claim all.
+func (s *starter) claim(fetch, ctx context.Context, in wire.IngestVersions) (claimed wire.IngestVersions, err error) {
+	claimed.Links = in.Links
+	for _, w := range byTenant(in) {
+		var got []wire.Attempt
+		err := s.retry(fetch, ctx, claimed, "claim versions", func() (err error) {
+			got, err = s.claims.ClaimVersions(ctx, w.tenant, w.items(), s.options.lease())
+			return err
+		})
+		if err != nil {
+			return claimed, err
+		}
+		mine := make(map[wire.Attempt]bool, len(got))
+		for _, item := range got {
+			mine[item] = true
+		}
+		claimed.Parts = append(claimed.Parts, w.only(func(item wire.Attempt) bool { return mine[item] }).parts...)
+	}
+	return claimed, nil
+}
+
+// retry tries until it works or fetch ends, and keeps the messages and the leases
+// of what is claimed meanwhile.
+func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions, what string, try func() error) error {
 	pause := backoff{first: backoffFirst, most: min(backoffMost, s.options.Lease/4)}
 	touched := time.Now()
 	for {
@@ -358,35 +402,36 @@ func (s *starter) retry(fetch, ctx context.Context, items []wire.Attempt, what s
 		if fetch.Err() != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		slog.WarnContext(ctx, "cannot "+what+"; trying again", "tenant", s.group.tenant, "pause", pause.next(), "error", err)
+		slog.WarnContext(ctx, "cannot "+what+"; trying again", "pause", pause.next(), "error", err)
 		pause.sleep(fetch)
 		if time.Since(touched) < min(deliveryWait/3, s.options.Lease/4) {
 			continue
 		}
 		touched = time.Now()
-		for _, h := range s.group.items {
+		for _, h := range s.messages {
 			if err := h.msg.InProgress(); err != nil {
 				break // it comes again, and finds its version claimed
 			}
 		}
-		if len(items) > 0 {
-			if _, err := s.claims.ExtendLeases(ctx, s.group.tenant, items, s.options.lease()); err != nil {
-				slog.WarnContext(ctx, "cannot extend leases", "tenant", s.group.tenant, "error", err)
+		for _, w := range byTenant(claimed) {
+			if _, err := s.claims.ExtendLeases(ctx, w.tenant, w.items(), s.options.lease()); err != nil {
+				slog.WarnContext(ctx, "cannot extend leases", "tenant", w.tenant, "error", err)
+				break
 			}
 		}
 	}
 }
 
-// giveBack undoes a claim, so that the messages may be delivered again.
-func (s *starter) giveBack(ctx context.Context, in wire.IngestBatch, claimed bool) {
+// giveBack undoes claims, so that the messages may be delivered again.
+func (s *starter) giveBack(ctx context.Context, claimed wire.IngestVersions) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if claimed && len(in.Items) > 0 {
-		if err := s.claims.ReleaseVersions(ctx, in.Tenant, in.Items); err != nil {
-			slog.WarnContext(ctx, "cannot release versions; they are queued again when their lease ends", "tenant", in.Tenant, "error", err)
+	for _, w := range byTenant(claimed) {
+		if err := s.claims.ReleaseVersions(ctx, w.tenant, w.items()); err != nil {
+			slog.WarnContext(ctx, "cannot release versions; they are queued again when their lease ends", "tenant", w.tenant, "error", err)
 		}
 	}
-	for _, h := range s.group.items {
+	for _, h := range s.messages {
 		nak(ctx, h)
 	}
 }

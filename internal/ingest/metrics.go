@@ -10,9 +10,9 @@ import (
 )
 
 // metrics are ingestion's instruments. Stage seconds are of a whole batch and of
-// its parts: "parse", "segment", "encode" and "write" hold "model" and "store"
-// time, told apart by the attribute part, so that the share of wall time spent
-// in each can be read off.
+// its parts: "parse" and "index" hold "model" and "store" time, told apart by the
+// attribute part, so that the share of wall time spent in each can be read off.
+// Parts of several tenants may run at the same time.
 type metrics struct {
 	relayed, requeued, versions, bytes, rebuilt, reparsed metric.Int64Counter
 	open                                                  metric.Int64UpDownCounter

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
@@ -21,17 +22,24 @@ import (
 // maxCrashes is how often a document may take its parser down before it fails.
 const maxCrashes = 3
 
+// The versions whose parse is noted at a time, and their bytes but for a larger
+// one: a worker that dies takes no more of them to be parsed alone.
+const (
+	notedVersions = 16
+	notedBytes    = 1 << 20
+)
+
 // Parse parses the versions of a batch and leaves their blocks.
-func (a *Activities) Parse(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
+func (a *Activities) Parse(ctx context.Context, in wire.IngestVersions) ([]wire.Outcome, error) {
 	return a.run(ctx, "parse", in, a.parse)
 }
 
-func (a *Activities) parse(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
-	sources, blobs, err := a.sources(ctx, in)
+func (a *Activities) parse(ctx context.Context, w work) ([]wire.Outcome, []failure) {
+	sources, blobs, err := a.sources(ctx, w)
 	if err != nil {
-		return nil, err
+		return nil, []failure{{w, err}}
 	}
-	p := parsing{Activities: a, in: in, blobs: blobs}
+	p := parsing{Activities: a, tenant: w.tenant, blobs: blobs}
 	done := timed(ctx, "parse", "parser")
 	err = p.all(ctx, sources)
 	done()
@@ -40,25 +48,25 @@ func (a *Activities) parse(ctx context.Context, in wire.IngestBatch) ([]wire.Out
 	defer timed(ctx, "parse", "store")()
 	saving := context.WithoutCancel(ctx)
 	if saveErr := retry(ctx, "save blocks", func() error {
-		return a.store.SaveArtifacts(saving, in.Tenant, batch.StageParsed, p.artifacts)
+		return a.store.SaveArtifacts(saving, w.tenant, batch.StageParsed, p.artifacts)
 	}); saveErr != nil {
 		err = errors.Join(err, saveErr)
 	}
 	if err != nil || len(p.outcomes) > 0 {
-		a.endParses(saving, in)
+		a.endParses(saving, w)
 	}
 	if err != nil {
-		return nil, err
+		return nil, []failure{{w, err}}
 	}
 	meters.bytes.Add(ctx, p.bytes)
 	return p.outcomes, nil
 }
 
-// parsing is the parsing of a batch.
+// parsing is the parsing of a tenant's versions.
 type parsing struct {
 	*Activities
-	in    wire.IngestBatch
-	blobs map[string][]byte
+	tenant uuid.UUID
+	blobs  map[string][]byte
 
 	mu        sync.Mutex
 	outcomes  []wire.Outcome
@@ -66,13 +74,15 @@ type parsing struct {
 	bytes     int64
 	over      []wire.Attempt // parsed, and the store has not heard of it yet
 	suspects  []batch.Source
+
+	noting  sync.Mutex     // held while some are noted
+	waiting []batch.Source // not noted yet
+	noted   []batch.Source // to be parsed next
 }
 
 // all parses several files at a time, and then, one by one, those over which a
 // parser or a worker died before: it would take the others with it.
 func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
-	group, working := errgroup.WithContext(ctx)
-	group.SetLimit(p.options.Parallel)
 	for _, src := range sources {
 		if src.Parsed {
 			continue
@@ -81,17 +91,80 @@ func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
 			p.leave(failed(src.Version, schema.ReasonBroken, "its bytes are no longer stored: upload it again"))
 			continue
 		}
-		group.Go(func() error { return p.one(working, src, false) })
+		p.waiting = append(p.waiting, src)
+	}
+	group, working := errgroup.WithContext(ctx)
+	for range min(p.options.Parallel, len(p.waiting)) {
+		group.Go(func() error {
+			for {
+				src, found, err := p.next(working)
+				if err != nil || !found {
+					return err
+				}
+				if err := p.one(working, src, false, 0); err != nil {
+					return err
+				}
+			}
+		})
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	for _, src := range p.suspects {
-		if err := p.one(ctx, src, true); err != nil {
+		deaths, found, err := p.begin(ctx, src)
+		if err == nil && found {
+			err = p.one(ctx, src, true, deaths)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next is a version whose parse is noted. Several are noted at once: a transaction
+// for each would cost more than parsing.
+func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err error) {
+	p.noting.Lock()
+	defer p.noting.Unlock()
+	for len(p.noted) == 0 && len(p.waiting) > 0 {
+		if err := ctx.Err(); err != nil {
+			return src, false, err
+		}
+		n, bytes := 0, 0
+		for n < len(p.waiting) && n < notedVersions && (n == 0 || bytes+len(p.blobs[string(p.waiting[n].SHA256)]) <= notedBytes) {
+			bytes += len(p.blobs[string(p.waiting[n].SHA256)])
+			n++
+		}
+		some := p.waiting[:n]
+		deaths, err := p.note(ctx, some)
+		if err != nil {
+			return src, false, err
+		}
+		p.waiting = p.waiting[n:]
+		for _, src := range some {
+			switch count, found := deaths[src.Version]; {
+			case !found:
+				p.leave(wire.Outcome{Version: src.Version, Lost: true})
+			case count > 0:
+				p.suspect(src)
+			default:
+				p.noted = append(p.noted, src)
+			}
+		}
+	}
+	if len(p.noted) == 0 {
+		return src, false, nil
+	}
+	src, p.noted = p.noted[0], p.noted[1:]
+	return src, true, nil
+}
+
+// suspect leaves a version for when the others are parsed.
+func (p *parsing) suspect(src batch.Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
 }
 
 func (p *parsing) leave(out wire.Outcome) {
@@ -101,9 +174,9 @@ func (p *parsing) leave(out wire.Outcome) {
 }
 
 // sources reads what is to be parsed, and the bytes of all of it.
-func (a *Activities) sources(ctx context.Context, in wire.IngestBatch) ([]batch.Source, map[string][]byte, error) {
+func (a *Activities) sources(ctx context.Context, w work) ([]batch.Source, map[string][]byte, error) {
 	defer timed(ctx, "parse", "store")()
-	sources, err := a.store.Sources(ctx, in.Tenant, in.Items)
+	sources, err := a.store.Sources(ctx, w.tenant, w.items())
 	if err != nil {
 		return nil, nil, fmt.Errorf("read sources: %w", err)
 	}
@@ -116,7 +189,7 @@ func (a *Activities) sources(ctx context.Context, in wire.IngestBatch) ([]batch.
 	if len(hashes) == 0 {
 		return sources, nil, nil
 	}
-	blobs, err := a.store.Blobs(ctx, in.Tenant, hashes)
+	blobs, err := a.store.Blobs(ctx, w.tenant, hashes)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read bytes: %w", err)
 	}
@@ -129,11 +202,11 @@ const endLimit = 5 * time.Second
 // endParses notes that this worker lives though it parses no more of a batch.
 // When that can't be noted, and the worker dies before it has begun another
 // parse of the version, that counts as the version's doing.
-func (a *Activities) endParses(ctx context.Context, in wire.IngestBatch) {
+func (a *Activities) endParses(ctx context.Context, w work) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
-	if err := a.store.EndParses(ctx, in.Tenant, in.Items, a.options.Holder); err != nil {
-		slog.WarnContext(ctx, "cannot note the end of parses", "tenant", in.Tenant, "error", err)
+	if err := a.store.EndParses(ctx, w.tenant, w.items(), a.options.Holder); err != nil {
+		slog.WarnContext(ctx, "cannot note the end of parses", "tenant", w.tenant, "error", err)
 	}
 }
 
@@ -158,27 +231,19 @@ func retry(ctx context.Context, what string, try func() error) error {
 // longestRetryPause is the longest pause between two tries.
 const longestRetryPause = 5 * time.Second
 
-// one parses one file. That it begins is noted before: a file that takes down
-// the parser, or this whole process, fails alone in the end. Only deaths count:
-// that the store, say, did not answer afterwards is no fault of the file.
-func (p *parsing) one(ctx context.Context, src batch.Source, alone bool) error {
+// one parses one file, whose parse is noted: a file that takes down the parser, or
+// this whole process, fails alone in the end. Only deaths count: that the store,
+// say, did not answer afterwards is no fault of the file.
+func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths int) error {
 	data := p.blobs[string(src.SHA256)]
 	for {
-		deaths, err := p.begin(ctx, src)
 		switch {
-		case errors.Is(err, schema.ErrLostLease):
-			p.leave(wire.Outcome{Version: src.Version, Lost: true})
-			return nil
-		case err != nil:
-			return fmt.Errorf("begin to parse version %s: %w", src.Version, err)
 		case deaths >= maxCrashes:
 			p.leave(failed(src.Version, schema.ReasonCrashed,
 				"the parser died %d times on it: it is damaged, or it needs more memory than the parser may take", deaths))
 			return nil
 		case deaths > 0 && !alone:
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
+			p.suspect(src)
 			return nil
 		}
 		parsed, err := p.parser.Parse(ctx, src.Name, src.MediaType, src.Language, data)
@@ -192,30 +257,52 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool) error {
 			p.leave(wire.Outcome{Version: src.Version, Reason: &failure.Reason})
 			return nil
 		}
-		slog.WarnContext(ctx, "the parser died", "tenant", p.in.Tenant, "version", src.Version, "document", src.Name,
+		slog.WarnContext(ctx, "the parser died", "tenant", p.tenant, "version", src.Version, "document", src.Name,
 			"deaths", deaths+1, "reason", failure.Reason.Message)
 		if err := retry(ctx, fmt.Sprintf("count a death of the parser over version %s", src.Version), func() error {
-			return p.store.CountDeath(ctx, p.in.Tenant, src.Attempt)
+			return p.store.CountDeath(ctx, p.tenant, src.Attempt)
 		}); err != nil {
 			return err
 		}
 		alone = true // its child alone died
+		var found bool
+		if deaths, found, err = p.begin(ctx, src); err != nil || !found {
+			return err
+		}
 	}
 }
 
-// begin notes that a parse begins, and that others have ended.
-func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, err error) {
+// begin notes that one parse begins. A version that is not found is lost.
+func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, found bool, err error) {
+	all, err := p.note(ctx, []batch.Source{src})
+	if err != nil {
+		return 0, false, err
+	}
+	deaths, found = all[src.Version]
+	if !found {
+		p.leave(wire.Outcome{Version: src.Version, Lost: true})
+	}
+	return deaths, found, nil
+}
+
+// note notes that parses begin, and that others have ended.
+func (p *parsing) note(ctx context.Context, sources []batch.Source) (deaths map[uuid.UUID]int, err error) {
+	items := make([]wire.Attempt, len(sources))
+	for i, src := range sources {
+		items[i] = src.Attempt
+	}
 	p.mu.Lock()
 	over := p.over
 	p.over = nil
 	p.mu.Unlock()
-	deaths, err = p.store.BeginParse(ctx, p.in.Tenant, src.Attempt, p.options.Holder, over)
+	deaths, err = p.store.BeginParses(ctx, p.tenant, items, p.options.Holder, over)
 	if err != nil {
 		p.mu.Lock()
 		p.over = append(p.over, over...)
 		p.mu.Unlock()
+		return nil, fmt.Errorf("begin to parse %d versions: %w", len(items), err)
 	}
-	return deaths, err
+	return deaths, nil
 }
 
 // keep keeps what a file was parsed to.

@@ -1,10 +1,9 @@
 package ingest
 
-// The second stage: blocks to sections and passages.
+// The second stage begins with blocks: they become sections and passages.
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -16,107 +15,78 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Segment cuts the versions of a batch into sections and passages.
-func (a *Activities) Segment(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
-	return a.run(ctx, "segment", in, a.segment)
-}
-
 // draft is a version while it is being cut.
 type draft struct {
 	item      wire.Attempt
 	text      batch.Text
 	sentences [][]text.Range // by section
-	first     int            // its first run in the batch
+	first     int            // its first run among those of its recipe
 }
 
-func (a *Activities) segment(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
-	parsed, err := a.parsed(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	// Read before anything is cut: a generation that goes live meanwhile makes
-	// the writing refuse what is cut here.
-	recipe, err := a.store.LiveRecipe(ctx, in.Tenant, in.Collection)
-	if err != nil {
-		return nil, fmt.Errorf("read the recipe of collection %s: %w", in.Collection, err)
-	}
-	var outcomes []wire.Outcome
-	var drafts []*draft
-	var runs [][]string
-	done := timed(ctx, "segment", "text")
-	for _, item := range in.Items {
-		d, reason := sections(item, parsed[item.Version], recipe.Segmentation)
-		if reason != nil {
-			outcomes = append(outcomes, wire.Outcome{Version: item.Version, Reason: reason})
-			continue
+// segment cuts versions into sections and passages, each as its collection's recipe
+// says. Those that fail have an outcome.
+func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) (drafts []*draft, outcomes []wire.Outcome, err error) {
+	var order []schema.Segmentation
+	bySegmentation := map[schema.Segmentation][]*draft{}
+	runs := map[schema.Segmentation][][]string{}
+	done := timed(ctx, "index", "text")
+	for _, part := range w.parts {
+		recipe := recipes[part.Collection]
+		by := recipe.Segmentation
+		for _, item := range part.Items {
+			d, reason := sections(item, parsed[item.Version], by)
+			if reason != nil {
+				outcomes = append(outcomes, wire.Outcome{Version: item.Version, Reason: reason})
+				continue
+			}
+			d.text.Generation, d.text.Later = recipe.Generation, recipe.Later
+			if bySegmentation[by] == nil {
+				order = append(order, by)
+			}
+			runs[by] = d.runs(runs[by])
+			bySegmentation[by] = append(bySegmentation[by], d)
 		}
-		d.text.Generation, d.text.Later = recipe.Generation, recipe.Later
-		runs = d.runs(runs)
-		drafts = append(drafts, d)
 	}
 	done()
-	if len(drafts) == 0 {
-		return outcomes, nil
-	}
-	stop := timed(ctx, "segment", "model")
-	scores, by, err := scoresOf(ctx, a.models, runs, recipe.Segmentation)
-	stop()
-	if errors.Is(err, schema.ErrInvalid) {
-		return a.eachAlone(ctx, in, outcomes, a.segment, err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("score %d runs of sentences: %w", len(runs), err)
-	}
-	var artifacts []batch.Artifact
-	done = timed(ctx, "segment", "text")
-	for _, d := range drafts {
-		artifact, reason := d.finish(scores[d.first:d.first+len(d.text.Sections)], by)
-		if reason != nil {
-			outcomes = append(outcomes, wire.Outcome{Version: d.item.Version, Reason: reason})
-			continue
+	for _, asked := range order {
+		stop := timed(ctx, "index", "model")
+		scores, by, err := scoresOf(ctx, a.models, runs[asked], asked)
+		stop()
+		if err != nil {
+			return nil, nil, fmt.Errorf("score %d runs of sentences: %w", len(runs[asked]), err)
 		}
-		artifacts = append(artifacts, *artifact)
+		done := timed(ctx, "index", "text")
+		for _, d := range bySegmentation[asked] {
+			if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], by); reason != nil {
+				outcomes = append(outcomes, wire.Outcome{Version: d.item.Version, Reason: reason})
+				continue
+			}
+			drafts = append(drafts, d)
+		}
+		done()
 	}
-	done()
-	defer timed(ctx, "segment", "store")()
-	if err := a.store.SaveArtifacts(ctx, in.Tenant, batch.StageSegmented, artifacts); err != nil {
-		return nil, fmt.Errorf("save passages: %w", err)
-	}
-	return outcomes, nil
+	return drafts, outcomes, nil
 }
 
-func (a *Activities) parsed(ctx context.Context, in wire.IngestBatch) (map[uuid.UUID]schema.Parsed, error) {
-	defer timed(ctx, "segment", "store")()
-	raw, err := a.artifacts(ctx, batch.StageParsed, in)
+// parsed reads the blocks of versions.
+func (a *Activities) parsed(ctx context.Context, w work) (map[uuid.UUID]schema.Parsed, error) {
+	defer timed(ctx, "index", "store")()
+	items := w.items()
+	raw, err := a.store.Artifacts(ctx, w.tenant, batch.StageParsed, items)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read blocks: %w", err)
 	}
 	out := make(map[uuid.UUID]schema.Parsed, len(raw))
-	for id, data := range raw {
-		if out[id], err = batch.Unpack[schema.Parsed](data); err != nil {
-			return nil, fmt.Errorf("read blocks of version %s: %w", id, err)
+	for _, item := range items {
+		data := raw[item.Version]
+		if data == nil {
+			return nil, &missingError{batch.StageParsed, item.Version}
+		}
+		if out[item.Version], err = batch.Unpack[schema.Parsed](data); err != nil {
+			return nil, fmt.Errorf("read blocks of version %s: %w", item.Version, err)
 		}
 	}
 	return out, nil
-}
-
-// eachAlone does a stage once per version, after the model refused the batch
-// with refusal: what it refuses alone fails.
-func (a *Activities) eachAlone(ctx context.Context, in wire.IngestBatch, outcomes []wire.Outcome, do body, refusal error) ([]wire.Outcome, error) {
-	items := without(in.Items, outcomes)
-	if len(items) == 1 {
-		return append(outcomes, failed(items[0].Version, schema.ReasonModel, "the model server cannot take it: %v", refusal)), nil
-	}
-	for _, item := range items {
-		one := in
-		one.Items = []wire.Attempt{item}
-		out, err := do(ctx, one)
-		if err != nil {
-			return nil, err
-		}
-		outcomes = append(outcomes, out...)
-	}
-	return outcomes, nil
 }
 
 // sections cuts a parsed version into sections and their sentences, as g has
@@ -149,18 +119,6 @@ func (d *draft) runs(before [][]string) [][]string {
 		before = append(before, sentencesOf(sec.Text, d.sentences[i]))
 	}
 	return before
-}
-
-// finish cuts the sections into passages and packs the version.
-func (d *draft) finish(scores [][]float64, g schema.Segmentation) (*batch.Artifact, *schema.Reason) {
-	if reason := d.cut(scores, g); reason != nil {
-		return nil, reason
-	}
-	data, err := batch.Pack(d.text)
-	if err != nil {
-		return nil, &schema.Reason{Code: schema.ReasonRejected, Message: err.Error()}
-	}
-	return &batch.Artifact{Attempt: d.item, Data: data}, nil
 }
 
 // cut cuts the sections into passages.

@@ -1,9 +1,10 @@
 package ingest
 
-// The last stage: everything of a version in one commit, or its failure.
+// Of the second stage: everything of a version in one commit; and its failure.
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
@@ -13,81 +14,69 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Write makes the versions of a batch ready.
-func (a *Activities) Write(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
-	out, err := a.run(ctx, "write", in, a.write)
-	if err == nil {
-		lost, failing := 0, 0
-		for _, o := range out {
-			if o.Lost {
-				lost++
-			} else if o.Reason != nil {
-				failing++
-			}
-		}
-		meters.outcome(ctx, "ready", len(in.Items)-lost-failing)
-		meters.outcome(ctx, "lost", lost)
-		if lost < len(in.Items) {
-			a.curation.Changed(in.Tenant, in.Collection)
-		}
-	}
-	return out, err
-}
-
-func (a *Activities) write(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
-	texts, err := a.texts(ctx, "write", in)
-	if err != nil {
-		return nil, err
-	}
-	done := timed(ctx, "write", "store")
-	raw, err := a.artifacts(ctx, batch.StageEncoded, in)
-	done()
-	if err != nil {
-		return nil, err
-	}
-	// The model server may have changed its pack between two batches' retries:
-	// one transaction holds vectors of one space.
+// write makes the documents of one collection ready: one transaction holds vectors of
+// one space. The model server may change its pack between two requests.
+func (a *Activities) write(ctx context.Context, tenant uuid.UUID, c batch.Cut) ([]wire.Outcome, error) {
+	defer timed(ctx, "index", "transaction")()
 	bySpace := map[string][]batch.Document{}
-	for _, item := range in.Items {
-		vectors, links, err := batch.DecodeVectors(raw[item.Version])
-		if err != nil {
-			return nil, fmt.Errorf("read vectors of version %s: %w", item.Version, err)
-		}
-		d := batch.Document{Attempt: item, Text: texts[item.Version], Vectors: vectors, Links: links}
-		if vectors.Len() != d.Text.Passages() {
-			return nil, fmt.Errorf("version %s has %d vectors for %d passages", item.Version, vectors.Len(), d.Text.Passages())
-		}
-		bySpace[vectors.Space] = append(bySpace[vectors.Space], d)
+	for _, d := range c.Documents {
+		bySpace[d.Vectors.Space] = append(bySpace[d.Vectors.Space], d)
 	}
-	defer timed(ctx, "write", "transaction")()
 	var outcomes []wire.Outcome
-	for _, docs := range bySpace {
-		out, err := a.store.WriteVersions(ctx, in.Tenant, in.Collection, docs)
+	for _, some := range bySpace {
+		out, err := a.store.WriteCut(ctx, tenant, c.Collection, c.Recipe, some)
 		if err != nil {
-			return nil, fmt.Errorf("write %d versions: %w", len(docs), err)
+			return nil, fmt.Errorf("write %d versions of collection %s: %w", len(some), c.Collection, err)
 		}
 		outcomes = append(outcomes, out...)
 	}
+	a.wrote(ctx, tenant, c, outcomes)
 	return outcomes, nil
 }
 
-// Fail marks versions as failed.
-func (a *Activities) Fail(ctx context.Context, in wire.IngestBatch, outcomes []wire.Outcome) error {
-	attempts := make(map[uuid.UUID]wire.Attempt, len(in.Items))
-	for _, item := range in.Items {
-		attempts[item.Version] = item
-	}
-	var failures []batch.Failure
+// wrote counts what became of documents, and tells curation of them. Outcomes may be
+// those of other collections, too.
+func (a *Activities) wrote(ctx context.Context, tenant uuid.UUID, c batch.Cut, outcomes []wire.Outcome) {
+	by := make(map[uuid.UUID]wire.Outcome, len(outcomes))
 	for _, o := range outcomes {
-		item, found := attempts[o.Version]
-		if !found || o.Reason == nil {
+		by[o.Version] = o
+	}
+	lost, failing := 0, 0
+	for _, d := range c.Documents {
+		if o, found := by[d.Version]; found && o.Lost {
+			lost++
+		} else if found && o.Reason != nil {
+			failing++
+		}
+	}
+	meters.outcome(ctx, "ready", len(c.Documents)-lost-failing)
+	meters.outcome(ctx, "lost", lost)
+	if lost < len(c.Documents) {
+		a.curation.Changed(tenant, c.Collection)
+	}
+}
+
+// Fail marks versions as failed.
+func (a *Activities) Fail(ctx context.Context, in wire.IngestVersions, outcomes []wire.Outcome) error {
+	reasons := make(map[uuid.UUID]schema.Reason, len(outcomes))
+	for _, o := range outcomes {
+		if o.Reason != nil {
+			reasons[o.Version] = *o.Reason
+		}
+	}
+	var errs []error
+	for _, w := range byTenant(in) {
+		var failures []batch.Failure
+		for _, item := range w.items() {
+			if r, found := reasons[item.Version]; found {
+				failures = append(failures, batch.Failure{Attempt: item, Reason: schema.Reason{Code: r.Code, Message: clip(r.Message)}})
+			}
+		}
+		if err := a.store.FailVersions(ctx, w.tenant, failures); err != nil {
+			errs = append(errs, fmt.Errorf("mark %d versions as failed: %w", len(failures), err))
 			continue
 		}
-		failures = append(failures, batch.Failure{Attempt: item, Reason: schema.Reason{Code: o.Reason.Code, Message: clip(o.Reason.Message)}})
+		meters.outcome(ctx, "failed", len(failures))
 	}
-	if err := a.store.FailVersions(ctx, in.Tenant, failures); err != nil {
-		return fmt.Errorf("mark %d versions as failed: %w", len(failures), err)
-	}
-	meters.outcome(ctx, "failed", len(failures))
-	return nil
+	return errors.Join(errs...)
 }

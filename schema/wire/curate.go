@@ -12,11 +12,29 @@ type Curation struct {
 	Collection uuid.UUID `json:"collection"`
 }
 
+// Curations is the input of the CurateCollections workflow and of its activity:
+// collections, of one tenant or several, that are tended together.
+type Curations struct {
+	Collections []Curation `json:"collections"`
+}
+
+// CuratedMany is what a run of that activity did.
+type CuratedMany struct {
+	// Did is how many of the collections it has seen to, the first ones.
+	Did int `json:"did"`
+	// Alone are those of them that need a curation of their own: they are large, or
+	// something failed.
+	Alone []Curation `json:"alone,omitempty"`
+}
+
 // CurateWorkflowID is the workflow id of a collection's curation: one at a time.
 func CurateWorkflowID(collection uuid.UUID) string { return "curate-" + collection.String() }
 
 // VectorsWorkflowID is the workflow id of what tends a collection's vectors: one at a time.
 func VectorsWorkflowID(collection uuid.UUID) string { return "vectors-" + collection.String() }
+
+// CurateManyWorkflowID is the workflow id of a curation of several collections.
+func CurateManyWorkflowID(name string) string { return "curate-together-" + name }
 
 // Rebuild is the input of the RebuildCollection workflow and of its activities.
 type Rebuild struct {

@@ -28,13 +28,32 @@ type Attempt struct {
 	Attempt int       `json:"attempt"`
 }
 
-// IngestBatch is the input of the IngestBatch workflow: up to 64 versions of
-// one collection.
+// IngestVersions is the input of the workflow of that name: the versions of a
+// batch, of any number of collections, of one tenant or several.
+type IngestVersions struct {
+	// Parts are the versions by collection, in any order; each has its own.
+	Parts []IngestBatch `json:"parts"`
+	// Links are the traceparents of the requests that queued the versions.
+	Links []string `json:"links,omitempty"`
+}
+
+// Versions counts the versions of all parts.
+func (v IngestVersions) Versions() int {
+	n := 0
+	for _, p := range v.Parts {
+		n += len(p.Items)
+	}
+	return n
+}
+
+// IngestBatch are versions of one collection: a part of IngestVersions, and the
+// input of the workflow IngestBatch, which builds before that one started.
 type IngestBatch struct {
 	Tenant     uuid.UUID `json:"tenant"`
 	Collection uuid.UUID `json:"collection"`
 	Items      []Attempt `json:"items"`
-	// Links are the traceparents of the requests that queued the items.
+	// Links are the traceparents of the requests that queued the items. A part's
+	// are those of the whole.
 	Links []string `json:"links,omitempty"`
 }
 
@@ -45,7 +64,7 @@ type Outcome struct {
 	Lost    bool           `json:"lost,omitempty"`   // another attempt owns it now
 }
 
-// BatchResult is the result of IngestBatch.
+// BatchResult is the result of IngestVersions and IngestBatch.
 type BatchResult struct {
 	Ready  int `json:"ready"`
 	Failed int `json:"failed"`

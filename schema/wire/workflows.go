@@ -2,7 +2,19 @@ package wire
 
 // Names in Temporal: workflows, activities and the types of their errors.
 const (
-	// WorkflowIngestBatch takes an IngestBatch and returns a BatchResult.
+	// WorkflowIngestVersions takes an IngestVersions and returns a BatchResult.
+	WorkflowIngestVersions = "IngestVersions"
+
+	// The stages of IngestVersions take it and return an Outcome for every
+	// version that does not go on.
+	ActivityParseVersions = "ingest-parse-versions"
+	ActivityIndexVersions = "ingest-index-versions" // cuts, encodes and writes
+	// ActivityFailVersions takes an IngestVersions and the outcomes of its failed
+	// versions.
+	ActivityFailVersions = "ingest-fail-versions"
+
+	// WorkflowIngestBatch takes an IngestBatch and returns a BatchResult. Nothing
+	// starts it any more; those that an older build started run to their end.
 	WorkflowIngestBatch = "IngestBatch"
 
 	// The stages of IngestBatch take the batch and return an Outcome for every
@@ -22,6 +34,12 @@ const (
 	// left to do: clusters, merging of index segments, index entries that are
 	// missing, vectors of large collections, what merging left.
 	WorkflowCurate = "CurateCollection"
+	// WorkflowCurateMany takes a Curations and does a round of each collection, as
+	// many small ones are tended together.
+	WorkflowCurateMany = "CurateCollections"
+	// ActivityCurateMany takes the Curations and returns a CuratedMany.
+	ActivityCurateMany = "curate-collections"
+
 	// SignalCurate says that something changed. It carries nothing.
 	SignalCurate = "changed"
 

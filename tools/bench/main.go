@@ -15,19 +15,20 @@ import (
 )
 
 type commands struct {
-	Ingest    ingestCommand    `cmd:"" help:"Measure ingestion."`
-	Coarse    coarseCommand    `cmd:"" help:"Measure search over clusters against ts_rank."`
-	Lexical   lexicalCommand   `cmd:"" help:"Measure search over passages, and indexing, against Bleve."`
-	Fresh     freshCommand     `cmd:"" help:"Measure the time from a commit to the first search that finds it."`
-	Segments  segmentsCommand  `cmd:"" help:"Measure searches while segments wait to be merged."`
-	Store     storeCommand     `cmd:"" help:"Measure storing documents against COPY."`
-	Vectors   vectorsCommand   `cmd:"" help:"Measure vector search in a collection among many."`
-	Funnel    funnelCommand    `cmd:"" help:"Measure a funnel against flat retrieval among a million passages."`
-	Neighbour neighbourCommand `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
-	Callers   callersCommand   `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
-	Models    modelsCommand    `cmd:"" help:"Measure the model server."`
-	Scale     scaleCommand     `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
-	Second    secondCommand    `cmd:"" help:"Measure what searches find while the second encoder encodes a collection in the background."`
+	Ingest      ingestCommand      `cmd:"" help:"Measure ingestion."`
+	Coarse      coarseCommand      `cmd:"" help:"Measure search over clusters against ts_rank."`
+	Lexical     lexicalCommand     `cmd:"" help:"Measure search over passages, and indexing, against Bleve."`
+	Fresh       freshCommand       `cmd:"" help:"Measure the time from a commit to the first search that finds it."`
+	Segments    segmentsCommand    `cmd:"" help:"Measure searches while segments wait to be merged."`
+	Store       storeCommand       `cmd:"" help:"Measure storing documents against COPY."`
+	Vectors     vectorsCommand     `cmd:"" help:"Measure vector search in a collection among many."`
+	Funnel      funnelCommand      `cmd:"" help:"Measure a funnel against flat retrieval among a million passages."`
+	Neighbour   neighbourCommand   `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
+	Callers     callersCommand     `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
+	Collections collectionsCommand `cmd:"" help:"Measure ingestion into many collections against one."`
+	Models      modelsCommand      `cmd:"" help:"Measure the model server."`
+	Scale       scaleCommand       `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
+	Second      secondCommand      `cmd:"" help:"Measure what searches find while the second encoder encodes a collection in the background."`
 
 	Answers      answersCommand      `cmd:"" help:"Measure answers: whether they are found, supported, refused and chosen, on questions with known answers."`
 	Segmentation segmentationCommand `cmd:"" help:"Measure where texts are cut: Pk and WindowDiff on texts whose segments are known."`

@@ -75,7 +75,7 @@ func ingestion(samples model.Vector) progress {
 		case "sluice_ingest_batch_duration_seconds_count":
 			out.batches += v
 		case "temporal_workflow_endtoend_latency_seconds_sum":
-			if s.Metric["workflow_type"] == wire.WorkflowIngestBatch {
+			if s.Metric["workflow_type"] == wire.WorkflowIngestVersions {
 				out.durable += v
 			}
 		case "sluice_ingest_batches_open":

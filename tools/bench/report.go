@@ -197,7 +197,7 @@ func (r *ingestResult) print(out io.Writer) error {
 	line("all\t%.2f", r.BatchSeconds)
 	line("")
 	line("stage\tseconds\tof it")
-	for _, name := range []string{"parse", "segment", "encode", "write"} {
+	for _, name := range []string{"parse", "index"} {
 		line("%s\t%.2f\t%s", name, r.Stages[name+"/"+whole], r.within(name))
 	}
 	if err := w.Flush(); err != nil {

@@ -20,7 +20,7 @@ sluice_ingest_stage_duration_seconds_sum{part="transaction",stage="write"} 4
 sluice_ingest_batch_duration_seconds_sum 10
 sluice_ingest_batch_duration_seconds_count 2
 sluice_ingest_batches_open 1
-temporal_workflow_endtoend_latency_seconds_sum{workflow_type="IngestBatch",worker_type="none"} 9
+temporal_workflow_endtoend_latency_seconds_sum{workflow_type="IngestVersions",worker_type="none"} 9
 temporal_workflow_endtoend_latency_seconds_sum{workflow_type="AnswerQuestion",worker_type="none"} 90
 odd{text="a \"quoted\" {brace}, here"} 1.5e+09
 go_goroutines 42

@@ -127,7 +127,7 @@ func (g *growing) write(name string) {
 	must(err)
 	_, err = g.store.Blobs(ctx, tenant, [][]byte{sources[0].SHA256})
 	must(err)
-	_, err = g.store.BeginParse(ctx, tenant, items[0], lease.Holder, items[1:3])
+	_, err = g.store.BeginParses(ctx, tenant, items[:1], lease.Holder, items[1:3])
 	must(err)
 	must(g.store.CountDeath(ctx, tenant, items[0]))
 	must(g.store.EndParses(ctx, tenant, items[:1], lease.Holder))

@@ -33,8 +33,10 @@ const (
 	// few, for ingestion and questions go first. One that waits for the second
 	// encoder, of which one is built at a time, leaves room for two others.
 	curateAtOnce = 3
-	// signalEvery is how often a collection's changes become a signal at most.
+	// signalEvery is how often changes become signals at most.
 	signalEvery = 250 * time.Millisecond
+	// curateTogether is how many collections are curated together at most.
+	curateTogether = 200
 	// signalTime bounds one signal.
 	signalTime = 5 * time.Second
 )
@@ -51,10 +53,11 @@ func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searche
 		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
 	}, 1, func(w worker.Worker) {
 		w.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
+		w.RegisterWorkflowWithOptions(workflows.CurateCollections, workflow.RegisterOptions{Name: wire.WorkflowCurateMany})
 		w.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})
 		for name, step := range map[string]any{
 			wire.ActivityBackfill: a.Backfill, wire.ActivityCluster: a.Cluster, wire.ActivityMerge: a.Merge,
-			wire.ActivityVectors: a.Vectors, wire.ActivitySweep: a.Sweep,
+			wire.ActivityVectors: a.Vectors, wire.ActivitySweep: a.Sweep, wire.ActivityCurateMany: a.Many,
 			wire.ActivityRebuildList: r.List, wire.ActivityRebuildCut: r.Cut, wire.ActivityRebuildCluster: r.Cluster,
 			wire.ActivityRebuildFlip: r.Flip, wire.ActivityRebuildFail: r.Fail,
 		} {
@@ -82,8 +85,10 @@ func reparser(c client.Client, r *ingest.Reparser, searches *fairness.Foreground
 	})
 }
 
-// signals tells curations of changes, without making anyone wait. One that gets
-// lost costs time alone: the reconciler finds the collection.
+// signals tells curations of changes, without making anyone wait. A collection that
+// changes alone has its curation signalled; several that change together are
+// curated together, while the next ones gather. What gets lost costs time alone: the
+// reconciler finds the collections.
 type signals struct {
 	*lifecycle.Loop
 	client client.Client
@@ -110,42 +115,105 @@ func (s *signals) Changed(tenant, collection uuid.UUID) {
 	}
 }
 
-func (s *signals) take() map[wire.Curation]bool {
+// take takes out what changed, up to a number, the tenants in turns.
+func (s *signals) take(most int) []wire.Curation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.changed
-	s.changed = map[wire.Curation]bool{}
+	byTenant := map[uuid.UUID][]wire.Curation{}
+	for c := range s.changed {
+		byTenant[c.Tenant] = append(byTenant[c.Tenant], c)
+	}
+	var out []wire.Curation
+	for turn := 0; len(out) < min(most, len(s.changed)); turn++ {
+		for _, of := range byTenant {
+			if turn < len(of) && len(out) < most {
+				out = append(out, of[turn])
+			}
+		}
+	}
+	for _, c := range out {
+		delete(s.changed, c)
+	}
 	return out
 }
 
+func (s *signals) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.changed)
+}
+
 func (s *signals) run(fetch, work context.Context) error {
-	pause := time.NewTicker(signalEvery)
+	var together sync.WaitGroup
+	defer together.Wait()
+	over := make(chan struct{}, 1)
+	busy := false // collections are curated together
+	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
 		case <-fetch.Done():
-			s.send(work) // what the last batches changed
+			for s.waiting() > 0 { // what the last batches changed
+				if _, err := s.send(work, s.take(curateTogether)); err != nil {
+					slog.WarnContext(work, "cannot signal curations; the reconciler will begin them", "error", err)
+				}
+			}
 			return nil
+		case <-over:
+			busy = false
 		case <-s.wake:
 		}
-		s.send(work)
+		if busy || s.waiting() == 0 {
+			continue
+		}
+		// What comes together goes together.
+		pause.Reset(signalEvery)
 		select {
 		case <-fetch.Done():
+			continue
 		case <-pause.C:
 		}
+		list := s.take(curateTogether)
+		id, err := s.send(work, list)
+		if err != nil {
+			slog.WarnContext(work, "cannot signal curations; the reconciler will begin them", "collections", len(list), "error", err)
+			continue
+		}
+		if id == "" {
+			continue
+		}
+		busy = true
+		together.Go(func() {
+			if err := s.client.GetWorkflow(fetch, id, "").Get(fetch, nil); err != nil && fetch.Err() == nil {
+				slog.WarnContext(work, "a curation of several collections failed; the reconciler will begin it again", "workflow", id, "error", err)
+			}
+			over <- struct{}{}
+		})
 	}
 }
 
-func (s *signals) send(ctx context.Context) {
-	for c := range s.take() {
-		one, cancel := context.WithTimeout(ctx, signalTime)
-		_, err := s.client.SignalWithStartWorkflow(one, wire.CurateWorkflowID(c.Collection), wire.SignalCurate, nil,
-			curateOptions(c), wire.WorkflowCurate, c)
-		cancel()
-		if err != nil {
-			slog.WarnContext(ctx, "cannot signal a curation; the reconciler will begin it", "tenant", c.Tenant, "collection", c.Collection, "error", err)
-		}
+// send begins the curation of collections, and returns the id of the workflow of
+// several.
+func (s *signals) send(ctx context.Context, list []wire.Curation) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, signalTime)
+	defer cancel()
+	if len(list) == 1 {
+		_, err = s.client.SignalWithStartWorkflow(ctx, wire.CurateWorkflowID(list[0].Collection), wire.SignalCurate, nil,
+			curateOptions(list[0]), wire.WorkflowCurate, list[0])
+		return "", err
 	}
+	id = wire.CurateManyWorkflowID(uuid.NewString())
+	return id, curateTogetherAs(ctx, s.client, id, list)
+}
+
+func curateTogetherAs(ctx context.Context, c client.Client, id string, list []wire.Curation) error {
+	_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       id,
+		TaskQueue:                wire.TaskQueueCurate,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
+	}, wire.WorkflowCurateMany, wire.Curations{Collections: list})
+	return err
 }
 
 func curateOptions(c wire.Curation) client.StartWorkflowOptions {
@@ -160,10 +228,19 @@ func curateOptions(c wire.Curation) client.StartWorkflowOptions {
 // curations begins workflows for the reconciler.
 type curations struct{ client client.Client }
 
-// Curate implements curate.Workflows.
-func (s curations) Curate(ctx context.Context, in wire.Curation) error {
-	if _, err := s.client.ExecuteWorkflow(ctx, curateOptions(in), wire.WorkflowCurate, in); err != nil {
-		return fmt.Errorf("begin the curation of collection %s: %w", in.Collection, err)
+// Curate implements curate.Workflows. Of several collections one workflow runs at a
+// time; what it does not have is found again.
+func (s curations) Curate(ctx context.Context, list []wire.Curation) error {
+	if len(list) > 1 {
+		if err := curateTogetherAs(ctx, s.client, wire.CurateManyWorkflowID("found"), list); err != nil {
+			return fmt.Errorf("begin the curation of %d collections: %w", len(list), err)
+		}
+		return nil
+	}
+	for _, in := range list {
+		if _, err := s.client.ExecuteWorkflow(ctx, curateOptions(in), wire.WorkflowCurate, in); err != nil {
+			return fmt.Errorf("begin the curation of collection %s: %w", in.Collection, err)
+		}
 	}
 	return nil
 }

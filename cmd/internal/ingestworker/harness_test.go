@@ -66,6 +66,7 @@ type world struct {
 	settings   Settings
 	options    ingest.Options
 	session    *store.Session
+	counted    int // transactions of count
 }
 
 func newWorld(t *testing.T) *world {
@@ -156,6 +157,7 @@ func (w *world) count(query string, args ...any) int {
 	w.ok(err)
 	defer conn.Close(ctx) //nolint:errcheck // a connection of a test
 	var n int
+	w.counted++
 	w.ok(conn.QueryRow(ctx, query, args...).Scan(&n))
 	return n
 }

@@ -169,7 +169,7 @@ func TestBatchLinksToTheTracesOfItsUploads(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"ingest batch", "ingest parse", "ingest segment", "ingest encode", "ingest write"} {
+	for _, name := range []string{"ingest batch", "ingest parse", "ingest index"} {
 		if !linked[name] {
 			t.Errorf("span %q does not link to the upload's trace; linked: %v", name, linked)
 		}

@@ -38,28 +38,30 @@ func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground
 		WorkerStopTimeout:                      Grace,
 		Interceptors:                           []interceptor.WorkerInterceptor{&pausing{searches: searches}},
 	}, 1, func(w worker.Worker) {
+		w.RegisterWorkflowWithOptions(workflows.IngestVersions, workflow.RegisterOptions{Name: wire.WorkflowIngestVersions})
 		w.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
 		for name, stage := range map[string]any{
-			wire.ActivityParse: a.Parse, wire.ActivitySegment: a.Segment, wire.ActivityEncode: a.Encode,
-			wire.ActivityWrite: a.Write, wire.ActivityFail: a.Fail,
+			wire.ActivityParseVersions: a.Parse, wire.ActivityIndexVersions: a.Index, wire.ActivityFailVersions: a.Fail,
+			wire.ActivityParse: a.ParseBatch, wire.ActivitySegment: a.CutBatch, wire.ActivityEncode: a.CutBatch,
+			wire.ActivityWrite: a.WriteBatch, wire.ActivityFail: a.FailBatch,
 		} {
 			w.RegisterActivityWithOptions(stage, activity.RegisterOptions{Name: name})
 		}
 	})
 }
 
-// batches starts IngestBatch workflows.
+// batches starts IngestVersions workflows.
 type batches struct{ client client.Client }
 
 // Start implements ingest.Workflows.
-func (b batches) Start(ctx context.Context, id string, in wire.IngestBatch) error {
+func (b batches) Start(ctx context.Context, id string, in wire.IngestVersions) error {
 	_, err := b.client.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       id,
 		TaskQueue:                wire.TaskQueueIngest,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 		EnableEagerStart:         true,
-	}, wire.WorkflowIngestBatch, in)
+	}, wire.WorkflowIngestVersions, in)
 	if err != nil {
 		return fmt.Errorf("start workflow %s: %w", id, err)
 	}

@@ -1,11 +1,8 @@
 package batch
 
-// Artifacts as bytes: JSON under S2 for text; for vectors a JSON header line
-// and then half-precision rows, little-endian.
+// Artifacts as bytes: JSON under S2. Vectors are no artifact: they stay in memory.
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 
@@ -47,50 +44,6 @@ func NewVectors(space string, dimension int, rows []float32) Vectors {
 		half[i] = float16.Fromfloat32(x).Bits()
 	}
 	return Vectors{Space: space, Dimension: dimension, Half: half}
-}
-
-type vectorsHeader struct {
-	Space     string `json:"space"`
-	Dimension int    `json:"dimension"`
-	Links     []byte `json:"links,omitempty"`
-}
-
-// Encode writes v and the links between its passages as an artifact.
-func (v Vectors) Encode(l Links) ([]byte, error) {
-	head, err := json.Marshal(vectorsHeader{v.Space, v.Dimension, l.encode()})
-	if err != nil {
-		return nil, fmt.Errorf("encode vectors: %w", err)
-	}
-	out := make([]byte, 0, len(head)+1+2*len(v.Half))
-	out = append(append(out, head...), '\n')
-	for _, h := range v.Half {
-		out = binary.LittleEndian.AppendUint16(out, h)
-	}
-	return out, nil
-}
-
-// DecodeVectors reads what Encode wrote.
-func DecodeVectors(data []byte) (Vectors, Links, error) {
-	head, rows, found := bytes.Cut(data, []byte{'\n'})
-	var h vectorsHeader
-	if !found {
-		return Vectors{}, nil, fmt.Errorf("decode vectors: no header")
-	}
-	if err := json.Unmarshal(head, &h); err != nil {
-		return Vectors{}, nil, fmt.Errorf("decode vectors: %w", err)
-	}
-	if h.Dimension < 1 || len(rows)%(2*h.Dimension) != 0 {
-		return Vectors{}, nil, fmt.Errorf("decode vectors: %d bytes do not make rows of dimension %d", len(rows), h.Dimension)
-	}
-	v := Vectors{Space: h.Space, Dimension: h.Dimension, Half: make([]uint16, len(rows)/2)}
-	for i := range v.Half {
-		v.Half[i] = binary.LittleEndian.Uint16(rows[2*i:])
-	}
-	links, err := decodeLinks(h.Links)
-	if err == nil && links != nil && len(links) != v.Len() {
-		err = fmt.Errorf("decode vectors: %d vectors come with links of %d passages", v.Len(), len(links))
-	}
-	return v, links, err
 }
 
 // maxArtifact bounds what one artifact may expand to, in bytes.

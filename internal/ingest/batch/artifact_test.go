@@ -40,33 +40,21 @@ func TestTextSurvivesPacking(t *testing.T) {
 
 func TestVectorsSurviveAsHalfPrecision(t *testing.T) {
 	rows := []float32{0, 1, -1, 0.5, 0.123456, -0.98765}
-	links := batch.Links{{{To: 1, Weight: 0.75}}, {}}
-	data, err := batch.NewVectors("space v1", 3, rows).Encode(links)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, linked, err := batch.DecodeVectors(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := batch.NewVectors("space v1", 3, rows)
 	if out.Space != "space v1" || out.Dimension != 3 || out.Len() != 2 {
 		t.Fatalf("got %+v", out)
-	}
-	if len(linked) != 2 || len(linked[0]) != 1 || len(linked[1]) != 0 || linked[0][0].To != 1 || math.Abs(float64(linked[0][0].Weight)-0.75) > 1e-4 {
-		t.Errorf("the links came out as %v", linked)
 	}
 	for i, want := range rows {
 		if got := out.Row(i / 3)[i%3]; math.Abs(float64(got-want)) > 5e-4 {
 			t.Errorf("value %d: got %g, want %g", i, got, want)
 		}
 	}
-	// Of links: one to a third passage, one cut off, one passage's for two vectors.
-	header := func(links string) []byte {
-		return append([]byte(`{"space":"s","dimension":1,"links":"`+links+`"}`+"\n"), 0, 0, 0, 0)
-	}
-	for _, broken := range [][]byte{nil, []byte("{}"), []byte("{}\n"), data[:len(data)-1], header("AgECAAAA"), header("AgEBAA=="), header("AQA=")} {
-		if _, _, err := batch.DecodeVectors(broken); err == nil {
-			t.Errorf("%q was read", broken)
+}
+
+func TestWeightsSurviveAsTwoBytes(t *testing.T) {
+	for _, want := range []float32{0, 0.75, 1} {
+		if got := batch.Weight(batch.AppendWeight(nil, want)); math.Abs(float64(got-want)) > 1e-4 {
+			t.Errorf("got %g, want %g", got, want)
 		}
 	}
 }

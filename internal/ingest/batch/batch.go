@@ -14,10 +14,10 @@ import (
 
 // Limits of one batch.
 const (
-	// MaxVersions is the most versions in a batch.
+	// MaxVersions is the most versions in a batch of the usual size.
 	MaxVersions = 64
-	// MaxBytes is about the most bytes in a batch of several versions. A larger
-	// document is a batch of its own.
+	// MaxBytes is about the most bytes in a batch of the usual size and of several
+	// versions. A larger document is a batch of its own.
 	MaxBytes = 1 << 20
 )
 
@@ -44,12 +44,8 @@ type Source struct {
 // Stage names an artifact.
 type Stage string
 
-// Artifacts that a stage leaves for the next.
-const (
-	StageParsed    Stage = "parsed"
-	StageSegmented Stage = "segmented"
-	StageEncoded   Stage = "encoded"
-)
+// StageParsed is the artifact that parsing leaves.
+const StageParsed Stage = "parsed"
 
 // Artifact is what a stage of an attempt leaves for the next.
 type Artifact struct {
@@ -71,6 +67,10 @@ type Recipe struct {
 	// Later is the space of a collection of the second encoder, which encodes what comes after it was written; nil: it
 	// is encoded before.
 	Later *Space
+	// Language is the collection's, and Kept the space of its vectors, with its id; 0: it has none yet.
+	Language string
+	Kept     Space
+	KeptID   int
 }
 
 // Space is where vectors are.
@@ -79,7 +79,7 @@ type Space struct {
 	Dimension int    `json:"dimension"`
 }
 
-// Text is a version cut into sections and passages: the segmented artifact.
+// Text is a version cut into sections and passages.
 type Text struct {
 	// Generation is the collection's when the text was cut; 0 is 1, from before
 	// there were others. A version is written under this one or not at all.
@@ -108,6 +108,13 @@ type Document struct {
 	Text    Text
 	Vectors Vectors
 	Links   Links
+}
+
+// Cut are documents of a collection, and what they were cut by.
+type Cut struct {
+	Collection uuid.UUID
+	Recipe     Recipe
+	Documents  []Document
 }
 
 // Failure marks a version as failed.

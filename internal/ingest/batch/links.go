@@ -1,10 +1,9 @@
 package batch
 
-// Links between the passages of a version, as an artifact holds them.
+// Links between the passages of a version.
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
 )
 
@@ -29,59 +28,3 @@ func AppendWeight(out []byte, weight float32) []byte {
 
 // Weight reads what AppendWeight wrote; data has two bytes.
 func Weight(data []byte) float32 { return float32(binary.LittleEndian.Uint16(data)) / weightSteps }
-
-// encode writes links: for each passage how many, and each as its passage and
-// weight.
-func (l Links) encode() []byte {
-	if l == nil {
-		return nil
-	}
-	out := binary.AppendUvarint(nil, uint64(len(l)))
-	for _, of := range l {
-		out = binary.AppendUvarint(out, uint64(len(of)))
-		for _, link := range of {
-			out = AppendWeight(binary.AppendUvarint(out, uint64(link.To)), link.Weight)
-		}
-	}
-	return out
-}
-
-// decodeLinks reads what encode wrote.
-func decodeLinks(data []byte) (Links, error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	next := func(most int) (int, error) {
-		x, n := binary.Uvarint(data)
-		if n <= 0 || x > uint64(most) {
-			return 0, fmt.Errorf("decode links: a number is broken")
-		}
-		data = data[n:]
-		return int(x), nil
-	}
-	passages, err := next(len(data)) // each takes a byte at least
-	if err != nil {
-		return nil, err
-	}
-	out := make(Links, passages)
-	for i := range out {
-		n, err := next(len(data) / 3)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = make([]Link, n)
-		for j := range out[i] {
-			if out[i][j].To, err = next(passages - 1); err != nil {
-				return nil, err
-			}
-			if len(data) < 2 {
-				return nil, fmt.Errorf("decode links: they are cut off")
-			}
-			out[i][j].Weight, data = Weight(data), data[2:]
-		}
-	}
-	if len(data) > 0 {
-		return nil, fmt.Errorf("decode links: %d bytes are left", len(data))
-	}
-	return out, nil
-}

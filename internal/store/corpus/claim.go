@@ -41,6 +41,12 @@ WITH wanted AS (
 )
 SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM moved ORDER BY id`
 
+// lazySQL has a transaction not wait for the disk: what a crash of the database itself
+// undoes of claims, leases and notes is found and done again. Plans are as for bulkSQL:
+// these statements take longer to plan than to run.
+const lazySQL = `
+SELECT set_config('synchronous_commit', 'off', true), ` + store.OnePlanSQL
+
 // ClaimVersions takes queued versions for processing under a lease. It returns
 // those it got: the others run under another attempt, ended, or were deleted,
 // and need no work.
@@ -49,20 +55,21 @@ func (s *CorpusStore) ClaimVersions(ctx context.Context, tenant uuid.UUID, items
 	ids, attempts := split(items)
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		claimed = nil
-		rows, err := tx.Query(ctx, claimSQL, ids, attempts, l.Holder, l.TTL)
-		if err != nil {
-			return err
-		}
 		var events []change
-		var c change
-		_, err = pgx.ForEachRow(rows, []any{&c.Version, &c.attempt, &c.Document, &c.Collection, &c.ExternalID, &c.State, &c.trace}, func() error {
-			if c.State == schema.StateProcessing {
-				claimed = append(claimed, wire.Attempt{Version: c.Version, Attempt: c.attempt})
-			}
-			events = append(events, c)
-			return nil
+		b := &pgx.Batch{}
+		b.Queue(lazySQL)
+		b.Queue(claimSQL, ids, attempts, l.Holder, l.TTL).Query(func(rows pgx.Rows) error {
+			var c change
+			_, err := pgx.ForEachRow(rows, []any{&c.Version, &c.attempt, &c.Document, &c.Collection, &c.ExternalID, &c.State, &c.trace}, func() error {
+				if c.State == schema.StateProcessing {
+					claimed = append(claimed, wire.Attempt{Version: c.Version, Attempt: c.attempt})
+				}
+				events = append(events, c)
+				return nil
+			})
+			return err
 		})
-		if err != nil {
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
 			return err
 		}
 		return insertChanges(ctx, tx, tenant, events)
@@ -102,12 +109,13 @@ func (s *CorpusStore) ExtendLeases(ctx context.Context, tenant uuid.UUID, items 
 	var current []uuid.UUID
 	ids, attempts := split(items)
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, extendSQL, ids, attempts, l.Holder, l.TTL)
-		if err != nil {
+		b := &pgx.Batch{}
+		b.Queue(lazySQL)
+		b.Queue(extendSQL, ids, attempts, l.Holder, l.TTL).Query(func(rows pgx.Rows) (err error) {
+			current, err = store.IDs(rows, nil)
 			return err
-		}
-		current, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		return err
+		})
+		return tx.SendBatch(ctx, b).Close()
 	})
 	return current, err
 }

@@ -39,9 +39,10 @@ WHERE g.tenant_id = $1 AND g.collection_id = $2`
 	buildingSQL = rebuildSelect + ` AND g.state = 'building'`
 	rebuildSQL  = rebuildSelect + ` AND g.number > 1 ORDER BY g.number DESC LIMIT 1`
 
-	liveEncoderSQL = `
-SELECT c.generation, c.segmentation, s.name, s.dimension
-FROM collections c LEFT JOIN spaces s ON c.encoder = 'second' AND s.id = c.space_id WHERE c.tenant_id = $1 AND c.id = $2`
+	liveRecipesSQL = `
+SELECT c.id, c.generation, c.segmentation, c.language, c.encoder = 'second', coalesce(s.id, 0), coalesce(s.name, ''), coalesce(s.dimension, 0)
+FROM collections c LEFT JOIN spaces s ON s.id = c.space_id AND to_regclass('vectors_' || s.dimension) IS NOT NULL
+WHERE c.tenant_id = $1 AND c.id = ANY ($2)`
 
 	cancelGenerationSQL = `
 UPDATE generations SET state = 'cancelled', finished_at = now()
@@ -187,17 +188,35 @@ func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out sc
 	return out, true, nil
 }
 
-// LiveRecipe implements ingest.Store.
+// LiveRecipe is that of one collection.
 func (s *CorpusStore) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error) {
-	var out batch.Recipe
-	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var space *string
-		var dimension *int
-		err := tx.QueryRow(ctx, liveEncoderSQL, tenant, collection).Scan(&out.Generation, &out.Segmentation, &space, &dimension)
-		if err == nil && space != nil {
-			out.Later = &batch.Space{Name: *space, Dimension: *dimension}
+	all, err := s.LiveRecipes(ctx, tenant, []uuid.UUID{collection})
+	out, found := all[collection]
+	if err == nil && !found {
+		err = store.Named(pgx.ErrNoRows, "collection", collection)
+	}
+	return out, err
+}
+
+// LiveRecipes implements ingest.Store.
+func (s *CorpusStore) LiveRecipes(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID) (map[uuid.UUID]batch.Recipe, error) {
+	var out map[uuid.UUID]batch.Recipe
+	err := s.db.AskTenant(ctx, tenant, liveRecipesSQL, []any{tenant, collections}, func(rows pgx.Rows) error {
+		defer rows.Close()
+		out = make(map[uuid.UUID]batch.Recipe, len(collections))
+		for rows.Next() {
+			var id uuid.UUID
+			var r batch.Recipe
+			var second bool
+			if err := rows.Scan(&id, &r.Generation, &r.Segmentation, &r.Language, &second, &r.KeptID, &r.Kept.Name, &r.Kept.Dimension); err != nil {
+				return err
+			}
+			if second && r.KeptID != 0 {
+				r.Later = &batch.Space{Name: r.Kept.Name, Dimension: r.Kept.Dimension}
+			}
+			out[id] = r
 		}
-		return store.Named(err, "collection", collection)
+		return rows.Err()
 	})
 	return out, err
 }

@@ -3,26 +3,18 @@ package corpus
 // This file prepares versions for the transaction that writes them: nobody is to wait for that behind a lock.
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/minhash"
-	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/text"
 )
-
-// With the space of a name, where the collection's vectors may be of it.
-const languageSQL = `
-SELECT c.language, CASE WHEN c.space_id IS NOT NULL AND s.dimension = $4 AND to_regclass('vectors_' || s.dimension) IS NOT NULL THEN s.id ELSE 0 END
-FROM collections c LEFT JOIN spaces s ON s.name = $3 WHERE c.tenant_id = $1 AND c.id = $2`
 
 // preparation is a batch that is ready to be written to a collection of a language.
 type preparation struct {
@@ -46,7 +38,9 @@ type preparedVersion struct {
 	signature minhash.Signature
 }
 
-func (s *CorpusStore) prepare(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) (preparation, error) {
+// prepare makes the terms of all passages in the recipe's language. What of the recipe
+// has changed by then shows behind the lock.
+func prepare(r batch.Recipe, docs []batch.Document) (preparation, error) {
 	p := preparation{versions: make([]preparedVersion, len(docs))}
 	for i := range docs {
 		var err error
@@ -54,18 +48,10 @@ func (s *CorpusStore) prepare(ctx context.Context, tenant, collection uuid.UUID,
 			return preparation{}, err
 		}
 	}
-	var language string
-	vectors := docs[0].Vectors
-	err := s.db.AskTenant(ctx, tenant, languageSQL, []any{tenant, collection, vectors.Space, vectors.Dimension}, func(rows pgx.Rows) error {
-		_, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			return struct{}{}, row.Scan(&language, &p.space)
-		})
-		return store.Named(err, "collection", collection)
-	})
-	if err != nil {
-		return preparation{}, fmt.Errorf("read the language of collection %s: %w", collection, err)
+	if v := docs[0].Vectors; r.Kept.Name == v.Space && r.Kept.Dimension == v.Dimension {
+		p.space = r.KeptID
 	}
-	return p, p.analyse(language)
+	return p, p.analyse(r.Language)
 }
 
 func cleanVersion(d *batch.Document) (preparedVersion, error) {

@@ -54,7 +54,7 @@ WHERE tenant_id = $1 AND shard = ` + store.SharedShard + ` AND ctid = ANY (ARRAY
 // fill does the next step for a shard without an index: makes its partition, moves
 // vectors there until it is full or none are left, and builds its index.
 func (s *CorpusStore) fill(ctx context.Context, conn *pgx.Conn, v vectorSet, h shard) error {
-	ready, err := prepare(ctx, conn, h)
+	ready, err := prepareShard(ctx, conn, h)
 	if err != nil || !ready {
 		return err
 	}
@@ -80,8 +80,8 @@ func (s *CorpusStore) fill(ctx context.Context, conn *pgx.Conn, v vectorSet, h s
 	return s.inSet(ctx, v, fmt.Sprintf(noteIndexSQL, h.table()), v.tenant, h.id)
 }
 
-// prepare makes a shard's partition, empty, and reports whether it was there.
-func prepare(ctx context.Context, conn *pgx.Conn, h shard) (ready bool, err error) {
+// prepareShard makes a shard's partition, empty, and reports whether it was there.
+func prepareShard(ctx context.Context, conn *pgx.Conn, h shard) (ready bool, err error) {
 	if err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, h.partition()).Scan(&ready); err != nil {
 		return false, fmt.Errorf("look for partition %s: %w", h.partition(), err)
 	}

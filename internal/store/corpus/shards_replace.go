@@ -56,7 +56,7 @@ func (s *CorpusStore) replace(ctx context.Context, conn *pgx.Conn, v vectorSet, 
 			return s.inSet(ctx, v, retireSQL, v.tenant, []uuid.UUID{r.id}) // what it was made of is out of use
 		}
 	}
-	ready, err := prepare(ctx, conn, r)
+	ready, err := prepareShard(ctx, conn, r)
 	if err != nil || !ready {
 		return err
 	}

@@ -4,6 +4,7 @@ package corpus
 // events in one transaction, guarded so that doing it twice does nothing.
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -25,17 +26,19 @@ import (
 // ready or superseded, now or in an earlier call: lost to another attempt, or
 // refused with its reason. When the rows of one make the transaction fail, each
 // is written in a transaction of its own. A *batch.StaleError says that none was
-// written, because some were cut for another generation than the live one; what
-// their stages left is forgotten, so that they are cut anew.
+// written, because some were cut for another generation than the live one.
 func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
-	out, err := s.writeVersions(ctx, tenant, collection, docs)
-	var stale *batch.StaleError
-	if errors.As(err, &stale) {
-		if problem := s.forgetStale(ctx, tenant, docs, stale.Live); problem != nil {
-			return nil, problem
-		}
-		return nil, err
+	recipe, err := s.LiveRecipe(ctx, tenant, collection)
+	if err != nil {
+		return nil, fmt.Errorf("read the recipe of collection %s: %w", collection, err)
 	}
+	return s.WriteCut(ctx, tenant, collection, recipe, docs)
+}
+
+// WriteCut is WriteVersions of a collection whose recipe was read before: a transaction
+// less, which counts where each collection has few versions.
+func (s *CorpusStore) WriteCut(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error) {
+	out, err := s.writeVersions(ctx, tenant, collection, recipe, docs)
 	if err == nil || !refusesData(err) {
 		return out, err
 	}
@@ -46,31 +49,13 @@ func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid
 	}
 	out = nil
 	for _, d := range docs {
-		one, err := s.WriteVersions(ctx, tenant, collection, []batch.Document{d})
+		one, err := s.WriteCut(ctx, tenant, collection, recipe, []batch.Document{d})
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, one...)
 	}
 	return out, nil
-}
-
-// forgetStale forgets what stages left of text that was cut for another
-// generation than the live one, but for what they parsed.
-func (s *CorpusStore) forgetStale(ctx context.Context, tenant uuid.UUID, docs []batch.Document, live int) error {
-	var ids []uuid.UUID
-	var attempts []int
-	for _, d := range docs {
-		if max(d.Text.Generation, 1) != live {
-			ids, attempts = append(ids, d.Version), append(attempts, d.Attempt.Attempt)
-		}
-	}
-	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `
-			DELETE FROM artifacts a USING unnest($1::uuid[], $2::int[]) AS i(id, attempt)
-			WHERE a.version_id = i.id AND a.attempt = i.attempt AND a.stage IN ('segmented', 'encoded')`, ids, attempts)
-		return store.Wrap(err, "forget what was cut for another generation")
-	})
 }
 
 // refusesData reports whether Postgres refused the rows themselves.
@@ -100,30 +85,53 @@ SET state = 'ready', finished_at = now(), media_type = w.media, pages = w.pages,
     warnings = ARRAY(SELECT jsonb_array_elements_text(w.warnings::jsonb)), unencoded = w.unencoded
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::int[], $5::int[], $6::int[], $7::text[], $8::bool[])
      AS w(id, title, media, pages, sections, passages, warnings, unencoded)
-WHERE v.id = w.id`
+WHERE v.id = ANY ($1) AND v.id = w.id`
 	supersedeSQL     = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1) AND state = 'ready'`
 	supersedeLateSQL = `UPDATE versions SET state = 'superseded', finished_at = now() WHERE id = ANY($1)`
 	moveDocumentsSQL = `
 UPDATE documents d SET live_version_id = w.version, updated_at = now()
-FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = w.id`
+FROM unnest($1::uuid[], $2::uuid[]) AS w(id, version) WHERE d.id = ANY ($1) AND d.id = w.id`
 )
 
-func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
-	prepared, err := s.prepare(ctx, tenant, collection, docs)
-	if err != nil {
-		return nil, err
+func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error) {
+	return s.writeAll(ctx, tenant, []batch.Cut{{Collection: collection, Recipe: recipe, Documents: docs}})
+}
+
+// WriteCuts is WriteCut of several collections in one transaction: where each has few
+// versions, commits would take longer than writing. When it fails nothing is written,
+// and each is to be written by itself.
+func (s *CorpusStore) WriteCuts(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error) {
+	// Whoever locks several collections does so in the order of their ids.
+	ordered := slices.SortedFunc(slices.Values(cuts), func(a, b batch.Cut) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
+	return s.writeAll(ctx, tenant, ordered)
+}
+
+func (s *CorpusStore) writeAll(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error) {
+	all := make([]preparation, len(cuts))
+	written := 0
+	for i, c := range cuts {
+		var err error
+		if all[i], err = prepare(c.Recipe, c.Documents); err != nil {
+			return nil, err
+		}
+		written += len(c.Documents)
 	}
 	var out []wire.Outcome
-	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := writer{preparation: prepared, tx: tx, tenant: tenant, collection: collection}
-		err := w.write(ctx)
-		out = w.outcomes
-		return err
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		out = nil
+		for i, c := range cuts {
+			w := writer{preparation: all[i], tx: tx, tenant: tenant, collection: c.Collection}
+			if err := w.write(ctx); err != nil {
+				return err
+			}
+			out = append(out, w.outcomes...)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.db.Wrote(ctx, len(docs))
+	s.db.Wrote(ctx, written)
 	return out, nil
 }
 

@@ -1,0 +1,94 @@
+package curate
+
+// The step of CurateCollections: many small collections.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/curate/due"
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// manySlice is how long a step of one collection goes on among many.
+	manySlice = time.Second
+	// manyTended is how many of them are tended at a time.
+	manyTended = 2
+)
+
+// Many does what is due for collections, the first ones first, until its time is over:
+// it returns how many it has seen to, and which of them need a curation of their own.
+func (a *Activities) Many(ctx context.Context, in wire.Curations) (out wire.CuratedMany, err error) {
+	defer heartbeat.Start(ctx, heartbeat.Every)()
+	byTenant := map[uuid.UUID][]uuid.UUID{}
+	for _, c := range in.Collections {
+		byTenant[c.Tenant] = append(byTenant[c.Tenant], c.Collection)
+	}
+	work := map[wire.Curation]due.Work{}
+	for tenant, collections := range byTenant {
+		found, err := a.store.WorkDue(ctx, tenant, collections, max(a.options.Keep, 0))
+		if err != nil {
+			return out, fmt.Errorf("see what is due for %d collections: %w", len(collections), err)
+		}
+		for collection, w := range found {
+			work[wire.Curation{Tenant: tenant, Collection: collection}] = w
+		}
+	}
+	quick := Activities{store: a.store, encoder: a.encoder, options: a.options}
+	quick.options.Slice = min(a.options.Slice, manySlice)
+	begin := time.Now()
+	var mu sync.Mutex
+	// next is the collection that is next, while there is time.
+	next := func() (c wire.Curation, found bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if out.Did == len(in.Collections) || out.Did > 0 && (time.Since(begin) > a.options.Slice || ctx.Err() != nil) {
+			return c, false
+		}
+		out.Did++
+		return in.Collections[out.Did-1], true
+	}
+	var tending sync.WaitGroup
+	for range manyTended {
+		tending.Go(func() {
+			for c, found := next(); found; c, found = next() {
+				w, found := work[c]
+				if !found {
+					continue // it is gone
+				}
+				if !w.Small || quick.tend(ctx, c, w) {
+					mu.Lock()
+					out.Alone = append(out.Alone, c)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	tending.Wait()
+	return out, ctx.Err()
+}
+
+// tend does what is due for a small collection, and reports whether something is left.
+func (a *Activities) tend(ctx context.Context, c wire.Curation, w due.Work) (left bool) {
+	for _, s := range []struct {
+		due bool
+		do  func(context.Context, wire.Curation) (wire.Curated, error)
+	}{{w.Cluster, a.Cluster}, {w.Merge, a.Merge}, {w.Sweep, a.Sweep}} {
+		if !s.due {
+			continue
+		}
+		out, err := s.do(ctx, c)
+		if err != nil {
+			slog.DebugContext(ctx, "a collection is curated alone", "tenant", c.Tenant, "collection", c.Collection, "error", err)
+		}
+		left = left || err != nil || out.More
+	}
+	return left
+}
