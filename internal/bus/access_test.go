@@ -30,6 +30,7 @@ sluice.llm.complete                          query-worker                llm-gat
 sluice.llm.complete.cancel                   query-worker                llm-gateway
 sluice.llm.encode                            gpu-segmenter               llm-gateway
 sluice.llm.rerank                            gpu-segmenter               llm-gateway
+sluice.outbox                                serve,query-worker,ingest-worker ingest-worker
 sluice.status                                serve                       query-worker,llm-gateway,gpu-segmenter
 sluice.model.info                            serve,query-worker,ingest-worker,llm-gateway gpu-segmenter
 sluice.model.encode                          query-worker,ingest-worker,llm-gateway gpu-segmenter

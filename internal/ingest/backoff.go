@@ -17,11 +17,16 @@ func (b *backoff) next() time.Duration { return min(max(b.now, b.first), b.most)
 
 func (b *backoff) reset() { b.now = 0 }
 
-// sleep pauses, or returns at once when ctx ends.
-func (b *backoff) sleep(ctx context.Context) {
+// wait returns the next pause, with jitter.
+func (b *backoff) wait() time.Duration {
 	pause := b.next()
 	b.now = 2 * pause
-	timer := time.NewTimer(pause/2 + rand.N(pause/2+1))
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// sleep pauses, or returns at once when ctx ends.
+func (b *backoff) sleep(ctx context.Context) {
+	timer := time.NewTimer(b.wait())
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -39,7 +39,7 @@ type Options struct {
 	Requeue time.Duration
 	// Reconcile is how often unfinished versions are looked at.
 	Reconcile time.Duration
-	// Poll is how often the outbox is looked at when nothing wakes the relay.
+	// Poll is how often at least the outbox is looked at when nothing wakes the relay.
 	Poll time.Duration
 }
 
@@ -50,7 +50,7 @@ func Defaults(holder string) Options {
 		BatchVersions: batch.MaxVersions, BatchBytes: batch.MaxBytes, BatchWait: 200 * time.Millisecond,
 		Parallel: runtime.GOMAXPROCS(0), Tries: 10,
 		Lease: time.Minute, Grace: 15 * time.Second, Requeue: 30 * time.Second,
-		Reconcile: 5 * time.Second, Poll: 5 * time.Second,
+		Reconcile: 5 * time.Second, Poll: time.Second,
 	}
 }
 

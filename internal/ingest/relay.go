@@ -1,7 +1,8 @@
 package ingest
 
 // The relay moves outbox rows to JetStream: at least once, with message ids that
-// JetStream recognises. Any number of relays may run; each row is locked by one.
+// JetStream recognises. Any number of relays may run; each claims subjects for a
+// short time, and holds no transaction while it publishes.
 
 import (
 	"context"
@@ -19,17 +20,13 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/ingest/batch"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // Outbox is where the relay takes its messages from.
 type Outbox interface {
-	RelayOutbox(ctx context.Context, r batch.Round, publish func(context.Context, []batch.Message) []int64) (after string, found, deleted int, err error)
-}
-
-// Wakeup hears of new outbox rows.
-type Wakeup interface {
-	Wait(ctx context.Context) error
-	Close(ctx context.Context) error
+	// RelayOutbox settles what was published, and claims the next rows.
+	RelayOutbox(ctx context.Context, done batch.Relayed, r batch.Round) (batch.Taken, error)
 }
 
 // HeaderQueued is the header that holds when a message was queued (RFC 3339
@@ -37,14 +34,17 @@ type Wakeup interface {
 const HeaderQueued = "Sluice-Queued"
 
 const (
-	relayRows       = 500             // rows of one round
+	relayRows       = 1000            // rows of one round, about
 	relayPerSubject = 100             // of one subject, so that none waits for another
+	relaySubjects   = 500             // subjects of one round
 	ackWait         = 5 * time.Second // for JetStream to confirm a round
+	relayLease      = 3 * ackWait     // of subjects; after it their relay counts as dead
 	fullFirst       = 200 * time.Millisecond
 	fullMost        = 5 * time.Second
 	backoffFirst    = 100 * time.Millisecond
 	backoffMost     = 15 * time.Second
-	sessionMost     = 2 * time.Second
+	// pollShare is the longest wait of an idle relay in terms of its first one.
+	pollShare = 10
 )
 
 // relay is the state of one relay.
@@ -52,8 +52,11 @@ type relay struct {
 	outbox  Outbox
 	js      jetstream.JetStream
 	streams Streams
-	poll    time.Duration
+	lease   batch.Lease
+	poll    backoff
 	full    map[string]fullSubject
+	after   string
+	done    batch.Relayed // of the round before, not settled yet
 }
 
 // fullSubject is a subject that takes no more for now.
@@ -65,8 +68,9 @@ type fullSubject struct {
 // Streams creates the streams that are missing: after NATS was wiped, say.
 type Streams func(ctx context.Context) error
 
-// NewRelay makes the relay. open opens the session that wakes it.
-func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, open func(ctx context.Context) (Wakeup, error), o Options) (lifecycle.Service, error) {
+// NewRelay makes the relay. A message on wire.OutboxSubject wakes it, and it looks
+// by itself, ever less often while there is nothing, but at least every o.Poll.
+func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -75,62 +79,30 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, open func(ctx conte
 	if err != nil {
 		return nil, fmt.Errorf("make the relay: %w", err)
 	}
-	wake := make(chan struct{}, 1)
-	listen := lifecycle.NewLoop("outbox listener", nil, func(fetch, _ context.Context) error {
-		return hear(fetch, open, wake)
-	})
-	move := lifecycle.NewLoop("relay", nil, func(fetch, work context.Context) error {
-		r := relay{outbox: outbox, js: js, streams: streams, poll: o.Poll, full: map[string]fullSubject{}}
+	return lifecycle.NewLoop("outbox relay", nil, func(fetch, work context.Context) error {
+		wake := make(chan struct{}, 1)
+		// One relay of all is woken: it goes through the whole outbox.
+		heard, err := nc.QueueSubscribe(wire.OutboxSubject, wire.RelayGroup, func(*nats.Msg) {
+			select {
+			case wake <- struct{}{}:
+			default:
+			}
+		})
+		if err != nil {
+			slog.WarnContext(work, "cannot hear of messages in the outbox; looking for them now and then", "subject", wire.OutboxSubject, "error", err)
+		} else {
+			defer func() { _ = heard.Unsubscribe() }() // a connection that closes ends it, too
+		}
+		r := relay{outbox: outbox, js: js, streams: streams, lease: batch.Lease{Holder: o.Holder, TTL: relayLease},
+			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), most: o.Poll}, full: map[string]fullSubject{}}
 		return r.run(fetch, work, wake)
-	})
-	return lifecycle.NewGroup("outbox relay", time.Second, listen, move), nil
-}
-
-// hear wakes the relay when rows are added, on a session that it opens again
-// whenever it breaks.
-func hear(ctx context.Context, open func(ctx context.Context) (Wakeup, error), wake chan<- struct{}) error {
-	// The session also says that this worker lives: it must not be away for long.
-	pause := backoff{first: backoffFirst, most: sessionMost}
-	for ctx.Err() == nil {
-		err := hearOne(ctx, open, wake, &pause)
-		if ctx.Err() != nil {
-			break
-		}
-		slog.WarnContext(ctx, "cannot listen for outbox rows; polling meanwhile", "error", err)
-		pause.sleep(ctx)
-	}
-	return ctx.Err()
-}
-
-func hearOne(ctx context.Context, open func(ctx context.Context) (Wakeup, error), wake chan<- struct{}, pause *backoff) error {
-	session, err := open(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		if err := session.Close(closing); err != nil {
-			slog.DebugContext(ctx, "closing the outbox session", "error", err)
-		}
-	}()
-	pause.reset()
-	for {
-		select {
-		case wake <- struct{}{}: // rows may have come before the session did
-		default:
-		}
-		if err := session.Wait(ctx); err != nil {
-			return err
-		}
-	}
+	}), nil
 }
 
 func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 	pause := backoff{first: backoffFirst, most: backoffMost}
-	after := ""
 	for fetch.Err() == nil {
-		next, found, published, err := r.round(work, after)
+		more, published, err := r.round(work)
 		switch {
 		case err != nil:
 			slog.WarnContext(work, "cannot relay the outbox; trying again", "pause", pause.next(), "error", err)
@@ -144,46 +116,67 @@ func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 		case published > 0:
 			pause.reset()
 		}
-		after = next
-		if next != "" || found > 0 {
+		if more {
+			r.poll.reset()
 			continue
 		}
 		timer := time.NewTimer(r.wait())
 		select {
 		case <-fetch.Done():
 		case <-wake:
+			r.poll.reset()
 		case <-timer.C:
 		}
 		timer.Stop()
+	}
+	if err := r.settle(work); err != nil {
+		slog.WarnContext(work, "cannot settle what was relayed last; it is published again", "error", err)
 	}
 	return fetch.Err()
 }
 
 // wait is how long an idle relay waits: until a full subject may be tried again.
 func (r *relay) wait() time.Duration {
-	wait := r.poll
+	wait := r.poll.wait()
 	for _, f := range r.full {
 		wait = min(wait, max(time.Until(f.until), time.Millisecond))
 	}
 	return wait
 }
 
-func (r *relay) round(ctx context.Context, after string) (next string, found, published int, err error) {
+// settle deletes what the round before published, and gives its subjects back.
+func (r *relay) settle(ctx context.Context) error {
+	if len(r.done.Subjects) == 0 {
+		return nil
+	}
+	_, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{})
+	if err == nil {
+		r.done = batch.Relayed{}
+	}
+	return err
+}
+
+// round settles the round before, and takes and publishes the next rows. more says
+// that there may be others.
+func (r *relay) round(ctx context.Context) (more bool, published int, err error) {
 	if !r.js.Conn().IsConnected() {
-		return after, 0, 0, errors.New("nats is not connected")
+		return false, 0, errors.Join(errors.New("nats is not connected"), r.settle(ctx))
 	}
 	now := time.Now()
 	skip := slices.Collect(maps.Keys(r.full))
 	skip = slices.DeleteFunc(skip, func(s string) bool { return !now.Before(r.full[s].until) })
-	var failure error
-	next, found, published, err = r.outbox.RelayOutbox(ctx,
-		batch.Round{After: after, Skip: skip, PerSubject: relayPerSubject, Limit: relayRows},
-		func(ctx context.Context, messages []batch.Message) []int64 {
-			var sent []int64
-			sent, failure = r.publish(ctx, messages)
-			return sent
-		})
-	return next, found, published, errors.Join(err, failure)
+	taken, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{Lease: r.lease, After: r.after, Skip: skip,
+		PerSubject: relayPerSubject, Limit: relayRows, Subjects: relaySubjects})
+	if err != nil {
+		return false, 0, err
+	}
+	r.after = taken.After
+	sent, failure := r.publish(ctx, taken.Messages)
+	r.done = batch.Relayed{Holder: r.lease.Holder, Sent: sent, Subjects: taken.Subjects}
+	if failure != nil { // others may do better, and this one pauses
+		failure = errors.Join(failure, r.settle(ctx))
+	}
+	return taken.After != "" || len(taken.Subjects) > 0, len(sent), failure
 }
 
 // publish sends messages and returns the ids of those that JetStream has. A

@@ -99,8 +99,12 @@ type outage struct {
 // ownServer starts a server with a migrated database in dir.
 func ownServer(t *testing.T, dir string) *local.Postgres {
 	t.Helper()
-	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: dir, Throwaway: true,
-		Settings: map[string]string{"synchronous_commit": "on"}}) // what is committed survives a crash
+	return ownServerWith(t, dir, map[string]string{"synchronous_commit": "on"}) // what is committed survives a crash
+}
+
+func ownServerWith(t *testing.T, dir string, settings map[string]string) *local.Postgres {
+	t.Helper()
+	pg, err := local.StartPostgres(t.Context(), local.PostgresOptions{Dir: dir, Throwaway: true, Settings: settings})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,13 +218,7 @@ func (o *outage) doors(t *testing.T) map[string]func(ctx context.Context) error 
 			return err
 		},
 		"outbox": func(ctx context.Context) error {
-			_, _, _, err := o.RelayOutbox(ctx, batch.Round{PerSubject: 10, Limit: 10}, func(_ context.Context, messages []batch.Message) []int64 {
-				ids := make([]int64, len(messages))
-				for i, m := range messages {
-					ids[i] = m.ID
-				}
-				return ids
-			})
+			_, err := o.relay(ctx, "a relay")
 			return err
 		},
 		"session": func(ctx context.Context) error {
@@ -229,15 +227,11 @@ func (o *outage) doors(t *testing.T) map[string]func(ctx context.Context) error 
 				return err
 			}
 			defer session.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is given up either way
-			return session.Wait(ctx)                        // the uploads wake it
-		},
-		"listen": func(ctx context.Context) error {
-			return o.Listen(ctx, "nothing", func() {
-				o.mu.Lock()
-				o.works["listen"]++
-				o.change.Broadcast()
-				o.mu.Unlock()
-			})
+			o.mu.Lock()
+			o.works["session"]++
+			o.change.Broadcast()
+			o.mu.Unlock()
+			return session.Hold(ctx)
 		},
 	}
 }
@@ -262,10 +256,10 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	doors := o.doors(t)
 	var calls, readers []string // calls end by themselves
 	for name, door := range doors {
-		if name != "listen" {
+		if name != "session" {
 			calls = append(calls, name)
 		}
-		if name != "listen" && name != "session" && !slices.Contains(writers, name) {
+		if name != "session" && !slices.Contains(writers, name) {
 			readers = append(readers, name)
 		}
 		for range 2 {
@@ -274,16 +268,16 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	}
 	administer := func(sql string) { execute(t, o.server.AdminURL("postgres"), sql) }
 	o.await(o.works, 2, calls...)
-	// after waits until all go on, and those that listened do so again.
+	// after waits until all go on, and sessions are open again.
 	after := func(fault func()) {
 		o.mu.Lock()
-		listened := o.works["listen"]
+		open := o.works["session"]
 		o.mu.Unlock()
 		fault()
 		o.await(o.works, 2, calls...)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		for o.works["listen"] == listened {
+		for o.works["session"] == open {
 			o.change.Wait()
 		}
 	}
@@ -403,7 +397,7 @@ func TestManyConnectionsLeaveAReadOnlyServer(t *testing.T) {
 	wg.Wait()
 	execute(t, first.AdminURL("postgres"), `ALTER SYSTEM SET default_transaction_read_only = on`)
 	execute(t, first.AdminURL("postgres"), `SELECT pg_reload_conf()`)
-	if err := session.Wait(t.Context()); !errors.Is(err, schema.ErrUnavailable) {
+	if err := session.Hold(t.Context()); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("the session on the first server said %v", err)
 	}
 	// One write notices; from then on nobody does.

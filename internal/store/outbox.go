@@ -101,9 +101,11 @@ func (o *Outbox) tell(tenant uuid.UUID, kind string, id, of uuid.UUID) {
 	}
 }
 
-// Queue adds the statements that write the messages, if there are any.
-func (o *Outbox) Queue(b *pgx.Batch) {
+// Queue adds the statements that write the messages, if there are any. ctx is that of the
+// transaction in which they run: relays hear of the messages when it is committed.
+func (o *Outbox) Queue(ctx context.Context, b *pgx.Batch) {
 	if len(o.ids) > 0 {
+		wroteOutbox(ctx)
 		b.Queue(outboxSQL, o.tenants, o.subjects, o.ids, o.bodies, o.traceparent)
 	}
 	if len(o.toldIDs) > 0 {
@@ -117,7 +119,7 @@ func (o *Outbox) Write(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	b := &pgx.Batch{}
-	o.Queue(b)
+	o.Queue(ctx, b)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write %d messages to the outbox: %w", len(o.ids), err)
 	}

@@ -75,8 +75,9 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	written atomic.Int64 // versions since statistics were looked at
-	left    atomic.Int64 // when the connections were last given up, in nanoseconds since 1970
+	written atomic.Int64           // versions since statistics were looked at
+	told    atomic.Pointer[func()] // of messages in the outbox; see OnOutbox
+	left    atomic.Int64           // when the connections were last given up, in nanoseconds since 1970
 }
 
 const (

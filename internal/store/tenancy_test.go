@@ -170,18 +170,43 @@ func TestErrorsGetTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestListenHears(t *testing.T) {
+func TestWritersOfTheOutboxTellWhenTheyHaveCommitted(t *testing.T) {
 	f := setUp(t, store.Options{})
-	ctx, cancel := context.WithCancel(t.Context())
-	heard := make(chan struct{}, 8)
-	done := make(chan error)
-	go func() { done <- f.Listen(ctx, "sluice_outbox", func() { heard <- struct{}{} }) }()
-	<-heard // it listens
+	rows := func() int64 {
+		n, _, err := f.OutboxDepth(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before, told := rows(), 0
+	f.OnOutbox(func() {
+		if told++; rows() == before {
+			t.Error("what was told of is not there yet")
+		}
+	})
 	f.upload(t, f.a, f.collection, text("a", "x"))
-	<-heard
-	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Error(err)
+	if told != 1 {
+		t.Errorf("an upload told of itself %d times", told)
+	}
+	f.upload(t, f.a, f.collection, text("a", "x"))
+	if told != 1 {
+		t.Error("one that changes nothing told of it")
+	}
+	again := schema.Reply{Status: 200}
+	if _, err := f.Store.Once(t.Context(), f.a, "key", "upload", []byte("h"), func(ctx context.Context) *schema.Reply {
+		if _, err := f.Upload(ctx, f.a, f.collection, []schema.Upload{text("b", "y")}); err != nil {
+			t.Error(err)
+		}
+		if told != 1 {
+			t.Error("told of within the transaction")
+		}
+		return &again
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if told != 2 {
+		t.Errorf("a request with a key told of itself %d times", told-1)
 	}
 }
 

@@ -158,7 +158,14 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 	if err != nil {
 		return early(ctx, r, err)
 	}
-	return finish(ctx, tx, fn)
+	ctx, wrote := noting(ctx)
+	if err := finish(ctx, tx, fn); err != nil {
+		return err
+	}
+	if wrote.Load() {
+		s.tellOutbox()
+	}
+	return nil
 }
 
 // beginSQL begins a transaction of the kinds that there are here.

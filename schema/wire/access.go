@@ -69,19 +69,20 @@ var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
 		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), ChangedSubject},
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), ChangedSubject, OutboxSubject},
 		hears: []string{EventsSubjects, stages, texts, ChangedSubject, HereSubject},
 	},
 	ProgramIngestWorker: {
 		asks: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},
 			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamIngest, ConsumerIngest)),
-		hears: []string{SearchingSubject},
+		tells: []string{OutboxSubject},
+		hears: []string{SearchingSubject, OutboxSubject},
 	},
 	ProgramQueryWorker: {
 		asks: slices.Concat(modelSubjects, []string{LLMSubject},
 			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
 		answers: []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject},
-		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, HereSubject, stages, texts},
+		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, HereSubject, stages, texts, OutboxSubject},
 		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), QuestionEvents(EventQuestionCancelled)},
 	},
 	ProgramLLMGateway: {

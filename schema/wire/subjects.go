@@ -42,6 +42,10 @@ const (
 	// RemoteRerankSubject is the same for scores of texts.
 	RemoteRerankSubject = "sluice.llm.rerank"
 
+	// OutboxSubject is where those who wrote messages into the outbox say so, without a
+	// body, when they have committed them.
+	OutboxSubject = "sluice.outbox"
+
 	// SearchingSubject is where query workers say now and then, as Searching, that
 	// somebody searches.
 	SearchingSubject = "sluice.query.searching"
@@ -79,6 +83,7 @@ const (
 	QueryGroup = "query-workers"
 	ModelGroup = "model-servers"
 	LLMGroup   = "llm-gateways"
+	RelayGroup = "relays"
 )
 
 // IngestSubject is where a tenant's versions are queued: one subject per

@@ -75,9 +75,7 @@ func (g *growing) startParts() {
 	must(err)
 	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: 1000}) }
 	must(streams(ctx))
-	run(ingest.NewRelay(g.store, g.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
-		return g.store.OpenSession(ctx, "relay")
-	}, ingest.Defaults("relay")))
+	run(ingest.NewRelay(g.store, g.nats, streams, ingest.Defaults("relay")))
 	run(queryworker.New(queryworker.Settings{
 		Answering: config.Answering{QueryConcurrency: 4, QueryQuestions: 4, QueryTimeout: waittest.Left(g.t), QuestionLease: 30 * time.Second, SlowSearch: 1},
 		Streams:   config.Streams{QueuePerTenant: 1000},
@@ -102,16 +100,16 @@ func (g *growing) write(name string) {
 	}
 	up, err := documents.New(g.store, documents.Options{}).Upload(ctx, g.principal(), g.collection, uploads)
 	must(err)
-	for {
-		_, found, _, err := g.store.RelayOutbox(ctx, batch.Round{PerSubject: 500, Limit: 500}, func(_ context.Context, list []batch.Message) (done []int64) {
-			for _, m := range list {
-				done = append(done, m.ID)
-			}
-			return done
-		})
+	relay := batch.Lease{Holder: "test", TTL: time.Minute}
+	for done := (batch.Relayed{}); ; {
+		taken, err := g.store.RelayOutbox(ctx, done, batch.Round{Lease: relay, PerSubject: 500, Limit: 500, Subjects: 500})
 		must(err)
-		if found == 0 {
+		if len(taken.Subjects) == 0 {
 			break
+		}
+		done = batch.Relayed{Holder: relay.Holder, Subjects: taken.Subjects}
+		for _, m := range taken.Messages {
+			done.Sent = append(done.Sent, m.ID)
 		}
 	}
 	var items []wire.Attempt

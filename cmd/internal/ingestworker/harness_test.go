@@ -112,9 +112,6 @@ func newWorldAt(t *testing.T, url, natsDir string) *world {
 	w.client, err = durable.Dial(ctx, durable.Options{Address: w.temporal.Address, Namespace: w.temporal.Namespace, Name: t.Name()})
 	w.ok(err)
 	t.Cleanup(func() { w.client.Close() })
-	w.session, err = w.store.OpenSession(ctx, "test")
-	w.ok(err)
-	t.Cleanup(func() { _ = w.session.Close(context.Background()) })
 	return w
 }
 
@@ -267,15 +264,20 @@ func (w *world) states() map[schema.State]int {
 	return out
 }
 
-// await waits until done holds; every state change wakes it.
+// await waits until done holds.
 func (w *world) await(what string, done func() bool) {
 	w.t.Helper()
-	ctx := w.context()
-	for !done() {
-		if err := w.session.Wait(ctx); err != nil {
-			w.t.Fatalf("waiting for %s: %v; states: %v; %s; open workflows: %s", what, err, w.states(), w.reasons(), w.openWorkflows())
+	defer func() {
+		if w.t.Failed() {
+			w.t.Logf("waiting for %s; states: %v; %s; open workflows: %s", what, w.states(), w.reasons(), w.openWorkflows())
 		}
-	}
+	}()
+	waittest.Until(w.t, func() string {
+		if !done() {
+			return "waiting for " + what
+		}
+		return ""
+	})
 }
 
 func (w *world) awaitStates(want map[schema.State]int) {

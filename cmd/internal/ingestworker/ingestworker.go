@@ -120,9 +120,8 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		return nil, err
 	}
 	encoder := ingest.NewSecondEncoder(kept, second)
-	relay, err := ingest.NewRelay(kept, d.NATS, streams, func(ctx context.Context) (ingest.Wakeup, error) {
-		return d.Store.OpenSession(ctx, o.Holder)
-	}, o)
+	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
+	relay, err := ingest.NewRelay(kept, d.NATS, streams, o)
 	if err != nil {
 		return nil, err
 	}
@@ -138,6 +137,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 	steps := curate.NewActivities(kept, encoder, curations{d.Temporal}, curate.Options{Keep: s.CurateKeep})
 	return []lifecycle.Service{
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return retry(ctx, streams) }, nil),
+		ingest.NewPresence(func(ctx context.Context) (ingest.Session, error) { return d.Store.OpenSession(ctx, o.Holder) }),
 		changed,
 		stages(d.Temporal, activities, searches, o),
 		curator(d.Temporal, steps, ingest.NewRebuilder(kept, models, second, changed), searches),

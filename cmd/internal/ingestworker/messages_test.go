@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,12 +55,13 @@ func (w *world) relay() (stop func()) {
 		return bus.EnsureStreams(ctx, w.jetstream(), bus.StreamLimits{PerTenant: w.settings.QueuePerTenant})
 	}
 	w.ok(streams(w.context()))
-	relay, err := ingest.NewRelay(w.store, w.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
-		return w.store.OpenSession(ctx, "relay")
-	}, w.options)
+	relay, err := ingest.NewRelay(w.store, w.nats, streams, w.options)
 	w.ok(err)
 	w.ok(relay.Start(w.context()))
-	return func() { w.ok(relay.Stop(w.context())) }
+	var once sync.Once
+	stop = func() { once.Do(func() { w.ok(relay.Stop(w.context())) }) }
+	w.t.Cleanup(stop)
+	return stop
 }
 
 func (w *world) waiting(tenant uuid.UUID) uint64 {
@@ -84,6 +86,58 @@ func (w *world) events(tenant uuid.UUID, n int) {
 		_, err := messages.Next(jetstream.NextContext(w.context()))
 		w.ok(err)
 	}
+}
+
+func TestARelayIsWokenByWriters(t *testing.T) {
+	w := newWorld(t)
+	w.options.Poll = time.Hour
+	w.store.OnOutbox(bus.TellOutbox(w.nats))
+	w.relay()
+	for i := range 5 { // each when the one before is published, and the relay waits
+		w.upload(fmt.Sprintf("doc-%d.md", i), document("one", 2))
+		w.events(w.principal.Tenant, i+1)
+		w.poll("an empty outbox", func() bool { return w.count(`SELECT count(*) FROM outbox`) == 0 })
+	}
+}
+
+func TestARelayFindsWhatNobodyToldOf(t *testing.T) {
+	w := newWorld(t)
+	w.options.Poll = 200 * time.Millisecond
+	w.relay()
+	for i := range 3 {
+		w.upload(fmt.Sprintf("doc-%d.md", i), document("one", 2))
+		w.events(w.principal.Tenant, i+1)
+	}
+}
+
+// TestRelaysAtOncePublishEachMessageOnce: in the order of their subject.
+func TestRelaysAtOncePublishEachMessageOnce(t *testing.T) {
+	w := newWorld(t)
+	const subjects, each = 100, 20
+	w.admin(`INSERT INTO outbox (tenant_id, subject, message_id, payload)
+		SELECT $1::uuid, 'sluice.events.' || $1::uuid || '.test-' || s, s || '.' || n, to_jsonb(n) FROM generate_series(1, $2::int) s, generate_series(1, $3::int) n
+		ORDER BY n, s`, w.principal.Tenant, subjects, each)
+	for i := range 3 {
+		w.options.Holder = fmt.Sprintf("relay %d", i)
+		w.relay()
+	}
+	w.poll("an empty outbox", func() bool { return w.count(`SELECT count(*) FROM outbox`) == 0 })
+	stream, err := w.jetstream().Stream(w.context(), wire.StreamEvents)
+	w.ok(err)
+	if n := stream.CachedInfo().State.Msgs; n != subjects*each {
+		t.Fatalf("%d messages are in the stream", n)
+	}
+	last := map[string]string{}
+	for seq := range uint64(subjects * each) {
+		m, err := stream.GetMsg(w.context(), seq+1)
+		w.ok(err)
+		if n := fmt.Sprintf("%02s", m.Data); n <= last[m.Subject] {
+			t.Errorf("%s of %s comes behind %s", n, m.Subject, last[m.Subject])
+		} else {
+			last[m.Subject] = n
+		}
+	}
+	w.poll("subjects that are given back", func() bool { return w.count(`SELECT count(*) FROM outbox_claims`) == 0 })
 }
 
 func TestFullTenantDoesNotBlockOthers(t *testing.T) {

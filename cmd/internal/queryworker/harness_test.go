@@ -171,9 +171,7 @@ func (w *world) relay() {
 	w.ok(err)
 	streams := func(ctx context.Context) error { return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: 1000}) }
 	w.ok(streams(w.context()))
-	r, err := ingest.NewRelay(w.store, w.nats, streams, func(ctx context.Context) (ingest.Wakeup, error) {
-		return w.store.OpenSession(ctx, "relay of "+w.t.Name())
-	}, ingest.Defaults("relay"))
+	r, err := ingest.NewRelay(w.store, w.nats, streams, ingest.Defaults("relay of "+w.t.Name()))
 	w.ok(err)
 	w.run(r)
 }

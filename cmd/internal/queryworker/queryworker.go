@@ -132,6 +132,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
+	deps.Store.OnOutbox(bus.TellOutbox(deps.NATS))
 	kept := stores.Of(deps.Store)
 	index := lexicalsearch.NewIndex(kept, settings.LexicalCache<<20)
 	models := modelclient.New(deps.NATS, modelclient.Options{})

@@ -133,13 +133,32 @@ type Message struct {
 	Queued  time.Time
 }
 
-// Round asks for the next rows of the outbox: at most PerSubject of each
-// subject behind After, in order, without those in Skip, until Limit is reached.
+// Round asks for the next rows of the outbox: at most PerSubject of each subject
+// behind After, in order, without those in Skip and those that another relay has,
+// until about Limit rows or Subjects are reached. The subjects are Lease's alone.
 type Round struct {
+	Lease      Lease
 	After      string
 	Skip       []string
 	PerSubject int
 	Limit      int
+	Subjects   int
+}
+
+// Relayed is what came of a round: the ids of the rows that were published, and
+// the subjects that are given back.
+type Relayed struct {
+	Holder   string
+	Sent     []int64
+	Subjects []string
+}
+
+// Taken are the rows of a round. After is its last subject, empty when the round
+// reached the end.
+type Taken struct {
+	Messages []Message
+	Subjects []string
+	After    string
 }
 
 // Backlog is a tenant that has had unfinished versions for some time.

@@ -227,7 +227,7 @@ func (s *ChoiceStore) FinishChoice(ctx context.Context, in wire.PlanChoice, resu
 		var o store.Outbox
 		o.BetterPlan(in.Tenant, in.Choice)
 		b := &pgx.Batch{}
-		o.Queue(b)
+		o.Queue(ctx, b)
 		return tx.SendBatch(ctx, b).Close()
 	}), "finish a choice of a plan")
 }

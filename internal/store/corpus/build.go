@@ -307,7 +307,7 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 		if err := out.Event(wire.Event{Kind: "collection.rebuilt", Tenant: in.Tenant, Collection: in.Collection, State: schema.StateReady}, store.Traceparent(ctx)); err != nil {
 			return err
 		}
-		out.Queue(commands)
+		out.Queue(ctx, commands)
 		live = true
 		return tx.SendBatch(ctx, commands).Close()
 	})

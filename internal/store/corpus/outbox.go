@@ -14,38 +14,72 @@ import (
 )
 
 // The subjects are found by skipping through the index, so that neither their
-// rows nor those of a subject that is full cost anything.
-const relaySQL = `
-WITH RECURSIVE subjects AS (
-    (SELECT subject FROM outbox WHERE subject > $1 ORDER BY subject LIMIT 1)
+// rows nor those of a subject that is full or another relay's cost anything. The
+// walk ends when it has counted enough rows, so that relays share what there is.
+const claimSubjectsSQL = `
+WITH RECURSIVE walk (subject, rows, total, subjects) AS (
+    SELECT $1::text, 0::bigint, 0::bigint, 0
     UNION ALL
-    SELECT (SELECT o.subject FROM outbox o WHERE o.subject > s.subject ORDER BY o.subject LIMIT 1)
-    FROM subjects s WHERE s.subject IS NOT NULL
-), chosen AS (
-    SELECT subject FROM subjects WHERE subject IS NOT NULL AND subject <> ALL($2::text[]) LIMIT $4
+    SELECT n.subject, c.rows, w.total + c.rows, w.subjects + (c.rows > 0)::int
+    FROM walk w
+    CROSS JOIN LATERAL (SELECT o.subject FROM outbox o WHERE o.subject > w.subject ORDER BY o.subject LIMIT 1) n
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN n.subject = ANY ($2::text[]) OR EXISTS (SELECT FROM outbox_claims k WHERE k.subject = n.subject AND k.until >= now()) THEN 0
+               ELSE (SELECT count(*) FROM (SELECT FROM outbox o WHERE o.subject = n.subject LIMIT $3) some_rows) END AS rows) c
+    WHERE w.total < $4 AND w.subjects < $5
+), claimed AS (
+    INSERT INTO outbox_claims AS k (subject, holder, until)
+    SELECT subject, $6, now() + $7::interval FROM walk WHERE rows > 0 ORDER BY subject
+    ON CONFLICT (subject) DO UPDATE SET holder = excluded.holder, until = excluded.until WHERE k.until < now()
+    RETURNING subject
 )
+SELECT subject, false FROM claimed
+UNION ALL
+SELECT max(subject), true FROM walk HAVING max(total) >= $4 OR max(subjects) >= $5`
+
+// A statement behind the claims, so that it sees what whoever had the subjects
+// before deleted.
+const claimedRowsSQL = `
 SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
-FROM chosen, LATERAL (
-    SELECT o.* FROM outbox o WHERE o.subject = chosen.subject ORDER BY o.id LIMIT $3 FOR UPDATE SKIP LOCKED
+FROM unnest($1::text[]) AS s (subject), LATERAL (
+    SELECT o.* FROM outbox o WHERE o.subject = s.subject ORDER BY o.id LIMIT $2
 ) r`
 
-// RelayOutbox locks the next rows of the outbox, gives them to publish, and
-// deletes those whose ids publish returns. Rows that another process holds are
-// passed over. It returns the last subject of the round (empty when the round
-// reached the end), how many rows it found, and how many it deleted.
-func (s *CorpusStore) RelayOutbox(ctx context.Context, round batch.Round, publish func(context.Context, []batch.Message) []int64) (after string, found, deleted int, err error) {
-	subjects := max(round.Limit/round.PerSubject, 1)
-	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		after, found, deleted = "", 0, 0
-		skip := round.Skip
-		if skip == nil {
-			skip = []string{}
+const (
+	deletePublishedSQL = `DELETE FROM outbox WHERE id = ANY ($1)`
+	giveBackSQL        = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
+)
+
+// RelayOutbox settles a round that was published, and takes the next rows of the
+// outbox, whose subjects no other relay gets until they are settled or the lease is
+// over: so a subject's messages are published in order. A round without subjects
+// takes nothing. No transaction stays open while rows are published.
+func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round batch.Round) (batch.Taken, error) {
+	var out batch.Taken
+	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		out = batch.Taken{}
+		b := &pgx.Batch{}
+		if len(done.Sent) > 0 {
+			b.Queue(deletePublishedSQL, done.Sent)
 		}
-		rows, err := tx.Query(ctx, relaySQL, round.After, skip, round.PerSubject, subjects)
+		if len(done.Subjects) > 0 {
+			b.Queue(giveBackSQL, done.Subjects, done.Holder)
+		}
+		if round.Subjects > 0 {
+			b.Queue(claimSubjectsSQL, round.After, store.EmptyNotNull(round.Skip), round.PerSubject, round.Limit, round.Subjects,
+				round.Lease.Holder, round.Lease.TTL).Query(func(rows pgx.Rows) error { return claimedSubjects(rows, &out) })
+		}
+		if err := tx.SendBatch(ctx, b).Close(); err != nil {
+			return fmt.Errorf("settle %d messages and claim the next: %w", len(done.Sent), err)
+		}
+		if len(out.Subjects) == 0 {
+			return nil
+		}
+		rows, err := tx.Query(ctx, claimedRowsSQL, out.Subjects, round.PerSubject)
 		if err != nil {
-			return err
+			return fmt.Errorf("read the outbox: %w", err)
 		}
-		messages, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Message, error) {
+		out.Messages, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (batch.Message, error) {
 			var m batch.Message
 			err := row.Scan(&m.ID, &m.Subject, &m.MsgID, &m.Payload, &m.Trace, &m.Queued)
 			return m, err
@@ -53,30 +87,24 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, round batch.Round, publis
 		if err != nil {
 			return fmt.Errorf("read the outbox: %w", err)
 		}
-		found = len(messages)
-		seen := 0
-		for i, m := range messages {
-			if i == 0 || m.Subject != messages[i-1].Subject {
-				seen++
-			}
-		}
-		if seen == subjects {
-			after = messages[found-1].Subject
-		}
-		if found == 0 {
-			return nil
-		}
-		sent := publish(ctx, messages)
-		deleted = len(sent)
-		if deleted == 0 {
-			return nil
-		}
-		if _, err := tx.Exec(ctx, `DELETE FROM outbox WHERE id = ANY($1)`, sent); err != nil {
-			return fmt.Errorf("delete published rows: %w", err)
+		return nil
+	})
+	return out, store.Wrap(err, "relay the outbox")
+}
+
+// claimedSubjects reads what claimSubjectsSQL returns.
+func claimedSubjects(rows pgx.Rows, out *batch.Taken) error {
+	var subject string
+	var last bool
+	_, err := pgx.ForEachRow(rows, []any{&subject, &last}, func() error {
+		if last {
+			out.After = subject
+		} else {
+			out.Subjects = append(out.Subjects, subject)
 		}
 		return nil
 	})
-	return after, found, deleted, err
+	return err
 }
 
 // outboxCounted bounds how many rows of the outbox are counted.

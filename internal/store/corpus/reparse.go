@@ -373,7 +373,7 @@ func (s *CorpusStore) QueueReparse(ctx context.Context, in wire.Reparse, documen
 			ExternalID: externalID, State: schema.StateQueued}, trace); err != nil {
 			return err
 		}
-		out.Queue(b)
+		out.Queue(ctx, b)
 		return store.Wrap(tx.SendBatch(ctx, b).Close(), "queue version %d of document %s", number, document)
 	})
 }

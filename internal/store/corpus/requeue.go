@@ -65,7 +65,7 @@ func Requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.
 	batch := &pgx.Batch{}
 	batch.Queue(DropLeasesSQL, tenant, versions)
 	batch.Queue(TouchDocumentsSQL, tenant, documents)
-	out.Queue(batch)
+	out.Queue(ctx, batch)
 	if err := tx.SendBatch(ctx, batch).Close(); err != nil {
 		return 0, fmt.Errorf("queue versions: %w", err)
 	}

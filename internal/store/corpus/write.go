@@ -181,7 +181,7 @@ func (w *writer) write(ctx context.Context) error {
 		return nil
 	}
 	b = &pgx.Batch{}
-	if err := w.queueEnd(b, nil, superseded); err != nil {
+	if err := w.queueEnd(ctx, b, nil, superseded); err != nil {
 		return err
 	}
 	return store.Wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
@@ -205,7 +205,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	links.queue(b, w.tenant, w.collection)
 	passageLinks.queue(b, at)
 	queueLive(b, ready)
-	if err := w.queueEnd(b, ready, superseded); err != nil {
+	if err := w.queueEnd(ctx, b, ready, superseded); err != nil {
 		return err
 	}
 	f := filling{w: w, dimension: ready[0].Vectors.Dimension}
@@ -262,7 +262,7 @@ func queueLive(b *pgx.Batch, targets []*target) {
 }
 
 // queueEnd ends the work on the versions and tells of the changes.
-func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
+func (w *writer) queueEnd(ctx context.Context, b *pgx.Batch, ready, superseded []*target) error {
 	var events []change
 	var ended, late []uuid.UUID
 	for _, t := range ready {
@@ -286,6 +286,6 @@ func (w *writer) queueEnd(b *pgx.Batch, ready, superseded []*target) error {
 	}
 	queueForgetWork(b, ended)
 	rows, err := changeRows(w.tenant, events)
-	rows.Queue(b)
+	rows.Queue(ctx, b)
 	return err
 }

@@ -143,7 +143,7 @@ func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	}
 	batch := &pgx.Batch{}
 	w.queueChunks(batch)
-	if err := w.queueVersions(batch, changed); err != nil {
+	if err := w.queueVersions(ctx, batch, changed); err != nil {
 		return err
 	}
 	if err := w.tx.SendBatch(ctx, batch).Close(); err != nil {
@@ -285,7 +285,7 @@ func (w *uploadRun) queueChunks(batch *pgx.Batch) {
 
 // queueVersions adds the statements that make the new versions and tell of
 // them.
-func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
+func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items []*item) error {
 	var (
 		tenant                            = w.principal.Tenant
 		ids, of                           []uuid.UUID
@@ -336,7 +336,7 @@ func (w *uploadRun) queueVersions(batch *pgx.Batch, items []*item) error {
 	if slices.Max(numbers) > 1 {
 		batch.Queue(unsetNewestSQL, tenant, of, ids)
 	}
-	out.Queue(batch)
+	out.Queue(ctx, batch)
 	return nil
 }
 

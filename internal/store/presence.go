@@ -1,0 +1,68 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// PresenceClass is the first key of the advisory locks that say "I live".
+const PresenceClass = 0x51C1CE
+
+// Session is a worker's own connection, outside the pool. As long as it is open
+// no one takes the holder's leases for those of a dead process: the server lets
+// go of its lock when the process's last packet says that it ended. It is the one
+// connection that must not go through a pooler of transactions.
+type Session struct {
+	conn *pgx.Conn
+}
+
+// OpenSession opens a session for a holder of leases.
+func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error) {
+	pooled, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("open a session: %w", Translate(err))
+	}
+	conn := pooled.Hijack() // a connection with a lock never goes back to the pool
+	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, PresenceClass, holder); err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, Translate(err))
+	}
+	return &Session{conn: conn}, nil
+}
+
+// askAfter is how long a session may be silent before it is asked whether it
+// lives, and leads to a server that takes writes: nobody looks for its lock on
+// another one.
+const askAfter = 10 * time.Second
+
+// Hold returns when the session has broken, and why, or ctx has ended. Then the
+// session must be closed.
+func (s *Session) Hold(ctx context.Context) error {
+	for {
+		// Nothing is ever notified: this reads what the server says when it closes the connection.
+		wait, cancel := context.WithTimeout(ctx, askAfter)
+		_, err := s.conn.WaitForNotification(wait)
+		cancel()
+		if err == nil {
+			continue
+		}
+		if ctx.Err() == nil && !s.conn.IsClosed() {
+			asking, cancel := context.WithTimeout(ctx, askAfter)
+			err = takesWrites(asking, s.conn)
+			cancel()
+			if err == nil {
+				continue
+			}
+			if ctx.Err() == nil {
+				err = &undone{err}
+			}
+		}
+		return fmt.Errorf("hold a session: %w", Translate(err))
+	}
+}
+
+// Close ends the session.
+func (s *Session) Close(ctx context.Context) error { return s.conn.Close(ctx) }
