@@ -62,26 +62,14 @@ const (
 	mostPause  = 10 * time.Minute
 )
 
-// NewReconciler makes the reconciler. Any number may run.
-func NewReconciler(f Found, second Second, w Workflows, o ReconcilerOptions) lifecycle.Service {
+// NewReconciler makes the reconciler. One of all leads.
+func NewReconciler(f Found, second Second, w Workflows, turns lifecycle.Turns, o ReconcilerOptions) lifecycle.Service {
 	if o.Keep == 0 {
 		o.Keep = Options{}.defaults().Keep
 	}
 	r := &reconciler{found: f, second: second, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
-	return lifecycle.NewLoop("curation reconciler", nil, func(fetch, _ context.Context) error {
-		tick := time.NewTicker(o.Every)
-		defer tick.Stop()
-		for {
-			if err := r.round(fetch); err != nil && fetch.Err() == nil {
-				slog.WarnContext(fetch, "cannot look for collections to curate; trying again", "error", err)
-			}
-			select {
-			case <-fetch.Done():
-				return fetch.Err()
-			case <-tick.C:
-			}
-		}
-	})
+	return lifecycle.NewLed(lifecycle.Led{Name: "curation reconciler", Turns: turns, Every: o.Every,
+		Round: func(fetch, _ context.Context) error { return r.round(fetch) }})
 }
 
 type reconciler struct {

@@ -42,33 +42,37 @@ const (
 	oddMessages = 64
 )
 
-// NewReconciler makes the reconciler. Any number may run.
-func NewReconciler(u Unfinished, js jetstream.JetStream, o Options) (lifecycle.Service, error) {
+// NewReconciler makes the reconciler. One of all leads.
+func NewReconciler(u Unfinished, js jetstream.JetStream, turns lifecycle.Turns, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	r := reconciler{unfinished: u, js: js, options: o}
-	return lifecycle.NewLoop("reconciler", nil, func(fetch, _ context.Context) error {
-		tick := time.NewTicker(o.Reconcile)
-		defer tick.Stop()
-		var swept time.Time
-		for {
-			if err := r.round(fetch); err != nil && fetch.Err() == nil {
-				slog.WarnContext(fetch, "cannot reconcile unfinished versions; trying again", "error", err)
-			}
+	var swept time.Time
+	return lifecycle.NewLed(lifecycle.Led{Name: "reconciler", Turns: turns, Every: o.Reconcile,
+		Round: func(fetch, _ context.Context) error {
+			err := r.round(fetch)
 			if time.Since(swept) > sweepEvery {
 				swept = time.Now()
-				if err := u.SweepArtifacts(fetch, sweepAge, requeueRows); err != nil && fetch.Err() == nil {
-					slog.WarnContext(fetch, "cannot sweep artifacts", "error", err)
-				}
+				err = errors.Join(err, u.SweepArtifacts(fetch, sweepAge, requeueRows))
 			}
-			select {
-			case <-fetch.Done():
-				return fetch.Err()
-			case <-tick.C:
-			}
-		}
+			return err
+		},
+		Resting: r.rest,
 	}), nil
+}
+
+// rest is what a process does that another one leads: it sees outages, too, and has nothing to tell of.
+func (r *reconciler) rest(ctx context.Context, err error) {
+	if err != nil {
+		r.outage = true
+		return
+	}
+	r.settle(time.Now())
+	meters.outbox.Record(ctx, 0)
+	meters.outboxAge.Record(ctx, 0)
+	meters.lag.Record(ctx, 0)
+	meters.backlog.Record(ctx, 0)
 }
 
 type reconciler struct {
@@ -86,10 +90,15 @@ func (r *reconciler) settled(ctx context.Context, now time.Time) (bool, error) {
 		r.outage = true
 		return false, err
 	}
+	r.settle(now)
+	return r.since.IsZero() || now.Sub(r.since) >= r.options.Lease/4, nil
+}
+
+// settle notes that the store is there at a time.
+func (r *reconciler) settle(now time.Time) {
 	if r.outage {
 		r.outage, r.since = false, now
 	}
-	return r.since.IsZero() || now.Sub(r.since) >= r.options.Lease/4, nil
 }
 
 // requeueExpired queues what nobody works on any more.

@@ -11,9 +11,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
@@ -31,34 +33,31 @@ const (
 )
 
 func (j *Jobs) reconciler() lifecycle.Service {
-	return lifecycle.NewLoop("question reconciler", nil, func(fetch, work context.Context) error {
-		js, err := jetstream.New(j.NATS)
-		if err != nil {
-			return fmt.Errorf("use jetstream: %w", err)
-		}
-		queue, err := newQueueMeters()
-		if err != nil {
-			return err
-		}
-		ticker := time.NewTicker(j.Every)
-		defer ticker.Stop()
-		for {
-			if err := j.reconcile(work); err != nil {
-				slog.Warn("could not look for lost questions; trying again", "error", err)
+	meters := sync.OnceValues(newQueueMeters)
+	return lifecycle.NewLed(lifecycle.Led{Name: "question reconciler", Turns: j.Turns, Every: j.Every,
+		Round: func(_, work context.Context) error {
+			err := j.reconcile(work)
+			queue, failure := meters()
+			if failure == nil {
+				failure = measure(work, queue, j.NATS)
 			}
-			if err := measure(work, queue, js); err != nil {
-				slog.Warn("could not measure the queue of questions; trying again", "error", err)
+			return errors.Join(err, failure)
+		},
+		// Who leads measures the queue; the others' figures must not stay as they were.
+		Resting: func(ctx context.Context, _ error) {
+			if queue, err := meters(); err == nil {
+				queue.messages.Record(ctx, 0)
+				queue.age.Record(ctx, 0)
 			}
-			select {
-			case <-fetch.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
+		},
 	})
 }
 
-func measure(ctx context.Context, queue queueMeters, js jetstream.JetStream) error {
+func measure(ctx context.Context, queue queueMeters, nc *nats.Conn) error {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return fmt.Errorf("use jetstream: %w", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return queue.record(ctx, js)

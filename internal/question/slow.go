@@ -76,18 +76,6 @@ func (s *Slow) keep(ctx context.Context, keep func(context.Context) error) {
 
 // forgetSlow forgets those that are too old.
 func (j *Jobs) forgetSlow() lifecycle.Service {
-	return lifecycle.NewLoop("slow queries", nil, func(fetch, _ context.Context) error {
-		tick := time.NewTicker(forgetSlowEvery)
-		defer tick.Stop()
-		for {
-			if err := j.Store.DropSlowQueries(fetch); err != nil && fetch.Err() == nil {
-				slog.WarnContext(fetch, "could not forget old slow queries; trying again", "error", err)
-			}
-			select {
-			case <-fetch.Done():
-				return fetch.Err()
-			case <-tick.C:
-			}
-		}
-	})
+	return lifecycle.NewLed(lifecycle.Led{Name: "slow queries", Turns: j.Turns, Every: forgetSlowEvery,
+		Round: func(fetch, _ context.Context) error { return j.Store.DropSlowQueries(fetch) }})
 }

@@ -153,6 +153,7 @@ func TestPurgeDuringCaching(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	f.purgeAll(t) // it waits for nobody, and comes again
 	if got := f.cached(t, c, f.a, "k"); got != "" {
 		t.Errorf("got %q", got)
 	}

@@ -254,3 +254,42 @@ func TestPurgeDuringUploads(t *testing.T) {
 		t.Errorf("documents, blobs, chunks, versions without bytes: %s, want 8 2 2 0", got)
 	}
 }
+
+// TestPurgersShareWhatThereIs: what one holds is left to it, and nobody waits for it.
+func TestPurgersShareWhatThereIs(t *testing.T) {
+	f := setUp(t, store.Options{KeepSuperseded: -1})
+	var documents, versions []uuid.UUID
+	for i := range 12 {
+		up := f.upload(t, f.a, f.collection, text(fmt.Sprintf("%d", i), "x"))
+		f.goLive(t, f.a, up.Document, up.Version)
+		if err := f.DeleteDocument(t.Context(), f.a, up.Document); err != nil {
+			t.Fatal(err)
+		}
+		documents, versions = append(documents, up.Document), append(versions, up.Version)
+	}
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		// As another purger has them: the oldest; and a document that somebody else works on.
+		for _, lock := range []struct {
+			sql string
+			ids []uuid.UUID
+		}{{`SELECT FROM versions WHERE id = ANY ($1) FOR UPDATE`, versions[:4]}, {`SELECT FROM documents WHERE id = ANY ($1) FOR UPDATE`, documents[11:]}} {
+			if _, err := tx.Exec(ctx, lock.sql, lock.ids); err != nil {
+				return err
+			}
+		}
+		n, err := f.PurgeOnce(context.WithoutCancel(t.Context()), 4)
+		if err != nil || n != 4 {
+			t.Errorf("beside another purger %d were purged, %v", n, err)
+		}
+		if n := f.purgeAll(t); n != 3 {
+			t.Errorf("then %d", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := f.purgeAll(t); n != 5 {
+		t.Errorf("of what was held %d were purged", n)
+	}
+}

@@ -130,7 +130,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 	if err != nil {
 		return nil, err
 	}
-	reconciler, err := ingest.NewReconciler(kept, js, o)
+	reconciler, err := ingest.NewReconciler(kept, js, kept, o)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		hearSearches(d.NATS, searches),
 		intake,
 		reconciler,
-		curate.NewReconciler(kept, encoder, curations{d.Temporal},
+		curate.NewReconciler(kept, encoder, curations{d.Temporal}, kept,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
 		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions()),
 	}, nil

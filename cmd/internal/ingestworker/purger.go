@@ -34,32 +34,21 @@ func newPurged() metric.Int64Counter {
 }
 
 // purger gives back the space of what was deleted or replaced, and of what the
-// ledger of language model calls no longer has to keep, then of questions. Any number
-// may run.
+// ledger of language model calls no longer has to keep, then of questions. One of all
+// leads.
 func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
-	return lifecycle.NewLoop("purger", nil, func(fetch, _ context.Context) error {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			for fetch.Err() == nil {
-				n, err := s.PurgeOnce(fetch, purgeRows)
-				forgotten, forgetting := s.ForgetCalls(fetch, keepCalls, forgetRows)
-				old, forgettingQuestions := s.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
-				n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
-				if err != nil && fetch.Err() == nil {
-					slog.WarnContext(fetch, "cannot purge; trying again", "error", err)
-				}
-				purged.Add(fetch, int64(n))
-				if n == 0 || err != nil {
-					break
-				}
-				slog.DebugContext(fetch, "purged", "rows", n)
+	return lifecycle.NewLed(lifecycle.Led{Name: "purger", Turns: s, Every: every, Round: func(fetch, _ context.Context) error {
+		for fetch.Err() == nil {
+			n, err := s.PurgeOnce(fetch, purgeRows)
+			forgotten, forgetting := s.ForgetCalls(fetch, keepCalls, forgetRows)
+			old, forgettingQuestions := s.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
+			n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
+			purged.Add(fetch, int64(n))
+			if n == 0 || err != nil {
+				return err
 			}
-			select {
-			case <-fetch.Done():
-				return fetch.Err()
-			case <-tick.C:
-			}
+			slog.DebugContext(fetch, "purged", "rows", n)
 		}
-	})
+		return nil
+	}})
 }

@@ -5,7 +5,6 @@ package llmgateway
 
 import (
 	"context"
-	"log/slog"
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -20,24 +19,14 @@ const (
 )
 
 // forgetCached removes cached replies that are older than an age, of all tenants, at
-// once and then again and again. Any number may run.
-func forgetCached(s *questions.QuestionStore, age time.Duration, every time.Duration) lifecycle.Service {
-	return lifecycle.NewLoop("sweeper of cached replies", nil, func(fetch, _ context.Context) error {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			for n := 1; n > 0 && fetch.Err() == nil; {
-				var err error
-				if n, err = s.ForgetCached(fetch, age, forgetRows); err != nil && fetch.Err() == nil {
-					slog.WarnContext(fetch, "cannot remove old replies from the cache; trying again later", "error", err)
-					break
-				}
-			}
-			select {
-			case <-fetch.Done():
-				return fetch.Err()
-			case <-tick.C:
+// once and then again and again. One of all leads.
+func forgetCached(s *questions.QuestionStore, turns lifecycle.Turns, age time.Duration, every time.Duration) lifecycle.Service {
+	return lifecycle.NewLed(lifecycle.Led{Name: "sweeper of cached replies", Turns: turns, Every: every, Round: func(fetch, _ context.Context) error {
+		for fetch.Err() == nil {
+			if n, err := s.ForgetCached(fetch, age, forgetRows); n == 0 || err != nil {
+				return err
 			}
 		}
-	})
+		return nil
+	}})
 }

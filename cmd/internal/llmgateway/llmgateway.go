@@ -77,7 +77,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 		age = settings.LLMCacheAge
 		o.Cache = ledger.NewReplyCache(d.Store, age, cacheEntries)
 	}
-	parts := []lifecycle.Service{forgetCached(questions.New(d.Store), age, forgetEvery)}
+	parts := []lifecycle.Service{forgetCached(questions.New(d.Store), d.Store, age, forgetEvery)}
 	for _, name := range names {
 		p, err := provider(name, settings, d)
 		if err != nil {

@@ -65,23 +65,11 @@ func (w *worker) choiceWorker() lifecycle.Service {
 	})
 }
 
-// choiceStarter starts what is to be worked on. All query workers do: a workflow that runs
-// already stays, and a choice is repeated by whoever locks it.
+// choiceStarter starts what is to be worked on. One query worker leads: beside another one
+// a workflow that runs already stays, and a choice is repeated by whoever locks it.
 func (w *worker) choiceStarter() lifecycle.Service {
-	return lifecycle.NewLoop("starter of plan choices", nil, func(fetch, work context.Context) error {
-		ticker := time.NewTicker(w.jobs.Every)
-		defer ticker.Stop()
-		for {
-			if err := w.startChoices(work); err != nil {
-				slog.Warn("could not look for choices of plans; trying again", "error", err)
-			}
-			select {
-			case <-fetch.Done():
-				return nil
-			case <-ticker.C:
-			}
-		}
-	})
+	return lifecycle.NewLed(lifecycle.Led{Name: "starter of plan choices", Turns: w.deps.Store, Every: w.jobs.Every,
+		Round: func(_, work context.Context) error { return w.startChoices(work) }})
 }
 
 func (w *worker) startChoices(ctx context.Context) error {

@@ -18,24 +18,29 @@ import (
 const (
 	// Retired versions, a superseded one some time after, and failed ones that
 	// a newer live version has made pointless to retry.
+	// What another process purges is locked, and left to it.
 	purgeableSQL = `
-(SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
- WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
- ORDER BY retired_at LIMIT $1)
-UNION ALL
-(SELECT tenant_id, id, passage_count, finished_at FROM versions f
- WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (
-     SELECT 1 FROM versions n
-     WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready')
- ORDER BY finished_at LIMIT $1)
-ORDER BY since LIMIT $1`
+WITH retired AS (
+    SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
+    WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
+    ORDER BY retired_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), failed AS (
+    SELECT tenant_id, id, passage_count, finished_at AS since FROM versions f
+    WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (
+        SELECT 1 FROM versions n
+        WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready')
+    ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+SELECT * FROM retired UNION ALL SELECT * FROM failed ORDER BY since LIMIT $1`
 
+	// Purge waits for nobody's document or version: there is time.
 	lockPurgedDocumentsSQL = `
 SELECT id FROM documents
-WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2)) ORDER BY id FOR UPDATE`
+WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2)) ORDER BY id FOR UPDATE SKIP LOCKED`
 	lockPurgedVersionsSQL = `
 SELECT id, sha256 FROM versions
-WHERE tenant_id = $1 AND id = ANY ($2) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL ORDER BY id FOR UPDATE`
+WHERE tenant_id = $1 AND id = ANY ($2) AND document_id = ANY ($3) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL
+ORDER BY id FOR UPDATE SKIP LOCKED`
 
 	// One index finds what is looked up; another one that has all of a tenant would
 	// be read from end to end beside it.
@@ -119,7 +124,7 @@ DELETE FROM idempotency WHERE (tenant_id, key) IN (
 // PurgeOnce purges up to limit retired versions, as many replies kept for
 // repeats that are too old, and partitions that nothing searches any more. It
 // returns how many it removed; when that is 0 nothing is left to do now. Several
-// processes may purge at once.
+// processes may purge at once, each its share.
 func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
 	byTenant := map[uuid.UUID][]uuid.UUID{}
 	var order []uuid.UUID
@@ -188,7 +193,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 		}
 		versions = nil
 		var hashes [][]byte
-		rows, err := tx.Query(ctx, lockPurgedVersionsSQL, tenant, candidates)
+		rows, err := tx.Query(ctx, lockPurgedVersionsSQL, tenant, candidates, documents)
 		if err != nil {
 			return fmt.Errorf("lock versions: %w", err)
 		}
@@ -201,7 +206,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 			return fmt.Errorf("lock versions: %w", err)
 		}
 		if len(versions) == 0 {
-			return nil // another process did it
+			return nil // another process does it, or did
 		}
 		questions, err := store.IDs(tx.Query(ctx, builtOnSQL, tenant, documents))
 		if err != nil {

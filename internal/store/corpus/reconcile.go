@@ -92,15 +92,19 @@ func (s *CorpusStore) RequeueExpired(ctx context.Context, ttl, grace time.Durati
 	return queued, failed, nil
 }
 
+// In the order of the index of what is unfinished: no statistics make a walk through
+// all versions of a tenant look short.
+const strandedSQL = `
+SELECT v.id FROM versions v
+WHERE v.tenant_id = $2 AND v.state IN ('queued', 'processing') AND v.queued_at < $3
+  AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = v.tenant_id AND l.subject_id = v.id)
+ORDER BY v.queued_at LIMIT $1
+FOR UPDATE SKIP LOCKED`
+
 // RequeueStranded queues at most limit versions of a tenant that were queued
 // before a time and that no one holds: their message is gone, or their lease.
 func (s *CorpusStore) RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error) {
-	n, _, err := s.requeue(ctx, tenant, 0, `
-		SELECT v.id FROM versions v
-		WHERE v.tenant_id = $2 AND v.state IN ('queued', 'processing') AND v.queued_at < $3
-		  AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = v.tenant_id AND l.subject_id = v.id)
-		ORDER BY v.id LIMIT $1
-		FOR UPDATE SKIP LOCKED`, limit, tenant, before)
+	n, _, err := s.requeue(ctx, tenant, 0, strandedSQL, limit, tenant, before)
 	return n, err
 }
 
@@ -215,7 +219,8 @@ func (s *CorpusStore) Backlogs(ctx context.Context, before time.Time) (tenants [
 }
 
 // SweepArtifacts deletes artifacts of versions that no one will work on: those
-// left behind when the work of an old attempt ended after the version did.
+// left behind when the work of an old attempt ended after the version did; and what
+// relays left that died.
 func (s *CorpusStore) SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error {
 	return s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -225,6 +230,11 @@ func (s *CorpusStore) SweepArtifacts(ctx context.Context, olderThan time.Duratio
 			    WHERE a.created_at < now() - $1::interval
 			      AND (v.id IS NULL OR v.attempt <> a.attempt OR v.state NOT IN ('queued', 'processing'))
 			    LIMIT $2)`, olderThan, limit)
+		if err != nil {
+			return err
+		}
+		// Claims of relays that died, on subjects that have had no messages since.
+		_, err = tx.Exec(ctx, `DELETE FROM outbox_claims WHERE until < now() - $1::interval`, olderThan)
 		return err
 	})
 }

@@ -1,0 +1,67 @@
+package corpus
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/storetest"
+)
+
+// TestUnfinishedVersionsAreFoundAmongMany: what looks for them does not read those that are
+// ready, with statistics and without.
+func TestUnfinishedVersionsAreFoundAmongMany(t *testing.T) {
+	c := storetest.Filled(t)
+	s := New(c.Store)
+	add := func(n int, state string) {
+		t.Helper()
+		if err := c.Store.In(store.Batch).AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `
+				WITH added AS (
+				    INSERT INTO documents (tenant_id, id, collection_id, external_id)
+				    SELECT $1, gen_random_uuid(), $2, $4 || ' ' || n FROM generate_series(1, $3::int) n RETURNING tenant_id, id, collection_id)
+				INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint, queued_at, finished_at)
+				SELECT tenant_id, gen_random_uuid(), id, collection_id, 1, $4, 'x', 1, 'x', now() - interval '1 h', CASE $4 WHEN 'ready' THEN now() END FROM added`,
+				c.Tenant, c.ID, n, state)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(100_000, "ready")
+	add(20, "queued")
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			if _, err := c.Owner.Exec(t.Context(), "ANALYZE versions"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var read int
+		if err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			var plan []struct {
+				Plan map[string]any `json:"Plan"`
+			}
+			err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"+strandedSQL, 500, c.Tenant, time.Now()).Scan(&plan)
+			if err != nil {
+				return err
+			}
+			read = int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
+			if n := plan[0].Plan["Actual Rows"].(float64); n != 20 {
+				t.Errorf("found %v versions", n)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("analyzed %t: %d buffers", analyzed, read)
+		if read > 300 {
+			t.Errorf("analyzed %t: looking for stranded versions read %d buffers", analyzed, read)
+		}
+	}
+	if n, err := s.RequeueStranded(t.Context(), c.Tenant, time.Now(), 500); err != nil || n != 20 {
+		t.Errorf("queued %d again, %v", n, err)
+	}
+}

@@ -1,0 +1,168 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+func (f *fixture) lead(t *testing.T, loop, holder string) bool {
+	t.Helper()
+	leads, err := f.Lead(t.Context(), loop, holder, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leads
+}
+
+const expireLeads = `UPDATE loops SET until = now() - interval '1 s'`
+
+func TestALoopHasOneLeader(t *testing.T) {
+	f := setUp(t, store.Options{})
+	var leaders atomic.Int64
+	var asking sync.WaitGroup
+	for _, holder := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		asking.Go(func() {
+			if f.lead(t, "contested", holder) {
+				leaders.Add(1)
+			}
+		})
+	}
+	asking.Wait()
+	if n := leaders.Load(); n != 1 {
+		t.Errorf("%d lead at once", n)
+	}
+	for _, step := range []struct {
+		holder string
+		leads  bool
+		before func()
+	}{
+		{holder: "a", leads: true},
+		{holder: "b"},
+		{holder: "a", leads: true},
+		{holder: "b", leads: true, before: func() { execute(t, f.owner, expireLeads) }},
+		{holder: "a"},
+		{holder: "a", before: func() { _ = f.Yield(t.Context(), "loop", "a") }}, // it has nothing to yield
+		{holder: "a", leads: true, before: func() {
+			if err := f.Yield(t.Context(), "loop", "b"); err != nil {
+				t.Error(err)
+			}
+		}},
+	} {
+		if step.before != nil {
+			step.before()
+		}
+		if got := f.lead(t, "loop", step.holder); got != step.leads {
+			t.Errorf("%s leads: %t", step.holder, got)
+		}
+	}
+}
+
+// patient are turns of leads that last until the test ends them, however slow the machine is.
+type patient struct {
+	lifecycle.Turns
+	killed bool // its process says nothing when it ends
+}
+
+func (p patient) Lead(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
+	return p.Turns.Lead(ctx, loop, holder, time.Hour)
+}
+
+func (p patient) Yield(ctx context.Context, loop, holder string) error {
+	if p.killed {
+		return nil
+	}
+	return p.Turns.Yield(ctx, loop, holder)
+}
+
+// part is a process's part in a loop, which counts what it does.
+type part struct {
+	rounds, rests atomic.Int64
+	*lifecycle.Loop
+}
+
+func led(t *testing.T, turns lifecycle.Turns, round func(fetch context.Context) error) *part {
+	t.Helper()
+	c := &part{}
+	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "led", Turns: turns, Every: 10 * time.Millisecond,
+		Round: func(fetch, _ context.Context) error {
+			c.rounds.Add(1)
+			if round != nil {
+				return round(fetch)
+			}
+			return nil
+		},
+		Resting: func(context.Context, error) { c.rests.Add(1) },
+	})
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func reaches(t *testing.T, what string, n *atomic.Int64, least int64) {
+	t.Helper()
+	waittest.Until(t, func() string {
+		if n.Load() < least {
+			return what
+		}
+		return ""
+	})
+}
+
+func TestALedLoopRunsInOneProcess(t *testing.T) {
+	f := setUp(t, store.Options{})
+	first := led(t, patient{Turns: f.All, killed: true}, nil)
+	reaches(t, "the first process leads", &first.rounds, 1)
+	second := led(t, patient{Turns: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
+	reaches(t, "both look", &second.rests, 5)
+	reaches(t, "the first goes on", &first.rounds, first.rounds.Load()+5)
+	if n := second.rounds.Load(); n != 0 {
+		t.Fatalf("the second ran %d rounds beside the first", n)
+	}
+	if err := first.Stop(t.Context()); err != nil { // killed, see above
+		t.Fatal(err)
+	}
+	reaches(t, "the second looks on", &second.rests, second.rests.Load()+5)
+	if n := second.rounds.Load(); n != 0 {
+		t.Fatalf("the second ran %d rounds while the first might live", n)
+	}
+	execute(t, f.owner, expireLeads)
+	reaches(t, "the second leads", &second.rounds, 3)
+
+	// One that stops in peace hands over at once.
+	third := led(t, patient{Turns: f.All}, nil)
+	if err := second.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reaches(t, "the third leads", &third.rounds, 1)
+}
+
+func TestARoundEndsWithItsLead(t *testing.T) {
+	f := setUp(t, store.Options{})
+	cause := make(chan error)
+	var once sync.Once
+	led(t, patient{Turns: f.All}, func(fetch context.Context) error {
+		once.Do(func() {
+			execute(t, f.owner, `UPDATE loops SET holder = 'another'`)
+			<-fetch.Done()
+			cause <- context.Cause(fetch)
+		})
+		return nil
+	})
+	if err := waittest.Receive(t, cause, "the end of a round that lost its lead"); errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+}
