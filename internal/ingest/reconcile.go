@@ -31,6 +31,8 @@ type Unfinished interface {
 	// AnalyzeGrown tells the database's planner of what was uploaded.
 	AnalyzeGrown(ctx context.Context) error
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
+	// AddUpStored adds up what changed in tenants.
+	AddUpStored(ctx context.Context) error
 }
 
 const (
@@ -51,7 +53,7 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, turns lifecycle.Turns, 
 	var swept time.Time
 	return lifecycle.NewLed(lifecycle.Led{Name: "reconciler", Turns: turns, Every: o.Reconcile,
 		Round: func(fetch, _ context.Context) error {
-			err := r.round(fetch)
+			err := errors.Join(r.round(fetch), u.AddUpStored(fetch))
 			if time.Since(swept) > sweepEvery {
 				swept = time.Now()
 				err = errors.Join(err, u.SweepArtifacts(fetch, sweepAge, requeueRows))

@@ -77,9 +77,3 @@ func CollectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UU
 	}
 	return nil
 }
-
-// CountDocumentsSQL counts what a quota of documents bounds.
-const CountDocumentsSQL = `SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL`
-
-// SumBlobsSQL adds up what a quota of bytes bounds.
-const SumBlobsSQL = `SELECT coalesce(sum(bytes), 0)::bigint FROM blobs WHERE tenant_id = $1`

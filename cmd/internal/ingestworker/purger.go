@@ -25,6 +25,13 @@ const (
 	forgetQuestions = 200
 )
 
+// recountAge is after how long a tenant's documents and bytes are counted anew,
+// recountTenants of how many tenants in one round.
+const (
+	recountAge     = 24 * time.Hour
+	recountTenants = 10
+)
+
 var purged = newPurged()
 
 func newPurged() metric.Int64Counter {
@@ -34,8 +41,8 @@ func newPurged() metric.Int64Counter {
 }
 
 // purger gives back the space of what was deleted or replaced, and of what the
-// ledger of language model calls no longer has to keep, then of questions. One of all
-// leads.
+// ledger of language model calls no longer has to keep, then of questions, and puts right
+// how much tenants are said to have. One of all leads.
 func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
 	return lifecycle.NewLed(lifecycle.Led{Name: "purger", Turns: s, Every: every, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
@@ -45,7 +52,8 @@ func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQ
 			n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
 			purged.Add(fetch, int64(n))
 			if n == 0 || err != nil {
-				return err
+				_, counting := s.RecountStored(fetch, recountAge, recountTenants)
+				return errors.Join(err, counting)
 			}
 			slog.DebugContext(fetch, "purged", "rows", n)
 		}

@@ -73,8 +73,6 @@ WITH before AS (
 )
 UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
 
-	lockQuotaSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
-
 	maxChunksAtOnce = 4 // of 1 MB, in one statement
 )
 
@@ -354,36 +352,32 @@ func (w *uploadRun) narrow(ctx context.Context, items []*item) (int, error) {
 }
 
 // checkQuotas fails when the transaction took the tenant over a quota. The lock
-// makes uploads of a tenant with quotas count one after the other; it is the
-// last lock that is taken.
+// makes uploads of a tenant with quotas go one after the other; it is the last lock
+// that is taken.
 func (w *uploadRun) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool) error {
-	tenant := w.principal.Tenant
-	checks := []struct {
-		applies bool
-		limit   *int64
-		sql     string
-		what    string
-	}{
-		{moreDocuments, w.maxDocuments, store.CountDocumentsSQL, "documents"},
-		{moreBytes, w.maxBytes, store.SumBlobsSQL, "bytes"},
+	moreDocuments, moreBytes = moreDocuments && w.maxDocuments != nil, moreBytes && w.maxBytes != nil
+	if !moreDocuments && !moreBytes {
+		return nil
 	}
-	locked := false
-	for _, c := range checks {
-		if !c.applies || c.limit == nil {
-			continue
-		}
-		if !locked {
-			if _, err := w.tx.Exec(ctx, lockQuotaSQL, tenant); err != nil {
-				return fmt.Errorf("lock the tenant's quota: %w", err)
-			}
-			locked = true
-		}
-		var have int64
-		if err := w.tx.QueryRow(ctx, c.sql, tenant).Scan(&have); err != nil {
-			return fmt.Errorf("count the tenant's %s: %w", c.what, err)
-		}
-		if have > *c.limit {
-			return fmt.Errorf("the tenant would have %d %s, its quota is %d: %w", have, c.what, *c.limit, schema.ErrQuota)
+	tenant := w.principal.Tenant
+	if _, err := w.tx.Exec(ctx, store.LockStoredSQL, tenant); err != nil {
+		return fmt.Errorf("lock the tenant's quota: %w", err)
+	}
+	documents, bytes, counted, err := store.Stored(ctx, w.tx, tenant)
+	if err == nil && !counted {
+		documents, bytes, _, err = store.Recount(ctx, w.tx, tenant)
+	}
+	if err != nil {
+		return err
+	}
+	for _, c := range []struct {
+		applies bool
+		have    int64
+		limit   *int64
+		what    string
+	}{{moreDocuments, documents, w.maxDocuments, "documents"}, {moreBytes, bytes, w.maxBytes, "bytes"}} {
+		if c.applies && c.have > *c.limit {
+			return fmt.Errorf("the tenant would have %d %s, its quota is %d: %w", c.have, c.what, *c.limit, schema.ErrQuota)
 		}
 	}
 	return nil

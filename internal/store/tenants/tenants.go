@@ -129,18 +129,21 @@ func (s *TenantStore) SetQuotas(ctx context.Context, p schema.Principal, tenant 
 }
 
 // Storage returns what a tenant has stored, counted as uploads count it against its
-// quotas: by going through its documents and files.
+// quotas.
 func (s *TenantStore) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
 	t, err := s.Tenant(ctx, tenant)
 	if err != nil {
 		return schema.Storage{}, err
 	}
 	out := schema.Storage{MaxDocuments: t.MaxDocuments, MaxBytes: t.MaxBytes}
-	err = s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		b := &pgx.Batch{}
-		b.Queue(store.CountDocumentsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Documents) })
-		b.Queue(store.SumBlobsSQL, tenant).QueryRow(func(row pgx.Row) error { return row.Scan(&out.Bytes) })
-		return tx.SendBatch(ctx, b).Close()
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var counted bool
+		out.Documents, out.Bytes, counted, err = store.Stored(ctx, tx, tenant)
+		if err != nil || counted {
+			return err
+		}
+		out.Documents, out.Bytes, _, err = store.Recount(ctx, tx, tenant)
+		return err
 	})
 	return out, store.Wrap(err, "count what tenant %s has stored", tenant)
 }
