@@ -16,6 +16,10 @@ func GroupsOf(p schema.Principal) []string {
 	return p.Groups
 }
 
+// OfLiving is the condition under which the collection of document d is not deleted: its
+// documents are hidden with it, and retire later.
+const OfLiving = `EXISTS (SELECT FROM collections k WHERE k.tenant_id = $1 AND k.id = d.collection_id AND k.deleted_at IS NULL)`
+
 // ReadableNow is the condition under which a version's text, of document d, is open
 // to groups: by its own labels, and by those of the version that is live now.
 func ReadableNow(version, groups string) string {

@@ -56,6 +56,23 @@ func (f *fixture) UpdateDocument(ctx context.Context, p schema.Principal, id uui
 	return f.uploads().UpdateDocument(ctx, p, id, c)
 }
 
+// DeleteCollection deletes a collection, and does what follows in the background.
+func (f *fixture) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
+	if err := f.All.DeleteCollection(ctx, p, id); err != nil {
+		return err
+	}
+	return f.empty(ctx)
+}
+
+// empty empties deleted collections.
+func (f *fixture) empty(ctx context.Context) error {
+	for {
+		if n, err := f.EmptyCollections(ctx, 100); n == 0 || err != nil {
+			return err
+		}
+	}
+}
+
 // tenant makes a tenant with a collection, and a principal of it with all
 // rights of a tenant.
 func (f *fixture) tenant(t testing.TB, name string) (schema.Principal, uuid.UUID) {

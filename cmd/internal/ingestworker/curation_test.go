@@ -99,6 +99,7 @@ func TestDeletedCollectionLeavesNothingToCurate(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
 	w.ok(w.store.DeleteCollection(w.context(), w.principal, w.collection))
+	w.poll("an empty collection", func() bool { return w.count(`SELECT count(*) FROM collections WHERE emptied_at IS NULL`) == 0 })
 	w.curated()
 	for _, table := range []string{"clusters", "cluster_members", "lexical_entries", "lexical_segments", "lexical_pages"} {
 		if n := w.count(`SELECT count(*) FROM ` + table); n != 0 {

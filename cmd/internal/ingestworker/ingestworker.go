@@ -149,6 +149,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		reconciler,
 		curate.NewReconciler(kept, encoder, curations{d.Temporal}, kept,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
+		emptier(kept),
 		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions()),
 	}, nil
 }

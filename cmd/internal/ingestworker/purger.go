@@ -25,6 +25,25 @@ const (
 	forgetQuestions = 200
 )
 
+// emptier has the documents of deleted collections retire. One of all leads.
+func emptier(s stores.All) lifecycle.Service {
+	return lifecycle.NewLed(lifecycle.Led{Name: "emptier of deleted collections", Turns: s, Every: emptyEvery, Round: func(fetch, _ context.Context) error {
+		for fetch.Err() == nil {
+			if n, err := s.EmptyCollections(fetch, emptyDocuments); n == 0 || err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// emptyEvery is how often deleted collections are looked for, emptyDocuments how many
+// documents retire in one transaction.
+const (
+	emptyEvery     = 2 * time.Second
+	emptyDocuments = 500
+)
+
 // recountAge is after how long a tenant's documents and bytes are counted anew,
 // recountTenants of how many tenants in one round.
 const (

@@ -20,7 +20,8 @@ import (
 // a state that no partial index is taken for.
 const claimSQL = `
 WITH wanted AS (
-    SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL AS gone
+    SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL OR EXISTS (
+        SELECT FROM collections c WHERE c.tenant_id = v.tenant_id AND c.id = v.collection_id AND c.deleted_at IS NOT NULL) AS gone
     FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
     JOIN versions v ON v.id = w.id AND v.attempt = w.attempt
     JOIN documents d ON d.id = v.document_id

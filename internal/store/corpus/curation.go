@@ -176,8 +176,7 @@ var purgedTables = []struct{ table, key string }{
 }
 
 // PurgeCollection removes up to limit rows of each kind that belong to a
-// collection beside its versions, when it was deleted. Its index goes with
-// deletion itself; what was written to a generation that was being built, here.
+// collection beside its versions, when it was deleted, and its index.
 func (s *CorpusStore) PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error) {
 	deleted := false
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {

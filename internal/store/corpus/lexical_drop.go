@@ -28,12 +28,6 @@ WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3 ORDER BY id LIMI
 	dropGenerationEntriesSQL = `
 DELETE FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
-	dropCollectionPagesSQL = `
-DELETE FROM lexical_pages p USING lexical_segments s
-WHERE s.tenant_id = $1 AND s.collection_id = $2 AND p.tenant_id = $1 AND p.segment_id = s.id`
-	dropCollectionSegmentsSQL = `DELETE FROM lexical_segments WHERE tenant_id = $1 AND collection_id = $2`
-	dropCollectionEntriesSQL  = `DELETE FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2`
-
 	dropRun = 16 // segments of one transaction
 )
 
@@ -80,15 +74,4 @@ func (s *CorpusStore) dropSegments(ctx context.Context, tenant uuid.UUID, sql st
 		}
 		total += n
 	}
-}
-
-// DropLexical removes the index of a collection whose row the transaction has
-// locked, so that none is written meanwhile. A query has all that it needs of
-// it since its first statement.
-func DropLexical(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
-	b := &pgx.Batch{}
-	for _, sql := range []string{dropCollectionPagesSQL, dropCollectionSegmentsSQL, dropCollectionEntriesSQL} {
-		b.Queue(sql, tenant, collection)
-	}
-	return store.Wrap(tx.SendBatch(ctx, b).Close(), "drop the index")
 }

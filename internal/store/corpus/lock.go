@@ -131,7 +131,9 @@ const (
 	// Both find rows by primary key alone, through arrays: a join may be planned as
 	// a walk through all of a tenant's documents when statistics are old.
 	holdDocumentsSQL = `
-SELECT id, external_id, live_version_id, deleted_at IS NOT NULL FROM documents
+SELECT id, external_id, live_version_id, deleted_at IS NOT NULL OR EXISTS (
+    SELECT FROM collections c WHERE c.tenant_id = $2 AND c.id = d.collection_id AND c.deleted_at IS NOT NULL)
+FROM documents d
 WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1))) ORDER BY id FOR UPDATE`
 	// The live versions of the documents too.
 	holdVersionsSQL = `

@@ -29,7 +29,7 @@ var contentSQL = `
 SELECT v.sha256, v.media_type, v.purged_at IS NOT NULL, ` + store.ReadableNow("v.id", "$3") + `
 FROM documents d
 JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.id = coalesce($4::uuid, d.last_version_id)
-WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL`
+WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + store.OfLiving
 
 // Blob reads one blob, a chunk at a time; between chunks it holds no
 // connection. It is not safe for concurrent use.

@@ -21,8 +21,8 @@ const namedSQL = `SELECT coalesce((metadata - 'links')::text, '') FROM versions 
 
 const (
 	lockDocumentSQL = `
-SELECT collection_id, external_id, live_version_id, last_version_id FROM documents
-WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
+SELECT collection_id, external_id, live_version_id, last_version_id FROM documents d
+WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL AND ` + store.OfLiving + ` FOR UPDATE`
 
 	lockUnretiredSQL = `
 SELECT id FROM versions

@@ -1,7 +1,7 @@
 package documents
 
 // This file keeps collections. Deleting one hides it and all its documents at
-// once; purge removes what they hold.
+// once; they retire later (emptying.go), and purge removes what they hold.
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -62,8 +61,11 @@ UPDATE collections SET description = coalesce($3, description), plan = coalesce(
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
 	retireAllShardsSQL = `
 UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
-	lockCollectionDocumentsSQL = `
-SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id FOR UPDATE`
+	countedSQL = `
+SELECT coalesce(sum(documents), 0)::bigint FROM (
+    SELECT documents FROM collection_counts WHERE tenant_id = $1 AND collection_id = $2
+    UNION ALL
+    SELECT documents FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2) c`
 )
 
 // CreateCollection makes a collection; a name that is taken is
@@ -197,36 +199,21 @@ func (s *DocumentStore) CollectionPlan(ctx context.Context, tenant, id uuid.UUID
 	return name, store.Wrap(err, "read the plan of a collection")
 }
 
-// DeleteCollection hides a collection and its documents at once.
+// DeleteCollection hides a collection and its documents at once, however many these
+// are; EmptyCollections has them retire.
 func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
-	// Its statements are as long as the collection is large.
-	err := s.db.In(store.Batch).AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var name string
 		// Waits for uploads in progress, which share a lock on the row.
 		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {
 			return store.Named(err, "collection", id)
 		}
-		rows, err := tx.Query(ctx, lockCollectionDocumentsSQL, p.Tenant, id)
-		if err != nil {
-			return err
-		}
-		documents, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		if err != nil {
-			return err
-		}
-		if err := corpus.DropLexical(ctx, tx, p.Tenant, id); err != nil {
-			return err
-		}
-		if err := hideDocuments(ctx, tx, p.Tenant, documents); err != nil {
-			return err
+		var documents int64
+		if err := tx.QueryRow(ctx, countedSQL, p.Tenant, id).Scan(&documents); err != nil {
+			return fmt.Errorf("read how many documents it has: %w", err)
 		}
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
-		}
-		for _, sql := range []string{forgetKnownSQL, forgetTaughtSQL, forgetImportedSQL, forgetLabelsSQL, forgetPreferencesSQL} {
-			if _, err := tx.Exec(ctx, sql, p.Tenant, id); err != nil {
-				return fmt.Errorf("forget what is known of its questions: %w", err)
-			}
 		}
 		var out store.Outbox
 		if err := out.Event(wire.Event{Kind: "collection.deleted", Tenant: p.Tenant, Collection: id, State: schema.StateCancelled}, store.Traceparent(ctx)); err != nil {
@@ -235,7 +222,7 @@ func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal
 		if err := out.Write(ctx, tx); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": len(documents)})
+		return store.Audit(ctx, tx, p.Tenant, p, "collection.delete", id.String(), map[string]any{"name": name, "documents": documents})
 	})
 	return store.Wrap(err, "delete collection")
 }

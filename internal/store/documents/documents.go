@@ -40,7 +40,7 @@ var (
 	// $1 tenant, $2 sees all, $3 groups. Labels that the newest version widens hold
 	// until it is live.
 	documentVisible = `
-WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
+WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ` + store.OfLiving + ` AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
 
 	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
 	documentSQL      = documentSelect + ` AND d.id = $4`

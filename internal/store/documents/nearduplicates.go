@@ -44,7 +44,7 @@ FROM (SELECT DISTINCT other.version_id
 CROSS JOIN LATERAL (SELECT * FROM versions WHERE tenant_id = $1 AND id = found.version_id LIMIT 1) v
 CROSS JOIN LATERAL (SELECT * FROM documents WHERE tenant_id = $1 AND id = v.document_id AND (live_version_id = v.id AND deleted_at IS NULL) IS TRUE LIMIT 1) d
 CROSS JOIN LATERAL (SELECT * FROM document_signatures WHERE tenant_id = $1 AND version_id = v.id LIMIT 1) s
-WHERE d.id <> $4 AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
+WHERE d.id <> $4 AND ` + store.OfLiving + ` AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
 
 // nearDuplicates notes in a document, as p sees it, what its text is nearly the same
 // as, or why that is not known. One without a live version has nothing to compare.

@@ -26,7 +26,7 @@ WITH sources AS MATERIALIZED (
 )
 SELECT DISTINCT s.question_id FROM sources s
 WHERE (SELECT true FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
-       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + store.ReadableNow("v.id", "$3") + `) IS NOT TRUE`
+       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + store.OfLiving + ` AND ` + store.ReadableNow("v.id", "$3") + `) IS NOT TRUE`
 
 // hiddenSources returns those of some questions whose answers p may not read.
 func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions []uuid.UUID) (map[uuid.UUID]bool, error) {
