@@ -14,7 +14,7 @@ CREATE UNLOGGED TABLE outbox_claims (
     holder   text NOT NULL,
     until    timestamptz NOT NULL
 );
-GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_claims TO sluice_system;
+GRANT SELECT, INSERT, UPDATE (holder, until), DELETE ON outbox_claims TO sluice_system;
 
 -- Which process runs a loop that one process runs at a time, and until when
 -- unless it says so again.
@@ -23,7 +23,7 @@ CREATE TABLE loops (
     holder  text NOT NULL,
     until   timestamptz NOT NULL
 );
-GRANT SELECT, INSERT, UPDATE, DELETE ON loops TO sluice_system;
+GRANT SELECT, INSERT, UPDATE (holder, until), DELETE ON loops TO sluice_system;
 
 -- +goose Down
 DROP TABLE loops, outbox_claims;

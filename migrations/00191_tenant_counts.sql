@@ -12,7 +12,8 @@ CREATE TABLE tenant_counts (
     counted_at  timestamptz       -- in full; null: not yet, and these are not all
 );
 SELECT sluice_protect('tenant_counts');
-GRANT SELECT, INSERT, UPDATE ON tenant_counts TO sluice_app, sluice_system;
+GRANT SELECT, INSERT, UPDATE ON tenant_counts TO sluice_app;
+GRANT SELECT, INSERT, UPDATE (documents, bytes) ON tenant_counts TO sluice_system;
 CREATE POLICY system ON tenant_counts TO sluice_system USING (true) WITH CHECK (true);
 
 CREATE TABLE tenant_changes (

@@ -23,17 +23,21 @@ import (
 
 // notTenants are the tables without a tenant: the same for all, and nobody's
 // data.
-var notTenants = []string{"goose_db_version", "spaces"}
+var notTenants = []string{"goose_db_version", "loops", "outbox_claims", "spaces"}
 
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.
 var systemColumns = map[string]string{
 	"collection_changes": "", // triggers of what it changes write there
 	"artifacts":          "attempt created_at stage tenant_id version_id",
-	"collections":        "deleted_at encoder generation id tenant_id",
+	"collections":        "deleted_at encoder generation id tenant_id emptied_at",
 	"generations":        "collection_id created_at encoder finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",
 	"idempotency":        "created_at key tenant_id",
+	"loops":              "holder name until",
+	"outbox_claims":      "holder subject until",
+	"tenant_changes":     "bytes documents id tenant_id",
+	"tenant_counts":      "bytes counted_at documents tenant_id",
 	"known_questions":    "due_at known question_id tenant_id tries",
 	"leases":             "attempt expires_at holder kind parsing subject_id tenant_id",
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
