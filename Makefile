@@ -27,7 +27,7 @@ RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/fairness/... ./in
 	./internal/apiclient/... ./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
 # Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
 RACE_SOME := ./internal/store ./internal/lexical ./internal/lexical/search
-AT_ONCE := Many|Concurren|Once$$|During|Fresh|Listen|Repeat|Retry|DeadConnections|Quotas
+AT_ONCE := Many|Concurren|Once$$|During|Fresh|Repeat|Retry|DeadConnections|Quotas
 
 # Tests that do less under the race detector, and their packages: they run without it, too.
 LESS := TestHostileBodiesAreRefusedCheaply

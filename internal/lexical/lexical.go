@@ -57,7 +57,7 @@ type TermQuery struct {
 	// of their labels.
 	Groups []string
 	// Versions restricts to some versions when it is not nil (metadata filters).
-	Versions map[uuid.UUID]bool
+	Versions *Versions
 	// Within restricts to some sections, documents or clusters when it is not
 	// nil: later stages of a funnel score inside what earlier ones kept.
 	Within *Within

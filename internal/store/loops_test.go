@@ -24,7 +24,7 @@ func (f *fixture) lead(t *testing.T, loop, holder string) bool {
 
 const expireLeads = `UPDATE loops SET until = now() - interval '1 s'`
 
-func TestALoopHasOneLeader(t *testing.T) {
+func TestOfManyProcessesOneLeadsALoop(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var leaders atomic.Int64
 	var asking sync.WaitGroup

@@ -117,9 +117,9 @@ func TestSubjectsOfADeadRelayAreTaken(t *testing.T) {
 	}
 }
 
-// TestOutboxWritersDoNotWaitForEachOther: while one's commit waits for a standby that
+// TestConcurrentWritersOfTheOutboxDoNotWait: while one's commit waits for a standby that
 // does not answer, others commit. NOTIFY has a lock on all databases until then.
-func TestOutboxWritersDoNotWaitForEachOther(t *testing.T) {
+func TestConcurrentWritersOfTheOutboxDoNotWait(t *testing.T) {
 	f := &fixture{}
 	server := ownServerWith(t, localtest.Dir(t), map[string]string{"synchronous_commit": "on", "wal_level": "replica", "max_wal_senders": "1"})
 	f.url = server.URL()

@@ -33,8 +33,8 @@ func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, c
 	return said, real, counted
 }
 
-// TestWhatIsStoredIsCountedAsItChanges: at any time, while many change it and others add up and count anew.
-func TestWhatIsStoredIsCountedAsItChanges(t *testing.T) {
+// TestConcurrentChangesOfWhatIsStoredAreCounted: at any time, while many change it and others add up and count anew.
+func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	var changing, adding sync.WaitGroup
 	over := make(chan struct{})

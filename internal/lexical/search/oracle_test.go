@@ -39,7 +39,7 @@ func (o *oracle) units(q lexical.TermQuery) []*text {
 	byCluster := map[uuid.UUID]*text{}
 	for _, doc := range o.documents {
 		counts := len(doc.Labels) == 0 || slices.ContainsFunc(doc.Labels, func(l string) bool { return slices.Contains(q.Groups, l) })
-		if q.Versions != nil && !q.Versions[doc.Version] {
+		if q.Versions != nil && !q.Versions.Has(doc.Version) {
 			counts = false
 		}
 		whole := q.Within == nil || q.Within.Sections[lexical.Ref{Version: doc.Version, Section: -1, Passage: -1}]

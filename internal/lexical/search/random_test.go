@@ -205,10 +205,13 @@ func (s *shelf) drawQuery(t *rapid.T) lexical.TermQuery {
 		q.Settings = lexical.Settings{K1: rapid.Float64Range(0.1, 5).Draw(t, "k1"), B: rapid.Float64Range(0, 1).Draw(t, "b")}
 	}
 	if rapid.IntRange(0, 3).Draw(t, "filter") == 0 {
-		q.Versions = map[uuid.UUID]bool{}
+		var versions []uuid.UUID
 		for _, doc := range s.oracle.documents {
-			q.Versions[doc.Version] = rapid.Bool().Draw(t, "version")
+			if rapid.Bool().Draw(t, "version") {
+				versions = append(versions, doc.Version)
+			}
 		}
+		q.Versions = lexical.VersionsOf(versions)
 	}
 	if rapid.IntRange(0, 2).Draw(t, "within") == 0 {
 		q.Within = &lexical.Within{Sections: map[lexical.Ref]bool{}, Clusters: map[uuid.UUID]bool{}}

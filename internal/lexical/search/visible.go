@@ -8,8 +8,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/google/uuid"
-
+	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
@@ -68,7 +67,7 @@ func (b Bits) nextAbsent(i, n int) int {
 // Visible returns, for each segment of the view, the entries that are living,
 // permitted to groups and, when versions is not nil, of one of them. The sets
 // are not to be changed. The view must hold the pages of NeedsOfGroups(groups).
-func (v *View) Visible(groups []string, versions map[uuid.UUID]bool) ([]Bits, error) {
+func (v *View) Visible(groups []string, versions *lexical.Versions) ([]Bits, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
@@ -88,7 +87,7 @@ func (v *View) check() error {
 
 // visible is Visible; sets of all entries are nil unless whole is set. The sets
 // are not to be changed.
-func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions map[uuid.UUID]bool, whole bool) ([]Bits, error) {
+func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *lexical.Versions, whole bool) ([]Bits, error) {
 	to := groupsKey(groups)
 	sets := v.sets
 	if sets == nil || v.setsOf != to {
@@ -188,25 +187,23 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 
 // among returns the members of set, nil being all entries of a directory, that
 // are of some versions.
-func among(d *segment.Directory, set Bits, versions map[uuid.UUID]bool) Bits {
+func among(d *segment.Directory, set Bits, versions *lexical.Versions) Bits {
 	kept := make(Bits, (d.Len()+63)/64)
 	keep := func(e int) {
 		if set == nil || set.Has(e) {
 			kept.add(e)
 		}
 	}
-	if len(versions) > d.Len() {
+	if versions.Len() > d.Len() {
 		for e, version := range d.Versions {
-			if versions[version] {
+			if versions.Has(version) {
 				keep(e)
 			}
 		}
 		return kept
 	}
-	for version, is := range versions {
-		if is {
-			d.EachEntryOf(version, keep)
-		}
+	for version := range versions.All() {
+		d.EachEntryOf(version, keep)
 	}
 	return kept
 }

@@ -191,7 +191,7 @@ func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, 
 func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 	c.queries = append(c.queries, q)
 	allowed := func(r lexical.Ref) bool {
-		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || q.Versions != nil && !q.Versions[r.Version] {
+		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || q.Versions != nil && !q.Versions.Has(r.Version) {
 			return false
 		}
 		if q.Within == nil {

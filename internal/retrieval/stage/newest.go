@@ -200,14 +200,14 @@ func (t *Task) namesAsked() []string {
 
 // versionsWith are, of some versions, those whose text has a term of the question.
 func (t *Task) versionsWith(ctx context.Context, term string, of map[uuid.UUID][]uuid.UUID) (map[uuid.UUID]bool, error) {
-	among := make(map[uuid.UUID]bool, len(of))
+	var among []uuid.UUID
 	for v := range of {
 		if t.allowed(v) {
-			among[v] = true
+			among = append(among, v)
 		}
 	}
 	r, err := t.searchIndex(ctx, lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{term}, K: len(among), Settings: lexical.Defaults,
-		Groups: t.query.Principal.Groups, Versions: among})
+		Groups: t.query.Principal.Groups, Versions: lexical.VersionsOf(among)})
 	if err != nil {
 		return nil, fmt.Errorf("find the documents that name %q: %w", term, err)
 	}

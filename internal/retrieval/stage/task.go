@@ -57,7 +57,7 @@ type Task struct {
 	index      search.Searcher     // opened by the first search
 	clusters   bool                // index was opened with clusters
 	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
-	versions   map[uuid.UUID]bool  // that the filter leaves; nil: all
+	versions   *lexical.Versions   // that the filter leaves; nil: all
 	narrowed   bool
 	vector     []float32 // nil: the model knows no word of it
 	space      string
@@ -216,10 +216,7 @@ func (t *Task) narrow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.versions, t.narrowed = make(map[uuid.UUID]bool, len(ids)), true
-	for _, id := range ids {
-		t.versions[id] = true
-	}
+	t.versions, t.narrowed = lexical.VersionsOf(ids), true
 	return nil
 }
 
@@ -298,7 +295,7 @@ func isZero(v []float32) bool {
 }
 
 // allowed reports whether the filter leaves a version.
-func (t *Task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions[version] }
+func (t *Task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions.Has(version) }
 
 // refsOf are the places of candidates: their own, or the sections of clusters.
 func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
