@@ -65,7 +65,6 @@ type world struct {
 	parser     ingest.Parser
 	settings   Settings
 	options    ingest.Options
-	session    *store.Session
 	counted    int // transactions of count
 }
 
