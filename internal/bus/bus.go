@@ -115,7 +115,7 @@ type StreamLimits struct {
 // EnsureStreams creates or updates the streams. It is safe when several
 // processes do it at once.
 func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) error {
-	perTenant := positive(l.PerTenant, 10_000)
+	perTenant := positive(l.PerTenant, 2_000)
 	duplicates := positive(l.Duplicates, 2*time.Minute)
 	work := func(name, subjects string) jetstream.StreamConfig {
 		return jetstream.StreamConfig{

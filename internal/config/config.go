@@ -62,7 +62,7 @@ type Signatures struct {
 
 // Streams bounds what waits in JetStream.
 type Streams struct {
-	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"10000" help:"Versions, or questions, of one tenant that wait in JetStream; more wait in Postgres." when:"JetStream has little room"`
+	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"2000" help:"Versions, or questions, of one tenant that wait in JetStream, those in work included; more wait in Postgres. JetStream gives them out in the order in which they came, so that a tenant waits behind as many of each other one." when:"one tenant alone is to fill more workers than that"`
 	StreamReplicas int   `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream." when:"NATS is a cluster: 3 let one server fail"`
 }
 
