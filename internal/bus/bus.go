@@ -104,7 +104,7 @@ const eventsAge = 24 * time.Hour
 // StreamLimits are those of the streams.
 type StreamLimits struct {
 	// PerTenant is how many versions, or questions, of one tenant may wait in
-	// JetStream; more wait in the outbox. 0: 10,000.
+	// JetStream; more wait in the outbox. 0: 2,000.
 	PerTenant int64
 	// Duplicates is how long a repeated message id is swallowed. 0: 2 minutes.
 	Duplicates time.Duration
