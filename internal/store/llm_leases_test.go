@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestCallsHoldNoConnection: many more are with their providers at once than there are
+// TestManyCallsHoldNoConnection: many more are with their providers at once than there are
 // connections.
-func TestCallsHoldNoConnection(t *testing.T) {
+func TestManyCallsHoldNoConnection(t *testing.T) {
 	const calls = 200
 	f := setUp(t, store.Options{MaxConns: 4})
 	_, in := f.question(t, f.a, true)
@@ -92,6 +92,7 @@ func TestACallerThatLeavesWhileItWaitsTakesNoLease(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
 	_, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
+		//house:clock the caller's own patience, which is over while it waits
 		waiting, leave := context.WithTimeout(ctx, 100*time.Millisecond)
 		defer leave()
 		c := call(f, in)

@@ -9,6 +9,7 @@ package search
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -258,11 +259,15 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 	h.state = h.state.now(r)
 	put(l.Collection, partCollection, h.state, h.state.bytes())
 	if h.dead == nil || h.dead.mark != r.Dead {
-		h.dead = &deadEntries{mark: r.Dead, entries: make(map[uuid.UUID]bool, len(r.Entries))}
-		for _, id := range r.Entries {
-			h.dead.entries[id] = true
+		entries := make(map[uuid.UUID]bool, len(r.Entries))
+		if h.dead != nil && r.After {
+			entries = maps.Clone(h.dead.entries) // searches that are under way have the other
 		}
-		put(l.Collection, partDead, h.dead, 40*len(r.Entries))
+		for _, id := range r.Entries {
+			entries[id] = true
+		}
+		h.dead = &deadEntries{mark: r.Dead, entries: entries}
+		put(l.Collection, partDead, h.dead, 40*len(entries))
 	}
 	if l.Clusters {
 		if c := h.clusters.after(r); c != h.clusters {

@@ -63,6 +63,7 @@ type ListMark struct {
 type DeadMark struct {
 	Generation int
 	Count, XOR int64 // of the entries, and of hashes of their ids
+	Newest     int64 // the number of the newest death
 }
 
 // EpochMark names a state of a generation's clustering.
@@ -83,8 +84,10 @@ type Loaded struct {
 	Headers map[uuid.UUID][]byte
 	Pages   map[PageKey][]byte
 	Dead    DeadMark
-	// Entries are the dead ones where Dead is not what was known.
+	// Entries are the dead ones where Dead is not what was known: all, or with After
+	// those besides what was known.
 	Entries []uuid.UUID
+	After   bool
 	Epoch   EpochMark
 	// Changes are what is clustered otherwise than at Load.Epoch.
 	Changes []lexical.ClusterChange

@@ -29,12 +29,13 @@ const (
 	rowEpoch             // a: newest epoch
 	rowMember            // id: version, a: section, other: cluster
 	rowList              // a: count, b: XOR
+	rowDeaths            // a: number of the newest death, b: 1 where only entries are sent that died after what is known
 )
 
 // loadSQL reads everything in one snapshot, as rows of several kinds; some
 // parts only when they are asked for. Dead entries have an index of their own;
-// a fingerprint tells whether they must be sent again, and another one whether
-// the list of segments must. Pages of a segment that
+// a fingerprint tells whether they must be sent again, all or those that died since,
+// and another one whether the list of segments must. Pages of a segment that
 // is not known are found by their first and last terms; those of its directory
 // have none. Its one plan is for all arguments (askSQL): OFFSET keeps a join
 // with pages from being made any other way than page by page.
@@ -50,7 +51,7 @@ func loadSQL(l lexicalsearch.Load) (string, []any) {
 		terms[i] = []byte(t)
 	}
 	args := []any{l.Tenant, l.Collection, known, l.Eager, wanted, terms, l.Dead.Generation, l.Dead.Count, l.Dead.XOR,
-		l.Live.Generation, l.Live.Count, l.Live.XOR}
+		l.Live.Generation, l.Live.Count, l.Live.XOR, l.Dead.Newest}
 	var sql strings.Builder
 	sql.WriteString(loadStateSQL)
 	if len(l.Pages) > 0 {
@@ -79,7 +80,10 @@ WITH c AS MATERIALIZED (
 ), list AS MATERIALIZED (
     SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(id, 0)), 0) AS x FROM live
 ), dead AS MATERIALIZED (
-    SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(e.id, 0)), 0) AS x
+    SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(e.id, 0)), 0) AS x, coalesce(max(e.died), 0) AS newest,
+           -- What the caller knows is there and complete: no entry of it is gone, none died before and was committed after.
+           (count(*) FILTER (WHERE coalesce(e.died, 0) <= $13::bigint), coalesce(bit_xor(uuid_hash_extended(e.id, 0)) FILTER (WHERE coalesce(e.died, 0) <= $13::bigint), 0))
+               = ($8::bigint, $9::bigint) AND (SELECT generation FROM c) IS NOT DISTINCT FROM $7::int AS known
     FROM lexical_entries e
     WHERE e.tenant_id = $1 AND e.collection_id = $2 AND e.generation = (SELECT generation FROM c) AND e.dead
 )
@@ -97,12 +101,14 @@ WHERE l.wanted AND NOT l.known
 UNION ALL
 SELECT 3, NULL, n, x, NULL, NULL, NULL FROM dead
 UNION ALL
+SELECT 8, NULL, newest, known::int, NULL, NULL, NULL FROM dead
+UNION ALL
 SELECT 7, NULL, n, x, NULL, NULL, NULL FROM list
 UNION ALL
 SELECT 4, e.id, 0, 0, NULL, NULL, NULL
 FROM lexical_entries e
 WHERE e.tenant_id = $1 AND e.collection_id = $2 AND e.generation = (SELECT generation FROM c) AND e.dead
-  AND (SELECT (generation, n, x) IS DISTINCT FROM ($7::int, $8::bigint, $9::bigint) FROM c, dead)
+  AND (SELECT (generation, n, x) IS DISTINCT FROM ($7::int, $8::bigint, $9::bigint) AND (NOT known OR coalesce(e.died, 0) > $13::bigint) FROM c, dead)
 UNION ALL
 SELECT 5, NULL, k.epoch, 0, NULL, NULL, NULL
 FROM clusterings k
@@ -152,7 +158,9 @@ func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (le
 			case rowList:
 				out.Mark = lexicalsearch.ListMark{Count: a, XOR: b}
 			case rowDead:
-				out.Dead = lexicalsearch.DeadMark{Count: a, XOR: b}
+				out.Dead.Count, out.Dead.XOR = a, b
+			case rowDeaths:
+				out.Dead.Newest, out.After = a, b == 1
 			case rowEntry:
 				out.Entries = append(out.Entries, id.Bytes)
 			case rowEpoch:
