@@ -90,9 +90,14 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		if err := together(ctx, guarded); err != nil {
 			return nil, err
 		}
+		u.addresses(servers)
+		if u.ownerURL != "" { // else somebody else migrates; it takes the time that it takes
+			if err := store.Migrate(ctx, u.ownerURL, u.databaseURL, u.vectorURL); err != nil {
+				return nil, err
+			}
+		}
 		starting, cancel := context.WithTimeout(ctx, connecting)
 		defer cancel()
-		u.addresses(servers)
 		if err := u.connect(starting, closing); err != nil {
 			return nil, err
 		}
@@ -181,11 +186,6 @@ func (u *system) addresses(servers []lifecycle.Service) {
 }
 
 func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
-	if u.ownerURL != "" { // else somebody else migrates
-		if err := store.Migrate(ctx, u.ownerURL, u.databaseURL, u.vectorURL); err != nil {
-			return err
-		}
-	}
 	// A third of the connections is ingestion's, which so can't take them all.
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o := store.Options{

@@ -23,7 +23,7 @@ import (
 
 // notTenants are the tables without a tenant: the same for all, and nobody's
 // data.
-var notTenants = []string{"goose_db_version", "loops", "outbox_claims", "spaces"}
+var notTenants = []string{"goose_db_version", "loops", "outbox_claims", "schema_compatibility", "spaces"}
 
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.
@@ -59,6 +59,8 @@ var systemColumns = map[string]string{
 	"webhooks":           "id kinds tenant_id",
 	"versions": "attempt bytes collection_id curated document_id finished_at id losses number passage_count purged_at queued_at " +
 		"reason_code retired_at state tenant_id trace",
+
+	"schema_compatibility": "migration raised_at",
 }
 
 type table struct {

@@ -1,13 +1,16 @@
 package store
 
-// This file brings a database to this build's schema, and checks that it is.
+// This file brings a database to this build's schema.
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,22 +35,122 @@ func Migrate(ctx context.Context, owner, program, vectors string) error {
 	config.RuntimeParams["application_name"] = "sluice migrate"
 	db := stdlib.OpenDB(*config)
 	defer db.Close() //nolint:errcheck // nothing is left to lose
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS,
-		goose.WithSessionLocker(sessionLock{}),
+	if err := newMigrator(migrations.FS).up(ctx, db); err != nil {
+		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(err))
+	}
+	return makeLogins(ctx, config, program, vectors)
+}
+
+// migrator applies migrations to a database that programs work with. One that
+// waits for a lock has everybody who comes after it wait, too, so it waits
+// shortly, and comes again after a pause.
+type migrator struct {
+	files  fs.FS
+	locks  time.Duration   // for each lock
+	pauses []time.Duration // between the tries of a migration
+	pause  func(context.Context, time.Duration) error
+}
+
+func newMigrator(files fs.FS) migrator {
+	return migrator{
+		files: files, locks: 3 * time.Second, pause: pause,
+		// Longer than transactions of programs take, two minutes at most.
+		pauses: []time.Duration{
+			time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second,
+			30 * time.Second, 30 * time.Second, 30 * time.Second, 30 * time.Second,
+		},
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// up applies what the database lacks, each migration under the lock of its own.
+func (m migrator) up(ctx context.Context, db *sql.DB) error {
+	lock := &sessionLock{}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files,
+		goose.WithSessionLocker(lock),
 		goose.WithAllowOutofOrder(true), // parts number their migrations in ranges of their own
 		goose.WithDisableGlobalRegistry(true),
 	)
 	if err != nil {
 		return fmt.Errorf("read the migrations: %w", err)
 	}
-	results, err := provider.Up(ctx)
+	for {
+		if pending, err := provider.HasPending(ctx); err != nil || !pending {
+			return err
+		}
+		states, err := provider.Status(ctx)
+		if err != nil {
+			return err
+		}
+		for _, s := range states {
+			if s.State != goose.StatePending {
+				continue
+			}
+			if lock.timeout, err = m.lockTimeout(s.Source.Path); err != nil {
+				return err
+			}
+			err := m.apply(ctx, provider, s.Source)
+			if errors.Is(err, goose.ErrAlreadyApplied) {
+				break // another process is at it: see what it has left
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// lockTimeout says how long a migration may wait for each lock; 0 means for
+// ever, as those do that run outside of a transaction: what they wait for, in
+// CREATE INDEX CONCURRENTLY, holds up nobody.
+func (m migrator) lockTimeout(path string) (time.Duration, error) {
+	text, err := fs.ReadFile(m.files, path)
 	if err != nil {
-		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(err))
+		return 0, fmt.Errorf("read migration %s: %w", path, err)
 	}
-	for _, r := range results {
-		slog.InfoContext(ctx, "migrated the database", "migration", r.Source.Path, "took", r.Duration)
+	if bytes.Contains(text, []byte("\n-- +goose NO TRANSACTION")) || bytes.HasPrefix(text, []byte("-- +goose NO TRANSACTION")) {
+		return 0, nil
 	}
-	return makeLogins(ctx, config, program, vectors)
+	return m.locks, nil
+}
+
+func (m migrator) apply(ctx context.Context, provider *goose.Provider, source *goose.Source) error {
+	for try := 0; ; try++ {
+		result, err := provider.ApplyVersion(ctx, source.Version, true)
+		if err == nil {
+			slog.InfoContext(ctx, "migrated the database", "migration", source.Path, "took", result.Duration)
+			return nil
+		}
+		if !lockNotGiven(err) {
+			return err
+		}
+		if try == len(m.pauses) {
+			return fmt.Errorf("migration %s was tried %d times and did not get its locks within %s each: "+
+				"look in pg_stat_activity for old transactions, end them, and run sluice migrate again, which goes on with it: %w", source.Path, try+1, m.locks, err)
+		}
+		slog.WarnContext(ctx, "a transaction holds a lock that a migration needs; it is tried again", "migration", source.Path,
+			"try", try+1, "of", len(m.pauses)+1, "pause", m.pauses[try], "error", err)
+		if err := m.pause(ctx, m.pauses[try]); err != nil {
+			return fmt.Errorf("wait to try migration %s again: %w", source.Path, err)
+		}
+	}
+}
+
+// lockNotGiven reports whether a statement waited too long for a lock, or was
+// the one that was ended for a deadlock.
+func lockNotGiven(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "40P01")
 }
 
 func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors string) error {
@@ -80,71 +183,12 @@ func explain(err error) error {
 	return err
 }
 
-// CheckSchema reports whether the database has exactly the migrations that
-// this build knows. The error says what to do.
-func (s *Store) CheckSchema(ctx context.Context) error {
-	var applied []int64
-	err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, appliedSQL)
-		if err != nil {
-			return err
-		}
-		applied, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("read the schema's version (run sluice migrate if it never ran): %w", err)
-	}
-	known, err := knownMigrations()
-	if err != nil {
-		return err
-	}
-	return compareSchema(known, applied)
-}
-
-const appliedSQL = `
-SELECT version_id FROM (
-    SELECT DISTINCT ON (version_id) version_id, is_applied FROM goose_db_version ORDER BY version_id, id DESC
-) AS latest
-WHERE is_applied AND version_id > 0`
-
-func compareSchema(known, applied []int64) error {
-	have := map[int64]bool{}
-	for _, v := range applied {
-		have[v] = true
-	}
-	for _, v := range known {
-		if !have[v] {
-			return fmt.Errorf("the database lacks migration %d; run sluice migrate: %w", v, schema.ErrUnavailable)
-		}
-		delete(have, v)
-	}
-	for v := range have {
-		return fmt.Errorf("a newer Sluice migrated the database (migration %d is not known here); update this one: %w", v, schema.ErrUnavailable)
-	}
-	return nil
-}
-
-func knownMigrations() ([]int64, error) {
-	entries, err := migrations.FS.ReadDir(".")
-	if err != nil {
-		return nil, fmt.Errorf("read the migrations: %w", err)
-	}
-	var out []int64
-	for _, e := range entries {
-		version, err := goose.NumericComponent(e.Name())
-		if err != nil {
-			return nil, fmt.Errorf("read the name of migration %s: %w", e.Name(), err)
-		}
-		out = append(out, version)
-	}
-	return out, nil
-}
-
 // sessionLock lets one process migrate at a time. It asks again and again
 // rather than wait inside Postgres: a waiting statement holds a snapshot, which
 // CREATE INDEX CONCURRENTLY of the lock's holder would wait for in turn.
-type sessionLock struct{}
+type sessionLock struct {
+	timeout time.Duration // of what the session waits for then; 0: none
+}
 
 const (
 	migrationLock = 0x736c7569636501 // "sluice", 1
@@ -152,7 +196,7 @@ const (
 )
 
 // SessionLock implements lock.SessionLocker.
-func (sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
+func (l *sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 	poll := time.NewTicker(lockPoll)
 	defer poll.Stop()
 	for {
@@ -161,6 +205,9 @@ func (sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 			return fmt.Errorf("take the migration lock: %w", err)
 		}
 		if got {
+			if _, err := conn.ExecContext(ctx, `SELECT set_config('lock_timeout', $1, false)`, strconv.FormatInt(l.timeout.Milliseconds(), 10)); err != nil {
+				return fmt.Errorf("limit waits for locks: %w", errors.Join(err, l.SessionUnlock(context.WithoutCancel(ctx), conn)))
+			}
 			return nil
 		}
 		select {
@@ -172,7 +219,7 @@ func (sessionLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
 }
 
 // SessionUnlock implements lock.SessionLocker.
-func (sessionLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
+func (*sessionLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
 	if _, err := conn.ExecContext(ctx, `SELECT pg_advisory_unlock($1)`, int64(migrationLock)); err != nil {
 		return fmt.Errorf("give back the migration lock: %w", err)
 	}

@@ -51,7 +51,10 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	for _, c := range []struct{ change, says string }{
 		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
 		{`UPDATE goose_db_version SET is_applied = true`, ""},
-		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`, "newer Sluice"},
+		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99998, true)`, ""}, // of a newer version, which lets this one go on
+		{`SELECT sluice_least_compatible(200)`, ""},
+		{`SELECT sluice_least_compatible(99998)`, "upgrade this program"},
+		{`DELETE FROM schema_compatibility WHERE migration = 99998`, ""},
 		{`DROP TABLE goose_db_version`, "run sluice migrate"},
 	} {
 		if _, err := owner.Exec(ctx, c.change); err != nil {

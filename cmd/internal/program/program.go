@@ -103,8 +103,8 @@ type Parts struct {
 	closing  []func()
 }
 
-// Connect sets up logging and telemetry and connects. A database with a schema
-// that this build does not know is refused.
+// Connect sets up logging and telemetry and connects. A database that
+// this build may not work with is refused.
 func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	p := &Parts{worker: w}
 	defer func() {

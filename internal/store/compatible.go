@@ -1,0 +1,103 @@
+package store
+
+// This file tells whether this build may work with a database: one that its own
+// migrations made, or newer ones that it can live with.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
+
+	"github.com/sluice-rag/sluice/migrations"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// CheckSchema reports whether this build may work with the database: it has all
+// migrations that this build has, and those that it has besides let older
+// programs go on. The error says what to do.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	known, err := knownMigrations()
+	if err != nil {
+		return err
+	}
+	var applied, raised []int64
+	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		var err error
+		if applied, err = versions(ctx, tx, appliedSQL); err != nil {
+			return err
+		}
+		if compareSchema(known, applied, nil) != nil {
+			return nil // it may be from before there was the table
+		}
+		raised, err = versions(ctx, tx, `SELECT migration FROM schema_compatibility ORDER BY migration DESC`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the schema's version (run sluice migrate if it never ran): %w", err)
+	}
+	if err := compareSchema(known, applied, raised); err != nil {
+		return err
+	}
+	if n := len(applied) - len(known); n > 0 {
+		slog.InfoContext(ctx, "a newer Sluice migrated the database, and this one may work with it", "unknown_migrations", n)
+	}
+	return nil
+}
+
+const appliedSQL = `
+SELECT version_id FROM (
+    SELECT DISTINCT ON (version_id) version_id, is_applied FROM goose_db_version ORDER BY version_id, id DESC
+) AS latest
+WHERE is_applied AND version_id > 0`
+
+func versions(ctx context.Context, tx pgx.Tx, sql string) ([]int64, error) {
+	rows, err := tx.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// compareSchema compares the migrations of a program with those of a database;
+// raised are those that programs must have to work with it, the least that are
+// compatible. A program must have each, not only one as high: parts number
+// their migrations in ranges of their own.
+func compareSchema(known, applied, raised []int64) error {
+	have := map[int64]bool{}
+	for _, v := range applied {
+		have[v] = true
+	}
+	knows := map[int64]bool{}
+	for _, v := range known {
+		if !have[v] {
+			return fmt.Errorf("the database lacks migration %d, which this version needs; run sluice migrate of this version: %w", v, schema.ErrUnavailable)
+		}
+		knows[v] = true
+	}
+	for _, v := range raised {
+		if !knows[v] {
+			return fmt.Errorf("a newer Sluice migrated the database, and versions without migration %d may not work with it; upgrade this program: %w",
+				v, schema.ErrUnavailable)
+		}
+	}
+	return nil
+}
+
+func knownMigrations() ([]int64, error) {
+	entries, err := migrations.FS.ReadDir(".")
+	if err != nil {
+		return nil, fmt.Errorf("read the migrations: %w", err)
+	}
+	var out []int64
+	for _, e := range entries {
+		version, err := goose.NumericComponent(e.Name())
+		if err != nil {
+			return nil, fmt.Errorf("read the name of migration %s: %w", e.Name(), err)
+		}
+		out = append(out, version)
+	}
+	return out, nil
+}
