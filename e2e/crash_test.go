@@ -261,7 +261,8 @@ func servedAt(t *testing.T, r *process) string {
 		}
 		select {
 		case <-r.done:
-			return fmt.Sprintf("it has ended: %v", r.err)
+			t.Fatalf("%s has ended: %v\n%s", r.name, r.err, r.log.tail())
+			return ""
 		default:
 			return "sluice serve does not say where it listens:\n" + r.log.tail()
 		}

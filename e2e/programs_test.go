@@ -35,20 +35,26 @@ func build(t *testing.T) programs {
 		t.Fatal(err)
 	}
 	p := programs{dir: localtest.Dir(t), repository: repository}
+	p.build(t)
+	return p
+}
+
+// build builds the programs of the repository into their folder.
+func (p programs) build(t *testing.T) {
+	t.Helper()
 	goBuild := func(cgo string, names ...string) {
 		args := []string{"build", "-ldflags=-s -w", "-o", p.dir + "/"} // linking is faster without what debuggers read
 		for _, name := range names {
 			args = append(args, "./cmd/"+name)
 		}
 		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = repository, append(os.Environ(), "CGO_ENABLED="+cgo)
+		cmd.Dir, cmd.Env = p.repository, append(os.Environ(), "CGO_ENABLED="+cgo)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("CGO_ENABLED=%s go build %s: %v (`make setup` gets what is missing)\n%s", cgo, strings.Join(names, " "), err, out)
 		}
 	}
 	goBuild("0", "sluice", "ingest-worker", "query-worker", "llm-gateway")
 	goBuild("1", "gpu-segmenter")
-	return p
 }
 
 // env is this process's environment without the settings of whoever runs the tests, and what every program needs.
