@@ -60,7 +60,7 @@ up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where
 
 test: export SLUICE_SETUP_ALL := 1
 test: setup build ## run every test
-	@tools/setup strace tesseract chromium firefox
+	@tools/setup strace pgbouncer tesseract chromium firefox
 	@$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 # The two run side by side, because each waits for its servers for a part of the time.

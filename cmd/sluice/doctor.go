@@ -87,11 +87,16 @@ func (d *doctorCommand) postgres(ctx context.Context) (string, error) {
 		p, err := local.FindPostgres(ctx, 0)
 		return fmt.Sprintf("PostgreSQL %d in %s with pgvector %s; `sluice up` starts it", p.Major, p.Bin, p.Vector), err
 	}
-	db, err := store.Open(ctx, d.DatabaseURL, store.Options{Name: "sluice doctor", MaxConns: 2})
+	db, err := store.Open(ctx, d.DatabaseURL, store.Options{
+		Name: "sluice doctor", MaxConns: 2, Pooled: d.DatabasePooled, DirectURL: d.DatabaseDirectURL,
+	})
 	if err != nil {
 		return "", err
 	}
 	defer db.Close()
+	if err := db.CheckPooler(ctx); err != nil {
+		return "", err
+	}
 	return "SLUICE_DATABASE_URL answers, and its schema fits", db.CheckSchema(ctx)
 }
 

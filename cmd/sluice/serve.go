@@ -68,7 +68,9 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	db, err := store.Open(starting, c.DatabaseURL, store.Options{Name: "sluice serve", MaxConns: c.DatabaseConnections})
+	db, err := store.Open(starting, c.DatabaseURL, store.Options{
+		Name: "sluice serve", MaxConns: c.DatabaseConnections, Pooled: c.DatabasePooled, DirectURL: c.DatabaseDirectURL,
+	})
 	if err != nil {
 		return err
 	}
@@ -130,7 +132,7 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 	if err := config.Require([2]string{"SLUICE_DATABASE_OWNER_URL", c.DatabaseOwnerURL}, [2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}); err != nil {
 		return err
 	}
-	if err := store.Migrate(ctx, c.DatabaseOwnerURL, c.DatabaseURL, c.DatabaseVectorURL); err != nil {
+	if err := store.Migrate(ctx, c.DatabaseOwnerURL, c.ServerURL(), c.DatabaseVectorURL); err != nil {
 		return err
 	}
 	made := struct {
@@ -138,7 +140,9 @@ func (c *migrateCommand) Run(ctx context.Context) error {
 		APIKey   string `json:"api_key,omitempty"`
 	}{Migrated: true}
 	if c.Bootstrap != "" {
-		db, err := store.Open(ctx, c.DatabaseURL, store.Options{Name: "sluice migrate", MaxConns: 2})
+		db, err := store.Open(ctx, c.DatabaseURL, store.Options{
+			Name: "sluice migrate", MaxConns: 2, Pooled: c.DatabasePooled, DirectURL: c.DatabaseDirectURL,
+		})
 		if err != nil {
 			return err
 		}

@@ -92,7 +92,11 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		}
 		u.addresses(servers)
 		if u.ownerURL != "" { // else somebody else migrates; it takes the time that it takes
-			if err := store.Migrate(ctx, u.ownerURL, u.databaseURL, u.vectorURL); err != nil {
+			program := u.databaseURL
+			if u.settings.DatabaseURL != "" {
+				program = u.settings.ServerURL()
+			}
+			if err := store.Migrate(ctx, u.ownerURL, program, u.vectorURL); err != nil {
 				return nil, err
 			}
 		}
@@ -191,6 +195,9 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	o := store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
 		VectorURL: u.vectorURL, IndexBuilds: u.settings.IndexBuilds,
+	}
+	if u.settings.DatabaseURL != "" { // to its own it connects itself
+		o.Pooled, o.DirectURL = u.settings.DatabasePooled, u.settings.DatabaseDirectURL
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
 		return err

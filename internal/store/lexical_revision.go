@@ -13,12 +13,17 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // revisionSQL enters the tenant and reads under row-level security, in one
-// statement that is its own transaction. Connections at rest are sluice_app's.
-const revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
+// statement that is its own transaction. Connections at rest are sluice_app's;
+// behind a pooler roleSQL goes before it, in the same packet and transaction.
+const (
+	revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
+	roleSQL     = `SELECT set_config('role', '` + string(roleApp) + `', true)`
+)
 
 // binaryFormat is that of arguments and results.
 var binaryFormat = []int16{pgx.BinaryFormatCode}
@@ -44,22 +49,13 @@ func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (
 	if err != nil {
 		return failed(err)
 	}
-	statement, err := revisionStatement(ctx, conn)
+	p, err := sendRevision(ctx, conn, tenant, collection)
 	if err != nil {
-		conn.Release()
-		return failed(err)
-	}
-	p := conn.Conn().PgConn().StartPipeline(ctx)
-	p.SendQueryStatement(statement, [][]byte{tenant[:], collection[:]}, binaryFormat, binaryFormat)
-	if err := p.Sync(); err != nil {
 		conn.Release() // the pool throws away what is broken
 		return failed(err)
 	}
 	answer := func() (int64, error) {
-		revision, err := readRevision(p)
-		if closed := p.Close(); err == nil {
-			err = closed
-		}
+		revision, err := receiveRevision(p, pooled(conn.Conn()))
 		err = whole(conn.Conn(), err)
 		conn.Release()
 		if err != nil {
@@ -86,9 +82,58 @@ func (s *Store) revisionAgain(ctx context.Context, tenant, collection uuid.UUID)
 			return early(ctx, roleApp, err)
 		}
 		defer conn.Release()
-		return whole(conn.Conn(), conn.QueryRow(ctx, revisionSQL, tenant, collection).Scan(&revision))
+		p, err := sendRevision(ctx, conn, tenant, collection)
+		if err == nil {
+			revision, err = receiveRevision(p, pooled(conn.Conn()))
+		}
+		return whole(conn.Conn(), err)
 	})
 	return revision, err
+}
+
+// sendRevision asks and does not wait.
+func sendRevision(ctx context.Context, conn *pgxpool.Conn, tenant, collection uuid.UUID) (*pgconn.Pipeline, error) {
+	values := [][]byte{tenant[:], collection[:]}
+	if pooled(conn.Conn()) {
+		p := conn.Conn().PgConn().StartPipeline(ctx)
+		p.SendQueryParams(roleSQL, nil, nil, nil, nil)
+		p.SendQueryParams(revisionSQL, values, []uint32{pgtype.UUIDOID, pgtype.UUIDOID}, binaryFormat, binaryFormat)
+		return p, p.Sync()
+	}
+	statement, err := revisionStatement(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	p := conn.Conn().PgConn().StartPipeline(ctx)
+	p.SendQueryStatement(statement, values, binaryFormat, binaryFormat)
+	return p, p.Sync()
+}
+
+// receiveRevision reads the answer, behind that of roleSQL where a pooler is between.
+func receiveRevision(p *pgconn.Pipeline, pooled bool) (revision int64, err error) {
+	if pooled {
+		err = readRole(p)
+	}
+	if err == nil {
+		revision, err = readRevision(p)
+	}
+	if closed := p.Close(); err == nil {
+		err = closed
+	}
+	return revision, err
+}
+
+func readRole(p *pgconn.Pipeline) error {
+	results, err := p.GetResults()
+	if err != nil {
+		return err
+	}
+	rows, ok := results.(*pgconn.ResultReader)
+	if !ok {
+		return errors.New("no rows")
+	}
+	_, err = rows.Close()
+	return err
 }
 
 func readRevision(p *pgconn.Pipeline) (int64, error) {

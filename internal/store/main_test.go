@@ -91,6 +91,10 @@ func (f *fixture) tenant(t testing.TB, name string) (schema.Principal, uuid.UUID
 
 var serial atomic.Int64
 
+// throughPooler is how many connections the PgBouncer has that stores are opened
+// through; 0: they are opened without. See TestThroughPgBouncer.
+var throughPooler int
+
 func sealed(name string) schema.SealedKey {
 	n := serial.Add(1)
 	return schema.SealedKey{
@@ -108,6 +112,10 @@ func open(t testing.TB, url string, o store.Options) stores.All {
 // openPlain opens a store that may not build indexes of vectors.
 func openPlain(t testing.TB, url string, o store.Options) stores.All {
 	t.Helper()
+	if throughPooler > 0 {
+		o.Pooled, o.DirectURL = true, url
+		url = localtest.Pooler(t, url, throughPooler)
+	}
 	s, err := store.Open(t.Context(), url, o)
 	if err != nil {
 		t.Fatal(err)

@@ -33,10 +33,11 @@ func Migrate(ctx context.Context, owner, program, vectors string) error {
 		return &schema.FieldError{Field: "database url", Problem: err.Error()}
 	}
 	config.RuntimeParams["application_name"] = "sluice migrate"
+	config.RuntimeParams["jit"] = "off" // a pooler of transactions, which cannot do, refuses it
 	db := stdlib.OpenDB(*config)
 	defer db.Close() //nolint:errcheck // nothing is left to lose
 	if err := newMigrator(migrations.FS).up(ctx, db); err != nil {
-		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(err))
+		return fmt.Errorf("migrate the database at %s: %w", address(config), explain(explainPooler(err, ownerSetting, goDirect)))
 	}
 	return makeLogins(ctx, config, program, vectors)
 }

@@ -13,24 +13,36 @@ const PresenceClass = 0x51C1CE
 
 // Session is a worker's own connection, outside the pool. As long as it is open
 // no one takes the holder's leases for those of a dead process: the server lets
-// go of its lock when the process's last packet says that it ended. It is the one
-// connection that must not go through a pooler of transactions.
+// go of its lock when the process's last packet says that it ended. It must not go
+// through a pooler of transactions.
 type Session struct {
 	conn *pgx.Conn
 }
 
 // OpenSession opens a session for a holder of leases.
 func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error) {
-	pooled, err := s.pool.Acquire(ctx)
+	conn, err := s.own(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("open a session: %w", Translate(err))
 	}
-	conn := pooled.Hijack() // a connection with a lock never goes back to the pool
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock_shared($1, hashtext($2))`, PresenceClass, holder); err != nil {
 		_ = conn.Close(context.WithoutCancel(ctx))
 		return nil, fmt.Errorf("take the presence lock of %s: %w", holder, Translate(err))
 	}
 	return &Session{conn: conn}, nil
+}
+
+// own returns a connection that is the caller's: one with a lock never goes back to
+// the pool.
+func (s *Store) own(ctx context.Context) (*pgx.Conn, error) {
+	if s.options.Pooled {
+		return s.direct(ctx)
+	}
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return conn.Hijack(), nil
 }
 
 // askAfter is how long a session may be silent before it is asked whether it

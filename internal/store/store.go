@@ -53,6 +53,11 @@ type Options struct {
 	// IndexBuilds is how many indexes of vectors are built at once in the database, by all
 	// processes together; 1 by default.
 	IndexBuilds int
+	// Pooled says that URL leads to a pooler that lends a connection for one
+	// transaction at a time, such as PgBouncer with pool_mode=transaction.
+	Pooled bool
+	// DirectURL leads to the server itself where Pooled is true. OpenSession needs it.
+	DirectURL string
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
@@ -100,7 +105,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	if err := pool.Ping(ctx); err != nil {
 		pool.Close()
-		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), Translate(err))
+		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), Translate(explainPooler(err, databaseSetting, sayPooled)))
 	}
 	if err := otelpgx.RecordStats(pool); err != nil {
 		pool.Close()
@@ -219,25 +224,17 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	}
 	params["application_name"] = o.Name
 	params["timezone"] = "UTC"
-	// Row-level security and partitions raise cost estimates over the limits
-	// of just-in-time compilation, which then costs more than the query.
-	params["jit"] = "off"
-	// A plan made while a table was small, or had no statistics, would stay in
-	// the session, its foreign key checks too, and read all of a tenant's rows
-	// for each one later. Planning anew costs some 50 µs and prunes partitions.
-	if params["plan_cache_mode"] == "" {
-		params["plan_cache_mode"] = "force_custom_plan"
+	if o.Pooled {
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	} else {
+		atStart(params, o.lane())
 	}
-	// Of what runs outside the doors; each of them sets its own.
-	params["statement_timeout"] = o.lane().milliseconds()
-	// A process that vanished behind a dead network must not keep its locks.
-	params["idle_in_transaction_session_timeout"] = "300000"
 	config.ConnConfig.Tracer = otelpgx.NewTracer(
 		otelpgx.WithDisableAcquireTracer(),
 		otelpgx.WithDisableConnectionDetailsInAttributes(),
 	)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if o.Connected != nil {
+		if o.Connected != nil && !o.Pooled {
 			o.Connected(conn.PgConn().PID())
 		}
 		return enter(ctx, conn)
@@ -256,7 +253,8 @@ func severalHosts(c *pgx.ConnConfig) bool {
 }
 
 // enter prepares a new connection: the tenant-bound role and no tenant, so
-// that a query outside the doors sees nothing.
+// that a query outside the doors sees nothing. Behind a pooler the role is the
+// login's, which may do nothing.
 func enter(ctx context.Context, conn *pgx.Conn) error {
 	var migrated bool
 	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regclass('public.tenants') IS NOT NULL`).Scan(&migrated)
@@ -274,6 +272,9 @@ func enter(ctx context.Context, conn *pgx.Conn) error {
 	}
 	registerHalf(conn.TypeMap())
 	registerUUID(conn.TypeMap())
+	if pooled(conn) {
+		return nil
+	}
 	if _, err := conn.Exec(ctx, `SET ROLE sluice_app`); err != nil {
 		return fmt.Errorf("take role sluice_app: %w", err)
 	}

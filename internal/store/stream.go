@@ -24,6 +24,7 @@ type Stream struct {
 	conn       *pgx.Conn
 	pipeline   *pgconn.Pipeline
 	statements map[string]*pgconn.StatementDescription
+	pooled     bool
 
 	// Of the statement that is being sent.
 	memory  *[]byte
@@ -34,9 +35,9 @@ type Stream struct {
 // OpenStream begins a series of statements that are among those named. Until it
 // is closed the transaction does nothing else.
 func OpenStream(ctx context.Context, tx pgx.Tx, statements ...string) (*Stream, error) {
-	s := &Stream{conn: tx.Conn(), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
+	s := &Stream{conn: tx.Conn(), pooled: pooled(tx.Conn()), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
 	for _, sql := range statements {
-		known, err := s.conn.Prepare(ctx, sql, sql) // the connection's, prepared when it is first needed
+		known, err := describe(ctx, s.conn, sql)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +58,11 @@ func (s *Stream) Send(b *pgx.Batch) error {
 		if err := s.encode(known, q.Arguments); err != nil {
 			return fmt.Errorf("encode the arguments of %s: %w", q.SQL, err)
 		}
-		s.pipeline.SendQueryStatement(known, s.values, s.formats, nil)
+		if s.pooled {
+			s.pipeline.SendQueryParams(q.SQL, s.values, known.ParamOIDs, s.formats, nil)
+		} else {
+			s.pipeline.SendQueryStatement(known, s.values, s.formats, nil)
+		}
 		if err := s.pipeline.Flush(); err != nil {
 			return err
 		}

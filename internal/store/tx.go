@@ -78,6 +78,9 @@ const OnePlanSQL = `set_config('plan_cache_mode', 'force_generic_plan', true), s
 // askSQL is enterSQL for AskTenant.
 const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), ` + OnePlanSQL
 
+// askPooledSQL is askSQL behind a pooler.
+const askPooledSQL = askSQL + `, set_config('jit', 'off', true)`
+
 // AskTenant is AskTenantAll of one statement, whose rows go to fn.
 func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
 	return s.AskTenantAll(ctx, tenant, func(b *pgx.Batch) { b.Queue(sql, args...).Query(fn) })
@@ -105,8 +108,11 @@ func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b
 func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
 	// What is sent together is one transaction.
 	b := &pgx.Batch{}
-	entered := false
-	b.Queue(askSQL, string(roleApp), tenant.String(), s.lane.milliseconds()).Exec(func(pgconn.CommandTag) error {
+	entered, enter := false, askSQL
+	if s.options.Pooled {
+		enter = askPooledSQL
+	}
+	b.Queue(enter, string(roleApp), tenant.String(), s.lane.milliseconds()).Exec(func(pgconn.CommandTag) error {
 		entered = true
 		return nil
 	})
@@ -154,6 +160,9 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 	o.BeginQuery = fmt.Sprintf(
 		`%s; SELECT set_config('role', '%s', true), set_config('sluice.tenant', '%s', true), set_config('statement_timeout', '%s', true)`,
 		beginSQL(o), r, tenant, s.lane.milliseconds())
+	if s.options.Pooled {
+		o.BeginQuery += `, ` + pooledSQL
+	}
 	tx, err := s.pool.BeginTx(ctx, o)
 	if err != nil {
 		return early(ctx, r, err)

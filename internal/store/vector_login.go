@@ -33,14 +33,16 @@ func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 	}
 	// Not one of the pool: fn takes others of that, and closing this one at the
 	// end gives the lock back.
-	config, err := poolConfig(s.options.VectorURL, s.options)
+	o := s.options
+	o.Pooled = false
+	config, err := poolConfig(o.VectorURL, o)
 	if err != nil {
 		return err
 	}
 	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("connect: %w", err)
+		return fmt.Errorf("connect: %w", explainPooler(err, vectorSetting, goDirect))
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
 	if err := checkPowers(ctx, conn, vectorSetting); err != nil {

@@ -103,6 +103,9 @@ func New(s Settings, d Deps) (lifecycle.Service, error) {
 
 // compose makes the worker's parts, in the order in which they start.
 func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models, second ingest.Models) ([]lifecycle.Service, error) {
+	if err := d.Store.CheckDirect(); err != nil {
+		return nil, err
+	}
 	js, err := jetstream.New(d.NATS)
 	if err != nil {
 		return nil, fmt.Errorf("use jetstream: %w", err)

@@ -128,7 +128,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	defer cancel()
 	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
 		Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
-		IndexBuilds: n.Vectors.IndexBuilds,
+		IndexBuilds: n.Vectors.IndexBuilds, Pooled: n.Database.DatabasePooled, DirectURL: n.Database.DatabaseDirectURL,
 	}); err != nil {
 		return nil, err
 	}

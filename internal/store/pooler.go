@@ -1,0 +1,163 @@
+package store
+
+// This file is about poolers between a program and Postgres that lend a connection
+// for one transaction at a time, as PgBouncer does with pool_mode=transaction. Of a
+// session nothing lasts there but its transaction: no role, setting, named statement
+// or lock.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// Settings, as errors name them.
+const (
+	pooledSetting = "SLUICE_DATABASE_POOLED"
+	directSetting = "SLUICE_DATABASE_DIRECT_URL"
+)
+
+// idleLimit ends a transaction in which nothing happens: a process that vanished
+// behind a dead network must not keep its locks. In milliseconds.
+const idleLimit = "300000"
+
+// arrivedSQL reports whether the settings that poolConfig asks for came to the server.
+const arrivedSQL = `(SELECT setting = '` + idleLimit + `' FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout')`
+
+// pooledSQL sets for a transaction what poolConfig otherwise asks for at a
+// connection's start.
+const pooledSQL = `set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true), ` +
+	`set_config('idle_in_transaction_session_timeout', '` + idleLimit + `', true)`
+
+// atStart are settings for the time of a connection, unless a pooler is between:
+// PgBouncer refuses those that it cannot give to each client anew.
+func atStart(params map[string]string, l Lane) {
+	// Row-level security and partitions raise cost estimates over the limits
+	// of just-in-time compilation, which then costs more than the query.
+	params["jit"] = "off"
+	// A plan made while a table was small, or had no statistics, would stay in
+	// the session, its foreign key checks too, and read all of a tenant's rows
+	// for each one later. Planning anew costs some 50 µs and prunes partitions.
+	if params["plan_cache_mode"] == "" {
+		params["plan_cache_mode"] = "force_custom_plan"
+	}
+	// Of what runs outside the doors; each of them sets its own.
+	params["statement_timeout"] = l.milliseconds()
+	params["idle_in_transaction_session_timeout"] = idleLimit
+}
+
+// pooled reports whether conn goes through a pooler. What such a connection knows of
+// a statement is its types: each time it sends the text again, in the same packet as
+// the arguments.
+func pooled(conn *pgx.Conn) bool {
+	return conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe
+}
+
+// describe tells the types of a statement, which the connection is asked for once. Without
+// a pooler it is prepared, too.
+func describe(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
+	if !pooled(conn) {
+		return conn.Prepare(ctx, sql, sql)
+	}
+	known := conn.PgConn().CustomData()
+	if statement, ok := known[sql].(*pgconn.StatementDescription); ok {
+		return statement, nil
+	}
+	statement, err := conn.Prepare(ctx, "", sql)
+	if err != nil {
+		return nil, err
+	}
+	known[sql] = statement
+	return statement, nil
+}
+
+// explainPooler adds the remedy to the refusal of a pooler that does not know a
+// setting of a connection, and to a server's of the name of a statement, which is
+// another client's there or was prepared elsewhere.
+func explainPooler(err error, setting, remedy string) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return err
+	}
+	if pg.Code == "08P01" && strings.Contains(pg.Message, "startup parameter") || pg.Code == "42P05" || pg.Code == "26000" {
+		return schema.Invalid(setting, "leads through a pooler of connections (%s); %s (docs/operating.md, A pooler of connections)", pg.Message, remedy)
+	}
+	return err
+}
+
+const (
+	sayPooled = "set " + pooledSetting + "=true"
+	goDirect  = "give it the address of the server itself"
+)
+
+// CheckDirect reports, of a store whose connections go through a pooler, whether it
+// has an address for what needs a connection of its own.
+func (s *Store) CheckDirect() error {
+	if s.options.Pooled && s.options.DirectURL == "" {
+		return schema.Invalid(directSetting, "is missing: with %s, an ingest-worker needs the server's own address, for the lock that says that it lives", pooledSetting)
+	}
+	return nil
+}
+
+// CheckPooler reports whether the store's connections are as its options say: through
+// a pooler or not. The error says what to set.
+func (s *Store) CheckPooler(ctx context.Context) error {
+	if !s.options.Pooled {
+		conn, err := s.pool.Acquire(ctx)
+		if err != nil {
+			return fmt.Errorf("look for a pooler: %w", Translate(err))
+		}
+		defer conn.Release()
+		return checkArrived(ctx, conn.Conn(), databaseSetting, sayPooled)
+	}
+	if err := s.CheckDirect(); err != nil {
+		return err
+	}
+	conn, err := s.direct(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	return checkArrived(ctx, conn, directSetting, goDirect)
+}
+
+// checkArrived finds a pooler that drops settings (ignore_startup_parameters).
+func checkArrived(ctx context.Context, conn *pgx.Conn, setting, remedy string) error {
+	var arrived bool
+	if err := conn.QueryRow(ctx, `SELECT `+arrivedSQL).Scan(&arrived); err != nil {
+		return fmt.Errorf("look for a pooler: %w", Translate(err))
+	}
+	if !arrived {
+		return schema.Invalid(setting, "leads through a pooler of connections, which drops the settings of connections; %s "+
+			"(docs/operating.md, A pooler of connections)", remedy)
+	}
+	return nil
+}
+
+// direct opens a connection to the server itself.
+func (s *Store) direct(ctx context.Context) (*pgx.Conn, error) {
+	if err := s.CheckDirect(); err != nil {
+		return nil, err
+	}
+	o := s.options
+	o.Pooled = false
+	config, err := poolConfig(o.DirectURL, o)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the server itself (%s): %w", directSetting, Translate(explainPooler(err, directSetting, goDirect)))
+	}
+	if err := enter(ctx, conn); err != nil {
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return nil, explainPooler(err, directSetting, goDirect)
+	}
+	return conn, nil
+}
