@@ -26,6 +26,7 @@ type commands struct {
 	Neighbour   neighbourCommand   `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
 	Callers     callersCommand     `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
 	Collections collectionsCommand `cmd:"" help:"Measure ingestion into many collections against one."`
+	Workers     workersCommand     `cmd:"" help:"Measure how much more four workers of a stage do than one, beside models that only wait."`
 	Models      modelsCommand      `cmd:"" help:"Measure the model server."`
 	Scale       scaleCommand       `cmd:"" help:"Load a million passages of a hundred tenants and search them."`
 	Second      secondCommand      `cmd:"" help:"Measure what searches find while the second encoder encodes a collection in the background."`

@@ -68,6 +68,8 @@ type server struct {
 	stdin  io.WriteCloser
 	output *bufio.Reader
 	said   chan struct{} // closed when the line was read, or never will be
+	line   string        // what it said
+	failed error         // why it said nothing
 	log    string
 }
 
@@ -134,40 +136,16 @@ func environment() []string {
 
 // start runs a child until it has printed a line, which is returned.
 func start(ctx context.Context, dir, name string, env []string, program string, args ...string) (*server, string, error) {
-	s := &server{cmd: exec.Command(program, args...), said: make(chan struct{}), log: filepath.Join(dir, name+".log")}
-	s.cmd.Dir = dir // a sluice.yaml of the user's would change what is measured
-	s.cmd.Env = append(environment(), env...)
-	// A terminal's Ctrl-C comes here first; the children are then stopped in order.
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	log, err := os.Create(s.log)
+	s, err := launch(dir, name, env, program, args...)
 	if err != nil {
-		return nil, "", fmt.Errorf("start %s: %w", name, err)
+		return nil, "", err
 	}
-	defer func() { _ = log.Close() }()
-	s.cmd.Stderr = log
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		return nil, "", fmt.Errorf("start %s: %w", name, err)
-	}
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		return nil, "", fmt.Errorf("start %s: %w", name, err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		return nil, "", fmt.Errorf("start %s: %w", name, err)
-	}
-	s.output = bufio.NewReader(out)
-	var line string
-	var reading error
-	go func() {
-		defer close(s.said)
-		line, reading = s.output.ReadString('\n')
-	}()
 	limit := time.NewTimer(startTime)
 	defer limit.Stop()
 	select {
 	case <-s.said:
-		if reading == nil {
-			return s, strings.TrimSpace(line), nil
+		if s.failed == nil {
+			return s, strings.TrimSpace(s.line), nil
 		}
 		err = errors.New("it ended before it was ready")
 	case <-limit.C:
@@ -177,6 +155,37 @@ func start(ctx context.Context, dir, name string, env []string, program string, 
 	}
 	_ = s.stop() // what it says is in the log, too
 	return nil, "", fmt.Errorf("start %s: %w\n%s", name, err, s.lastWords())
+}
+
+// launch runs a child and returns at once.
+func launch(dir, name string, env []string, program string, args ...string) (*server, error) {
+	s := &server{cmd: exec.Command(program, args...), said: make(chan struct{}), log: filepath.Join(dir, name+".log")}
+	s.cmd.Dir = dir // a sluice.yaml of the user's would change what is measured
+	s.cmd.Env = append(environment(), env...)
+	// A terminal's Ctrl-C comes here first; the children are then stopped in order.
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer func() { _ = log.Close() }()
+	s.cmd.Stderr = log
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	if err := s.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	s.output = bufio.NewReader(out)
+	go func() {
+		defer close(s.said)
+		s.line, s.failed = s.output.ReadString('\n')
+	}()
+	return s, nil
 }
 
 // stop ends a child as Ctrl-C would, and kills it when it takes too long.

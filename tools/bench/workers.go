@@ -1,0 +1,231 @@
+package main
+
+// This file measures whether the stages scale: how much more four workers of a stage do than one. What takes time is simulated
+// by waiting (workers_waiting.go), so that a few cores suffice; workers_rows.go has the stages.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+type workersCommand struct {
+	Seed      uint64        `default:"1" help:"What documents and questions are made from."`
+	Rounds    int           `default:"2" help:"How often each number of workers is measured, in turns."`
+	Only      []string      `placeholder:"ROW,..." help:"Rows to measure: searches, one-collection, completions, documents, models; all when empty."`
+	Window    time.Duration `default:"5s" help:"How long one measurement takes; of documents three times as long."`
+	Search    time.Duration `default:"300ms" help:"How long the waiting model server takes for a question."`
+	Documents time.Duration `default:"1s" help:"How long it takes for texts of documents."`
+	LLM       time.Duration `name:"llm" default:"400ms" help:"How long the waiting language model takes."`
+	Programs  string        `placeholder:"FOLDER" help:"Where the programs are; beside this one when empty."`
+	JSON      string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
+	Timeout   time.Duration `default:"20m" help:"Longest time of the whole measurement."`
+}
+
+// workerCounts are how many workers of a stage are measured.
+var workerCounts = []int{1, 2, 4}
+
+// efficiency is how much of so many times the rate of one worker several are to reach.
+const efficiency = 0.9
+
+func (c *workersCommand) Run(ctx context.Context) error {
+	f, err := c.findings(ctx)
+	if f != nil {
+		err = errors.Join(report(c.JSON, f), err)
+	}
+	return err
+}
+
+func (c *workersCommand) findings(ctx context.Context) (_ *findings, err error) {
+	if c.Rounds < 1 || c.Window <= 0 || c.Search <= 0 || c.Documents <= 0 || c.LLM <= 0 {
+		return nil, errors.New("rounds and times must be above 0")
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("not done after %s: raise --timeout", c.Timeout))
+	defer cancel()
+	programs, err := beside(c.Programs, "")
+	if err != nil {
+		return nil, err
+	}
+	say("workers: starting")
+	begin := time.Now()
+	b, err := newWorkersBed(ctx, programs)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	f := &findings{Part: "workers", Corpus: fmt.Sprintf("waiting models: %s for a question, %s for documents, a language model %s; seed %d",
+		c.Search, c.Documents, c.LLM, c.Seed)}
+	rows, err := c.rows(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("workers: %w", err)
+	}
+	for _, r := range rows {
+		if len(c.Only) == 0 || slices.Contains(c.Only, r.name) {
+			f.row(r.what, func() error { return c.measure(ctx, f, r) })
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("workers: %w", context.Cause(ctx))
+	}
+	f.note("whole part took", "%.0f s", time.Since(begin).Seconds())
+	return f, f.failure()
+}
+
+// stageRow is a stage that is measured.
+type stageRow struct {
+	name, what, unit string
+	// prepare makes ready what all its measurements need; nil: nothing.
+	prepare func(ctx context.Context) error
+	// scale has so many workers run.
+	scale func(ctx context.Context, count int) error
+	// work works for a while with them.
+	work func(ctx context.Context) (worked, error)
+}
+
+// worked is what was done in a window of time.
+type worked struct {
+	items   float64
+	took    time.Duration
+	refused int64
+	cpu     float64 // seconds of processor time of all that was started
+	busy    float64 // those of the whole machine
+}
+
+func (c *workersCommand) measure(ctx context.Context, f *findings, r stageRow) (err error) {
+	say("workers: %s", r.what)
+	defer func() { err = errors.Join(err, r.scale(context.WithoutCancel(ctx), 0)) }()
+	if r.prepare != nil {
+		if err := r.prepare(ctx); err != nil {
+			return err
+		}
+	}
+	seen := make([][]worked, len(workerCounts))
+	var sides []side
+	for i, count := range workerCounts {
+		sides = append(sides, side{fmt.Sprintf("%d workers", count), func(ctx context.Context, _ int) (float64, time.Duration, error) {
+			if err := r.scale(ctx, count); err != nil {
+				return 0, 0, err
+			}
+			w, err := r.work(ctx)
+			seen[i] = append(seen[i], w)
+			say("workers: %s: %d: %.1f %s", r.what, count, w.items/w.took.Seconds(), r.unit)
+			return w.items, w.took, err
+		}})
+	}
+	rates, err := rounds(ctx, c.Rounds, sides...)
+	if err != nil {
+		return err
+	}
+	for i, count := range workerCounts {
+		f.note(fmt.Sprintf("%s, %d", r.what, count), "%s", sum(seen[i]).says(r.unit, runtime.NumCPU()))
+	}
+	for i, count := range workerCounts[1:] {
+		f.compare(ratio{What: fmt.Sprintf("%s: %d", r.what, count), Unit: r.unit, Ours: rates[i+1], Other: times(float64(count), rates[0]),
+			Against: fmt.Sprintf("%d times one", count), Target: efficiency})
+	}
+	return nil
+}
+
+// times multiplies each value.
+func times(by float64, values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, v := range values {
+		out[i] = by * v
+	}
+	return out
+}
+
+// sum is what was done in several windows together.
+func sum(all []worked) (out worked) {
+	for _, w := range all {
+		out.items, out.took, out.refused = out.items+w.items, out.took+w.took, out.refused+w.refused
+		out.cpu, out.busy = out.cpu+w.cpu, out.busy+w.busy
+	}
+	return out
+}
+
+// says tells of the work on a machine of so many cores.
+func (w worked) says(unit string, cores int) string {
+	capacity := w.took.Seconds() * float64(cores)
+	out := fmt.Sprintf("%.1f %s; %.1f ms of processor each, %.0f %% of the machine, of which others took %.0f %%", w.items/w.took.Seconds(), unit,
+		1000*w.cpu/w.items, 100*w.cpu/capacity, 100*max(0, w.busy-w.cpu)/capacity)
+	if w.refused > 0 {
+		out += fmt.Sprintf("; %d refused", w.refused)
+	}
+	return out
+}
+
+// crowded has callers ask, each again as soon as it is answered, and counts what is answered in a window that begins when they
+// have been at it for half of it. Then all wait for their last answers. refused tells the errors that say to come again.
+func (b *workersBed) crowded(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out worked, err error) {
+	var count, turnedAway, next atomic.Int64
+	var counting, over atomic.Bool
+	var failed error
+	var once sync.Once
+	var all sync.WaitGroup
+	asking, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	for caller := range callers {
+		all.Go(func() {
+			for !over.Load() && asking.Err() == nil {
+				err := ask(asking, caller, int(next.Add(1)))
+				switch {
+				case err == nil && counting.Load():
+					count.Add(1)
+				case err != nil && refused(err):
+					turnedAway.Add(1)
+				case err != nil:
+					once.Do(func() { failed = err })
+					giveUp()
+				}
+			}
+		})
+	}
+	err = pauseFor(asking, window/2)
+	if err == nil {
+		out, err = b.during(asking, window, func(context.Context) (float64, error) {
+			counting.Store(true) // the first reading; what is counted until the second one is what was done
+			return float64(count.Load()), nil
+		})
+	}
+	over.Store(true)
+	all.Wait()
+	out.refused = turnedAway.Load()
+	if failed != nil {
+		return out, failed
+	}
+	return out, err
+}
+
+// during reads a counter and the processor time at the begin and at the end of a window.
+func (b *workersBed) during(ctx context.Context, window time.Duration, counter func(ctx context.Context) (float64, error)) (out worked, err error) {
+	type reading struct {
+		items, cpu, busy float64
+		at               time.Time
+	}
+	read := func() (r reading, err error) {
+		if r.cpu, err = b.spent(); err != nil {
+			return r, err
+		}
+		if r.busy, err = systemBusy(); err != nil {
+			return r, err
+		}
+		r.items, err = counter(ctx)
+		r.at = time.Now()
+		return r, err
+	}
+	before, err := read()
+	if err != nil {
+		return out, err
+	}
+	if err := pauseFor(ctx, window); err != nil {
+		return out, err
+	}
+	after, err := read()
+	return worked{items: after.items - before.items, took: after.at.Sub(before.at), cpu: after.cpu - before.cpu, busy: after.busy - before.busy}, err
+}
