@@ -17,8 +17,8 @@ import (
 type workersCommand struct {
 	Seed      uint64        `default:"1" help:"What documents and questions are made from."`
 	Rounds    int           `default:"2" help:"How often each number of workers is measured, in turns."`
-	Only      []string      `placeholder:"ROW,..." help:"Rows to measure: searches, one-collection, completions, documents, models; all when empty."`
-	Window    time.Duration `default:"5s" help:"How long one measurement takes; of documents three times as long."`
+	Only      []string      `placeholder:"ROW" enum:"searches,one-collection,completions,documents,models" help:"Measure these rows alone, of ${enum}; all when empty."`
+	Window    time.Duration `default:"4s" help:"How long one measurement takes, after as long to warm up; of documents four times as long."`
 	Search    time.Duration `default:"300ms" help:"How long the waiting model server takes for a question."`
 	Documents time.Duration `default:"1s" help:"How long it takes for texts of documents."`
 	LLM       time.Duration `name:"llm" default:"400ms" help:"How long the waiting language model takes."`
@@ -161,7 +161,7 @@ func (w worked) says(unit string, cores int) string {
 }
 
 // crowded has callers ask, each again as soon as it is answered, and counts what is answered in a window that begins when they
-// have been at it for half of it. Then all wait for their last answers. refused tells the errors that say to come again.
+// have been at it for as long: a worker that is new has nothing in memory. Then all leave, whatever they wait for. refused tells the errors that say to come again.
 func (b *workersBed) crowded(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out worked, err error) {
 	var count, turnedAway, next atomic.Int64
 	var counting, over atomic.Bool
@@ -175,6 +175,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 			for !over.Load() && asking.Err() == nil {
 				err := ask(asking, caller, int(next.Add(1)))
 				switch {
+				case over.Load():
 				case err == nil && counting.Load():
 					count.Add(1)
 				case err != nil && refused(err):
@@ -186,7 +187,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 			}
 		})
 	}
-	err = pauseFor(asking, window/2)
+	err = pauseFor(asking, window)
 	if err == nil {
 		out, err = b.during(asking, window, func(context.Context) (float64, error) {
 			counting.Store(true) // the first reading; what is counted until the second one is what was done
@@ -194,6 +195,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 		})
 	}
 	over.Store(true)
+	giveUp()
 	all.Wait()
 	out.refused = turnedAway.Load()
 	if failed != nil {

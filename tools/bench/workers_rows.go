@@ -25,19 +25,19 @@ import (
 const (
 	searchedCollections = 32
 	searchSlots         = 4 // of a query-worker
-	searchCallers       = 32
+	searchCallers       = 64
 	searchPlan          = "naive" // the model encodes the question, and vectors are compared
 
 	llmSlots   = 4 // of an llm-gateway
-	llmCallers = 64
+	llmCallers = 128
 
 	ingestSlots       = 2   // batches of an ingest-worker
 	ingestBatch       = 1   // documents of a batch; four times as many while many wait
-	ingestDocuments   = 600 // for each round and 5 s of window
+	ingestDocuments   = 600 // for each round and 4 s of window
 	ingestCollections = 8
 
 	modelSlots   = 1 // of a waiting model server
-	modelCallers = 48
+	modelCallers = 96
 	modelTime    = 100 * time.Millisecond
 )
 
@@ -171,6 +171,7 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 		work: func(ctx context.Context) (worked, error) {
 			return b.crowded(ctx, len(callers), c.Window, func(err error) bool { return errors.Is(err, schema.ErrTenantOverloaded) },
 				func(ctx context.Context, caller, n int) error {
+					ctx = bus.Cancels(ctx, func(error) bool { return true }) // who leaves says so
 					reply, err := bus.Request[wire.LLMReply](ctx, b.nc, wire.LLMSubject, wire.LLMRequest{Envelope: wire.Header(), Tenant: callers[caller],
 						Task: wire.TaskRewrite, Step: wire.Step{Step: "rewrite"}, Question: fmt.Sprintf("What is asked as number %d?", n)})
 					if err == nil && reply.Error != nil {
@@ -190,17 +191,17 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 			if err != nil {
 				return err
 			}
-			windows := float64(c.Rounds) * c.Window.Seconds() / 5
+			windows := float64(c.Rounds) * c.Window.Seconds() / 4
 			return b.upload(ctx, w, collections, int(ingestDocuments*max(1, windows)))
 		},
 		scale: func(ctx context.Context, count int) error {
 			return b.scale(ctx, "ingest-worker", count, fmt.Sprintf("SLUICE_INGEST_BATCHES=%d", ingestSlots), fmt.Sprintf("SLUICE_INGEST_BATCH_SIZE=%d", ingestBatch))
 		},
 		work: func(ctx context.Context) (worked, error) {
-			if err := pauseFor(ctx, c.Window/2+c.Documents); err != nil { // until all have batches open
+			if err := pauseFor(ctx, c.Window); err != nil { // until all have batches open
 				return worked{}, err
 			}
-			out, err := b.during(ctx, 3*c.Window, func(ctx context.Context) (float64, error) {
+			out, err := b.during(ctx, 4*c.Window, func(ctx context.Context) (float64, error) {
 				return single[float64](ctx, b.workbench, `SELECT count(*)::float8 FROM versions WHERE state = 'ready'`)
 			})
 			if err != nil {
@@ -232,12 +233,11 @@ func (b *workersBed) modelsRow(c *workersCommand) stageRow {
 		},
 		scale: func(ctx context.Context, count int) error {
 			var errs []error
-			for len(running) > count {
-				last := running[len(running)-1]
-				errs = append(errs, last.close())
-				last.nc.Close()
-				running = running[:len(running)-1]
+			for _, m := range running { // all of them: requests may wait there whose callers have left
+				errs = append(errs, m.close())
+				m.nc.Close()
 			}
+			running = nil
 			for len(running) < count {
 				nc, err := bus.Connect(ctx, bus.Options{URL: b.url, Name: "waiting model server"})
 				if err != nil {

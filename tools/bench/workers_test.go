@@ -15,7 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -81,11 +81,20 @@ func TestCallersEndWithAFailure(t *testing.T) {
 
 // TestWaitingModelsAnswerAsRealOnes: the real client takes what they answer.
 func TestWaitingModelsAnswerAsRealOnes(t *testing.T) {
-	nc, err := nats.Connect(localtest.NATS(t).URL())
+	server, err := local.StartNATS(t.Context(), local.NATSOptions{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(func() {
+		if err := server.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
 	var service atomic.Int64
 	service.Store(int64(time.Millisecond))
 	m, err := newWaitingModels(nc, &service, 1)
