@@ -170,10 +170,11 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 		},
 		work: func(ctx context.Context) (worked, error) {
 			return b.crowded(ctx, len(callers), c.Window, func(err error) bool { return errors.Is(err, schema.ErrTenantOverloaded) },
-				func(ctx context.Context, caller, n int) error {
+				func(ctx context.Context, caller, _ int) error {
 					ctx = bus.Cancels(ctx, func(error) bool { return true }) // who leaves says so
+					// No question comes twice, in no window: gateways keep replies.
 					reply, err := bus.Request[wire.LLMReply](ctx, b.nc, wire.LLMSubject, wire.LLMRequest{Envelope: wire.Header(), Tenant: callers[caller],
-						Task: wire.TaskRewrite, Step: wire.Step{Step: "rewrite"}, Question: fmt.Sprintf("What is asked as number %d?", n)})
+						Task: wire.TaskRewrite, Step: wire.Step{Step: "rewrite"}, Question: "What is asked as " + schema.NewID().String() + "?"})
 					if err == nil && reply.Error != nil {
 						err = reply.Error
 					}
