@@ -221,9 +221,9 @@ func (d description) sample(name string, s *jsonSchema, f fixtures) any {
 }
 
 // names reports whether a request names one of the fixtures, in its path or its body. A plan is put under a name of
-// the caller's own choice.
+// the caller's own choice, and the question of an answer to be judged is a text.
 func (o operation) names(body any, f fixtures) bool {
-	if o.ID == "put-plan" {
+	if o.ID == "put-plan" || o.ID == "judge-answer" {
 		return false
 	}
 	if parameter.MatchString(o.path) {
