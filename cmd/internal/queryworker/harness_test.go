@@ -243,6 +243,9 @@ func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
 			b.Queue(`INSERT INTO vectors_256 VALUES ($1, $2, (SELECT id FROM spaces WHERE name = $3), $4, $5, $6)`,
 				tenant, w.collection, space, passage, version, pgvector.NewHalfVector(vectors.Row(i)))
 		}
+		// Ingestion writes entries of the index together with a version; this leaves them to
+		// be made afterwards, which it has to say.
+		b.Queue(`DELETE FROM lexical_complete WHERE collection_id = $1`, w.collection)
 		return tx.SendBatch(ctx, b).Close()
 	}))
 	w.index()

@@ -50,6 +50,9 @@ const (
 	giveBackSQL        = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
 )
 
+// relayLightlySQL has a relay's commit wait for no disk and no standby.
+const relayLightlySQL = `SELECT set_config('synchronous_commit', 'off', true)`
+
 // RelayOutbox settles a round that was published, and takes the next rows of the
 // outbox, whose subjects no other relay gets until they are settled or the lease is
 // over: so a subject's messages are published in order. A round without subjects
@@ -59,6 +62,8 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		out = batch.Taken{}
 		b := &pgx.Batch{}
+		// What a crash, or a failover, undoes of this is relayed again.
+		b.Queue(relayLightlySQL)
 		if len(done.Sent) > 0 {
 			b.Queue(deletePublishedSQL, done.Sent)
 		}
