@@ -43,6 +43,7 @@ var systemColumns = map[string]string{
 	"lexical_segments":   "bytes collection_id created_at generation merged_at tenant_id",
 	"llm_calls":          "created_at item question_id round step tenant_id",
 	"llm_cache":          "created_at key tenant_id",
+	"llm_leases":         "expires_at holder",
 	"llm_days":           "day tenant_id",
 	"llm_search_calls":   "created_at id tenant_id",
 	"outbox":             "created_at id message_id payload subject tenant_id trace",
