@@ -116,13 +116,13 @@ func (w *Workers) choose(service string, key uuid.UUID) (subject string, leave, 
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := w.serving[service]
-	var there []*near
+	var there []ranked
 	for id, x := range of {
 		if w.now().Sub(x.heard) > unheard {
 			delete(of, id)
 			continue
 		}
-		there = append(there, x)
+		there = append(there, ranked{x, sha256.Sum256(slices.Concat(id[:], key[:]))})
 	}
 	to := "any"
 	defer func() {
@@ -131,7 +131,7 @@ func (w *Workers) choose(service string, key uuid.UUID) (subject string, leave, 
 	if len(there) < 2 {
 		return service, func() {}, func() {}
 	}
-	slices.SortFunc(there, func(a, b *near) int { return compareNear(a.id, b.id, key) })
+	slices.SortFunc(there, func(a, b ranked) int { return bytes.Compare(a.rank[:], b.rank[:]) })
 	for i, x := range there {
 		if x.open >= x.slots {
 			continue
@@ -153,11 +153,11 @@ func (w *Workers) choose(service string, key uuid.UUID) (subject string, leave, 
 	return service, func() {}, func() {}
 }
 
-// compareNear orders workers for a key by the hashes of both (rendezvous hashing): when
-// a worker comes or goes, only its own keys change hands.
-func compareNear(a, b, key uuid.UUID) int {
-	x, y := sha256.Sum256(slices.Concat(a[:], key[:])), sha256.Sum256(slices.Concat(b[:], key[:]))
-	return bytes.Compare(x[:], y[:])
+// ranked is a worker with its place for a key, by the hash of both (rendezvous hashing):
+// when a worker comes or goes, only its own keys change hands.
+type ranked struct {
+	*near
+	rank [sha256.Size]byte
 }
 
 // tellHere says every beat that a service is there, until ctx ends; then that it leaves.

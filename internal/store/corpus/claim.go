@@ -46,7 +46,7 @@ SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(tra
 // undoes of claims, leases and notes is found and done again. Plans are as for bulkSQL:
 // these statements take longer to plan than to run.
 const lazySQL = `
-SELECT set_config('synchronous_commit', 'off', true), ` + store.OnePlanSQL
+SELECT ` + notFlushedSQL + `, ` + store.OnePlanSQL
 
 // ClaimVersions takes queued versions for processing under a lease. It returns
 // those it got: the others run under another attempt, ended, or were deleted,

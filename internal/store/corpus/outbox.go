@@ -50,8 +50,8 @@ const (
 	giveBackSQL        = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
 )
 
-// relayLightlySQL has a relay's commit wait for no disk and no standby.
-const relayLightlySQL = `SELECT set_config('synchronous_commit', 'off', true)`
+// notFlushedSQL has a transaction's commit wait for no disk and no standby.
+const notFlushedSQL = `set_config('synchronous_commit', 'off', true)`
 
 // RelayOutbox settles a round that was published, and takes the next rows of the
 // outbox, whose subjects no other relay gets until they are settled or the lease is
@@ -63,7 +63,7 @@ func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round
 		out = batch.Taken{}
 		b := &pgx.Batch{}
 		// What a crash, or a failover, undoes of this is relayed again.
-		b.Queue(relayLightlySQL)
+		b.Queue(`SELECT ` + notFlushedSQL)
 		if len(done.Sent) > 0 {
 			b.Queue(deletePublishedSQL, done.Sent)
 		}
