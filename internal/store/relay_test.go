@@ -150,14 +150,28 @@ func TestConcurrentWritersOfTheOutboxDoNotWait(t *testing.T) {
 		})
 	}
 	standby(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
-	stalled := make(chan error)
-	go func() { stalled <- write("on") }()
+	stalled, enough := make(chan error, 1), make(chan struct{})
+	go func() { // the first commits may come before the server heard of its standby
+		for {
+			if err := write("on"); err != nil {
+				stalled <- err
+				return
+			}
+			select {
+			case <-enough:
+				stalled <- nil
+				return
+			default:
+			}
+		}
+	}()
 	waittest.Until(t, func() string {
 		if count(`SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`) == 0 {
 			return "nobody waits for a standby"
 		}
 		return ""
 	})
+	close(enough)
 	for range 3 {
 		if err := write("local"); err != nil {
 			t.Fatal(err)

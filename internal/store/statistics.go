@@ -28,6 +28,9 @@ func (s *Store) AnalyzeGrown(ctx context.Context) error {
 		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			return tx.QueryRow(ctx, analyzeGrownSQL).Scan(&table)
 		})
+		if lockNotGiven(err) {
+			return nil // a table is being made or dropped; the next look is soon enough
+		}
 		if err != nil {
 			return fmt.Errorf("analyse tables that grew: %w", err)
 		}

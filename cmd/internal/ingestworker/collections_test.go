@@ -6,6 +6,7 @@ package ingestworker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -189,10 +190,12 @@ func TestCollectionsAreFoundTogether(t *testing.T) {
 	w.awaitAll(6)
 	w.poll("curation", func() bool { return w.count(uncuratedSQL) == 0 })
 	stop()
-	for i := range 2 {
+	deleted := make([]uuid.UUID, 2)
+	for i := range deleted {
 		c, err := w.store.Collection(w.context(), w.principal, fmt.Sprintf("c-%d", i))
 		w.ok(err)
 		w.ok(w.store.DeleteCollection(w.context(), w.principal, c.ID))
+		deleted[i] = c.ID
 	}
 	for { // so that what is left of both is found by one look
 		n, err := w.store.EmptyCollections(w.context(), 100)
@@ -201,6 +204,13 @@ func TestCollectionsAreFoundTogether(t *testing.T) {
 			break
 		}
 	}
+	w.poll("both to be old enough for that", func() bool {
+		list, err := w.store.Uncurated(w.context(), uuid.Nil, w.settings.CurateAfter, 0, 100)
+		w.ok(err)
+		return !slices.ContainsFunc(deleted, func(id uuid.UUID) bool {
+			return !slices.ContainsFunc(list, func(c wire.Curation) bool { return c.Collection == id })
+		})
+	})
 	w.start()
 	w.poll("the deleted collections to be removed", func() bool { return w.count(`SELECT count(*) FROM cluster_members`) == 2 })
 	w.poll("both to be found together, and then curated alone", func() bool {
