@@ -35,7 +35,7 @@ type workerCommand struct {
 func (r *workerCommand) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{
-		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch, Vectors: r.DatabaseVectors,
+		Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal, Lane: store.Batch, Vectors: r.DatabaseVectors, Blobs: r.Blobs,
 	})
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 type doctorCommand struct {
 	remote
 	config.Database
+	config.Blobs
 	config.NATS
 	config.Temporal
 	config.Model
@@ -45,7 +46,7 @@ func (d *doctorCommand) Run(ctx context.Context) error {
 		part  string
 		check func(context.Context) (string, error)
 	}{
-		{"postgres", d.postgres}, {"nats", d.nats}, {"temporal", d.temporal},
+		{"postgres", d.postgres}, {"s3", d.s3}, {"nats", d.nats}, {"temporal", d.temporal},
 		{"onnx runtime", d.onnxRuntime}, {"gpu-segmenter", func(context.Context) (string, error) { return modelchild.Find() }},
 		{"model pack", d.modelPack}, {"parsers", ingestworker.Confinement}, {"data directory", d.directory}, {"server", d.server},
 	}
@@ -98,6 +99,21 @@ func (d *doctorCommand) postgres(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return "SLUICE_DATABASE_URL answers, and its schema fits", db.CheckSchema(ctx)
+}
+
+func (d *doctorCommand) s3(ctx context.Context) (string, error) {
+	bucket, err := program.Bucket(d.Blobs)
+	switch {
+	case err != nil:
+		return "", err
+	case bucket == nil:
+		return "not used: Postgres keeps the bytes of documents", nil
+	}
+	said := fmt.Sprintf("SLUICE_S3_ENDPOINT answers, and objects can be written to bucket %s, read and deleted", d.S3Bucket)
+	if d.Blobs.Blobs != "s3" {
+		said += "; Postgres keeps the bytes of documents that come (SLUICE_BLOBS)"
+	}
+	return said, bucket.Try(ctx)
 }
 
 func (d *doctorCommand) nats(ctx context.Context) (string, error) {

@@ -42,6 +42,7 @@ func logging(c config.Log) (*slog.Logger, error) {
 
 type serveCommand struct {
 	config.Database
+	config.Blobs
 	config.NATS
 	config.Signing
 	config.Temporal
@@ -68,9 +69,13 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	}
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	db, err := store.Open(starting, c.DatabaseURL, store.Options{
+	options, err := program.WithBlobs(store.Options{
 		Name: "sluice serve", MaxConns: c.DatabaseConnections, Pooled: c.DatabasePooled, DirectURL: c.DatabaseDirectURL,
-	})
+	}, c.Blobs)
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(starting, c.DatabaseURL, options)
 	if err != nil {
 		return err
 	}

@@ -192,9 +192,12 @@ func (u *system) addresses(servers []lifecycle.Service) {
 func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
 	// A third of the connections is ingestion's, which so can't take them all.
 	apart := max(4, u.settings.DatabaseConnections/3)
-	o := store.Options{
+	o, err := program.WithBlobs(store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
 		VectorURL: u.vectorURL, IndexBuilds: u.settings.IndexBuilds,
+	}, u.settings.Blobs)
+	if err != nil {
+		return err
 	}
 	if u.settings.DatabaseURL != "" { // to its own it connects itself
 		o.Pooled, o.DirectURL = u.settings.DatabasePooled, u.settings.DatabaseDirectURL

@@ -26,6 +26,7 @@ type upCommand struct {
 	config.Database
 	config.DatabaseOwner
 	config.DatabaseVectors
+	config.Blobs
 	config.NATS
 	config.Signatures
 	config.Temporal

@@ -40,6 +40,20 @@ type DatabaseVectors struct {
 	IndexBuilds       int    `env:"SLUICE_INDEX_BUILDS" default:"1" help:"Indexes of vectors that are built at once in the database, by all ingest workers together." when:"large collections wait long for their indexes, and the database has processors and memory (up to 1 GB each) to spare"`
 }
 
+// Blobs is where the bytes of documents are kept.
+type Blobs struct {
+	Blobs         string `name:"blobs" env:"SLUICE_BLOBS" default:"postgres" enum:"postgres,s3" help:"Where the bytes of documents that come are kept: ${enum}. Those that are there stay where they are until 'sluice blobs move'." when:"documents take more room than Postgres and its backups are to have"`
+	S3Endpoint    string `name:"s3-endpoint" env:"SLUICE_S3_ENDPOINT" placeholder:"URL" help:"Address of an S3 service, http or https, without the bucket, as https://s3.eu-central-1.amazonaws.com." when:"bytes of documents are kept in S3, or some still are"`
+	S3Bucket      string `name:"s3-bucket" env:"SLUICE_S3_BUCKET" placeholder:"NAME" help:"The bucket, which has to be there." when:"bytes of documents are kept in S3"`
+	S3Prefix      string `name:"s3-prefix" env:"SLUICE_S3_PREFIX" placeholder:"PREFIX" help:"What the names of all objects begin with, as sluice/; never changed while there are objects." when:"the bucket has other objects, too"`
+	S3Region      string `name:"s3-region" env:"SLUICE_S3_REGION" placeholder:"NAME" help:"The bucket's region; the service is asked when empty." when:"the keys may not ask for it"`
+	S3AccessKey   string `name:"s3-access-key" env:"SLUICE_S3_ACCESS_KEY" placeholder:"KEY" help:"Access key, which may list the bucket, and get, put and delete objects." when:"bytes of documents are kept in S3"`
+	S3SecretKey   string `name:"s3-secret-key" env:"SLUICE_S3_SECRET_KEY" placeholder:"KEY" help:"Its secret key." when:"bytes of documents are kept in S3"`
+	S3Credentials string `name:"s3-credentials" env:"SLUICE_S3_CREDENTIALS" placeholder:"FILE" help:"File with the access key in its first line and the secret key in its second, in place of both; read again every minute." when:"keys are not to be in the environment, or are replaced"`
+	S3CA          string `name:"s3-ca" env:"SLUICE_S3_CA" placeholder:"FILE" help:"Authorities, PEM, by which the service's certificate is checked; the system's when empty." when:"the service has a certificate of an authority of one's own"`
+	S3Addressing  string `name:"s3-addressing" env:"SLUICE_S3_ADDRESSING" default:"auto" enum:"auto,path,host" help:"Where the bucket's name is in addresses: ${enum}; auto is in the host's name at Amazon's and in the path elsewhere." when:"the service wants the other way"`
+}
+
 // NATS is where messages go.
 type NATS struct {
 	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222, or tls://host:4222." when:"NATS is not the one that 'sluice up' starts"`
@@ -299,6 +313,7 @@ type IngestWorker struct {
 	Connections
 	DatabaseVectors
 	Streams
+	Blobs
 	Ingest
 	Retention
 	Parse

@@ -22,6 +22,7 @@ var groups = []group{
 	{"Database", &Database{}},
 	{"Owner of the database", &DatabaseOwner{}},
 	{"Owner of the vectors' partitions", &DatabaseVectors{}},
+	{"Bytes of documents", &Blobs{}},
 	{"NATS", &NATS{}},
 	{"Temporal", &Temporal{}},
 	{"A program's signature", &Signing{}},

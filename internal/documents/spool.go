@@ -116,3 +116,11 @@ func (c *Content) Chunk(i int) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// Open returns a reader of the content, from its beginning.
+func (c *Content) Open() io.Reader {
+	if c.from == nil {
+		return bytes.NewReader(c.memory)
+	}
+	return io.NewSectionReader(c.from, 0, c.Bytes)
+}

@@ -33,7 +33,7 @@ import (
 type Store interface {
 	ExtendLeases(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]uuid.UUID, error)
 	Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error)
-	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error)
+	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]batch.Blob, error)
 	// BeginParses notes that holder begins to parse versions and has done so with
 	// those that are over. It returns how often each of the first killed a parser, or
 	// the worker that had noted so before; one whose attempt is over is not there.

@@ -66,7 +66,7 @@ func (a *Activities) parse(ctx context.Context, w work) ([]wire.Outcome, []failu
 type parsing struct {
 	*Activities
 	tenant uuid.UUID
-	blobs  map[string][]byte
+	blobs  map[string]batch.Blob
 
 	mu        sync.Mutex
 	outcomes  []wire.Outcome
@@ -87,8 +87,9 @@ func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
 		if src.Parsed {
 			continue
 		}
-		if _, found := p.blobs[string(src.SHA256)]; !found {
-			p.leave(failed(src.Version, schema.ReasonBroken, "its bytes are no longer stored: upload it again"))
+		blob, kept := p.blobs[string(src.SHA256)]
+		if problem := unreadable(blob, kept); problem != "" {
+			p.leave(failed(src.Version, schema.ReasonBroken, "%s", problem))
 			continue
 		}
 		p.waiting = append(p.waiting, src)
@@ -132,8 +133,8 @@ func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err e
 			return src, false, err
 		}
 		n, bytes := 0, 0
-		for n < len(p.waiting) && n < notedVersions && (n == 0 || bytes+len(p.blobs[string(p.waiting[n].SHA256)]) <= notedBytes) {
-			bytes += len(p.blobs[string(p.waiting[n].SHA256)])
+		for n < len(p.waiting) && n < notedVersions && (n == 0 || bytes+len(p.blobs[string(p.waiting[n].SHA256)].Data) <= notedBytes) {
+			bytes += len(p.blobs[string(p.waiting[n].SHA256)].Data)
 			n++
 		}
 		some := p.waiting[:n]
@@ -167,6 +168,14 @@ func (p *parsing) suspect(src batch.Source) {
 	p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
 }
 
+// unreadable says why a file's bytes cannot be read; empty: they can.
+func unreadable(b batch.Blob, kept bool) string {
+	if !kept {
+		return "its bytes are no longer stored: upload it again"
+	}
+	return b.Problem
+}
+
 func (p *parsing) leave(out wire.Outcome) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,7 +183,7 @@ func (p *parsing) leave(out wire.Outcome) {
 }
 
 // sources reads what is to be parsed, and the bytes of all of it.
-func (a *Activities) sources(ctx context.Context, w work) ([]batch.Source, map[string][]byte, error) {
+func (a *Activities) sources(ctx context.Context, w work) ([]batch.Source, map[string]batch.Blob, error) {
 	defer timed(ctx, "parse", "store")()
 	sources, err := a.store.Sources(ctx, w.tenant, w.items())
 	if err != nil {
@@ -235,7 +244,7 @@ const longestRetryPause = 5 * time.Second
 // this whole process, fails alone in the end. Only deaths count: that the store,
 // say, did not answer afterwards is no fault of the file.
 func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths int) error {
-	data := p.blobs[string(src.SHA256)]
+	data := p.blobs[string(src.SHA256)].Data
 	for {
 		switch {
 		case deaths >= maxCrashes:

@@ -54,7 +54,7 @@ type Reparses interface {
 	QueueReparse(ctx context.Context, in wire.Reparse, document, version uuid.UUID, parsed []byte) error
 	// StoredVersion reads a version's text.
 	StoredVersion(ctx context.Context, tenant, version uuid.UUID) (batch.StoredVersion, error)
-	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error)
+	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]batch.Blob, error)
 	// FinishReparse ends the run if nothing that it queued is unfinished.
 	FinishReparse(ctx context.Context, in wire.Reparse) (done bool, err error)
 }
@@ -238,11 +238,11 @@ func (r *Reparser) again(ctx context.Context, in wire.Reparse, doc batch.Reparse
 	if err != nil {
 		return "", nil, fmt.Errorf("read the bytes of version %s: %w", doc.Version, err)
 	}
-	data, kept := blobs[string(doc.SHA256)]
-	if !kept {
-		return "failed", &schema.Reason{Code: schema.ReasonBroken, Message: "its bytes are no longer stored: upload it again"}, nil
+	blob, kept := blobs[string(doc.SHA256)]
+	if problem := unreadable(blob, kept); problem != "" {
+		return "failed", &schema.Reason{Code: schema.ReasonBroken, Message: problem}, nil
 	}
-	parsed, err := r.parser.Parse(ctx, doc.Name, doc.MediaType, doc.Language, data)
+	parsed, err := r.parser.Parse(ctx, doc.Name, doc.MediaType, doc.Language, blob.Data)
 	var failure *FileError
 	switch {
 	case errors.As(err, &failure):

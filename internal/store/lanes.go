@@ -23,7 +23,7 @@ const (
 )
 
 // In returns the store with its doors in another lane.
-func (s *Store) In(l Lane) *Store { return &Store{s.core, l} }
+func (s *Store) In(l Lane) *Store { return &Store{s.core, l, s.apart} }
 
 // Curating returns the store in the lane of curation, or in its own where that is shorter.
 func (s *Store) Curating() *Store { return s.In(min(s.lane, Curation)) }

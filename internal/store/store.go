@@ -58,6 +58,10 @@ type Options struct {
 	Pooled bool
 	// DirectURL leads to the server itself where Pooled is true. OpenSession needs it.
 	DirectURL string
+	// Objects keeps bytes outside of Postgres; nil: there is no such place.
+	Objects Objects
+	// NewInObjects has Objects keep the bytes that come.
+	NewInObjects bool
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
@@ -67,7 +71,8 @@ type Options struct {
 // use; Close it at the end.
 type Store struct {
 	*core
-	lane Lane
+	lane  Lane
+	apart *Store // see Apart
 }
 
 // core is what a store shares with its copies in other lanes.
@@ -87,6 +92,7 @@ type core struct {
 
 const (
 	defaultMaxConns        = 16
+	apartConns             = 2
 	defaultKeepSuperseded  = 10 * time.Minute
 	defaultOwnVectorsAbove = 20_000
 	defaultShardVectors    = 500_000
@@ -98,6 +104,9 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	config, err := poolConfig(url, o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Objects != nil { // some of the connections are Apart's
+		config.MaxConns = max(config.MaxConns-apartConns, 1)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -123,10 +132,29 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if o.IndexBuilds <= 0 {
 		o.IndexBuilds = 1
 	}
-	return &Store{&core{
+	s := &Store{core: &core{
 		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1),
-	}, o.lane()}, nil
+	}, lane: o.lane()}
+	s.apart = s
+	if o.Objects != nil {
+		config := config.Copy()
+		config.MaxConns = apartConns
+		pool, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			s.Close()
+			return nil, fmt.Errorf("open the database: %w", Translate(err))
+		}
+		s.apart = &Store{core: &core{pool: pool, options: o, maxSearching: 1}, lane: o.lane()}
+		s.apart.apart = s.apart
+	}
+	return s, nil
 }
+
+// Apart is the same database over connections of its own, of which there are few:
+// what is committed with it is so whatever becomes of the transaction that a
+// context is in (Once), and waits for no connection that such a one has. It is
+// there with Options.Objects, else it is s.
+func (s *Store) Apart() *Store { return s.apart }
 
 // Options are those that the store was opened with, with defaults in place.
 func (s *Store) Options() Options { return s.options }
@@ -135,7 +163,12 @@ func (s *Store) Options() Options { return s.options }
 func (s *Store) MaxConns() int32 { return s.pool.Config().MaxConns }
 
 // Close waits for running transactions and closes all connections.
-func (s *Store) Close() { s.pool.Close() }
+func (s *Store) Close() {
+	if s.apart != nil && s.apart != s {
+		s.apart.pool.Close()
+	}
+	s.pool.Close()
+}
 
 // Ping reports whether the database answers now, and takes writes.
 func (s *Store) Ping(ctx context.Context) error {

@@ -89,6 +89,7 @@ type Needs struct {
 	Temporal *config.Temporal // nil: none
 	Lane     store.Lane       // of its statements; store.Interactive by default
 	Vectors  config.DatabaseVectors
+	Blobs    config.Blobs // zero: the worker reads none
 }
 
 // Parts are a worker's connections. Close them when the worker has ended.
@@ -126,10 +127,14 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	})
 	starting, cancel := context.WithTimeout(ctx, connecting)
 	defer cancel()
-	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, store.Options{
+	options, err := WithBlobs(store.Options{
 		Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
 		IndexBuilds: n.Vectors.IndexBuilds, Pooled: n.Database.DatabasePooled, DirectURL: n.Database.DatabaseDirectURL,
-	}); err != nil {
+	}, n.Blobs)
+	if err != nil {
+		return nil, err
+	}
+	if p.Store, err = store.Open(starting, n.Database.DatabaseURL, options); err != nil {
 		return nil, err
 	}
 	p.closing = append(p.closing, p.Store.Close)
@@ -167,6 +172,9 @@ func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, s
 		}
 		return p.NATS.FlushWithContext(ctx)
 	}}
+	if objects := p.Store.Options().Objects; objects != nil {
+		checks["s3"] = objects.Check
+	}
 	if p.Temporal != nil {
 		checks["temporal"] = func(ctx context.Context) error { return durable.Check(ctx, p.Temporal) }
 	}

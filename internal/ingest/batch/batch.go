@@ -41,6 +41,12 @@ type Source struct {
 	Parsed    bool // this attempt has its parsed artifact already
 }
 
+// Blob is a file's bytes.
+type Blob struct {
+	Data    []byte
+	Problem string // why they cannot be read, today or later; else empty
+}
+
 // Stage names an artifact.
 type Stage string
 

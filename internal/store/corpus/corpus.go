@@ -8,13 +8,15 @@ import (
 	"sync"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
 )
 
 // CorpusStore keeps what is derived from the tenants' documents.
 type CorpusStore struct {
 	db        *store.Store
+	bytes     *blobs.BlobStore
 	noVectors sync.Once // said that partitions stay
 }
 
 // New returns that of a database.
-func New(db *store.Store) *CorpusStore { return &CorpusStore{db: db} }
+func New(db *store.Store) *CorpusStore { return &CorpusStore{db: db, bytes: blobs.New(db)} }

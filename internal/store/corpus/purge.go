@@ -100,10 +100,15 @@ DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND document_ids && ARRAY
 
 	// Locked first: an upload of the same bytes either comes before, and its
 	// version is seen by the statement after, or finds the blob gone.
-	lockBlobsSQL  = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
+	lockBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
+	// An object goes after the row that names it (package blobs).
 	purgeBlobsSQL = `
-DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
-    SELECT 1 FROM versions v WHERE v.tenant_id = b.tenant_id AND v.sha256 = b.sha256 AND v.purged_at IS NULL)`
+WITH gone AS (
+    DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
+        SELECT 1 FROM versions v WHERE v.tenant_id = b.tenant_id AND v.sha256 = b.sha256 AND v.purged_at IS NULL)
+    RETURNING b.object, b.sha256
+)
+INSERT INTO loose_objects (tenant_id, object, sha256, due_at) SELECT $1, object, sha256, now() FROM gone WHERE object IS NOT NULL`
 	purgeDocumentsSQL = `
 DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM versions v WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.purged_at IS NULL)`
@@ -122,7 +127,7 @@ DELETE FROM idempotency WHERE (tenant_id, key) IN (
 )
 
 // PurgeOnce purges up to limit retired versions, as many replies kept for
-// repeats that are too old, and partitions that nothing searches any more. It
+// repeats that are too old, as many objects that no version needs, and partitions that nothing searches any more. It
 // returns how many it removed; when that is 0 nothing is left to do now. Several
 // processes may purge at once, each its share.
 func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
@@ -169,6 +174,10 @@ func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
 		if done += n; err != nil {
 			problems = append(problems, fmt.Errorf("purge %d versions of tenant %s: %w", len(byTenant[tenant]), tenant, err))
 		}
+	}
+	n, err = s.bytes.PurgeObjects(ctx, limit)
+	if done += n; err != nil {
+		problems = append(problems, err)
 	}
 	return done, errors.Join(problems...)
 }

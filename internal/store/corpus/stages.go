@@ -4,7 +4,6 @@ package corpus
 // artifacts. Each call is one round trip for the whole batch where it can be.
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/google/uuid"
@@ -24,10 +23,6 @@ JOIN documents d ON d.id = v.document_id
 JOIN collections c ON c.tenant_id = d.tenant_id AND c.id = d.collection_id
 LEFT JOIN artifacts a ON a.version_id = v.id AND a.attempt = v.attempt AND a.stage = 'parsed'
 ORDER BY v.id`
-	blobsSQL = `
-SELECT b.sha256, b.bytes, coalesce(c.data, '') FROM blobs b
-LEFT JOIN blob_chunks c ON c.tenant_id = b.tenant_id AND c.sha256 = b.sha256
-WHERE b.sha256 = ANY($1) ORDER BY b.sha256, c.ordinal`
 	artifactsSQL = `
 SELECT a.version_id, a.data FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 JOIN artifacts a ON a.version_id = w.id AND a.attempt = w.attempt
@@ -51,31 +46,20 @@ func (s *CorpusStore) Sources(ctx context.Context, tenant uuid.UUID, items []wir
 
 // Blobs returns the bytes behind SHA-256 hashes, by hash. One that is missing is
 // not in the map.
-func (s *CorpusStore) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string][]byte, error) {
-	var out map[string][]byte
-	err := s.db.AskTenant(ctx, tenant, blobsSQL, []any{hashes}, func(rows pgx.Rows) error {
-		parts := map[string]*bytes.Buffer{}
-		var hash, data []byte
-		var size int64
-		_, err := pgx.ForEachRow(rows, []any{&hash, &size, &data}, func() error {
-			b := parts[string(hash)]
-			if b == nil {
-				b = bytes.NewBuffer(make([]byte, 0, size))
-				parts[string(hash)] = b
-			}
-			b.Write(data)
-			return nil
-		})
-		if err != nil {
-			return err
+func (s *CorpusStore) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]batch.Blob, error) {
+	found, err := s.bytes.ReadAll(ctx, tenant, hashes)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]batch.Blob, len(found))
+	for hash, b := range found {
+		one := batch.Blob{Data: b.Data}
+		if b.Damage != nil {
+			one.Problem = b.Damage.Error()
 		}
-		out = make(map[string][]byte, len(parts))
-		for h, b := range parts {
-			out[h] = b.Bytes()
-		}
-		return nil
-	})
-	return out, err
+		out[hash] = one
+	}
+	return out, nil
 }
 
 // The versions' rows are locked before the leases', as everywhere.

@@ -14,14 +14,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
 )
 
 // DocumentStore keeps the tenants' collections and documents.
-type DocumentStore struct{ db *store.Store }
+type DocumentStore struct {
+	db    *store.Store
+	bytes *blobs.BlobStore
+}
 
 // New returns those of a database.
-func New(db *store.Store) *DocumentStore { return &DocumentStore{db} }
+func New(db *store.Store) *DocumentStore { return &DocumentStore{db, blobs.New(db)} }
 
 const (
 	documentColumns = `

@@ -8,6 +8,7 @@ package documents
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -46,8 +48,8 @@ WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3)`
 	// Updating locks a blob that is there already, so that purge cannot take
 	// it away before this transaction's versions refer to it.
 	addBlobsSQL = `
-INSERT INTO blobs AS b (tenant_id, sha256, bytes)
-SELECT $1, n.sha256, n.bytes FROM unnest($2::bytea[], $3::bigint[]) AS n (sha256, bytes) ORDER BY n.sha256
+INSERT INTO blobs AS b (tenant_id, sha256, bytes, object)
+SELECT $1, n.sha256, n.bytes, n.object FROM unnest($2::bytea[], $3::bigint[], $4::uuid[]) AS n (sha256, bytes, object) ORDER BY n.sha256
 ON CONFLICT (tenant_id, sha256) DO UPDATE SET created_at = b.created_at
 RETURNING b.sha256, b.xmax = 0`
 	addChunksSQL = `
@@ -74,6 +76,9 @@ WITH before AS (
 UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
 
 	maxChunksAtOnce = 4 // of 1 MB, in one statement
+	maxRewrites     = 8 // of objects that were purged, or found to be there and then were not
+
+	isCollectionSQL = `SELECT true FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
 )
 
 // item is one version on its way into the store.
@@ -93,10 +98,13 @@ func (s *DocumentStore) AddVersions(ctx context.Context, p schema.Principal, col
 	for i, v := range versions {
 		items[i] = &item{NewVersion: v}
 	}
-	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		w := uploadRun{tx: tx, principal: p, collection: collection, trace: store.Traceparent(ctx)}
-		return w.run(ctx, items)
-	})
+	err := s.addVersions(ctx, p, collection, items)
+	for range maxRewrites {
+		if !errors.Is(err, blobs.ErrUnwritten) {
+			break
+		}
+		err = s.addVersions(ctx, p, collection, items)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +115,53 @@ func (s *DocumentStore) AddVersions(ctx context.Context, p schema.Principal, col
 	return out, nil
 }
 
+// addVersions writes the objects first, where bytes become objects: what a
+// transaction names is stored then, and nothing waits for it with locks in hand.
+func (s *DocumentStore) addVersions(ctx context.Context, p schema.Principal, collection uuid.UUID, items []*item) (err error) {
+	var written *blobs.Written
+	if s.bytes.InObjects() {
+		if err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			return store.Named(tx.QueryRow(ctx, isCollectionSQL, p.Tenant, collection).Scan(nil), "collection", collection)
+		}); err != nil {
+			return err
+		}
+		var contents []blobs.Unwritten
+		for _, c := range contentsOf(items) {
+			contents = append(contents, blobs.Unwritten{SHA256: c.SHA256, Bytes: c.Content.Bytes, Open: c.Content.Open})
+		}
+		if written, err = s.bytes.Write(ctx, p.Tenant, contents); err != nil {
+			return err
+		}
+		defer func() { written.Release(ctx, err != nil) }()
+	}
+	return s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		w := uploadRun{tx: tx, principal: p, collection: collection, trace: store.Traceparent(ctx), inObjects: s.bytes.InObjects(), written: written}
+		return w.run(ctx, items)
+	})
+}
+
+// contentsOf are the versions that bring bytes, one of each content.
+func contentsOf(items []*item) []*item {
+	seen := map[string]bool{}
+	var out []*item
+	for _, it := range items {
+		if it.Content.TooLarge || seen[string(it.SHA256)] {
+			continue
+		}
+		seen[string(it.SHA256)] = true
+		out = append(out, it)
+	}
+	return out
+}
+
 // uploadRun is one run of AddVersions' transaction.
 type uploadRun struct {
 	tx         pgx.Tx
 	principal  schema.Principal
 	collection uuid.UUID
 	trace      string
+	inObjects  bool           // new bytes are objects
+	written    *blobs.Written // that are there for it
 
 	maxDocuments, maxBytes *int64
 	chunkOf                [][]byte // the columns of chunks not sent yet
@@ -229,17 +278,20 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	byHash := map[string]*documents.Content{}
 	var hashes [][]byte
 	var sizes []int64
-	for _, it := range items {
-		if it.Content.TooLarge || byHash[string(it.SHA256)] != nil {
-			continue
-		}
+	var objects []*uuid.UUID
+	for _, it := range contentsOf(items) {
 		byHash[string(it.SHA256)] = it.Content
 		hashes, sizes = append(hashes, it.SHA256), append(sizes, it.Content.Bytes)
+		var object *uuid.UUID
+		if id := w.written.ID(it.SHA256); id != uuid.Nil {
+			object = &id
+		}
+		objects = append(objects, object)
 	}
 	if len(hashes) == 0 {
 		return 0, nil
 	}
-	rows, err := w.tx.Query(ctx, addBlobsSQL, w.principal.Tenant, hashes, sizes)
+	rows, err := w.tx.Query(ctx, addBlobsSQL, w.principal.Tenant, hashes, sizes, objects)
 	if err != nil {
 		return 0, fmt.Errorf("add blobs: %w", err)
 	}
@@ -253,6 +305,9 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 		return nil
 	}); err != nil {
 		return 0, fmt.Errorf("add blobs: %w", err)
+	}
+	if w.inObjects {
+		return len(fresh), w.nameObjects(ctx, fresh)
 	}
 	for _, hash := range fresh {
 		c := byHash[string(hash)]
@@ -272,6 +327,17 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 		}
 	}
 	return len(fresh), nil
+}
+
+// nameObjects takes the objects of new blobs off the list of those that are purged.
+func (w *uploadRun) nameObjects(ctx context.Context, fresh [][]byte) error {
+	ids := make([]uuid.UUID, len(fresh))
+	for i, hash := range fresh {
+		if ids[i] = w.written.ID(hash); ids[i] == uuid.Nil {
+			return fmt.Errorf("blob %x was purged meanwhile: %w", hash, blobs.ErrUnwritten)
+		}
+	}
+	return w.written.Name(ctx, w.tx, ids)
 }
 
 func (w *uploadRun) queueChunks(batch *pgx.Batch) {

@@ -3,6 +3,7 @@ package stores
 
 import (
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/internal/store/choices"
 	"github.com/sluice-rag/sluice/internal/store/clusters"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
@@ -19,6 +20,7 @@ import (
 // All are the stores of one database. What one of them writes others read.
 type All struct {
 	*store.Store
+	*blobs.BlobStore
 	*choices.ChoiceStore
 	*clusters.ClusterStore
 	*corpus.CorpusStore
@@ -35,7 +37,7 @@ type All struct {
 // Of returns the stores of a database.
 func Of(db *store.Store) All {
 	return All{
-		Store: db, ChoiceStore: choices.New(db), ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
+		Store: db, BlobStore: blobs.New(db), ChoiceStore: choices.New(db), ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
 		EvaluationStore: evaluations.New(db), LedgerStore: ledger.New(db), PlanStore: plans.New(db),
 		QuestionStore: questions.New(db), SearchStore: search.New(db), TenantStore: tenants.New(db), WebhookStore: webhooks.New(db),
 	}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sluice-rag/sluice/cmd/internal/program"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+type blobsCommand struct {
+	Move  blobsMove  `cmd:"" help:"Move the bytes of documents between Postgres and S3, while all goes on; interrupted, it goes on where it was."`
+	Check blobsCheck `cmd:"" help:"Read the bytes of all documents, and compare them with their hashes."`
+}
+
+// blobsRun is what both commands have: they work on the database themselves, as
+// programs do, for the bytes of all tenants.
+type blobsRun struct {
+	config.Database
+	config.Blobs
+	JSON bool `help:"Print JSON, for programs."`
+}
+
+type blobsMove struct {
+	To string `required:"" enum:"postgres,s3" help:"Where to: ${enum}."`
+	blobsRun
+}
+
+func (m *blobsMove) Run(ctx context.Context) error {
+	if m.S3Endpoint == "" {
+		return schema.Invalid("SLUICE_S3_ENDPOINT", "must be set, by its flag, in the environment or in sluice.yaml")
+	}
+	return m.run(ctx, "moved to "+m.To, func(ctx context.Context, s *blobs.BlobStore, r *blobs.Run) (blobs.Tally, error) {
+		return s.Move(ctx, m.To == "s3", r)
+	})
+}
+
+type blobsCheck struct{ blobsRun }
+
+func (c *blobsCheck) Run(ctx context.Context) error {
+	return c.run(ctx, "read, and as they were uploaded", func(ctx context.Context, s *blobs.BlobStore, r *blobs.Run) (blobs.Tally, error) {
+		return s.Check(ctx, r)
+	})
+}
+
+// blobsConnections are enough for what is done at once.
+const blobsConnections = 8
+
+// tellEvery is the least time between two lines of progress.
+const tellEvery = 2 * time.Second
+
+func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context, *blobs.BlobStore, *blobs.Run) (blobs.Tally, error)) error {
+	if err := config.Require([2]string{"SLUICE_DATABASE_URL", b.DatabaseURL}); err != nil {
+		return err
+	}
+	options, err := program.WithBlobs(store.Options{Name: "sluice blobs", MaxConns: blobsConnections, Lane: store.Batch}, b.Blobs)
+	if err != nil {
+		return err
+	}
+	db, err := store.Open(ctx, b.DatabaseURL, options)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if err := db.CheckSchema(ctx); err != nil {
+		return err
+	}
+	var damaged []string
+	told := time.Now()
+	seen, err := do(ctx, blobs.New(db), &blobs.Run{
+		Damage: func(d *store.DamagedError) {
+			damaged = append(damaged, d.Error())
+			fmt.Fprintln(os.Stderr, "sluice:", d)
+		},
+		Tell: func(p blobs.Tally) {
+			if time.Since(told) < tellEvery {
+				return
+			}
+			told = time.Now()
+			fmt.Fprintf(os.Stderr, "%d of %d files, %s of %s\n", p.Blobs, p.AllBlobs, bytesText(p.Bytes), bytesText(p.AllBytes))
+		},
+	})
+	if b.JSON {
+		if err := printJSON(struct {
+			Files   int64    `json:"files"`
+			Bytes   int64    `json:"bytes"`
+			Of      int64    `json:"of_files"`
+			Damaged []string `json:"damaged"`
+		}{seen.Blobs, seen.Bytes, seen.AllBlobs, damaged}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Printf("%d of %d files, %s, are %s\n", seen.Blobs, seen.AllBlobs, bytesText(seen.Bytes), done)
+	}
+	if err != nil {
+		return fmt.Errorf("not done; run it again to go on: %w", err)
+	}
+	if seen.Damaged > 0 {
+		return errSilent
+	}
+	return nil
+}

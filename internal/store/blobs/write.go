@@ -1,0 +1,186 @@
+package blobs
+
+// This file writes objects. One is noted as loose before it is written, and taken
+// off the list by the transaction whose row names it; what stays on the list is
+// purged. So no crash leaves an object that nobody knows, and no row names one
+// that is not stored.
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	noteLooseSQL = `
+INSERT INTO loose_objects (tenant_id, object, sha256, due_at)
+SELECT $1, n.object, n.sha256, now() + $4::interval FROM unnest($2::uuid[], $3::bytea[]) AS n (object, sha256)`
+	nameLooseSQL = `DELETE FROM loose_objects WHERE tenant_id = $1 AND object = ANY ($2) AND NOT doomed`
+	// What a row names is not on the list.
+	releaseLooseSQL = `UPDATE loose_objects SET due_at = now() WHERE tenant_id = $1 AND object = ANY ($2) AND due_at > now()`
+
+	haveBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2)`
+
+	// looseFor is how long an object may go unnamed, and writeLimit the time for
+	// writing it, which is shorter.
+	looseFor   = time.Hour
+	writeLimit = 30 * time.Minute
+
+	releaseLimit  = 10 * time.Second
+	writesAtOnce  = 8
+	objectsAtOnce = 4 // that are read, or moved
+)
+
+// ErrUnwritten says that bytes are to be written again: what was written, or was
+// there already, is gone.
+var ErrUnwritten = fmt.Errorf("bytes are not stored any more: %w", schema.ErrConflict)
+
+// Unwritten are bytes that are to be stored.
+type Unwritten struct {
+	SHA256 []byte
+	Bytes  int64
+	Open   func() io.Reader
+}
+
+// Written are objects that no row names yet, by the hashes of their bytes.
+type Written struct {
+	blobs  *BlobStore
+	tenant uuid.UUID
+	ids    map[string]uuid.UUID
+	named  map[uuid.UUID]bool
+}
+
+// InObjects reports whether new bytes become objects.
+func (s *BlobStore) InObjects() bool { return s.objects != nil && s.db.Options().NewInObjects }
+
+// Write makes objects of those contents, each with another hash, that the tenant
+// does not have. Name them in a transaction, and Release them after it, whatever
+// became of it.
+func (s *BlobStore) Write(ctx context.Context, tenant uuid.UUID, contents []Unwritten) (*Written, error) {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
+	hashes := make([][]byte, len(contents))
+	for i, c := range contents {
+		hashes[i] = c.SHA256
+	}
+	w := &Written{blobs: s, tenant: tenant}
+	var missing []Unwritten
+	err := s.db.Apart().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, haveBlobsSQL, tenant, hashes)
+		if err != nil {
+			return err
+		}
+		list, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+		if err != nil {
+			return err
+		}
+		have := make(map[string]bool, len(list))
+		for _, h := range list {
+			have[string(h)] = true
+		}
+		w.ids, missing = make(map[string]uuid.UUID, len(contents)), nil
+		var ids []uuid.UUID
+		var of [][]byte
+		for _, c := range contents {
+			if have[string(c.SHA256)] {
+				continue
+			}
+			id := schema.NewID()
+			w.ids[string(c.SHA256)] = id
+			missing, ids, of = append(missing, c), append(ids, id), append(of, c.SHA256)
+		}
+		_, err = tx.Exec(ctx, noteLooseSQL, tenant, ids, of, looseFor)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("note objects that are to be written: %w", err)
+	}
+	group, writing := errgroup.WithContext(ctx)
+	group.SetLimit(writesAtOnce)
+	for _, c := range missing {
+		group.Go(func() error {
+			return s.objects.Put(writing, store.Object{Tenant: tenant, SHA256: c.SHA256, ID: w.ids[string(c.SHA256)], Bytes: c.Bytes}, c.Open())
+		})
+	}
+	if err := group.Wait(); err != nil {
+		w.Release(ctx, true)
+		return nil, err
+	}
+	return w, nil
+}
+
+// ID returns the object with a hash, uuid.Nil when none was written.
+func (w *Written) ID(hash []byte) uuid.UUID {
+	if w == nil {
+		return uuid.Nil
+	}
+	return w.ids[string(hash)]
+}
+
+// Name takes objects off the list of loose ones, for rows that tx writes with
+// their ids. ErrUnwritten: one was purged meanwhile, because its writing took so
+// long.
+func (w *Written) Name(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
+	w.named = make(map[uuid.UUID]bool, len(ids)) // of the last run of the transaction
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := name(ctx, tx, w.tenant, ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		w.named[id] = true
+	}
+	return nil
+}
+
+func name(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ids []uuid.UUID) error {
+	tag, err := tx.Exec(ctx, nameLooseSQL, tenant, ids)
+	if err != nil {
+		return fmt.Errorf("name objects: %w", err)
+	}
+	if n := int(tag.RowsAffected()); n != len(ids) {
+		return fmt.Errorf("%d objects were purged before their row was written: %w", len(ids)-n, ErrUnwritten)
+	}
+	return nil
+}
+
+// Release has the objects purged that no row names: when the transaction failed,
+// all of them. After one that succeeded it leaves the named ones alone: within
+// another transaction (store.Once) their rows are still locked.
+func (w *Written) Release(ctx context.Context, failed bool) {
+	if w == nil {
+		return
+	}
+	var ids []uuid.UUID
+	for _, id := range w.ids {
+		if failed || !w.named[id] {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) > 0 {
+		w.blobs.release(ctx, w.tenant, ids)
+	}
+}
+
+// release goes on when ctx has ended. What it cannot do purge does later.
+func (s *BlobStore) release(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
+	defer cancel()
+	err := s.db.Apart().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, releaseLooseSQL, tenant, ids)
+		return err
+	})
+	if err != nil {
+		slog.WarnContext(ctx, "objects that no document names are deleted in an hour, not at once", "tenant", tenant, "objects", len(ids), "error", err)
+	}
+}
