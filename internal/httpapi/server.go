@@ -59,6 +59,8 @@ type Options struct {
 	TraceURL string
 	// Ready says why the server cannot serve now, or nil.
 	Ready func(context.Context) error
+	// Lacking says what does not work while the rest does; empty: all does. nil: nobody knows.
+	Lacking func(context.Context) string
 }
 
 type server struct {
@@ -167,6 +169,12 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 			slog.WarnContext(ctx, "the API is not ready", "error", err)
 			w.Header().Set("Retry-After", "1")
 			writeProblem(w, http.StatusServiceUnavailable, "a part of the server does not answer; its log says which")
+			return
+		}
+	}
+	if s.Lacking != nil {
+		if lacking := s.Lacking(r.Context()); lacking != "" {
+			writeText(w, http.StatusOK, "ready, without "+lacking+"\n")
 			return
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"io"
 
 	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // Object names the bytes of a blob that are kept outside of Postgres. ID is made
@@ -28,8 +30,8 @@ func (o Object) Key() string {
 	return o.Tenant.String() + "/" + hex.EncodeToString(o.SHA256) + "/" + o.ID.String()
 }
 
-// Objects keeps bytes of documents outside of Postgres. Errors are
-// schema.ErrUnavailable when it does not answer or its settings are wrong.
+// Objects keeps bytes of documents outside of Postgres. It is an
+// AwayError when it does not answer or its settings are wrong.
 type Objects interface {
 	// Put stores o.Bytes bytes of r, and returns when they are stored for good. It
 	// fails when they do not have o.SHA256.
@@ -45,6 +47,15 @@ type Objects interface {
 	// Check reports whether the objects can be reached.
 	Check(ctx context.Context) error
 }
+
+// AwayError says that objects cannot be reached, and what an operator can do. It
+// names addresses and settings, which are nothing for a tenant to see.
+type AwayError struct{ Problem string }
+
+func (e *AwayError) Error() string { return e.Problem + ": " + schema.ErrUnavailable.Error() }
+
+// Unwrap makes errors.Is(err, schema.ErrUnavailable) true.
+func (e *AwayError) Unwrap() error { return schema.ErrUnavailable }
 
 // DamagedError says that bytes that were stored are gone, or are others.
 type DamagedError struct {

@@ -2,6 +2,9 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/google/uuid"
@@ -12,6 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/signature"
+	"github.com/sluice-rag/sluice/internal/store"
 	storedocuments "github.com/sluice-rag/sluice/internal/store/documents"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
@@ -30,9 +34,27 @@ type documentAPI struct {
 func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id, version uuid.UUID) (httpapi.Content, error) {
 	blob, mediaType, err := d.DocumentStore.OpenContent(ctx, p, id, version)
 	if err != nil {
-		return httpapi.Content{}, err
+		return httpapi.Content{}, away(ctx, err)
 	}
 	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
+}
+
+// Upload implements httpapi.Documents.
+func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
+	done, err := d.Uploads.Upload(ctx, p, collection, uploads)
+	return done, away(ctx, err)
+}
+
+var errBytesAway = fmt.Errorf("where the bytes of documents are kept does not answer; try again: %w", schema.ErrUnavailable)
+
+// away logs what is wrong with S3, and returns what callers are told of it.
+func away(ctx context.Context, err error) error {
+	var of *store.AwayError
+	if !errors.As(err, &of) {
+		return err
+	}
+	slog.WarnContext(ctx, "cannot reach the bytes of documents", "error", err)
+	return errBytesAway
 }
 
 // tenantAPI makes keys through auth and reads the rest from the store.

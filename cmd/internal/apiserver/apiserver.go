@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -141,6 +142,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			}
 			return d.Store.Ping(ctx)
 		},
+		Lacking: func(ctx context.Context) string { return lacking(ctx, d.Store) },
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
@@ -148,6 +150,25 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		return s.serve(ctx, handler, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
 	})
 	return s, nil
+}
+
+// lackingLimit is short, because who asks whether a server is ready waits little.
+const lackingLimit = 500 * time.Millisecond
+
+// lacking is s3 when that does not answer: searches and questions do not need it,
+// so that the server is ready.
+func lacking(ctx context.Context, s *store.Store) string {
+	objects := s.Options().Objects
+	if objects == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, lackingLimit)
+	defer cancel()
+	if err := objects.Check(ctx); err != nil {
+		slog.WarnContext(ctx, "the API is ready, but for uploads and downloads", "error", err)
+		return "s3"
+	}
+	return ""
 }
 
 // certificate reads the API's; nil: there is none.

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // BlobStore keeps the tenants' blobs.
@@ -57,7 +56,7 @@ func (s *BlobStore) where(o store.Object) string {
 // reachable fails where no objects can be reached.
 func (s *BlobStore) reachable() error {
 	if s.objects == nil {
-		return fmt.Errorf("some documents have their bytes in S3, and this program has no settings of it (SLUICE_S3_ENDPOINT): %w", schema.ErrUnavailable)
+		return &store.AwayError{Problem: "bytes of documents are in S3, and this program has no settings of it (SLUICE_S3_ENDPOINT)"}
 	}
 	return nil
 }

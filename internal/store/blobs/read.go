@@ -126,7 +126,7 @@ func (b *Blob) broken(err error) error {
 	if b.ctx.Err() != nil {
 		return b.ctx.Err()
 	}
-	return fmt.Errorf("%s broke off after %d of %d bytes (%w): %w", b.blobs.where(b.object), b.read, b.object.Bytes, err, schema.ErrUnavailable)
+	return &store.AwayError{Problem: fmt.Sprintf("%s broke off after %d of %d bytes: %v", b.blobs.where(b.object), b.read, b.object.Bytes, err)}
 }
 
 // Close implements io.Closer.
