@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
@@ -19,10 +21,12 @@ type blobsCommand struct {
 }
 
 // blobsRun is what both commands have: they work on the database themselves, as
-// programs do, for the bytes of all tenants.
+// programs do, for the bytes of all tenants: the one that is given, or the one
+// that 'sluice up' runs.
 type blobsRun struct {
 	config.Database
 	config.Blobs
+	config.DataDirectory
 	JSON bool `help:"Print JSON, for programs."`
 }
 
@@ -48,6 +52,22 @@ func (c *blobsCheck) Run(ctx context.Context) error {
 	})
 }
 
+// database is the address of the database.
+func (b *blobsRun) database() (string, error) {
+	if b.DatabaseURL != "" {
+		return b.DatabaseURL, nil
+	}
+	data, err := dataDirectory(b.Data)
+	if err != nil {
+		return "", err
+	}
+	address, err := local.RunningPostgresURL(filepath.Join(data, "postgres"))
+	if err != nil {
+		return "", fmt.Errorf("set SLUICE_DATABASE_URL, or start 'sluice up' (SLUICE_DATA names its directory): %w", err)
+	}
+	return address, nil
+}
+
 // blobsConnections are enough for what is done at once.
 const blobsConnections = 8
 
@@ -55,14 +75,15 @@ const blobsConnections = 8
 const tellEvery = 2 * time.Second
 
 func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context, *blobs.BlobStore, *blobs.Run) (blobs.Tally, error)) error {
-	if err := config.Require([2]string{"SLUICE_DATABASE_URL", b.DatabaseURL}); err != nil {
+	address, err := b.database()
+	if err != nil {
 		return err
 	}
 	options, err := program.WithBlobs(store.Options{Name: "sluice blobs", MaxConns: blobsConnections, Lane: store.Batch}, b.Blobs)
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, b.DatabaseURL, options)
+	db, err := store.Open(ctx, address, options)
 	if err != nil {
 		return err
 	}
@@ -70,7 +91,7 @@ func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context
 	if err := db.CheckSchema(ctx); err != nil {
 		return err
 	}
-	var damaged []string
+	damaged := []string{}
 	told := time.Now()
 	seen, err := do(ctx, blobs.New(db), &blobs.Run{
 		Damage: func(d *store.DamagedError) {

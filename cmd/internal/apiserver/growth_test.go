@@ -146,8 +146,8 @@ func (g *growing) admin(t *testing.T, sql string, args ...any) {
 var growSQL = []string{
 	`CREATE OR REPLACE FUNCTION pg_temp.named(kind text, n int) RETURNS uuid LANGUAGE sql IMMUTABLE AS
 	 $$ SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(kind || n), 1, 3) || '8' || substr(md5(kind || n), 5, 15))::uuid $$`,
-	`INSERT INTO blobs (tenant_id, sha256, bytes) SELECT $1, sha256(n::text::bytea), 100 + n % 977 FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
-	`INSERT INTO blob_chunks (tenant_id, sha256, ordinal, data) SELECT $1, sha256(n::text::bytea), 0, convert_to(repeat('x', 100 + n % 977), 'UTF8') FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
+	`INSERT INTO blobs (tenant_id, sha256, bytes) SELECT $1, sha256(n::text::bytea), length(n::text) FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
+	`INSERT INTO blob_chunks (tenant_id, sha256, ordinal, data) SELECT $1, sha256(n::text::bytea), 0, n::text::bytea FROM generate_series($3::int, $4::int) n WHERE $2::uuid IS NOT NULL`,
 	`INSERT INTO documents (tenant_id, id, collection_id, external_id, live_version_id, last_version_id, last_number)
 	 SELECT $1, pg_temp.named('d', n), $2, 'folder/document ' || md5(n::text), CASE WHEN n > 10 THEN pg_temp.named('v', n) END, pg_temp.named('v', n), 1
 	 FROM generate_series($3::int, $4::int) n`,
