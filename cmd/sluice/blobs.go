@@ -79,7 +79,7 @@ func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context
 	if err != nil {
 		return err
 	}
-	options, err := program.WithBlobs(store.Options{Name: "sluice blobs", MaxConns: blobsConnections, Lane: store.Batch}, b.Blobs)
+	options, err := program.WithBlobs(store.Options{Name: "sluice blobs", MaxConns: blobsConnections, Lane: store.Batch, Pooled: b.DatabasePooled, DirectURL: b.DatabaseDirectURL}, b.Blobs)
 	if err != nil {
 		return err
 	}
