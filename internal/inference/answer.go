@@ -78,9 +78,14 @@ func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, r
 			s.log.ErrorContext(ctx, "model request failed", "op", op, "error", err)
 		}
 	}
-	data, err := wire.Encode(reply)
+	write, answer := wire.Encode, &nats.Msg{}
+	if msg.Header.Get(wire.HeaderFrames) == wire.FrameVersion {
+		write, answer.Header = wire.EncodeFrame, nats.Header{wire.HeaderFrames: {wire.FrameVersion}}
+	}
+	data, err := write(reply)
 	if err == nil {
-		err = msg.Respond(data)
+		answer.Data = data
+		err = msg.RespondMsg(answer)
 	}
 	if err != nil {
 		s.log.ErrorContext(ctx, "model reply was not sent", "op", op, "bytes", len(data), "error", err)

@@ -23,20 +23,29 @@ func (s *service) link(ctx context.Context, caller batch.Caller, data []byte) (w
 		return reply, err
 	}
 	defer cancel()
-	passages, links, err := s.checkLink(request)
+	passages, asked, err := s.checkLink(request)
 	if err != nil {
 		return reply, err
 	}
-	if err := s.fits("windows", links, linkBytes); err != nil {
+	if err := s.fits("windows", asked, linkBytes); err != nil {
 		return reply, err
 	}
 	if err := s.load.add(request.Lane, 0, passages); err != nil {
 		return reply, err
 	}
 	defer s.load.remove(0, passages)
+	links, err := s.linkWindows(ctx, caller, request.Windows, request.Keep)
+	if err != nil {
+		return reply, err
+	}
+	return wire.LinkReply{Envelope: wire.Header(), Model: s.model.name(), Links: links}, nil
+}
+
+// linkWindows gives each passage's strongest links. No window is longer than the linker reads.
+func (s *service) linkWindows(ctx context.Context, caller batch.Caller, all []wire.Vectors, keep int) ([][][]wire.PassageLink, error) {
 	var windows []window
-	attention := make([][]float32, len(request.Windows))
-	for i, vectors := range request.Windows {
+	attention := make([][]float32, len(all))
+	for i, vectors := range all {
 		n := vectors.Len()
 		// A passage alone has nobody to attend to.
 		if n > 1 {
@@ -45,20 +54,20 @@ func (s *service) link(ctx context.Context, caller batch.Caller, data []byte) (w
 		}
 	}
 	if err := s.linking.Do(ctx, caller, windows); err != nil {
-		return reply, err
+		return nil, err
 	}
-	reply = wire.LinkReply{Envelope: wire.Header(), Model: s.model.name(), Links: make([][][]wire.PassageLink, len(request.Windows))}
-	for i, vectors := range request.Windows {
+	links := make([][][]wire.PassageLink, len(all))
+	for i, vectors := range all {
 		n := vectors.Len()
-		reply.Links[i] = make([][]wire.PassageLink, n)
+		links[i] = make([][]wire.PassageLink, n)
 		for j := range n {
-			reply.Links[i][j] = []wire.PassageLink{}
+			links[i][j] = []wire.PassageLink{}
 			if n > 1 {
-				reply.Links[i][j] = strongest(attention[i][j*n:(j+1)*n], j, request.Keep)
+				links[i][j] = strongest(attention[i][j*n:(j+1)*n], j, keep)
 			}
 		}
 	}
-	return reply, nil
+	return links, nil
 }
 
 // checkLink names what is wrong with a request, or says how many passages it has and how many links it asks for.

@@ -109,7 +109,9 @@ func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Versio
 // serves says whether the pack has the graph of an operation, and if not, what to do.
 func (m *Model) serves(op wire.ModelOp) error {
 	section := declared[op].Graph
-	if section == "" || m.manifest.has(section) {
+	if op == wire.OpSegmentEncode && m.manifest.has(section) && (m.encoder == nil || m.manifest.Encoder.remote()) {
+		section = "encoder of its own"
+	} else if section == "" || m.manifest.has(section) {
 		return nil
 	}
 	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",

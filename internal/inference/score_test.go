@@ -170,7 +170,7 @@ func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment}) || info.Calibrated["has_answer"] != 0 || info.Limits[wire.OpFuse] != 0 {
+	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpSegmentEncode}) || info.Calibrated["has_answer"] != 0 || info.Limits[wire.OpFuse] != 0 {
 		t.Errorf("info %+v", info)
 	}
 	for section, call := range map[string]func() error{
@@ -213,7 +213,7 @@ func TestInfoSaysWhatAPackCan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpScore, wire.OpRerank, wire.OpLink, wire.OpFuse, wire.OpDetect}) {
+	if !slices.Equal(info.Operations, []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpSegmentEncode, wire.OpScore, wire.OpRerank, wire.OpLink, wire.OpFuse, wire.OpDetect}) {
 		t.Errorf("operations %v", info.Operations)
 	}
 	for name, want := range map[string]float64{"has_answer": -1.5, "has_answer_reranker": 0.25, "link": 0.25, "detect": 0.6, "gradient": 0.4} {

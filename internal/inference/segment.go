@@ -33,25 +33,8 @@ func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte)
 		return reply, err
 	}
 	defer s.load.remove(0, len(sentences))
-	work, err := s.tokenise(ctx, wire.OpSegment, request.Lane, s.model.sentences, sentences, 0)
+	scores, err := s.scoreRuns(ctx, wire.OpSegment, caller, request.Runs, sentences)
 	if err != nil {
-		return reply, err
-	}
-	if err := s.sentences.Do(ctx, caller, work.sequences); err != nil {
-		return reply, err
-	}
-	scores := make([][]float32, len(request.Runs))
-	var pairs []neighbours
-	at := 0
-	for i, run := range request.Runs {
-		scores[i] = make([]float32, max(0, len(run)-1))
-		sides := s.model.sidesOf(work.vectors[at*work.dimension : (at+len(run))*work.dimension])
-		for j := range scores[i] {
-			pairs = append(pairs, neighbours{sides.before(j), sides.behind(j), &scores[i][j]})
-		}
-		at += len(run)
-	}
-	if err := s.segmenting.Do(ctx, caller, pairs); err != nil {
 		return reply, err
 	}
 	return wire.SegmentReply{
@@ -60,4 +43,27 @@ func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte)
 		Threshold: s.model.manifest.Segmenter.Threshold,
 		Scores:    scores,
 	}, nil
+}
+
+// scoreRuns scores the places between neighbours of each run. sentences are those of all runs.
+func (s *service) scoreRuns(ctx context.Context, op wire.ModelOp, caller batch.Caller, runs [][]string, sentences []string) ([][]float32, error) {
+	work, err := s.tokenise(ctx, op, caller.Lane, s.model.sentences, sentences, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sentences.Do(ctx, caller, work.sequences); err != nil {
+		return nil, err
+	}
+	scores := make([][]float32, len(runs))
+	var pairs []neighbours
+	at := 0
+	for i, run := range runs {
+		scores[i] = make([]float32, max(0, len(run)-1))
+		sides := s.model.sidesOf(work.vectors[at*work.dimension : (at+len(run))*work.dimension])
+		for j := range scores[i] {
+			pairs = append(pairs, neighbours{sides.before(j), sides.behind(j), &scores[i][j]})
+		}
+		at += len(run)
+	}
+	return scores, s.segmenting.Do(ctx, caller, pairs)
 }

@@ -88,6 +88,9 @@ type Models interface {
 	// Link gives, for each passage of each document, the strongest keep others
 	// of the document that it is related to. A document is its passages' vectors.
 	Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error)
+	// SegmentEncode does all three for documents, as by says. One that is nil in what it returns is
+	// to go through them one by one.
+	SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) ([]*wire.Made, error)
 	// Info says what the models can do.
 	Info(ctx context.Context) (wire.ModelInfo, error)
 }

@@ -23,6 +23,13 @@ func (a *Activities) encode(ctx context.Context, drafts []*draft) ([]batch.Docum
 			docs[i].Vectors = batch.NewVectors(later.Name, later.Dimension, make([]float32, d.text.Passages()*later.Dimension))
 			continue
 		}
+		if d.made != nil {
+			var err error
+			if docs[i].Vectors, docs[i].Links, err = a.vectorsAndLinks(ctx, d); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		now, counts = append(now, &docs[i]), append(counts, d.text.Passages())
 		for _, sec := range d.text.Sections {
 			for _, p := range sec.Passages {

@@ -71,13 +71,19 @@ func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, c
 		if len(found) != len(counts) || len(found[i]) != n {
 			return nil, fmt.Errorf("the model server did not send links for all passages of %d documents", len(counts))
 		}
-		out[i] = make(batch.Links, n)
-		for p, of := range found[i] {
-			out[i][p] = make([]batch.Link, len(of))
-			for j, l := range of {
-				out[i][p][j] = batch.Link(l)
-			}
-		}
+		out[i] = linksOf(found[i])
 	}
 	return out, nil
+}
+
+// linksOf are a document's links as they are stored.
+func linksOf(found [][]wire.PassageLink) batch.Links {
+	out := make(batch.Links, len(found))
+	for p, of := range found {
+		out[p] = make([]batch.Link, len(of))
+		for j, l := range of {
+			out[p][j] = batch.Link(l)
+		}
+	}
+	return out
 }

@@ -5,6 +5,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -21,6 +22,7 @@ type draft struct {
 	text      batch.Text
 	sentences [][]text.Range // by section
 	first     int            // its first run among those of its recipe
+	made      *wire.Made     // by the model server, at once; nil: it is segmented and encoded step by step
 }
 
 // segment cuts versions into sections and passages, each as its collection's recipe
@@ -28,7 +30,6 @@ type draft struct {
 func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) (drafts []*draft, outcomes []wire.Outcome, err error) {
 	var order []schema.Segmentation
 	bySegmentation := map[schema.Segmentation][]*draft{}
-	runs := map[schema.Segmentation][][]string{}
 	done := timed(ctx, "index", "text")
 	for _, part := range w.parts {
 		recipe := recipes[part.Collection]
@@ -43,29 +44,53 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 			if bySegmentation[by] == nil {
 				order = append(order, by)
 			}
-			runs[by] = d.runs(runs[by])
 			bySegmentation[by] = append(bySegmentation[by], d)
 		}
 	}
 	done()
 	for _, asked := range order {
-		stop := timed(ctx, "index", "model")
-		scores, by, err := scoresOf(ctx, a.models, runs[asked], asked)
-		stop()
+		all := bySegmentation[asked]
+		if err := a.makeAtOnce(ctx, all, asked); err != nil {
+			return nil, nil, err
+		}
+		out, err := a.cutApart(ctx, all, asked)
 		if err != nil {
-			return nil, nil, fmt.Errorf("score %d runs of sentences: %w", len(runs[asked]), err)
+			return nil, nil, err
 		}
-		done := timed(ctx, "index", "text")
-		for _, d := range bySegmentation[asked] {
-			if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], by); reason != nil {
-				outcomes = append(outcomes, wire.Outcome{Version: d.item.Version, Reason: reason})
-				continue
+		outcomes = append(outcomes, out...)
+		for _, d := range all {
+			if d.text.Sections != nil {
+				drafts = append(drafts, d)
 			}
-			drafts = append(drafts, d)
 		}
-		done()
 	}
 	return drafts, outcomes, nil
+}
+
+// cutApart cuts the drafts that were not made at once. Those that fail have an outcome, and no sections.
+func (a *Activities) cutApart(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
+	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.made != nil })
+	if len(drafts) == 0 {
+		return nil, nil
+	}
+	var runs [][]string
+	for _, d := range drafts {
+		runs = d.runs(runs)
+	}
+	stop := timed(ctx, "index", "model")
+	scores, by, err := scoresOf(ctx, a.models, runs, asked)
+	stop()
+	if err != nil {
+		return nil, fmt.Errorf("score %d runs of sentences: %w", len(runs), err)
+	}
+	defer timed(ctx, "index", "text")()
+	for _, d := range drafts {
+		if reason := d.cut(scores[d.first:d.first+len(d.text.Sections)], by); reason != nil {
+			outcomes = append(outcomes, wire.Outcome{Version: d.item.Version, Reason: reason})
+			d.text.Sections = nil
+		}
+	}
+	return outcomes, nil
 }
 
 // parsed reads the blocks of versions.

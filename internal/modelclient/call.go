@@ -5,7 +5,6 @@ package modelclient
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -63,6 +62,9 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 		defer cancel()
 		var err error
 		reply, err = once(try, c, op, request, failure)
+		if op == wire.OpSegmentEncode && errors.Is(err, errNoServer) && ctx.Err() == nil {
+			return nil, errNotAtOnce // there may be servers of before
+		}
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
@@ -115,33 +117,27 @@ const askTime = time.Second
 // once sends a request to one server and waits for its reply until ctx ends.
 func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	deadline, _ := ctx.Deadline()
-	data, err := wire.Encode(request(deadline))
-	if err != nil {
-		return reply, err
+	what := request(deadline)
+	framed := c.frames.read(time.Now()) || op == wire.OpSegmentEncode // whoever has that operation reads frames
+	answer, err := c.send(ctx, op, what, framed)
+	if err == nil && framed && answer.Header.Get(wire.HeaderFrames) == "" {
+		// A server of before has it, among others that read frames.
+		c.frames.refused(time.Now())
+		answer, err = c.send(ctx, op, what, false)
 	}
-	subject := op
-	if op == wire.OpRerank {
-		subject = wire.OpScore // has its requests
-	}
-	msg := &nats.Msg{Subject: c.subject(subject), Data: data, Header: nats.Header{}}
-	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
-	if tenant := cmp.Or(c.tenant, wire.TenantOf(ctx)); tenant != uuid.Nil {
-		msg.Header.Set(wire.HeaderTenant, tenant.String())
-	}
-	if c.yields != nil && c.yields() {
-		msg.Header.Set(wire.HeaderYields, "yes")
-	}
-	answer, err := c.nc.RequestMsgWithContext(ctx, msg)
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
 		return reply, errNoServer
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errUnwritten):
 		return reply, err
 	case err != nil:
 		return reply, fmt.Errorf("send to the model server: %w: %w", schema.ErrUnavailable, err)
 	}
-	if err := json.Unmarshal(answer.Data, &reply); err != nil {
-		return reply, fmt.Errorf("decode the model server's reply: %w", err)
+	if answer.Header.Get(wire.HeaderFrames) == wire.FrameVersion {
+		c.frames.answered()
+	}
+	if err := wire.Read(answer.Data, &reply); err != nil {
+		return reply, fmt.Errorf("the model server's reply: %s", err) // no request's fault
 	}
 	remote := failure(reply)
 	switch {
@@ -151,4 +147,32 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 		return reply, fmt.Errorf("the model server had no time for the request before its deadline: %w", schema.ErrOverloaded)
 	}
 	return reply, fmt.Errorf("model server: %w", remote)
+}
+
+// errUnwritten says that a request can't be written.
+var errUnwritten = errors.New("write a request to the model server")
+
+// send sends a request, as a frame or as JSON, and waits for a reply of either form.
+func (c *Client) send(ctx context.Context, op wire.ModelOp, request any, framed bool) (*nats.Msg, error) {
+	write := wire.Encode
+	if framed {
+		write = wire.EncodeFrame
+	}
+	data, err := write(request)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errUnwritten, err)
+	}
+	subject := op
+	if op == wire.OpRerank {
+		subject = wire.OpScore // has its requests
+	}
+	msg := &nats.Msg{Subject: c.subject(subject), Data: data, Header: nats.Header{wire.HeaderFrames: {wire.FrameVersion}}}
+	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))
+	if tenant := cmp.Or(c.tenant, wire.TenantOf(ctx)); tenant != uuid.Nil {
+		msg.Header.Set(wire.HeaderTenant, tenant.String())
+	}
+	if c.yields != nil && c.yields() {
+		msg.Header.Set(wire.HeaderYields, "yes")
+	}
+	return c.nc.RequestMsgWithContext(ctx, msg)
 }

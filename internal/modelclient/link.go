@@ -176,15 +176,23 @@ func (c *Client) linkPart(ctx context.Context, lane wire.Lane, space string, doc
 		if len(reply.Links[i]) != n {
 			return reply, fmt.Errorf("the model server gave links of %d passages for %d", len(reply.Links[i]), n)
 		}
-		for _, of := range reply.Links[i] {
-			for _, l := range of {
-				if l.To < 0 || l.To >= n {
-					return reply, fmt.Errorf("the model server gave a link to passage %d of %d", l.To, n)
-				}
-			}
+		if err := within(reply.Links[i], n); err != nil {
+			return reply, err
 		}
 	}
 	return reply, nil
+}
+
+// within reports a link to a passage that a window of n does not have.
+func within(links [][]wire.PassageLink, n int) error {
+	for _, of := range links {
+		for _, l := range of {
+			if l.To < 0 || l.To >= n {
+				return fmt.Errorf("the model server gave a link to passage %d of %d", l.To, n)
+			}
+		}
+	}
+	return nil
 }
 
 // linkWindow is the passages of a document from start up to end.

@@ -24,6 +24,8 @@ const (
 	OpFuse    ModelOp = "fuse"
 	OpDetect  ModelOp = "detect"
 	OpInfo    ModelOp = "info"
+	// OpSegmentEncode is segment, encode and link in one: texts become passages at the server.
+	OpSegmentEncode ModelOp = "segment_encode"
 )
 
 // ModelOperation is what is known of an operation but for the code that computes it.
@@ -43,6 +45,8 @@ var modelOperations = []ModelOperation{
 		Refuse: func(e *schema.RemoteError) any { return EncodeReply{Envelope: Header(), Error: e} }},
 	{Name: OpSegment, Graph: "segmenter",
 		Refuse: func(e *schema.RemoteError) any { return SegmentReply{Envelope: Header(), Error: e} }},
+	{Name: OpSegmentEncode, Graph: "segmenter",
+		Refuse: func(e *schema.RemoteError) any { return SegmentEncodeReply{Envelope: Header(), Error: e} }},
 	{Name: OpScore, Graph: GraphPair, Limit: "tokens of a text",
 		Refuse: func(e *schema.RemoteError) any { return ScoreReply{Envelope: Header(), Error: e} }},
 	{Name: OpRerank, Graph: GraphReranker, Of: OpScore, Limit: "tokens of a text"},
@@ -92,6 +96,8 @@ type EncodeRequest struct {
 // Terms are the request's lane and deadline.
 func (r EncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
+func (r *EncodeRequest) lift(p *parts) { p.texts(&r.Texts) }
+
 // EncodeReply answers EncodeRequest: one unit vector per text, in order; a
 // text without known tokens gives a zero vector.
 type EncodeReply struct {
@@ -105,6 +111,8 @@ type EncodeReply struct {
 	Truncated int   `json:"truncated,omitempty"`
 }
 
+func (r *EncodeReply) lift(p *parts) { p.vectors(&r.Vectors) }
+
 // SegmentRequest asks, for each run of sentences, whether neighbours belong
 // together (SAGE's segmentation model).
 type SegmentRequest struct {
@@ -116,6 +124,8 @@ type SegmentRequest struct {
 
 // Terms are the request's lane and deadline.
 func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
+func (r *SegmentRequest) lift(p *parts) { p.lists(&r.Runs) }
 
 // SegmentContext is how many sentences on each side of a place a segmentation model looks at, at most.
 const SegmentContext = 8
@@ -129,6 +139,8 @@ type SegmentReply struct {
 	Threshold float64             `json:"threshold"`
 	Scores    [][]float32         `json:"scores"`
 }
+
+func (r *SegmentReply) lift(p *parts) { p.floatLists(&r.Scores) }
 
 // Graphs of a pack that score answers by.
 const (
@@ -166,6 +178,8 @@ type ScoreRequest struct {
 // Terms are the request's lane and deadline.
 func (r ScoreRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
+func (r *ScoreRequest) lift(p *parts) { p.texts(&r.Texts) }
+
 // ScoreReply answers ScoreRequest: a score per text, in order.
 type ScoreReply struct {
 	Envelope
@@ -180,6 +194,14 @@ type ScoreReply struct {
 	// nil: the graph gives none. FeaturesOf names the graph, by its hash.
 	Features   *Vectors `json:"features,omitempty"`
 	FeaturesOf string   `json:"features_of,omitempty"`
+}
+
+func (r *ScoreReply) lift(p *parts) {
+	if r.Features != nil {
+		f := *r.Features
+		p.vectors(&f)
+		r.Features = &f
+	}
 }
 
 // Op is the operation that was run, which the request named.
@@ -232,6 +254,8 @@ type LinkRequest struct {
 // Terms are the request's lane and deadline.
 func (r LinkRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
+func (r *LinkRequest) lift(p *parts) { p.windows(&r.Windows) }
+
 // LinkReply answers LinkRequest: for each window and each of its passages the
 // strongest others, strongest first.
 type LinkReply struct {
@@ -240,6 +264,8 @@ type LinkReply struct {
 	Model string              `json:"model,omitempty"`
 	Links [][][]PassageLink   `json:"links"`
 }
+
+func (r *LinkReply) lift(p *parts) { p.links(&r.Links) }
 
 // PassageLink says how strongly a passage attends to another of its window.
 type PassageLink struct {
@@ -263,6 +289,8 @@ type FuseRequest struct {
 
 // Terms are the request's lane and deadline.
 func (r FuseRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
+
+func (r *FuseRequest) lift(p *parts) { p.texts(&r.Texts) }
 
 // FuseReply answers FuseRequest: a score per text, in order.
 type FuseReply struct {

@@ -62,10 +62,18 @@ func (v *Vectors) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("vectors: %w", err)
 	}
-	if n, d := len(read.Data), read.Dimension; d < 0 || d == 0 && n > 0 || d > 0 && n%d != 0 {
-		return fmt.Errorf("vectors: %d numbers do not make vectors of dimension %d", n, d)
+	if err := read.check(); err != nil {
+		return err
 	}
 	*v = read
+	return nil
+}
+
+// check reports numbers that do not make vectors of their dimension.
+func (v Vectors) check() error {
+	if n, d := len(v.Data), v.Dimension; d < 0 || d == 0 && n > 0 || d > 0 && n%d != 0 {
+		return fmt.Errorf("vectors: %d numbers do not make vectors of dimension %d", n, d)
+	}
 	return nil
 }
 

@@ -2,7 +2,7 @@
 // messages, Temporal task queues, workflow ids, signals and queries. Every such
 // name is built here, by a function that validates it, and nowhere else.
 //
-// Messages are JSON with a version. Fields are only ever added; a message of an
+// Messages are JSON with a version; those between the model server and its callers may be frames. Fields are only ever added; a message of an
 // unknown version is kept for a newer reader, not dropped.
 package wire
 
@@ -12,8 +12,6 @@ import (
 	"fmt"
 
 	"github.com/google/uuid"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // Version is the version that this build writes.
@@ -40,14 +38,14 @@ func (e Envelope) check() error {
 // Message is any message: its version can be checked.
 type Message interface{ check() error }
 
-// Decode reads a message and checks its version.
+// Decode reads a message of either form and checks its version.
 func Decode[M any, P interface {
 	*M
 	Message
 }](data []byte) (M, error) {
 	var m M
-	if err := json.Unmarshal(data, &m); err != nil {
-		return m, fmt.Errorf("decode %T: %w", m, errors.Join(schema.ErrInvalid, err))
+	if err := Read(data, &m); err != nil {
+		return m, err
 	}
 	if err := P(&m).check(); err != nil {
 		return m, fmt.Errorf("decode %T: %w", m, err)

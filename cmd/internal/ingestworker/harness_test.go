@@ -399,6 +399,11 @@ func (m *scriptedModels) Link(_ context.Context, _ wire.Lane, _ string, document
 	return out, "scripted", nil
 }
 
+// SegmentEncode leaves all documents to the steps.
+func (m *scriptedModels) SegmentEncode(_ context.Context, _ wire.Lane, _ schema.Segmentation, documents []wire.Uncut, _ int) ([]*wire.Made, error) {
+	return make([]*wire.Made, len(documents)), nil
+}
+
 func (m *scriptedModels) Info(context.Context) (wire.ModelInfo, error) {
 	return wire.ModelInfo{Envelope: wire.Header(), Space: m.space, Dimension: m.dimension, Operations: []wire.ModelOp{wire.OpEncode, wire.OpSegment, wire.OpLink}}, nil
 }

@@ -40,6 +40,10 @@ func (s *scriptedSecond) Link(ctx context.Context, lane wire.Lane, space string,
 	return s.Load().Link(ctx, lane, space, documents, keep)
 }
 
+func (s *scriptedSecond) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) ([]*wire.Made, error) {
+	return s.Load().SegmentEncode(ctx, lane, by, documents, keep)
+}
+
 func (s *scriptedSecond) Info(ctx context.Context) (wire.ModelInfo, error) { return s.Load().Info(ctx) }
 
 // become has it serve a space, and run before at the start of each call.

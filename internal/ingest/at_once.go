@@ -1,0 +1,86 @@
+package ingest
+
+// Of the second stage: sections to passages with vectors and links in one request to the model server, where it can do so.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/internal/ingest/batch"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// makeAtOnce cuts and encodes the drafts that the model server takes as they are; not those of a collection of the second encoder,
+// which get their vectors later.
+func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
+	var ask []wire.Uncut
+	var of []*draft
+	for _, d := range drafts {
+		if d.text.Later == nil {
+			ask, of = append(ask, d.uncut()), append(of, d)
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	defer timed(ctx, "index", "model")()
+	made, err := a.models.SegmentEncode(ctx, wire.LaneBulk, by, ask, LinksKept)
+	if err != nil {
+		return fmt.Errorf("cut and encode %d documents: %w", len(ask), err)
+	}
+	for i, m := range made {
+		if m != nil {
+			of[i].take(m)
+		}
+	}
+	return nil
+}
+
+// uncut is the draft as the model server gets it.
+func (d *draft) uncut() wire.Uncut {
+	out := wire.Uncut{Title: d.text.Title, Sections: make([]wire.UncutSection, len(d.text.Sections))}
+	for i, sec := range d.text.Sections {
+		s := wire.UncutSection{Text: sec.Text, Sentences: make([]int, len(d.sentences[i]))}
+		if n := len(sec.HeadingPath); n > 0 {
+			s.Heading = sec.HeadingPath[n-1] // text.InContext reads no other
+		}
+		for j, r := range d.sentences[i] {
+			s.Sentences[j] = r.End - r.Start
+		}
+		out.Sections[i] = s
+	}
+	return out
+}
+
+// take makes passages of what the model server made.
+func (d *draft) take(m *wire.Made) {
+	for i := range d.text.Sections {
+		sec := &d.text.Sections[i]
+		sec.Passages = make([]schema.Passage, len(m.Passages[i]))
+		at := 0
+		for j, length := range m.Passages[i] {
+			sec.Passages[j] = schema.Passage{ID: schema.NewID(), SectionID: sec.ID, Ordinal: j, Start: at, End: at + length, Tokens: m.Tokens[i][j]}
+			at += length
+		}
+	}
+	d.made = m
+}
+
+// vectorsAndLinks are those of a draft that was made at once. A document of more passages than are linked at once is linked here.
+func (a *Activities) vectorsAndLinks(ctx context.Context, d *draft) (batch.Vectors, batch.Links, error) {
+	m := d.made
+	vectors := batch.NewVectors(m.Space, m.Vectors.Dimension, m.Vectors.Data)
+	switch {
+	case m.Unlinked:
+		defer timed(ctx, "index", "link")()
+		links, err := linked(ctx, a.models, m.Space, m.Vectors, []int{m.Vectors.Len()})
+		if err != nil {
+			return vectors, nil, err
+		}
+		return vectors, links[0], nil
+	case m.Links == nil:
+		return vectors, nil, nil
+	}
+	return vectors, linksOf(m.Links), nil
+}

@@ -1,0 +1,31 @@
+package modelclient
+
+// This file knows whether the servers that are asked read frames (wire.EncodeFrame). All of one version do; while servers are
+// upgraded, one may and the next may not.
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// frames is what replies said. It is safe for concurrent use.
+type frames struct {
+	seen  atomic.Bool  // a reply said so
+	until atomic.Int64 // no frames before then, in nanoseconds since 1970: a server did not
+}
+
+// framesPause is how long JSON is sent to all servers after one of them didn't read a frame.
+const framesPause = time.Minute
+
+// read reports whether a frame is sent: the first request of a client never is one.
+func (f *frames) read(now time.Time) bool { return f.seen.Load() && now.UnixNano() >= f.until.Load() }
+
+// answered notes that a server reads frames.
+func (f *frames) answered() {
+	if !f.seen.Load() {
+		f.seen.Store(true)
+	}
+}
+
+// refused notes that a server does not.
+func (f *frames) refused(now time.Time) { f.until.Store(now.Add(framesPause).UnixNano()) }

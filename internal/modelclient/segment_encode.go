@@ -1,0 +1,182 @@
+package modelclient
+
+// This file has documents cut, encoded and linked in one request.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// errNotAtOnce says that no server takes documents as they are.
+var errNotAtOnce = errors.New("no model server cuts and encodes at once")
+
+// apartPause is for how long nobody is asked to cut and encode at once after none did.
+const apartPause = time.Minute
+
+// SegmentEncode cuts the sections of documents into passages, as by says, and makes the passages' vectors, and links of up to keep
+// others for each; keep 0: none. A document is nil in what it returns that has to be segmented and encoded in requests apart: servers
+// do not know this operation, the document fits no message, or the server refuses it, be it for another one of its request.
+// Other errors are as Encode's.
+func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) (made []*wire.Made, err error) {
+	made = make([]*wire.Made, len(documents))
+	if len(documents) == 0 || by.By == schema.BySimilarity || time.Now().UnixNano() < c.apart.Load() {
+		return made, nil
+	}
+	ctx, finish := c.begin(ctx, wire.OpSegmentEncode, lane, attribute.Int("documents", len(documents)))
+	defer func() { finish(err) }()
+
+	info, err := c.recently(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("cut and encode %d documents: %w", len(documents), err)
+	}
+	if !slices.Contains(info.Operations, wire.OpSegmentEncode) {
+		return made, nil
+	}
+	parts := splitDocuments(documents, info.Dimension*4*4/3+keep*linkBytes+16)
+	err = c.each(ctx, len(parts), func(ctx context.Context, i int) error {
+		return c.segmentEncodePart(ctx, lane, by, documents, parts[i], keep, made)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cut and encode %d documents: %w", len(documents), err)
+	}
+	return made, nil
+}
+
+// recently is what a server said of itself a moment ago, or says now.
+func (c *Client) recently(ctx context.Context) (wire.ModelInfo, error) {
+	if t := c.info.Load(); t != nil && time.Since(t.at) < recent {
+		return t.info, nil
+	}
+	return c.Info(ctx)
+}
+
+// splitDocuments puts the numbers of documents into parts whose requests fit a message, and whose replies mostly do: a passage takes so
+// many bytes there, and is mostly two sentences or more. Documents that fit none are left out.
+func splitDocuments(documents []wire.Uncut, passageBytes int) (parts [][]int) {
+	most := min(partSentences, 2*max(1, replyBytes/passageBytes))
+	var now []int
+	bytes, sentences := 0, 0
+	for i, d := range documents {
+		room, has := sizeOf(d)
+		if room > partBytes || has > partSentences {
+			continue
+		}
+		if len(now) > 0 && (bytes+room > partBytes || sentences+has > most) {
+			parts, now, bytes, sentences = append(parts, now), nil, 0, 0
+		}
+		now, bytes, sentences = append(now, i), bytes+room, sentences+has
+	}
+	if len(now) > 0 {
+		parts = append(parts, now)
+	}
+	return parts
+}
+
+// sizeOf is what a document takes in a request, and how many sentences it has.
+func sizeOf(d wire.Uncut) (bytes, sentences int) {
+	text := func(s string) {
+		n, _ := size(s, 0)
+		bytes += n
+	}
+	text(d.Title)
+	for _, s := range d.Sections {
+		text(s.Heading)
+		text(s.Text)
+		bytes += 8 * (1 + len(s.Sentences))
+		sentences += len(s.Sentences)
+	}
+	return bytes, sentences
+}
+
+// segmentEncodePart has some documents made; when the reply to them would be too large, halves of them.
+func (c *Client) segmentEncodePart(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, part []int, keep int, made []*wire.Made) error {
+	request := wire.SegmentEncodeRequest{Envelope: wire.Header(), Lane: lane, By: by, Keep: keep}
+	for _, i := range part {
+		d := documents[i]
+		request.Titles, request.Sections = append(request.Titles, d.Title), append(request.Sections, len(d.Sections))
+		for _, s := range d.Sections {
+			request.Headings, request.Texts = append(request.Headings, s.Heading), append(request.Texts, s.Text)
+			request.Sentences = append(request.Sentences, s.Sentences)
+		}
+	}
+	reply, err := call(ctx, c, wire.OpSegmentEncode, lane, func(deadline time.Time) any {
+		request.Deadline = deadline
+		return request
+	}, func(r wire.SegmentEncodeReply) *schema.RemoteError { return r.Error })
+	switch {
+	case tooLarge(err) && len(part) > 1:
+		if err := c.segmentEncodePart(ctx, lane, by, documents, part[:len(part)/2], keep, made); err != nil {
+			return err
+		}
+		return c.segmentEncodePart(ctx, lane, by, documents, part[len(part)/2:], keep, made)
+	case errors.Is(err, errNotAtOnce):
+		c.apart.Store(time.Now().Add(apartPause).UnixNano())
+		return nil
+	case tooLarge(err), errors.Is(err, schema.ErrInvalid): // which step it is that fails shows where they are apart
+		return nil
+	case err != nil:
+		return err
+	}
+	return taken(request, reply, part, made)
+}
+
+// taken divides a reply among its documents.
+func taken(request wire.SegmentEncodeRequest, reply wire.SegmentEncodeReply, part []int, made []*wire.Made) error {
+	if len(reply.Passages) != len(request.Texts) || len(reply.Tokens) != len(request.Texts) || len(reply.Links) > 0 && len(reply.Links) != len(part) {
+		return fmt.Errorf("the model server gave passages of %d sections for %d, tokens of %d, links of %d documents for %d",
+			len(reply.Passages), len(request.Texts), len(reply.Tokens), len(reply.Links), len(part))
+	}
+	section, row, dimension := 0, 0, reply.Vectors.Dimension
+	for n, i := range part {
+		from, to := section, section+request.Sections[n]
+		passages := 0
+		for ; section < to; section++ {
+			if err := tiles(request.Texts[section], reply.Passages[section], reply.Tokens[section]); err != nil {
+				return err
+			}
+			passages += len(reply.Passages[section])
+		}
+		if row+passages > reply.Vectors.Len() {
+			return fmt.Errorf("the model server gave %d vectors for %d passages or more", reply.Vectors.Len(), row+passages)
+		}
+		m := &wire.Made{Space: reply.Space, Passages: reply.Passages[from:to], Tokens: reply.Tokens[from:to],
+			Vectors: wire.Vectors{Dimension: dimension, Data: reply.Vectors.Data[row*dimension : (row+passages)*dimension]}}
+		if len(reply.Links) > 0 {
+			m.Links, m.Unlinked = reply.Links[n], len(reply.Links[n]) == 0 && passages > 0
+			if !m.Unlinked && len(m.Links) != passages {
+				return fmt.Errorf("the model server gave links of %d passages for %d", len(m.Links), passages)
+			}
+			if err := within(m.Links, passages); err != nil {
+				return err
+			}
+		}
+		made[i], row = m, row+passages
+	}
+	if row != reply.Vectors.Len() {
+		return fmt.Errorf("the model server gave %d vectors for %d passages", reply.Vectors.Len(), row)
+	}
+	return nil
+}
+
+// tiles reports passages that do not tile a section's text.
+func tiles(text string, lengths, tokens []int) error {
+	left := len(text)
+	for _, n := range lengths {
+		if n <= 0 {
+			return errors.New("the model server gave a passage of no bytes")
+		}
+		left -= n
+	}
+	if left != 0 || len(tokens) != len(lengths) {
+		return fmt.Errorf("the model server gave %d passages with %d bytes less than their section, and tokens of %d", len(lengths), left, len(tokens))
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package wire
+
+// This file is the binary form of messages between the model server and its callers. Vectors and texts are most of such a message:
+// as JSON, they take more bytes, and most of the time of whoever reads them.
+//
+// A frame is frameMark, the length of a JSON object, the object, and parts in the order in which the type's lift names them. The object is
+// the message as JSON without what is in parts, so that fields are added there as to any message. Lengths and counts are
+// unsigned varints; numbers are little-endian float32; texts are UTF-8, all lengths of a part first.
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// HeaderFrames is the NATS header of a request whose caller reads frames, and of the reply of a server that does: its value is
+// FrameVersion. Programs of before know JSON alone, and get no frames.
+const HeaderFrames = "Sluice-Frames"
+
+// FrameVersion is the version of frames that this build reads and writes.
+const FrameVersion = "1"
+
+// frameMark begins a frame. No JSON begins with a zero byte.
+const frameMark = "\x00SF" + FrameVersion
+
+// liftable is a message with parts: lift writes its parts and clears what they hold, or reads them.
+type liftable interface{ lift(*parts) }
+
+// EncodeFrame writes a message as a frame, or as JSON where it has no parts.
+func EncodeFrame(m any) ([]byte, error) {
+	of := reflect.ValueOf(m)
+	mine := reflect.New(of.Type()) // lift clears fields of it
+	mine.Elem().Set(of)
+	message, has := mine.Interface().(liftable)
+	if !has {
+		return Encode(m)
+	}
+	var p parts
+	message.lift(&p)
+	head, err := json.Marshal(message)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", m, err)
+	}
+	out := make([]byte, 0, len(frameMark)+binary.MaxVarintLen32+len(head)+len(p.data))
+	out = append(out, frameMark...)
+	out = binary.AppendUvarint(out, uint64(len(head)))
+	return append(append(out, head...), p.data...), nil
+}
+
+// Read reads a message of either form into m, whatever its version.
+func Read(data []byte, m any) error {
+	head, rest, err := splitFrame(data)
+	if err != nil {
+		return fmt.Errorf("decode %T: %w", m, errors.Join(schema.ErrInvalid, err))
+	}
+	if err := json.Unmarshal(head, m); err != nil {
+		return fmt.Errorf("decode %T: %w", m, errors.Join(schema.ErrInvalid, err))
+	}
+	if !IsFrame(data) {
+		return nil
+	}
+	message, has := m.(liftable)
+	if !has {
+		return fmt.Errorf("decode %T: a frame, where JSON belongs: %w", m, schema.ErrInvalid)
+	}
+	p := parts{data: rest, reading: true}
+	message.lift(&p)
+	if p.err == nil && len(p.data) > 0 {
+		p.err = fmt.Errorf("%d bytes follow the last part", len(p.data))
+	}
+	if p.err != nil {
+		return fmt.Errorf("decode %T: part %d of the frame: %w", m, p.at, errors.Join(schema.ErrInvalid, p.err))
+	}
+	return nil
+}
+
+// IsFrame reports whether a message is a frame.
+func IsFrame(data []byte) bool {
+	return len(data) >= len(frameMark) && string(data[:len(frameMark)]) == frameMark
+}
+
+// HeadOf is the JSON of a message: of a frame, what it has beside its parts. It is empty where a frame is cut off.
+func HeadOf(data []byte) []byte {
+	head, _, err := splitFrame(data)
+	if err != nil {
+		return nil
+	}
+	return head
+}
+
+// splitFrame cuts a frame; JSON is all head.
+func splitFrame(data []byte) (head, rest []byte, err error) {
+	if !IsFrame(data) {
+		return data, nil, nil
+	}
+	data = data[len(frameMark):]
+	n, width := binary.Uvarint(data)
+	if width <= 0 || n > uint64(len(data)-width) {
+		return nil, nil, errors.New("the frame ends in its head")
+	}
+	data = data[width:]
+	return data[:n], data[n:], nil
+}

@@ -1,0 +1,306 @@
+package wire
+
+// This file has the kinds of parts that frames are made of. Each writes and reads, so that the two can't differ.
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf8"
+)
+
+// parts are written, or read, one after the other. After an error nothing is read any more.
+type parts struct {
+	data    []byte // written so far, or left to read
+	reading bool
+	at      int // the part, from 1
+	err     error
+}
+
+// count writes how many things of at least so many bytes each follow, or reads it. A frame can't make its reader allocate
+// for more things than its own bytes could hold.
+func (p *parts) count(n, bytes int) int {
+	if !p.reading {
+		p.data = binary.AppendUvarint(p.data, uint64(n))
+		return n
+	}
+	n = p.number(0)
+	if p.err == nil && n > len(p.data)/bytes {
+		p.err = fmt.Errorf("%d things of %d bytes or more in the %d that are left", n, bytes, len(p.data))
+	}
+	if p.err != nil {
+		return 0
+	}
+	return n
+}
+
+// number writes a number that is not negative, or reads it.
+func (p *parts) number(n int) int {
+	if !p.reading {
+		p.data = binary.AppendUvarint(p.data, uint64(max(0, n)))
+		return n
+	}
+	if p.err != nil {
+		return 0
+	}
+	read, width := binary.Uvarint(p.data)
+	if width <= 0 || read > math.MaxInt32 {
+		p.err = errors.New("a number is cut off, or over 31 bits")
+		return 0
+	}
+	p.data = p.data[width:]
+	return int(read)
+}
+
+// texts is a part of texts. What is not UTF-8 is written as JSON writes it, with U+FFFD.
+func (p *parts) texts(all *[]string) {
+	p.at++
+	if !p.reading {
+		p.writeTexts(*all)
+		*all = nil
+		return
+	}
+	n := p.count(0, 1)
+	lengths, total := make([]int, n), 0
+	for i := range lengths {
+		lengths[i] = p.number(0)
+		total += lengths[i]
+	}
+	if p.err == nil && total > len(p.data) {
+		p.err = fmt.Errorf("texts of %d bytes in the %d that are left", total, len(p.data))
+	}
+	if p.err != nil || n == 0 {
+		return
+	}
+	joined := string(p.data[:total]) // one copy, which all of them share
+	if p.data = p.data[total:]; !utf8.ValidString(joined) {
+		p.err = errors.New("its texts are not UTF-8")
+		return
+	}
+	*all = make([]string, n)
+	for i, length := range lengths {
+		if length > 0 && !utf8.RuneStart(joined[0]) {
+			p.err = fmt.Errorf("text %d begins inside a character", i)
+			return
+		}
+		(*all)[i], joined = joined[:length], joined[length:]
+	}
+}
+
+func (p *parts) writeTexts(all []string) {
+	clean := func(s string) string {
+		if utf8.ValidString(s) {
+			return s
+		}
+		return string([]rune(s))
+	}
+	p.count(len(all), 1)
+	total := 0
+	for _, s := range all {
+		n := len(clean(s))
+		p.number(n)
+		total += n
+	}
+	p.data = grown(p.data, total)
+	for _, s := range all {
+		p.data = append(p.data, clean(s)...)
+	}
+}
+
+// grown has room for n bytes more.
+func grown(data []byte, n int) []byte {
+	if cap(data)-len(data) >= n {
+		return data
+	}
+	return append(make([]byte, 0, len(data)+n+64), data...)
+}
+
+// lists is a part of lists of texts.
+func (p *parts) lists(all *[][]string) {
+	p.at++
+	n := p.count(len(*all), 1)
+	if !p.reading {
+		var joined []string
+		for _, some := range *all {
+			p.number(len(some))
+			joined = append(joined, some...)
+		}
+		*all = nil
+		p.writeTexts(joined)
+		return
+	}
+	lengths, total := make([]int, n), 0
+	for i := range lengths {
+		lengths[i] = p.number(0)
+		total += lengths[i]
+	}
+	var joined []string
+	p.texts(&joined)
+	p.at--
+	if p.err == nil && total != len(joined) {
+		p.err = fmt.Errorf("%d texts, and its lists have %d", len(joined), total)
+	}
+	if p.err != nil || n == 0 {
+		return
+	}
+	*all = make([][]string, n)
+	for i, length := range lengths {
+		(*all)[i], joined = joined[:length:length], joined[length:]
+	}
+}
+
+// numbers is a part of numbers that are not negative.
+func (p *parts) numbers(all *[]int) {
+	p.at++
+	n := p.count(len(*all), 1)
+	if !p.reading {
+		for _, x := range *all {
+			p.number(x)
+		}
+		*all = nil
+		return
+	}
+	if n == 0 {
+		return
+	}
+	*all = make([]int, n)
+	for i := range *all {
+		(*all)[i] = p.number(0)
+	}
+}
+
+// numberLists is a part of lists of numbers that are not negative.
+func (p *parts) numberLists(all *[][]int) {
+	p.at++
+	n := p.count(len(*all), 1)
+	lists := slices.Clone(*all) // the caller's stay as they are
+	if p.reading {
+		lists = make([][]int, n)
+	}
+	for i := range lists {
+		p.numbers(&lists[i])
+		p.at--
+	}
+	*all = nil
+	if p.reading && n > 0 {
+		*all = lists
+	}
+}
+
+// floatLists is a part of lists of numbers.
+func (p *parts) floatLists(all *[][]float32) {
+	p.at++
+	n := p.count(len(*all), 1)
+	if !p.reading {
+		for i := range *all {
+			p.row(&(*all)[i])
+		}
+		*all = nil
+		return
+	}
+	if n == 0 {
+		return
+	}
+	*all = make([][]float32, n)
+	for i := range *all {
+		p.row(&(*all)[i])
+	}
+}
+
+// row writes or reads numbers, of which there is an empty list rather than none.
+func (p *parts) row(all *[]float32) {
+	n := p.count(len(*all), 4)
+	if !p.reading {
+		p.data = grown(p.data, 4*n)
+		for _, x := range *all {
+			p.data = binary.LittleEndian.AppendUint32(p.data, math.Float32bits(x))
+		}
+		return
+	}
+	out := make([]float32, n)
+	raw := p.data[:4*n]
+	for i := range out {
+		out[i] = math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:]))
+	}
+	*all, p.data = out, p.data[4*n:]
+}
+
+// vectors is a part of vectors.
+func (p *parts) vectors(v *Vectors) {
+	p.at++
+	v.Dimension = p.number(v.Dimension)
+	data := []float32(v.Data)
+	p.row(&data)
+	if !p.reading {
+		v.Data = nil
+		return
+	}
+	if v.Data = data; p.err == nil {
+		p.err = v.check()
+	}
+}
+
+// windows is a part of lists of vectors.
+func (p *parts) windows(all *[]Vectors) {
+	p.at++
+	n := p.count(len(*all), 2)
+	lists := slices.Clone(*all)
+	if p.reading {
+		lists = make([]Vectors, n)
+	}
+	for i := range lists {
+		p.vectors(&lists[i])
+		p.at--
+	}
+	*all = nil
+	if p.reading && n > 0 {
+		*all = lists
+	}
+}
+
+// links is a part of links: of each window, of each of its passages.
+func (p *parts) links(all *[][][]PassageLink) {
+	p.at++
+	windows := *all
+	n := p.count(len(windows), 1)
+	if p.reading {
+		windows = make([][][]PassageLink, n)
+	}
+	for i := range windows {
+		passages := p.count(len(windows[i]), 1)
+		if p.reading {
+			windows[i] = make([][]PassageLink, passages)
+		}
+		for j := range windows[i] {
+			of := p.count(len(windows[i][j]), 5)
+			if p.reading {
+				windows[i][j] = make([]PassageLink, of)
+			}
+			p.linksOf(windows[i][j])
+		}
+	}
+	*all = nil
+	if p.reading && n > 0 {
+		*all = windows
+	}
+}
+
+func (p *parts) linksOf(links []PassageLink) {
+	for i, l := range links {
+		to := p.number(l.To)
+		if !p.reading {
+			p.data = binary.LittleEndian.AppendUint32(p.data, math.Float32bits(l.Weight))
+			continue
+		}
+		if p.err == nil && len(p.data) < 4 {
+			p.err = errors.New("it ends in a link")
+		}
+		if p.err != nil {
+			return
+		}
+		links[i] = PassageLink{To: to, Weight: math.Float32frombits(binary.LittleEndian.Uint32(p.data))}
+		p.data = p.data[4:]
+	}
+}
