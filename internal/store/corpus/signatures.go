@@ -4,7 +4,8 @@ package corpus
 // the documents of a collection are found.
 
 import (
-	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -18,26 +19,21 @@ const (
 	// keys. The lock comes last before the commit, so nobody holds it for long.
 	lockSignaturesSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('signatures ' || $1::text || ' ' || $2::text, 0))`
 	insertSignaturesSQL = `
-INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys)
-SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[]`
+INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys, paired)
+SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[], unnest($6::bool[])`
 	insertSignatureKeysSQL = `
 INSERT INTO document_signature_keys (tenant_id, key, version_id) SELECT $1, unnest($2::bigint[]), unnest($3::uuid[])`
-	// All versions of a key that has several are paired. So of those that had it before
-	// one is looked at: where there are more, they are paired already. A row that is
-	// locked is about to go.
+	// Pairs versions with those that had one of their keys before: it comes before their own keys are written. All versions of a
+	// key that has several are paired, so one is looked at: where there are more, they are paired already. A row that is
+	// locked is about to go. Nothing is joined but by the index: a plan that was made when there were few keys would compare all with all.
 	pairSignaturesSQL = `
+WITH known AS MATERIALIZED (
+    SELECT n.version_id, before.version_id AS other FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)
+    CROSS JOIN LATERAL (SELECT version_id FROM document_signature_keys WHERE tenant_id = $1 AND key = n.key LIMIT 1) AS before)
 UPDATE document_signatures SET paired = true
 WHERE tenant_id = $1 AND version_id = ANY (ARRAY(
     SELECT version_id FROM document_signatures
-    WHERE tenant_id = $1 AND NOT paired AND version_id = ANY (ARRAY(
-        SELECT before.version_id FROM unnest($2::bigint[]) AS k(key)
-        CROSS JOIN LATERAL (
-            SELECT version_id FROM document_signature_keys
-            WHERE tenant_id = $1 AND key = k.key AND version_id <> ALL ($4::uuid[]) LIMIT 1) AS before
-        UNION ALL
-        SELECT n.version_id FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)
-        WHERE EXISTS (
-            SELECT FROM document_signature_keys o WHERE o.tenant_id = $1 AND o.key = n.key AND o.version_id <> n.version_id)))
+    WHERE tenant_id = $1 AND NOT paired AND version_id = ANY (ARRAY(SELECT version_id FROM known UNION SELECT other FROM known))
     ORDER BY version_id FOR UPDATE SKIP LOCKED))`
 
 	// DropSignaturesSQL removes the signatures of the versions in $2.
@@ -68,6 +64,7 @@ func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target
 	var signatures [][]byte
 	var literals []string
 	var keys []int64
+	holders := map[int64]int{} // how many of these versions have a key
 	for _, t := range ready {
 		if t.old != nil {
 			gone = append(gone, *t.old)
@@ -76,18 +73,23 @@ func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target
 		versions, signatures = append(versions, t.Version), append(signatures, t.signature.Bytes())
 		literal := make([]string, len(own))
 		for i, k := range own {
-			literal[i] = fmt.Sprint(k)
+			literal[i] = strconv.FormatInt(k, 10)
 			keys, of = append(keys, k), append(of, t.Version)
+			holders[k]++
 		}
 		literals = append(literals, arrayLiteral(literal))
+	}
+	paired := make([]bool, len(ready))
+	for i, t := range ready {
+		paired[i] = slices.ContainsFunc(t.signature.Keys(collection), func(k int64) bool { return holders[k] > 1 })
 	}
 	if len(keys) > 0 {
 		b.Queue(lockSignaturesSQL, tenant, collection)
 	}
 	b.Queue(DropSignaturesSQL, tenant, append(gone, versions...))
-	b.Queue(insertSignaturesSQL, tenant, collection, versions, signatures, literals)
+	b.Queue(insertSignaturesSQL, tenant, collection, versions, signatures, literals, paired)
 	if len(keys) > 0 {
+		b.Queue(pairSignaturesSQL, tenant, keys, of)
 		b.Queue(insertSignatureKeysSQL, tenant, keys, of)
-		b.Queue(pairSignaturesSQL, tenant, keys, of, versions)
 	}
 }
