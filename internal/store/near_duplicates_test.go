@@ -263,3 +263,32 @@ func TestTheNewestVersionGoesFirst(t *testing.T) {
 		t.Errorf("of Acme: %q", chosen)
 	}
 }
+
+// TestPairedAreThoseThatShareAKey: with a version of their batch, or of one before. Others are not.
+func TestPairedAreThoseThatShareAKey(t *testing.T) {
+	for name, batches := range map[string]int{"in one batch": 1, "one after the other": 2} {
+		t.Run(name, func(t *testing.T) {
+			f := setUp(t, store.Options{})
+			one, two := &written{name: "one.md", body: contract("500")}, &written{name: "two.md", body: contract("600")}
+			other := &written{name: "other.md", body: strings.ReplaceAll(contract("500"), "u", "zz")}
+			if batches == 1 {
+				f.write(t, f.a, f.collection, one, two, other)
+			} else {
+				f.write(t, f.a, f.collection, one, other)
+				f.write(t, f.a, f.collection, two)
+			}
+			var paired []string
+			err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+				rows, err := tx.Query(ctx, `
+SELECT d.external_id FROM document_signatures s JOIN versions v ON v.id = s.version_id JOIN documents d ON d.id = v.document_id WHERE s.paired ORDER BY 1`)
+				if err == nil {
+					paired, err = pgx.CollectRows(rows, pgx.RowTo[string])
+				}
+				return err
+			})
+			if err != nil || !slices.Equal(paired, []string{"one.md", "two.md"}) {
+				t.Errorf("paired are %q, %v", paired, err)
+			}
+		})
+	}
+}

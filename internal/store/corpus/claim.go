@@ -97,12 +97,20 @@ func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, ite
 	})
 }
 
+// A lease that was taken or extended just now by its holder is left as it is: stages follow each other within moments.
 const extendSQL = `
-UPDATE leases l SET holder = $3, expires_at = now() + $4
-FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
-JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
-WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
-RETURNING l.subject_id`
+WITH current AS MATERIALIZED (
+    SELECT l.subject_id, l.attempt, l.holder = $3 AND l.expires_at > now() + $4::interval * 0.875 AS fresh
+    FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
+    JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
+    JOIN leases l ON l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version'
+), extended AS (
+    UPDATE leases l SET holder = $3, expires_at = now() + $4::interval
+    FROM current c
+    WHERE NOT c.fresh AND l.subject_id = c.subject_id AND l.attempt = c.attempt AND l.kind = 'version'
+    RETURNING l.subject_id
+)
+SELECT subject_id FROM current WHERE fresh UNION ALL SELECT subject_id FROM extended`
 
 // ExtendLeases takes over and extends the leases of the attempts that are still
 // current, and returns their versions.
