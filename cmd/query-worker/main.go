@@ -30,7 +30,7 @@ type queryCommand struct {
 // Run runs the worker until it is told to end.
 func (r *queryCommand) Run() error {
 	ctx := context.Background()
-	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, NATS: r.NATS, Temporal: &r.Temporal})
+	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, Replica: r.DatabaseReplica, NATS: r.NATS, Temporal: &r.Temporal})
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (r *queryCommand) Run() error {
 		return err
 	}
 	service, err := queryworker.New(queryworker.Settings{Answering: r.Answering, Streams: r.Streams, Webhooks: r.Webhooks},
-		queryworker.Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal, Signer: signer, Trusted: trusted})
+		queryworker.Deps{Store: parts.Store, Replica: parts.Replica, NATS: parts.NATS, Temporal: parts.Temporal, Signer: signer, Trusted: trusted})
 	if err != nil {
 		return err
 	}

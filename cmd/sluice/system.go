@@ -52,6 +52,7 @@ type system struct {
 	auth        *auth.Auth
 	store       *store.Store
 	ingestion   *store.Store                // of the ingest worker
+	replica     *store.Replica              // nil: there is none
 	nats        map[wire.Program]*nats.Conn // of each part, with its own credentials
 	temporal    client.Client
 
@@ -217,6 +218,13 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 		return err
 	}
 	closing(u.ingestion.Close)
+	if u.settings.DatabaseReplicaURL != "" {
+		if u.replica, err = store.OpenReplica(ctx, u.store, u.settings.DatabaseReplicaURL, u.settings.DatabaseReplicaLag,
+			store.Options{Name: "sluice up", MaxConns: u.settings.DatabaseConnections}); err != nil {
+			return err
+		}
+		closing(u.replica.Close)
+	}
 	if err := u.connectNATS(ctx, closing); err != nil {
 		return err
 	}
@@ -345,7 +353,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	query, err := queryworker.New(queryworker.Settings{Answering: s.Answering, Streams: s.Streams, Webhooks: s.Webhooks},
-		queryworker.Deps{Store: u.store, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal,
+		queryworker.Deps{Store: u.store, Replica: u.replica, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal,
 			Signer: u.signers[wire.ProgramQueryWorker], Trusted: u.trusted})
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type upCommand struct {
 
 	config.Disk
 	config.Database
+	config.DatabaseReplica
 	config.DatabaseOwner
 	config.DatabaseVectors
 	config.Blobs

@@ -54,6 +54,12 @@ type Blobs struct {
 	S3Addressing  string `name:"s3-addressing" env:"SLUICE_S3_ADDRESSING" default:"auto" enum:"auto,path,host" help:"Where the bucket's name is in addresses: ${enum}; auto is in the host's name at Amazon's and in the path elsewhere." when:"the service wants the other way"`
 }
 
+// DatabaseReplica is what searches may read from in place of the database.
+type DatabaseReplica struct {
+	DatabaseReplicaURL string        `env:"SLUICE_DATABASE_REPLICA_URL" placeholder:"URL" help:"A hot standby of the database, with the login of the database's URL, that query workers read searches from; the database is asked whether it has what was committed, and read where it has not. It may lead through a pooler where the database's URL does. None when empty." when:"searches are to take less of the database, or more searches are made than it answers"`
+	DatabaseReplicaLag time.Duration `env:"SLUICE_DATABASE_REPLICA_LAG" default:"5s" help:"How far the replica may be behind; beyond, it is not read until it has caught up." when:"a replica that is behind is not to be tried, or one that is far away is"`
+}
+
 // NATS is where messages go.
 type NATS struct {
 	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222, or tls://host:4222." when:"NATS is not the one that 'sluice up' starts"`
@@ -324,6 +330,7 @@ type IngestWorker struct {
 // QueryWorker are the settings of query-worker.
 type QueryWorker struct {
 	Connections
+	DatabaseReplica
 	Signatures
 	Streams
 	Answering

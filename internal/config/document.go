@@ -20,6 +20,7 @@ type group struct {
 // of a group reads all of them.
 var groups = []group{
 	{"Database", &Database{}},
+	{"Replica of the database", &DatabaseReplica{}},
 	{"Owner of the database", &DatabaseOwner{}},
 	{"Owner of the vectors' partitions", &DatabaseVectors{}},
 	{"Bytes of documents", &Blobs{}},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -58,6 +59,12 @@ func (p *Postgres) createCluster(ctx context.Context, install PostgresInstallati
 	if err := user.own(fresh); err != nil {
 		return err
 	}
+	if p.opts.StandbyOf != nil {
+		if err := p.copyCluster(ctx, install, user, fresh); err != nil {
+			return err
+		}
+		return os.Rename(fresh, p.cluster())
+	}
 	// initdb runs as the server's user, who mustn't read our own copy of the password.
 	pwfile := filepath.Join(p.opts.Dir, "initdb.password")
 	if err := writeSecret(pwfile, p.passwords[superuser]); err != nil {
@@ -80,21 +87,47 @@ func (p *Postgres) createCluster(ctx context.Context, install PostgresInstallati
 	if p.opts.Throwaway {
 		args = append(args, "--no-sync")
 	}
-	cmd := exec.CommandContext(ctx, filepath.Join(install.Bin, "initdb"), args...)
+	if err := runAs(ctx, user, filepath.Join(install.Bin, "initdb"), args...); err != nil {
+		return err
+	}
+	return os.Rename(fresh, p.cluster())
+}
+
+// copyCluster copies the cluster of the server that this one follows, with where that is.
+func (p *Postgres) copyCluster(ctx context.Context, install PostgresInstallation, user *account, into string) error {
+	args := []string{"--pgdata=" + into, "--dbname=" + p.opts.StandbyOf.AdminURL(superuser), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast"}
+	if p.opts.Throwaway {
+		args = append(args, "--no-sync")
+	}
+	return runAs(ctx, user, filepath.Join(install.Bin, "pg_basebackup"), args...)
+}
+
+// runAs runs a program of PostgreSQL as the server's user.
+func runAs(ctx context.Context, user *account, program string, args ...string) error {
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if user != nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: user.uid, Gid: user.gid}
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w\n%s", errors.Join(err, context.Cause(ctx)), strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(program), errors.Join(err, context.Cause(ctx)), strings.TrimSpace(string(out)))
 	}
-	return os.Rename(fresh, p.cluster())
+	return nil
 }
 
 // loadPasswords reads the roles' passwords from their files, or makes them for a cluster that is yet to be created.
 func (p *Postgres) loadPasswords(clusterExists bool) error {
 	passwords := map[string]string{}
+	if of := p.opts.StandbyOf; of != nil {
+		of.mu.Lock()
+		passwords = maps.Clone(of.passwords)
+		of.mu.Unlock()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.passwords = passwords
+		return nil
+	}
 	for _, role := range []string{superuser, Owner, Program, Vectors} {
 		path := filepath.Join(p.opts.Dir, role+".password")
 		text, err := os.ReadFile(path)

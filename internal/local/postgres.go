@@ -47,6 +47,9 @@ type PostgresOptions struct {
 	Throwaway bool
 	// Settings are further server settings, over the defaults.
 	Settings map[string]string
+	// StandbyOf, if any, is a running server that this one follows: a hot standby, which takes no writes. Its cluster
+	// is a copy of that one's; wal_level and max_wal_senders of both must allow for it.
+	StandbyOf *Postgres
 }
 
 // Postgres is a PostgreSQL server with pgvector: database Database, owned by Owner, with the extension in it.
@@ -150,9 +153,11 @@ func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	if err != nil {
 		return lifecycle.Run{}, err
 	}
-	if err := p.prepareDatabase(ctx); err != nil {
-		c.kill()
-		return lifecycle.Run{}, err
+	if p.opts.StandbyOf == nil {
+		if err := p.prepareDatabase(ctx); err != nil {
+			c.kill()
+			return lifecycle.Run{}, err
+		}
 	}
 	p.mu.Lock()
 	p.child = c

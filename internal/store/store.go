@@ -65,6 +65,8 @@ type Options struct {
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
+
+	standby bool // of several servers of URL any will do
 }
 
 // Store is a pool of connections to one database. It is safe for concurrent
@@ -101,6 +103,19 @@ const (
 // Open connects to the database at url (postgres://...) and checks that it
 // answers and has a schema; CheckSchema tells whether it fits this build.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
+	s, err := newStore(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.pool.Ping(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open the database at %s: %w", address(s.pool.Config().ConnConfig), Translate(explainPooler(err, databaseSetting, sayPooled)))
+	}
+	return s, nil
+}
+
+// newStore makes a store, whose connections are opened when they are needed.
+func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	config, err := poolConfig(url, o)
 	if err != nil {
 		return nil, err
@@ -111,10 +126,6 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, fmt.Errorf("open the database: %w", Translate(err))
-	}
-	if err := pool.Ping(ctx); err != nil {
-		pool.Close()
-		return nil, fmt.Errorf("open the database at %s: %w", address(config.ConnConfig), Translate(explainPooler(err, databaseSetting, sayPooled)))
 	}
 	if err := otelpgx.RecordStats(pool); err != nil {
 		pool.Close()
@@ -246,7 +257,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
 	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
-	if severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
+	if !o.standby && severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
 		os.Getenv("PGTARGETSESSIONATTRS") == "" {
 		// Of several servers one takes writes.
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite

@@ -85,6 +85,7 @@ func run[R any](w Worker, args []string) error {
 type Needs struct {
 	Log      config.Log
 	Database config.Database
+	Replica  config.DatabaseReplica // none where it has no URL
 	NATS     config.NATS
 	Temporal *config.Temporal // nil: none
 	Lane     store.Lane       // of its statements; store.Interactive by default
@@ -95,6 +96,7 @@ type Needs struct {
 // Parts are a worker's connections. Close them when the worker has ended.
 type Parts struct {
 	Store    *store.Store
+	Replica  *store.Replica // nil: there is none
 	NATS     *nats.Conn
 	Temporal client.Client // nil when not needed
 
@@ -140,6 +142,13 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	p.closing = append(p.closing, p.Store.Close)
 	if err := p.Store.CheckSchema(starting); err != nil {
 		return nil, err
+	}
+	if n.Replica.DatabaseReplicaURL != "" {
+		if p.Replica, err = store.OpenReplica(ctx, p.Store, n.Replica.DatabaseReplicaURL, n.Replica.DatabaseReplicaLag, store.Options{
+			Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane}); err != nil {
+			return nil, err
+		}
+		p.closing = append(p.closing, p.Replica.Close)
 	}
 	if p.NATS, err = bus.Connect(starting, bus.Options{
 		URL: n.NATS.NATSURL, Name: w.Name, Program: wire.Program(w.Name), Files: bus.Files(n.NATS.NATSFiles)}); err != nil {

@@ -61,7 +61,9 @@ const (
 // Deps are the connections that the worker works on; they stay the caller's.
 type Deps struct {
 	Store *store.Store
-	NATS  *nats.Conn
+	// Replica is what searches read from; nil: from Store.
+	Replica *store.Replica
+	NATS    *nats.Conn
 	// Signer signs what is asked of the gateway; nil: it is not signed. Trusted are the keys of those who may ask; nil: all.
 	Signer   *signature.Signer
 	Trusted  *signature.Trusted
@@ -134,9 +136,10 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	}
 	deps.Store.OnOutbox(bus.TellOutbox(deps.NATS))
 	kept := stores.Of(deps.Store)
+	kept.SearchStore = kept.Reading(deps.Replica)
 	index := lexicalsearch.NewIndex(kept, settings.LexicalCache<<20)
 	models := modelclient.New(deps.NATS, modelclient.Options{})
-	engine, err := run.NewEngine(catalogue, sources(settings, deps, index, models))
+	engine, err := run.NewEngine(catalogue, sources(settings, deps, kept.SearchStore, index, models))
 	if err != nil {
 		return nil, err
 	}
@@ -185,8 +188,7 @@ func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 }
 
 // sources are what plans draw on.
-func sources(settings Settings, deps Deps, index *lexicalsearch.Index, models *modelclient.Client) retrieval.Sources {
-	kept := search.New(deps.Store)
+func sources(settings Settings, deps Deps, kept *search.SearchStore, index *lexicalsearch.Index, models *modelclient.Client) retrieval.Sources {
 	return retrieval.Sources{
 		Model:   models,
 		Second:  models.Second(),
@@ -222,7 +224,11 @@ func (w *worker) service() lifecycle.Service {
 		o.At = w.id
 		return o
 	}
-	return lifecycle.NewGroup("query worker", grace, append(append([]lifecycle.Service{
+	var first []lifecycle.Service
+	if w.deps.Replica != nil {
+		first = append(first, w.deps.Replica.Watch())
+	}
+	return lifecycle.NewGroup("query worker", grace, append(append(append(first,
 		lexicalMeters(w.index),
 		w.temporalWorker(),
 		w.choiceWorker(),
@@ -230,7 +236,7 @@ func (w *worker) service() lifecycle.Service {
 		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.JudgeSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), askTimeout), w.judge, judgeFailure),
 		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest)), w.ask, askFailure),
-	}, w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
+	), w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
 }
 
 // temporalWorker runs the workflow of questions that run as jobs, and its steps.

@@ -44,10 +44,12 @@ WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.s
   AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 
-	setMetadataSQL  = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
-	uncurateSQL     = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
-	dropLabelsSQL   = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
-	dropMetadataSQL = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
+	setMetadataSQL = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
+	// Once in a transaction, however often it is asked for.
+	raiseRevisionSQL = `SELECT sluice_raise_lexical_revision($1, $2)`
+	uncurateSQL      = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
+	dropLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
+	dropMetadataSQL  = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
 )
 
 // lockedDocument is a living document, locked.
@@ -230,6 +232,12 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 		}
 		if err := setAttributes(ctx, tx, p.Tenant, versions, c, to); err != nil {
 			return err
+		}
+		if d.live != nil {
+			// Filters read metadata, which are not in the index.
+			if _, err := tx.Exec(ctx, raiseRevisionSQL, p.Tenant, d.collection); err != nil {
+				return fmt.Errorf("raise the revision of collection %s: %w", d.collection, err)
+			}
 		}
 		after, err := named()
 		if err != nil {

@@ -137,7 +137,7 @@ func (s *SearchStore) LexicalRevision(ctx context.Context, tenant, collection uu
 func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (lexicalsearch.Loaded, error) {
 	sql, args := loadSQL(l)
 	var out lexicalsearch.Loaded
-	err := s.db.AskTenant(ctx, l.Tenant, sql, args, func(rows pgx.Rows) error {
+	take := func(rows pgx.Rows) error {
 		out = lexicalsearch.Loaded{Headers: map[uuid.UUID][]byte{}, Pages: map[lexicalsearch.PageKey][]byte{}}
 		var kind int
 		var id, other pgtype.UUID
@@ -174,8 +174,8 @@ func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (le
 			err = fmt.Errorf("collection %s: %w", l.Collection, schema.ErrNotFound)
 		}
 		return err
-	})
-	if err != nil {
+	}
+	if err := s.ask(ctx, l.Tenant, l.Collection, func(b *pgx.Batch) { b.Queue(sql, args...).Query(take) }); err != nil {
 		return out, fmt.Errorf("load the lexical index: %w", err)
 	}
 	slices.SortFunc(out.Live, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })

@@ -24,7 +24,7 @@ var _ retrieval.NearDuplicates = (*SearchStore)(nil)
 
 // Paired implements retrieval.NearDuplicates.
 func (s *SearchStore) Paired(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]retrieval.Compared, error) {
-	found, err := collect(ctx, s, p, pairedSQL, []any{p.Tenant, collection, store.GroupsOf(p), versions},
+	found, err := collect(ctx, s, p, collection, pairedSQL, []any{p.Tenant, collection, store.GroupsOf(p), versions},
 		func(row pgx.CollectableRow) (x pair[uuid.UUID, retrieval.Compared], err error) {
 			var data []byte
 			c := &x.value

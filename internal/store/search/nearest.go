@@ -113,7 +113,7 @@ type search struct {
 // if there are no more.
 func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
 	var found []dense.Hit
-	err := s.db.ReadTenant(ctx, q.Principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.read(ctx, q.Principal.Tenant, q.Collection, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
 		place, name, err := readVectorPlace(ctx, tx, q.Principal.Tenant, q.Collection)
 		if err != nil || place == nil || q.K <= 0 {

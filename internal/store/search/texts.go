@@ -23,10 +23,33 @@ import (
 
 // SearchStore reads what plans need. It implements retrieval.Texts, retrieval.Links,
 // retrieval.History, retrieval.NearDuplicates, retrieval.Vectors and lexicalsearch.Storage.
-type SearchStore struct{ db *store.Store }
+type SearchStore struct {
+	db      *store.Store
+	replica *store.Replica // nil: there is none
+}
 
 // New returns the searches of a database.
-func New(db *store.Store) *SearchStore { return &SearchStore{db} }
+func New(db *store.Store) *SearchStore { return &SearchStore{db: db} }
+
+// Reading returns the searches with a replica of the database to read from; nil: none.
+func (s *SearchStore) Reading(from *store.Replica) *SearchStore { return &SearchStore{s.db, from} }
+
+// ask asks what is about one collection, of the replica where there is one.
+func (s *SearchStore) ask(ctx context.Context, tenant, collection uuid.UUID, queue func(b *pgx.Batch)) error {
+	if s.replica != nil {
+		return s.replica.AskTenantAll(ctx, tenant, collection, queue)
+	}
+	return s.db.AskTenantAll(ctx, tenant, queue)
+}
+
+// read reads what is about one collection, from the replica where there is one. All is
+// of one snapshot.
+func (s *SearchStore) read(ctx context.Context, tenant, collection uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	if s.replica != nil {
+		return s.replica.ReadTenant(ctx, tenant, collection, fn)
+	}
+	return s.db.ReadTenant(ctx, tenant, fn)
+}
 
 var _ retrieval.Texts = (*SearchStore)(nil)
 
@@ -76,7 +99,7 @@ func (s *SearchStore) Matching(ctx context.Context, p schema.Principal, collecti
 		return nil, err
 	}
 	var out []uuid.UUID
-	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+	err = s.read(ctx, p.Tenant, collection, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = store.IDs(tx.Query(ctx, matchingSQL+conditions, args...))
 		return err
 	})
@@ -95,7 +118,7 @@ WHERE NOT EXISTS (SELECT FROM version_labels l WHERE l.tenant_id = $1 AND l.vers
 
 // ExternalIDs implements retrieval.Texts.
 func (s *SearchStore) ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error) {
-	found, err := collect(ctx, s, p, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, store.GroupsOf(p), versions},
+	found, err := collect(ctx, s, p, collection, `SELECT version_id, external_id FROM (`+liveSQL+`) live`, []any{p.Tenant, collection, store.GroupsOf(p), versions},
 		func(row pgx.CollectableRow) (x pair[uuid.UUID, string], err error) {
 			err = row.Scan(&x.key, &x.value)
 			return x, err
@@ -158,7 +181,7 @@ ORDER BY 1, 2`
 
 // SectionRefs implements retrieval.Texts.
 func (s *SearchStore) SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error) {
-	out, err := collect(ctx, s, p, sectionRefsSQL, []any{p.Tenant, collection, store.GroupsOf(p), versions}, scanRef)
+	out, err := collect(ctx, s, p, collection, sectionRefsSQL, []any{p.Tenant, collection, store.GroupsOf(p), versions}, scanRef)
 	return out, store.Wrap(err, "list sections of collection %s", collection)
 }
 
@@ -230,7 +253,7 @@ JOIN %[3]s v ON v.tenant_id = $1 AND v.passage_id = p.id AND v.collection_id = $
 // VectorsOf implements retrieval.Texts.
 func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref) (map[lexical.Ref][]float32, error) {
 	var out map[lexical.Ref][]float32
-	err := s.db.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.read(ctx, p.Tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
 		place, _, err := readVectorPlace(ctx, tx, p.Tenant, collection)
 		if err != nil || place == nil {
@@ -261,11 +284,13 @@ func scanRef(row pgx.CollectableRow) (ref lexical.Ref, err error) {
 	return ref, err
 }
 
-// collect runs a query as the tenant.
-func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
-	err = s.db.AskTenant(ctx, p.Tenant, sql, args, func(rows pgx.Rows) (err error) {
-		out, err = pgx.CollectRows(rows, scan)
-		return err
+// collect runs a query about a collection as the tenant.
+func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
+	err = s.ask(ctx, p.Tenant, collection, func(b *pgx.Batch) {
+		b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+			out, err = pgx.CollectRows(rows, scan)
+			return err
+		})
 	})
 	return out, err
 }
@@ -275,7 +300,7 @@ func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, sql
 func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, at retrieval.At,
 	sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
 	var live retrieval.At
-	err = s.db.AskTenantAll(ctx, p.Tenant, func(b *pgx.Batch) {
+	err = s.ask(ctx, p.Tenant, collection, func(b *pgx.Batch) {
 		b.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
 			out, err = pgx.CollectRows(rows, scan)
 			return err

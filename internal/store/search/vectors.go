@@ -40,7 +40,7 @@ ORDER BY p.version_id, s.ordinal, p.ordinal`
 
 // IndexedGeneration implements dense.VectorStore.
 func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error) {
-	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, indexedGenerationSQL, tenant, collection).Scan(&generation, &indexed)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", collection, schema.ErrNotFound)
@@ -53,7 +53,7 @@ func (s *SearchStore) IndexedGeneration(ctx context.Context, tenant, collection 
 // ReadVectors implements dense.VectorStore.
 func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
 	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error) {
-	err = s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		read = false
 		place, space, err := readVectorPlace(ctx, tx, tenant, collection)
 		if err != nil {
