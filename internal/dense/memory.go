@@ -6,8 +6,7 @@ package dense
 // kept; of a segment that others were merged into, they are taken from those.
 //
 // The answer is the one that the store would give. Whatever memory cannot
-// answer goes to the store: large collections, filters by metadata, and
-// collections that curation has yet to index.
+// answer goes to the store: large collections, and collections that curation has yet to index.
 
 import (
 	"context"
@@ -106,7 +105,7 @@ func (v *MemoryVectors) Nearest(ctx context.Context, q NearestQuery) ([]Hit, err
 }
 
 func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, error) {
-	if len(q.Filter) > 0 || q.K <= 0 {
+	if q.K <= 0 {
 		return nil, errNotInMemory
 	}
 	key := knownKey{q.Principal.Tenant, q.Collection}
@@ -134,7 +133,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	view := q.View
 	if view == nil {
 		var err error
-		if view, err = v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups}); err != nil {
+		if view, err = v.views.View(ctx, key.tenant, key.collection, lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups, Filter: q.Filter}); err != nil {
 			return nil, err
 		}
 	}
@@ -164,7 +163,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 			return nil, errNotInMemory // which says what is wrong
 		}
 	}
-	visible, err := view.Visible(q.Principal.Groups, nil)
+	visible, err := view.Visible(q.Principal.Groups, q.Filter)
 	if err != nil {
 		return nil, err
 	}

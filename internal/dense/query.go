@@ -22,7 +22,7 @@ type NearestQuery struct {
 	Within []lexical.Ref
 	K      int
 	// View is what the lexical index has of the collection, opened for the principal's
-	// groups, where the caller has it; nil: it is asked for.
+	// groups and the filter, where the caller has it; nil: it is asked for.
 	View *search.View
 }
 

@@ -56,7 +56,9 @@ type TermQuery struct {
 	// Groups are the asker's: labelled entries are seen by those that have one
 	// of their labels.
 	Groups []string
-	// Versions restricts to some versions when it is not nil (metadata filters).
+	// Filter restricts to versions whose metadata satisfy it.
+	Filter schema.Filter
+	// Versions restricts to some versions when it is not nil.
 	Versions *Versions
 	// Within restricts to some sections, documents or clusters when it is not
 	// nil: later stages of a funnel score inside what earlier ones kept.

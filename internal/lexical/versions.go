@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Versions is a set of versions: their ids in order, 16 bytes each. A filter may leave
-// most of a collection.
+// Versions is a set of versions: their ids in order, 16 bytes each.
 type Versions struct{ ids []uuid.UUID }
 
 // VersionsOf makes a set of ids, which it keeps and sorts.

@@ -102,9 +102,8 @@ type Link struct {
 
 // Lexical is the lexical index.
 type Lexical interface {
-	// Open loads what searches for q's terms and groups need, and clusters when
-	// q is of clusters. The searches, unlike the other sources, get the versions
-	// that a filter leaves from their caller.
+	// Open loads what searches for q's terms, groups and filter need, and clusters
+	// when q is of clusters.
 	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
 	// Recall is Open by what is in memory alone, which may be out of date: nobody is
 	// asked. ok is false where memory lacks some of it.
@@ -205,8 +204,6 @@ type Text struct {
 type Texts interface {
 	// Place describes a collection; schema.ErrNotFound where there is none.
 	Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (Place, error)
-	// Matching returns the versions that a filter leaves.
-	Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error)
 	// Texts returns the texts of passages. The ref of a section or of a
 	// version stands for its first passage.
 	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, refs []lexical.Ref) (map[lexical.Ref]Text, error)

@@ -20,6 +20,7 @@ import (
 type counted struct {
 	search.Storage
 	loads, checks, headers, pages, entries, changes atomic.Int64
+	matches, all, versions                          atomic.Int64 // conditions that were asked of, of all and of how many versions
 	hold                                            atomic.Pointer[gate]
 }
 
@@ -43,6 +44,17 @@ func (c *counted) LoadLexical(ctx context.Context, l search.Load) (search.Loaded
 func (c *counted) LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) func() (int64, error) {
 	c.checks.Add(1)
 	return c.Storage.LexicalRevision(ctx, tenant, collection)
+}
+
+func (c *counted) MatchLexical(ctx context.Context, tenant, collection uuid.UUID, asked []search.Match) ([][]uuid.UUID, error) {
+	for _, m := range asked {
+		c.matches.Add(1)
+		c.versions.Add(int64(len(m.Versions)))
+		if m.All {
+			c.all.Add(1)
+		}
+	}
+	return c.Storage.MatchLexical(ctx, tenant, collection, asked)
 }
 
 func (c *counted) parts() int64 { return c.headers.Load() + c.pages.Load() }

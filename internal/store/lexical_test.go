@@ -27,6 +27,7 @@ import (
 type written struct {
 	name, title, body string
 	labels            []string
+	metadata          schema.Metadata
 
 	id, version uuid.UUID
 	attempt     int
@@ -48,7 +49,7 @@ func (f *fixture) prepare(t testing.TB, p schema.Principal, collection uuid.UUID
 	var docs []batch.Document
 	for _, w := range list {
 		u := text(cmp.Or(w.name, "doc"), w.body+w.title+uuid.NewString())
-		u.Title, u.Labels = w.title, w.labels
+		u.Title, u.Labels, u.Metadata = w.title, w.labels, w.metadata
 		up := f.upload(t, p, collection, u)
 		w.id, w.version = up.Document, up.Version
 		w.attempt = one[int](t, f, p, `UPDATE versions SET state = 'processing' WHERE id = $1 RETURNING attempt`, w.version)

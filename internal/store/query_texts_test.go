@@ -98,12 +98,6 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 		check("members", 1, versionsOf(members[cluster]), err)
 		found, err := reader.VectorsOf(t.Context(), p, f.collection, retrieval.At{Generation: 1}, passages)
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
-		matching, err := reader.Matching(t.Context(), p, f.collection, nil)
-		check("no filter", 1, matching, err)
-	}
-	matching, err := reader.Matching(t.Context(), f.a, f.collection, schema.Filter{{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}})
-	if err != nil || !slices.Equal(matching, []uuid.UUID{open.version}) {
-		t.Errorf("a filter leaves %v, %v", matching, err)
 	}
 	place, err := reader.Place(t.Context(), f.a, f.collection)
 	if err != nil || place.Language != "en" || place.Unindexed != 2 { // open and other: nothing indexed them

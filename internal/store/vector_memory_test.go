@@ -81,12 +81,17 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 	var all []*written
 	groups := [][]string{nil, {"legal"}, {"hr", "legal"}, {"board"}}
 	labels := [][]string{nil, nil, {"legal"}, {"hr"}, {"legal", "board"}}
+	filters := []schema.Filter{nil, nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2022"}}},
+		{{Key: "year", Op: schema.OpLt, Values: []string{"2024"}}, {Key: "colour", Op: schema.OpIn, Values: []string{"red", "blue"}}}}
+	metadata := func() schema.Metadata {
+		return schema.Metadata{"year": 2020 + r.IntN(5), "colour": []string{"red", "green", "blue"}[r.IntN(3)]}
+	}
 	for round := range 60 {
 		switch what := r.IntN(10); {
 		case what < 4 || len(all) < 5:
 			var some []*written
 			for range 1 + r.IntN(4) {
-				some = append(some, &written{name: fmt.Sprint("d", round, "-", len(some)), body: bodies(r), labels: labels[r.IntN(len(labels))]})
+				some = append(some, &written{name: fmt.Sprint("d", round, "-", len(some)), body: bodies(r), labels: labels[r.IntN(len(labels))], metadata: metadata()})
 			}
 			f.writeVectors(t, r, some...)
 			all = append(all, some...)
@@ -101,7 +106,12 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 			if to == nil {
 				to = []string{}
 			}
-			if _, err := f.UpdateDocument(t.Context(), f.a, w.id, schema.DocumentChange{Labels: &to}); err != nil {
+			change := schema.DocumentChange{Labels: &to}
+			if r.IntN(2) == 0 {
+				now := metadata()
+				change = schema.DocumentChange{Metadata: &now}
+			}
+			if _, err := f.UpdateDocument(t.Context(), f.a, w.id, change); err != nil {
 				t.Fatal(err)
 			}
 		case what < 8:
@@ -117,7 +127,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 		}
 		p := f.a
 		p.Groups = groups[r.IntN(len(groups))]
-		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40)}
+		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1 + r.IntN(40), Filter: filters[r.IntN(len(filters))]}
 		for range 2 {
 			want, err := f.Nearest(t.Context(), q)
 			if err != nil {
@@ -129,7 +139,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := sameHits(got, want); err != nil {
-					t.Fatalf("round %d, groups %v, k %d, within %v: %v", round, p.Groups, q.K, q.Within, err)
+					t.Fatalf("round %d, groups %v, filter %v, k %d, within %v: %v", round, p.Groups, q.Filter, q.K, q.Within, err)
 				}
 			}
 			q.Within = []lexical.Ref{}

@@ -52,6 +52,21 @@ func showLexical(meter metric.Meter, x *search.Index) (metric.Registration, erro
 	if err != nil {
 		return nil, err
 	}
+	filterHits, err := meter.Int64ObservableCounter("sluice.lexical.filter.hits", metric.WithUnit("{condition}"),
+		metric.WithDescription("Conditions of filters whose entries a search found in memory."))
+	if err != nil {
+		return nil, err
+	}
+	filterMisses, err := meter.Int64ObservableCounter("sluice.lexical.filter.misses", metric.WithUnit("{condition}"),
+		metric.WithDescription("Conditions that it asked Postgres about: of all entries, or of those that came since."))
+	if err != nil {
+		return nil, err
+	}
+	filterBytes, err := meter.Int64ObservableUpDownCounter("sluice.lexical.filter.bytes", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of the lexical cache that conditions take."))
+	if err != nil {
+		return nil, err
+	}
 	return meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		s := x.Stats()
 		o.ObserveInt64(hits, s.Hits)
@@ -59,6 +74,9 @@ func showLexical(meter metric.Meter, x *search.Index) (metric.Registration, erro
 		o.ObserveInt64(evictions, s.Evictions)
 		o.ObserveInt64(bytes, s.Bytes)
 		o.ObserveInt64(limit, s.Limit)
+		o.ObserveInt64(filterHits, s.Filters.Hits)
+		o.ObserveInt64(filterMisses, s.Filters.Misses)
+		o.ObserveInt64(filterBytes, s.Filters.Bytes)
 		return nil
-	}, hits, misses, evictions, bytes, limit)
+	}, hits, misses, evictions, bytes, limit, filterHits, filterMisses, filterBytes)
 }

@@ -22,7 +22,8 @@ func TestLexicalCacheIsMeasured(t *testing.T) {
 	shown, err := showLexical(sdk.NewMeterProvider(sdk.WithReader(reader)).Meter(scope), x)
 	w.ok(err)
 	for range 2 {
-		_, err := x.SearchText(w.context(), w.principal.Tenant, w.collection, "anything", lexical.TermQuery{Unit: schema.UnitPassage, K: 1, Settings: lexical.Defaults})
+		_, err := x.SearchText(w.context(), w.principal.Tenant, w.collection, "anything", lexical.TermQuery{Unit: schema.UnitPassage, K: 1, Settings: lexical.Defaults,
+			Filter: schema.Filter{{Key: "year", Op: schema.OpEq, Values: []string{"2024"}}}})
 		w.ok(err)
 	}
 	if _, err := x.Search(w.context(), w.principal.Tenant, uuid.New(), lexical.TermQuery{}); err == nil {
@@ -44,12 +45,13 @@ func TestLexicalCacheIsMeasured(t *testing.T) {
 	for name, want := range map[string]int64{
 		"sluice.lexical.cache.hits": s.Hits, "sluice.lexical.cache.misses": s.Misses, "sluice.lexical.cache.evictions": s.Evictions,
 		"sluice.lexical.cache.bytes": s.Bytes, "sluice.lexical.cache.limit": 1 << 20,
+		"sluice.lexical.filter.hits": s.Filters.Hits, "sluice.lexical.filter.misses": s.Filters.Misses, "sluice.lexical.filter.bytes": s.Filters.Bytes,
 	} {
 		if got[name] != want {
 			t.Errorf("%s is %d, want %d", name, got[name], want)
 		}
 	}
-	if s.Hits == 0 || s.Misses == 0 || s.Bytes == 0 {
+	if s.Hits == 0 || s.Misses == 0 || s.Bytes == 0 || s.Filters.Hits == 0 || s.Filters.Misses != 1 || s.Filters.Bytes == 0 {
 		t.Errorf("%+v", s)
 	}
 	w.ok(shown.Unregister())

@@ -25,6 +25,7 @@ const (
 	partClusters                      // its clusters
 	partStatistics                    // statistics of one state of it
 	partClusterStatistics             // the same, of clusters
+	partCondition                     // entries that satisfy a condition; of names collection and condition
 )
 
 // partCost is about what the cache itself takes for a part, in bytes.
@@ -34,7 +35,12 @@ const partCost = 200
 type CacheStats struct {
 	Hits, Misses, Evictions int64
 	Bytes, Limit            int64
+	Filters                 FilterStats
 }
+
+// FilterStats are counts of conditions of filters, and the bytes of CacheStats.Bytes
+// that what is kept of them takes.
+type FilterStats struct{ Hits, Misses, Bytes int64 }
 
 // cache is a least recently used cache bounded in bytes.
 type cache struct {
@@ -126,7 +132,7 @@ func (c *cache) replace(key partKey, value any, bytes int) {
 	}
 	e := &cached{key: key, value: value, bytes: size}
 	c.parts[key] = e
-	c.stats.Bytes += size
+	c.count(value, size)
 	e.linkAfter(&c.ring)
 	for c.stats.Bytes > c.stats.Limit {
 		c.drop(c.ring.prev)
@@ -137,8 +143,16 @@ func (c *cache) replace(key partKey, value any, bytes int) {
 func (c *cache) drop(e *cached) {
 	e.unlink()
 	delete(c.parts, e.key)
+	c.count(e.value, -e.bytes)
 	e.value = nil
-	c.stats.Bytes -= e.bytes
+}
+
+// count adds to the bytes of what is kept.
+func (c *cache) count(value any, bytes int64) {
+	c.stats.Bytes += bytes
+	if _, ok := value.(*conditionSets); ok {
+		c.stats.Filters.Bytes += bytes
+	}
 }
 
 func (c *cache) snapshot() CacheStats {

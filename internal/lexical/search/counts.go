@@ -21,7 +21,7 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	}
 	cache := v.cache()
 	l := cache.lifeOf(v)
-	visible, err := v.visible(cache, l, q.Groups, nil, false)
+	visible, err := v.visible(cache, l, q.Groups, nil, nil, false)
 	if err != nil {
 		return nil, err
 	}

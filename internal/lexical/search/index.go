@@ -90,11 +90,13 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 // Searcher searches one state of a collection.
 type Searcher interface {
 	// Search is for queries with terms and groups among those that it was
-	// opened for.
+	// opened for, and its filter or none.
 	Search(q lexical.TermQuery) (lexical.Result, error)
 	// Counts tells how many sections that the query's groups may see have each of its
 	// terms, most at most.
 	Counts(q lexical.TermQuery, most int) (map[string]int, error)
+	// Passes reports whether the filter that it was opened for lets a version through.
+	Passes(version uuid.UUID) bool
 	// Generation is the collection's that is searched.
 	Generation() int
 	// Revision is the collection's that is searched.
@@ -103,7 +105,7 @@ type Searcher interface {
 	View() *View
 }
 
-// Open loads once what several searches need: those for q's terms and groups,
+// Open loads once what several searches need: those for q's terms, groups and filter,
 // in any unit, and in clusters when q is of clusters. They all see the
 // collection as it is now.
 func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (Searcher, error) {
@@ -142,6 +144,8 @@ func (o opened) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	o.index.keepStatistics(o.of)
 	return counts, nil
 }
+
+func (o opened) Passes(version uuid.UUID) bool { return o.of.view.passes(version) }
 
 func (o opened) Generation() int { return o.of.generation }
 func (o opened) Revision() int64 { return o.of.revision }

@@ -93,6 +93,9 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 			key := partKey{tenant, collection, partStatistics}
 			statistics := x.statisticsOf(key, h.state)
 			view.Statistics = statistics.cache
+			if err := x.loadFilter(ctx, tenant, collection, view, q.Filter); err != nil {
+				return collectionView{}, err
+			}
 			return collectionView{view: view, language: r.Language, generation: r.Generation, revision: r.Revision, key: key, statistics: statistics}, nil
 		}
 	}

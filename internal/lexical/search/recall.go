@@ -99,10 +99,16 @@ func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *
 	}
 }
 
-// recall puts together what a query sees of a state, from memory alone. Pages of
+// recall puts together what a query sees of a state, from memory alone.
+func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
+	s, ok = x.recallView(tenant, collection, state, q, labels)
+	return s, ok && x.recallFilter(tenant, collection, s.view, q.Filter)
+}
+
+// recallView is recall without what q's filter leaves. Pages of
 // labels are left out where who may see what is known, and those of terms whose
 // lists are, unless labels is set.
-func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
+func (x *Index) recallView(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	c := x.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,7 @@ type span struct{ first, end uint32 }
 // count in part.
 func (s *search) setScopes() (partial bool, err error) {
 	v, within := s.view, s.query.Within
-	visible, err := v.visible(s.cache, s.life, s.query.Groups, s.query.Versions, false)
+	visible, err := v.visible(s.cache, s.life, s.query.Groups, s.query.Versions, s.query.Filter, false)
 	if err != nil {
 		return false, err
 	}

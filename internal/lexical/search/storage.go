@@ -19,6 +19,10 @@ type Storage interface {
 	// the question is on its way; wait, to be called once, gives the answer, which
 	// counts whatever was committed before LexicalRevision was called.
 	LexicalRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error))
+	// MatchLexical returns, for each of what is asked, the versions whose metadata satisfy
+	// the condition, whoever may see them. A value that is no bound of a range gives
+	// schema.ErrInvalid.
+	MatchLexical(ctx context.Context, tenant, collection uuid.UUID, asked []Match) ([][]uuid.UUID, error)
 }
 
 // Load asks for the state of a collection's live generation and for what the

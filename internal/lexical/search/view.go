@@ -7,6 +7,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // View is all that one query sees of a collection: the living generation's
@@ -27,6 +28,9 @@ type View struct {
 	setsOf string
 	// lists are those of terms whose pages are not needed.
 	lists []knownLists
+	// conditions are what is known of filter's.
+	filter     schema.Filter
+	conditions []*conditionSets
 }
 
 // SegmentView is a segment as one query sees it.

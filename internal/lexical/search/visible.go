@@ -10,6 +10,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/lexical"
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // Bits is a set of small numbers.
@@ -65,14 +66,14 @@ func (b Bits) nextAbsent(i, n int) int {
 }
 
 // Visible returns, for each segment of the view, the entries that are living,
-// permitted to groups and, when versions is not nil, of one of them. The sets
-// are not to be changed. The view must hold the pages of NeedsOfGroups(groups).
-func (v *View) Visible(groups []string, versions *lexical.Versions) ([]Bits, error) {
+// permitted to groups and let through by a filter. The sets are not to be changed. The
+// view must hold the pages of NeedsOfGroups(groups), and be opened for the filter.
+func (v *View) Visible(groups []string, f schema.Filter) ([]Bits, error) {
 	if err := v.check(); err != nil {
 		return nil, err
 	}
 	c := v.cache()
-	return v.visible(c, c.lifeOf(v), groups, versions, true)
+	return v.visible(c, c.lifeOf(v), groups, nil, f, true)
 }
 
 // check reports segments without a directory.
@@ -85,9 +86,14 @@ func (v *View) check() error {
 	return nil
 }
 
-// visible is Visible; sets of all entries are nil unless whole is set. The sets
-// are not to be changed.
-func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *lexical.Versions, whole bool) ([]Bits, error) {
+// visible is Visible, of entries of versions where that is not nil; sets of all entries
+// are nil unless whole is set. The sets are not to be changed.
+func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *lexical.Versions, f schema.Filter, whole bool) ([]Bits, error) {
+	if len(f) > 0 {
+		if err := v.filtered(f); err != nil {
+			return nil, err
+		}
+	}
 	to := groupsKey(groups)
 	sets := v.sets
 	if sets == nil || v.setsOf != to {
@@ -99,13 +105,16 @@ func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *l
 			c.keepVisible(to, sets)
 		}
 	}
-	if versions == nil && !whole {
+	if versions == nil && len(f) == 0 && !whole {
 		return sets, nil
 	}
 	out := make([]Bits, len(sets))
 	for i, set := range sets {
 		if versions != nil {
 			set = among(v.Segments[i].Directory, set, versions)
+		}
+		if len(f) > 0 {
+			set = v.narrow(i, set)
 		}
 		if set == nil {
 			set = fullBits(v.Segments[i].Directory.Len())

@@ -178,6 +178,11 @@ func (c *scriptedCorpus) Open(_ context.Context, _, _ uuid.UUID, q lexical.TermQ
 	return c, nil
 }
 
+// Passes implements search.Searcher.
+func (c *scriptedCorpus) Passes(v uuid.UUID) bool {
+	return c.matches(c.opened[len(c.opened)-1].Filter, v)
+}
+
 // Counts implements search.Searcher.
 func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	out := map[string]int{}
@@ -191,7 +196,7 @@ func (c *scriptedCorpus) Counts(q lexical.TermQuery, most int) (map[string]int, 
 func (c *scriptedCorpus) Search(q lexical.TermQuery) (lexical.Result, error) {
 	c.queries = append(c.queries, q)
 	allowed := func(r lexical.Ref) bool {
-		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || q.Versions != nil && !q.Versions.Has(r.Version) {
+		if !c.visible(schema.Principal{Groups: q.Groups}, r.Version) || !c.matches(q.Filter, r.Version) || q.Versions != nil && !q.Versions.Has(r.Version) {
 			return false
 		}
 		if q.Within == nil {
@@ -275,15 +280,6 @@ func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (re
 		space = "second"
 	}
 	return retrieval.Place{Language: "en", Generation: c.Generation(), Revision: c.revision, Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
-}
-
-func (c *scriptedCorpus) Matching(_ context.Context, p schema.Principal, _ uuid.UUID, f schema.Filter) (out []uuid.UUID, err error) {
-	for i := range c.documents {
-		if c.there(p, version(i)) && c.matches(f, version(i)) {
-			out = append(out, version(i))
-		}
-	}
-	return out, nil
 }
 
 func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {

@@ -88,20 +88,14 @@ func (c bm25) scorer() string {
 func (c bm25) size() schema.Unit   { return c.unit }
 func (c bm25) share(*Task) float64 { return c.weight }
 
-func (c bm25) prepare(ctx context.Context, t *Task) error {
-	if err := t.analyse(); err != nil {
-		return err
-	}
-	return t.narrow(ctx)
-}
+func (c bm25) prepare(_ context.Context, t *Task) error { return t.analyse() }
 
 func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
 	terms := t.terms
 	if c.identity {
 		terms = t.names
 	}
-	q := lexical.TermQuery{Unit: c.unit, Terms: terms, K: k, Settings: c.settings,
-		Groups: t.query.Principal.Groups, Versions: t.versions, Within: c.within(within)}
+	q := t.narrowed(lexical.TermQuery{Unit: c.unit, Terms: terms, K: k, Settings: c.settings, Within: c.within(within)})
 	var note string
 	if t.place.Unindexed > 0 && within == nil {
 		note = fmt.Sprintf("%d documents wait to be indexed", t.place.Unindexed)
@@ -187,9 +181,6 @@ func (c inner) share(t *Task) float64 {
 }
 
 func (c inner) prepare(ctx context.Context, t *Task) error {
-	if err := t.narrow(ctx); err != nil {
-		return err
-	}
 	if c.known {
 		var err error
 		if t.encoderKnows, err = t.known(ctx, wire.OpEncode); err != nil || t.encoderKnows == 0 {
@@ -223,7 +214,7 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
 		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
 	if t.index == nil && t.assumed {
-		view := lexical.TermQuery{Unit: schema.UnitPassage, Groups: q.Principal.Groups}
+		view := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage})
 		if s, ok := t.Lexical.Recall(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.place.Revision {
 			q.View = s.View()
 		}

@@ -202,12 +202,10 @@ func (t *Task) namesAsked() []string {
 func (t *Task) versionsWith(ctx context.Context, term string, of map[uuid.UUID][]uuid.UUID) (map[uuid.UUID]bool, error) {
 	var among []uuid.UUID
 	for v := range of {
-		if t.allowed(v) {
-			among = append(among, v)
-		}
+		among = append(among, v)
 	}
-	r, err := t.searchIndex(ctx, lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{term}, K: len(among), Settings: lexical.Defaults,
-		Groups: t.query.Principal.Groups, Versions: lexical.VersionsOf(among)})
+	r, err := t.searchIndex(ctx, t.narrowed(lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{term}, K: len(among), Settings: lexical.Defaults,
+		Versions: lexical.VersionsOf(among)}))
 	if err != nil {
 		return nil, fmt.Errorf("find the documents that name %q: %w", term, err)
 	}

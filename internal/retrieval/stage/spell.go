@@ -100,8 +100,7 @@ func (s spell) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 
 // statisticsOf asks how many sections hold terms.
 func (t *Task) statisticsOf(terms []string) lexical.TermQuery {
-	return lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults,
-		Groups: t.query.Principal.Groups, Versions: t.versions}
+	return t.narrowed(lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults})
 }
 
 // looksAt reports whether a term may be a misspelt word: numbers and names of

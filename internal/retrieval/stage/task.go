@@ -1,8 +1,8 @@
 package stage
 
 // This file is one run of a plan: the question in the forms that stages need
-// (terms, vector, versions that the filter leaves), each made once, and what
-// the run has learnt of clusters and texts.
+// (terms, vector), each made once, and what the run has learnt of clusters and
+// texts.
 
 import (
 	"context"
@@ -57,9 +57,7 @@ type Task struct {
 	index      search.Searcher     // opened by the first search
 	clusters   bool                // index was opened with clusters
 	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
-	versions   *lexical.Versions   // that the filter leaves; nil: all
-	narrowed   bool
-	vector     []float32 // nil: the model knows no word of it
+	vector     []float32           // nil: the model knows no word of it
 	space      string
 	encoded    bool
 	supposed   string // a passage that would answer the question, compared with it; empty: none
@@ -144,19 +142,31 @@ func (t *Task) analyse() error {
 // searchIndex searches the index as it was when the run first did: the stages
 // of one run see one state, and ask the store once at most.
 func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
-	clusters := q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
-	if t.index == nil || clusters && !t.clusters {
-		open := lexical.TermQuery{Unit: schema.UnitPassage, Terms: append(slices.Clone(t.terms), t.names...), Groups: t.query.Principal.Groups}
-		if clusters {
-			open.Unit = schema.UnitCluster
-		}
-		var err error
-		if t.index, err = t.open(ctx, open); err != nil {
-			return lexical.Result{}, err
-		}
-		t.clusters = clusters
+	if err := t.openIndex(ctx, q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil); err != nil {
+		return lexical.Result{}, err
 	}
 	return t.index.Search(q)
+}
+
+// openIndex opens the index, if it is not open.
+func (t *Task) openIndex(ctx context.Context, clusters bool) error {
+	if t.index != nil && (t.clusters || !clusters) {
+		return nil
+	}
+	open := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage, Terms: append(slices.Clone(t.terms), t.names...)})
+	if clusters {
+		open.Unit = schema.UnitCluster
+	}
+	var err error
+	t.index, err = t.open(ctx, open)
+	t.clusters = clusters
+	return err
+}
+
+// narrowed is a query for what the asker may see and the filter lets through.
+func (t *Task) narrowed(q lexical.TermQuery) lexical.TermQuery {
+	q.Groups, q.Filter = t.query.Principal.Groups, t.query.Filter
+	return q
 }
 
 // open opens the index for q, in the state that the run works on.
@@ -205,19 +215,6 @@ func (t *Task) Confirm(ctx context.Context) error {
 		return t.Texts.Texts(ctx, t.query.Principal, t.query.Collection, at, nil)
 	})
 	return err
-}
-
-// narrow resolves the filter to versions.
-func (t *Task) narrow(ctx context.Context) error {
-	if t.narrowed || len(t.query.Filter) == 0 {
-		return nil
-	}
-	ids, err := t.Texts.Matching(ctx, t.query.Principal, t.query.Collection, t.query.Filter)
-	if err != nil {
-		return err
-	}
-	t.versions, t.narrowed = lexical.VersionsOf(ids), true
-	return nil
 }
 
 func (t *Task) encode(ctx context.Context) error {
@@ -294,9 +291,6 @@ func isZero(v []float32) bool {
 	return true
 }
 
-// allowed reports whether the filter leaves a version.
-func (t *Task) allowed(version uuid.UUID) bool { return t.versions == nil || t.versions.Has(version) }
-
 // refsOf are the places of candidates: their own, or the sections of clusters.
 func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
 	var clusters []uuid.UUID
@@ -338,11 +332,20 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if err != nil {
 		return err
 	}
+	filtered := len(t.query.Filter) > 0
+	if filtered {
+		if err := t.analyse(); err != nil {
+			return err
+		}
+		if err := t.openIndex(ctx, false); err != nil {
+			return err
+		}
+	}
 	alone := map[uuid.UUID]bool{}
 	for _, c := range unknown {
 		t.members[c] = nil
 		for _, r := range found[c] {
-			if t.allowed(r.Version) {
+			if !filtered || t.index.Passes(r.Version) {
 				t.members[c] = append(t.members[c], r)
 				t.clusterOf[r] = c
 			}
@@ -354,14 +357,11 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	if len(alone) == 0 {
 		return nil
 	}
-	if err := t.narrow(ctx); err != nil {
-		return err
-	}
 	if err := t.analyse(); err != nil {
 		return err
 	}
-	result, err := t.searchIndex(ctx, lexical.TermQuery{Unit: schema.UnitSection, Terms: t.terms,
-		K: everything, Settings: lexical.Defaults, Groups: t.query.Principal.Groups, Versions: t.versions, Within: &lexical.Within{Clusters: alone}})
+	result, err := t.searchIndex(ctx, t.narrowed(lexical.TermQuery{Unit: schema.UnitSection, Terms: t.terms,
+		K: everything, Settings: lexical.Defaults, Within: &lexical.Within{Clusters: alone}}))
 	if err != nil {
 		return fmt.Errorf("find the sections of clusters: %w", err)
 	}

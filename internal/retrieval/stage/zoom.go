@@ -124,9 +124,6 @@ func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]
 	if len(items) == 0 {
 		return nil, nil
 	}
-	if err := t.narrow(ctx); err != nil {
-		return nil, err
-	}
 	refs, err := t.refsOf(ctx, keys(items))
 	if err != nil {
 		return nil, err

@@ -32,43 +32,55 @@ var (
 // it is one, else text by bytes.
 func filterSQL(f schema.Filter, args []any) (string, []any, error) {
 	var b strings.Builder
+	for i, c := range f {
+		condition, next, err := conditionSQL(i, c, args)
+		if err != nil {
+			return "", nil, err
+		}
+		args = next
+		b.WriteString("\n      AND (d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND " + condition + ")) IS TRUE")
+	}
+	return b.String(), args, nil
+}
+
+// conditionSQL turns the condition with a number in its filter into one on rows m of version_metadata.
+func conditionSQL(number int, c schema.Condition, args []any) (string, []any, error) {
 	param := func(v any) string {
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
 	}
-	for i, c := range f {
-		b.WriteString("\n      AND (d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND m.key = " + param(c.Key) + " AND (")
-		if op, ok := rangeOps[c.Op]; ok {
-			value := c.Values[0]
-			if n, ok := wholeOf(value); ok {
-				b.WriteString("m.int_value " + op + " " + param(n) + "::bigint")
-			} else if t, ok := schema.ParseTime(value); ok {
-				b.WriteString("m.time_value " + op + " " + param(t) + "::timestamptz")
-			} else if fraction.MatchString(value) || wholeNumber.MatchString(value) {
-				return "", nil, schema.Invalid(fmt.Sprintf("filter[%d]", i), "%s is no bound: ranges take whole numbers of 64 bits, times (2024-05-01) and text", value)
-			} else {
-				b.WriteString(`m.text_value COLLATE "C" ` + op + " " + param(value) + "::text")
-			}
+	var b strings.Builder
+	b.WriteString("m.key = " + param(c.Key) + " AND (")
+	if op, ok := rangeOps[c.Op]; ok {
+		value := c.Values[0]
+		if n, ok := wholeOf(value); ok {
+			b.WriteString("m.int_value " + op + " " + param(n) + "::bigint")
+		} else if t, ok := schema.ParseTime(value); ok {
+			b.WriteString("m.time_value " + op + " " + param(t) + "::timestamptz")
+		} else if fraction.MatchString(value) || wholeNumber.MatchString(value) {
+			return "", nil, schema.Invalid(fmt.Sprintf("filter[%d]", number), "%s is no bound: ranges take whole numbers of 64 bits, times (2024-05-01) and text", value)
 		} else {
-			var numbers []int64
-			var times []time.Time
-			for _, value := range c.Values {
-				if n, ok := wholeOf(value); ok {
-					numbers = append(numbers, n)
-				} else if t, ok := schema.ParseTime(value); ok {
-					times = append(times, t)
-				}
-			}
-			b.WriteString("m.text_value = ANY(" + param(c.Values) + "::text[])")
-			if len(numbers) > 0 {
-				b.WriteString(" OR m.int_value = ANY(" + param(numbers) + "::bigint[])")
-			}
-			if len(times) > 0 {
-				b.WriteString(" OR m.time_value = ANY(" + param(times) + "::timestamptz[])")
+			b.WriteString(`m.text_value COLLATE "C" ` + op + " " + param(value) + "::text")
+		}
+	} else {
+		var numbers []int64
+		var times []time.Time
+		for _, value := range c.Values {
+			if n, ok := wholeOf(value); ok {
+				numbers = append(numbers, n)
+			} else if t, ok := schema.ParseTime(value); ok {
+				times = append(times, t)
 			}
 		}
-		b.WriteString("))) IS TRUE")
+		b.WriteString("m.text_value = ANY(" + param(c.Values) + "::text[])")
+		if len(numbers) > 0 {
+			b.WriteString(" OR m.int_value = ANY(" + param(numbers) + "::bigint[])")
+		}
+		if len(times) > 0 {
+			b.WriteString(" OR m.time_value = ANY(" + param(times) + "::timestamptz[])")
+		}
 	}
+	b.WriteString(")")
 	return b.String(), args, nil
 }
 

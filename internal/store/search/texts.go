@@ -87,25 +87,6 @@ func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection 
 	return out, store.Wrap(err, "read collection %s", collection)
 }
 
-var matchingSQL = `
-SELECT d.live_version_id FROM documents d
-WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
-  AND ` + fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3")
-
-// Matching implements retrieval.Texts.
-func (s *SearchStore) Matching(ctx context.Context, p schema.Principal, collection uuid.UUID, f schema.Filter) ([]uuid.UUID, error) {
-	conditions, args, err := filterSQL(f, []any{p.Tenant, collection, store.GroupsOf(p)})
-	if err != nil {
-		return nil, err
-	}
-	var out []uuid.UUID
-	err = s.read(ctx, p.Tenant, collection, func(ctx context.Context, tx pgx.Tx) (err error) {
-		out, err = store.IDs(tx.Query(ctx, matchingSQL+conditions, args...))
-		return err
-	})
-	return out, store.Wrap(err, "apply the filter to collection %s", collection)
-}
-
 // liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id, whatever the statistics
 // say: a plan may not read all versions of the collection, or all labels of the tenant, instead.
 const liveSQL = `

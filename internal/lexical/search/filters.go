@@ -1,0 +1,221 @@
+package search
+
+// This file knows which entries a filter lets through. Of each condition it keeps the
+// entries whose metadata satisfy it, segment by segment, in the cache that everything
+// else is in. What is known of an entry stays true as long as that lives: a document
+// whose metadata change is written to the index anew. So a search asks the storage only
+// about entries that came since; those of a merged segment have it from the segments
+// that it was made of. Who asks does not matter here: labels are looked at besides.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// maxAsked is how many versions the storage is asked about by their ids; where it is
+// more, it is asked for all of the collection that a condition leaves.
+const maxAsked = 10_000
+
+// linksKey is the metadata that may change without the document's being written to the
+// index anew, since it is no part of what the document is called.
+const linksKey = "links"
+
+// Match asks which versions satisfy a condition.
+type Match struct {
+	Condition schema.Condition
+	Number    int         // of the condition in its filter, from 0, for errors
+	All       bool        // among all versions of the collection that are live
+	Versions  []uuid.UUID // else among these, which may be none
+}
+
+// conditionText tells a condition from others: those that every version satisfies alike have the same.
+func conditionText(c schema.Condition) string {
+	op, values := c.Op, c.Values
+	if op == schema.OpEq {
+		op = schema.OpIn
+	}
+	if op == schema.OpIn {
+		values = slices.Compact(slices.Sorted(slices.Values(values)))
+	}
+	var out []byte
+	for _, part := range append([]string{c.Key, string(op)}, values...) {
+		out = append(binary.AppendUvarint(out, uint64(len(part))), part...)
+	}
+	return string(out)
+}
+
+// conditionKey names the sets of a condition in the cache.
+func conditionKey(tenant, collection uuid.UUID, text string) partKey {
+	sum := sha256.Sum256(append(collection[:], text...))
+	return partKey{tenant, uuid.UUID(sum[:16]), partCondition}
+}
+
+// conditions are those of a filter as the cache knows them.
+type conditions struct {
+	filter schema.Filter
+	texts  []string
+	keys   []partKey
+}
+
+func conditionsOf(tenant, collection uuid.UUID, f schema.Filter) conditions {
+	c := conditions{filter: f, texts: make([]string, len(f)), keys: make([]partKey, len(f))}
+	for i := range f {
+		c.texts[i] = conditionText(f[i])
+		c.keys[i] = conditionKey(tenant, collection, c.texts[i])
+	}
+	return c
+}
+
+// conditionSets returns what the cache has of a condition, nil: nothing. The caller holds x.cache.mu.
+func (x *Index) conditionSets(c conditions, i int) *conditionSets {
+	if c.filter[i].Key == linksKey {
+		return nil
+	}
+	s, _ := x.cache.peek(c.keys[i]).(*conditionSets)
+	if s == nil || s.text != c.texts[i] {
+		return nil
+	}
+	return s
+}
+
+// recallFilter gives a view what its filter leaves, from memory alone; ok is false where
+// memory lacks some of it.
+func (x *Index) recallFilter(tenant, collection uuid.UUID, v *View, f schema.Filter) (ok bool) {
+	if len(f) == 0 {
+		return true
+	}
+	c := conditionsOf(tenant, collection, f)
+	sets := make([]*conditionSets, len(f))
+	l := v.cache().lifeOf(v)
+	x.cache.mu.Lock()
+	for i := range f {
+		sets[i] = x.conditionSets(c, i)
+	}
+	x.cache.mu.Unlock()
+	for _, s := range sets {
+		if !s.covers(v, l) {
+			return false
+		}
+	}
+	x.cache.mu.Lock()
+	x.cache.stats.Filters.Hits += int64(len(f))
+	x.cache.mu.Unlock()
+	v.filter, v.conditions = f, sets
+	return true
+}
+
+// loadFilter gives a view what its filter leaves. What memory lacks is loaded with one call
+// of the storage; of several searches that lack the same, one loads it.
+func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v *View, f schema.Filter) error {
+	if len(f) == 0 {
+		return nil
+	}
+	c := conditionsOf(tenant, collection, f)
+	l := v.cache().lifeOf(v)
+	waited := map[partKey]bool{}
+	for {
+		since := x.loaded()
+		sets := make([]*conditionSets, len(f))
+		x.cache.mu.Lock()
+		for i := range f {
+			sets[i] = x.conditionSets(c, i)
+		}
+		x.cache.mu.Unlock()
+		var missing []partKey
+		for i := range f {
+			if !sets[i].covers(v, l) {
+				missing = append(missing, c.keys[i])
+			}
+		}
+		x.cache.mu.Lock()
+		x.cache.stats.Filters.Hits += int64(len(f) - len(missing))
+		x.cache.mu.Unlock()
+		if len(missing) > 0 {
+			wait, end := x.claim(missing, since, waited)
+			if wait != nil {
+				select {
+				case <-wait:
+					continue
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+			if err := x.match(ctx, tenant, collection, v, l, c, sets, end); err != nil {
+				return fmt.Errorf("apply the filter: %w", err)
+			}
+		}
+		v.filter, v.conditions = f, sets
+		return nil
+	}
+}
+
+// match replaces those of sets that do not cover a view, and calls end.
+func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View, l *life, c conditions, sets []*conditionSets, end func()) error {
+	defer end()
+	var asked []Match
+	var open []*unfinishedSets // by what is asked
+	for i, known := range sets {
+		if known.covers(v, l) {
+			continue
+		}
+		u := x.beginSets(tenant, v, l, known)
+		u.number = i
+		asked = append(asked, Match{Condition: c.filter[i], Number: i, All: known == nil || len(u.ask) > maxAsked, Versions: u.ask})
+		open = append(open, u)
+	}
+	satisfying, err := x.storage.MatchLexical(ctx, tenant, collection, asked)
+	if err != nil {
+		return err
+	}
+	for i, u := range open {
+		made := u.finish(v, l, satisfying[i])
+		made.text = c.texts[u.number]
+		sets[u.number] = made
+		if c.filter[u.number].Key != linksKey {
+			x.cache.put(c.keys[u.number], made, made.bytes())
+		}
+	}
+	x.cache.mu.Lock()
+	x.cache.stats.Filters.Misses += int64(len(open))
+	x.cache.mu.Unlock()
+	return nil
+}
+
+// narrow returns the members of set, nil being all entries of a segment, that a filter lets through.
+func (v *View) narrow(segment int, set Bits) Bits {
+	n := v.Segments[segment].Directory.Len()
+	for _, c := range v.conditions {
+		set = c.segments[segment].of(set, n)
+	}
+	return set
+}
+
+// filtered reports whether the view was opened for a filter.
+func (v *View) filtered(f schema.Filter) error {
+	if !slices.EqualFunc(v.filter, f, func(a, b schema.Condition) bool {
+		return a.Key == b.Key && a.Op == b.Op && slices.Equal(a.Values, b.Values)
+	}) {
+		return errors.New("a search with a filter that it was not opened for")
+	}
+	return nil
+}
+
+// passes reports whether the filter that the view was opened for lets a version through.
+func (v *View) passes(version uuid.UUID) bool {
+	for i, s := range v.Segments {
+		for _, e := range s.Directory.EntriesOf(version) {
+			if !v.Dead[s.Directory.IDs[e]] {
+				return !slices.ContainsFunc(v.conditions, func(c *conditionSets) bool { return !c.segments[i].has(e) })
+			}
+		}
+	}
+	return false
+}
