@@ -32,7 +32,7 @@ type rows struct{ first, end int }
 // holds none.
 func NewSegment(collection uuid.UUID, generation int, space string, dimension, entries, passages int) *Segment {
 	return &Segment{
-		Block:      Block{IDs: make([]uuid.UUID, passages), Data: make([]float32, passages*dimension), Dimension: dimension},
+		Block:      Block{IDs: make([]uuid.UUID, passages), Data: make([]uint16, passages*dimension), Dimension: dimension},
 		Collection: collection, Generation: generation, Space: space,
 		held: make([]bool, entries), rows: make(map[uuid.UUID]rows, entries),
 	}

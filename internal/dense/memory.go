@@ -77,13 +77,13 @@ func NewMemoryVectors(store VectorStore, views Views, cacheBytes int64) *MemoryV
 const largeFor = 3 * time.Minute
 
 // memoryMost is the most passages that are compared in memory: with 256
-// dimensions about 12 ms on one core.
+// dimensions some milliseconds on one core.
 const memoryMost = 1 << 16
 
 // most is how many passages of a dimension a collection may have that is
 // searched in memory: as many as the cache holds.
 func (v *MemoryVectors) most(dimension int) int {
-	return int(min(memoryMost, v.bytes/int64(4*max(dimension, 1))))
+	return int(min(memoryMost, v.bytes/int64(2*max(dimension, 1))))
 }
 
 // Stats tells how the cache does.

@@ -95,8 +95,7 @@ func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *search.Vie
 	}, func(version, passage uuid.UUID, vector []float32) {
 		for _, to := range wanted[version] {
 			if row := to.first + counts[version]; row < to.end {
-				to.segment.IDs[row] = passage
-				copy(to.segment.Row(row), vector)
+				to.segment.Fill(row, passage, vector)
 			}
 		}
 		counts[version]++

@@ -9,21 +9,30 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
-	"gonum.org/v1/gonum/blas/gonum"
+	"github.com/x448/float16"
 )
 
-// Block is some vectors of one space with their ids. It does not change.
+// Block is some vectors of one space with their ids. It does not change once it is filled.
 type Block struct {
 	IDs       []uuid.UUID
-	Data      []float32 // len(IDs) rows of Dimension
+	Data      []uint16 // len(IDs) rows of Dimension, in the bits of IEEE 754 half precision
 	Dimension int
 }
 
 // Row returns a vector.
-func (b *Block) Row(i int) []float32 { return b.Data[i*b.Dimension : (i+1)*b.Dimension] }
+func (b *Block) Row(i int) []uint16 { return b.Data[i*b.Dimension : (i+1)*b.Dimension] }
+
+// Fill fills a row. What the store keeps is of half precision, so that nothing of it is lost.
+func (b *Block) Fill(i int, id uuid.UUID, vector []float32) {
+	b.IDs[i] = id
+	row := b.Row(i)
+	for j, x := range vector {
+		row[j] = float16.Fromfloat32(x).Bits()
+	}
+}
 
 // Bytes is about what the block takes in memory.
-func (b *Block) Bytes() int64 { return int64(len(b.IDs)*16 + len(b.Data)*4) }
+func (b *Block) Bytes() int64 { return int64(len(b.IDs)*16 + len(b.Data)*2) }
 
 // Neighbour is a vector that a scan found.
 type Neighbour struct {
@@ -35,14 +44,14 @@ type Neighbour struct {
 // Top collects the k vectors nearest to a question, by inner product; of equal
 // ones those with lower ids.
 type Top struct {
-	question []float32
+	question question
 	k        int
 	heap     []Neighbour // the worst first
 }
 
 // NewTop returns a Top for k neighbours of question.
 func NewTop(question []float32, k int) *Top {
-	return &Top{question: question, k: k, heap: make([]Neighbour, 0, min(k, 1024))}
+	return &Top{question: newQuestion(question), k: k, heap: make([]Neighbour, 0, min(k, 1024))}
 }
 
 // Scan compares the rows from first to before end of a block, whose dimension
@@ -51,9 +60,8 @@ func (t *Top) Scan(number int, b *Block, first, end int) {
 	if t.k <= 0 {
 		return
 	}
-	var asm gonum.Implementation
 	for i := first; i < end; i++ {
-		s := asm.Sdot(b.Dimension, b.Row(i), 1, t.question, 1)
+		s := t.question.dot(b.Row(i))
 		if len(t.heap) == t.k && s < t.heap[0].Similarity {
 			continue
 		}

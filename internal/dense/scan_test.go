@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/x448/float16"
 	"pgregory.net/rapid"
 )
 
@@ -27,9 +28,12 @@ func TestTopIsASort(t *testing.T) {
 			for range r.IntN(30) {
 				id := uuid.UUID{15: byte(r.IntN(256)), 3: byte(number), 2: byte(len(b.IDs))}
 				b.IDs = append(b.IDs, id)
-				for range dimension {
-					b.Data = append(b.Data, float32(r.IntN(3)-1)) // whole numbers: sums are exact, ties many
+				b.Data = append(b.Data, make([]uint16, dimension)...)
+				vector := make([]float32, dimension)
+				for j := range vector {
+					vector[j] = float32(r.IntN(3) - 1) // whole numbers: sums are exact, ties many
 				}
+				b.Fill(len(b.IDs)-1, id, vector)
 			}
 			first := r.IntN(len(b.IDs) + 1)
 			end := first + r.IntN(len(b.IDs)-first+1)
@@ -37,7 +41,7 @@ func TestTopIsASort(t *testing.T) {
 			for i := first; i < end; i++ {
 				n := Neighbour{ID: b.IDs[i], Block: number, Row: i}
 				for j, x := range b.Row(i) {
-					n.Similarity += x * question[j]
+					n.Similarity += float16.Frombits(x).Float32() * question[j]
 				}
 				all = append(all, n)
 			}
@@ -59,12 +63,15 @@ func TestTopIsASort(t *testing.T) {
 
 func BenchmarkScan(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
-	block := &Block{Dimension: 256, IDs: make([]uuid.UUID, 10_000), Data: make([]float32, 256*10_000)}
-	for i := range block.Data {
-		block.Data[i] = r.Float32()
+	block := &Block{Dimension: 256, IDs: make([]uuid.UUID, 10_000), Data: make([]uint16, 256*10_000)}
+	question := make([]float32, 256)
+	for i := range block.IDs {
+		for j := range question {
+			question[j] = r.Float32()
+		}
+		block.Fill(i, uuid.UUID{}, question)
 	}
-	question := slices.Clone(block.Row(7))
-	b.SetBytes(int64(4 * len(block.Data)))
+	b.SetBytes(int64(2 * len(block.Data)))
 	for b.Loop() {
 		top := NewTop(question, 100)
 		top.Scan(0, block, 0, len(block.IDs))

@@ -163,7 +163,7 @@ func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 40})
 	r := rand.New(rand.NewPCG(33, 34))
-	memory := dense.NewMemoryVectors(f, newIndex(f), 4*40*int64(len(unit(r)))) // room for 40 passages
+	memory := dense.NewMemoryVectors(f, newIndex(f), 2*40*int64(len(unit(r)))) // room for 40 passages
 	ask := func(p schema.Principal, change func(*dense.NearestQuery)) ([]dense.Hit, error) {
 		q := dense.NearestQuery{Principal: p, Collection: f.collection, Space: space, Vector: unit(r), K: 1000}
 		if change != nil {
