@@ -29,6 +29,8 @@ const (
 type pieces struct {
 	most int // of a candidate
 	cut  func(string) []text.Range
+	// narrow is what is read of a piece; nil: all of it.
+	narrow func(string) text.Range
 	// joined has passages that relate joined read as one text.
 	joined bool
 	// prefers has llm_prefer be the language model's, where one was learnt.
@@ -65,19 +67,27 @@ func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how p
 		first := len(out)
 		if how.joined && items[i].with != (lexical.Ref{}) {
 			for _, r := range how.cut(v.text()) {
-				out = append(out, inContext(i, v[0], v[0].extent, r.Of(v.text())))
+				out = append(out, inContext(i, v[0], v[0].extent, how.read(r.Of(v.text()))))
 			}
 		} else {
 			for _, p := range v {
 				for _, r := range how.cut(p.text()) {
 					at := extent{ref: p.ref, start: p.start + r.Start, end: p.start + r.End}
-					out = append(out, inContext(i, p, at, r.Of(p.text())))
+					out = append(out, inContext(i, p, at, how.read(r.Of(p.text()))))
 				}
 			}
 		}
 		out = out[:min(len(out), first+how.most)]
 	}
 	return out, nil
+}
+
+// read is what a model reads of a piece.
+func (p pieces) read(piece string) string {
+	if p.narrow == nil {
+		return piece
+	}
+	return p.narrow(piece).Of(piece)
 }
 
 func inContext(of int, p piece, at extent, body string) input {

@@ -36,14 +36,19 @@ type score struct {
 	weight      float64
 	normalise   string
 	least       *Threshold
+	within      float64 // how far below the best one's share; 0: any
 	pieces      int
+	window      int // tokens that are read of a piece; 0: all
 	optional    bool
 	known       bool
 }
 
+// leastRead is how many candidates are read however far the best one is ahead.
+const leastRead = 2
+
 var scoreKind = Kind{
 	Name:       "score",
-	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `pieces` (8), `known` (false), `optional` (false)",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `within` (0: any), `pieces` (8), `window` (0: all), `known` (false), `optional` (false)",
 	Does:       "a model reads the first `depth` with the question, see below",
 	// Behind a stage that selects it orders, and with keep or least thins, the context alone.
 	AfterSelection: true,
@@ -52,7 +57,7 @@ var scoreKind = Kind{
 
 // readScore reads the stage "score":
 //
-//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, pieces: 8, known: false, optional: false}
+//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, within: 0, pieces: 8, window: 0, known: false, optional: false}
 //
 // A model reads the first depth candidates with the question: the pair model, or
 // the reranker, which is better and about ten times as long about each, so it comes
@@ -62,6 +67,11 @@ var scoreKind = Kind{
 // longer than the model reads is read in pieces, at most so many, and counts as
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
+//
+// With a window no more is read of a piece than so many tokens: the sentence with
+// the most of the question's terms, each by its idf, and those around it. With
+// within, candidates whose share of the best one's score is further below it are
+// left unread, except the second: what a model says seldom brings them that far up.
 //
 // llm_prefer is that of the language model that would answer, where one was learnt for
 // the collection and the stage ranks by it; else that of the pack's own reader.
@@ -88,7 +98,7 @@ func readScore(p *Parameters) Stage {
 	}
 	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 0, maxRead),
 		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
-		pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional"), known: p.flag("known")}
+		within: p.number("within", 0, 0, 1e6), pieces: p.Whole("pieces", 8, 1, maxPieces), window: p.Whole("window", 0, 0, pieceTokens), optional: p.flag("optional"), known: p.flag("known")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
@@ -177,8 +187,14 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if err != nil {
 		return outcome{}, err
 	}
-	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, s.model, head, in.unit, pieces{most: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}, s.of)
+	head, tail := cut(in.items, s.near(in.items))
+	how := pieces{most: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}
+	if s.window > 0 {
+		if how.narrow, err = t.windowed(ctx, s.window); err != nil {
+			return outcome{}, err
+		}
+	}
+	read, err := t.scored(ctx, s.model, head, in.unit, how, s.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil
@@ -231,12 +247,30 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if s.least == nil {
 		out.items = append(out.items, behind(out.items, head, tail, s.label())...)
 	} else {
-		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not read: below rank %d", s.depth))...)
+		out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("not read: below rank %d", len(head)))...)
 	}
 	kept, rest := cut(out.items, s.keep)
 	out.items = kept
 	out.dropped = append(out.dropped, drop(rest, fmt.Sprintf("below rank %d", s.keep))...)
 	return out, nil
+}
+
+// near is how many candidates are read.
+func (s score) near(items []item) int {
+	head, _ := cut(items, s.depth)
+	if s.within == 0 || len(head) == 0 {
+		return s.depth
+	}
+	before := make([]float64, len(head))
+	for i, c := range head {
+		before[i] = c.score
+	}
+	shares := normalised(before, "max")
+	n := min(leastRead, len(head))
+	for n < len(head) && shares[n] >= shares[0]-s.within {
+		n++
+	}
+	return n
 }
 
 // limit is the score below which candidates are dropped.
