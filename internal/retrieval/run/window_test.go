@@ -10,22 +10,23 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAModelReadsTheSentencesAroundTheBest: a window of 12 tokens, in which two sentences of five words and their full
-// stops fit.
-func TestAModelReadsTheSentencesAroundTheBest(t *testing.T) {
+// TestAModelReadsTheSentencesThatHaveTheQuestion: a window of 12 tokens, in which two sentences of five words and their
+// full stops fit.
+func TestAModelReadsTheSentencesThatHaveTheQuestion(t *testing.T) {
 	const (
 		empty  = "Nothing is said in here. "
 		rare   = "Some question is in here. "
 		common = "Some word is in here. "
 	)
 	for name, x := range map[string]struct{ text, read, asked string }{
-		"by idf, and what follows": {text: common + empty + rare + empty, read: rare + empty},
-		"the better neighbour":     {text: empty + common + rare + empty, read: common + rare},
-		"the last one":             {text: empty + empty + empty + rare, read: empty + rare},
-		"the first of equal ones":  {text: empty + rare + rare + empty + rare, read: rare + rare},
+		"most, then what it lacks": {text: common + empty + rare + empty, read: common + rare},
+		"what stands before it":    {text: empty + empty + rare + empty, read: empty + rare},
+		"the better neighbour":     {text: empty + rare + rare + empty + rare, read: rare + rare},
+		"the first one":            {text: rare + empty + empty, read: rare + empty},
 		"none has a term":          {text: empty + empty + empty, read: empty + empty},
 		"it fits":                  {text: empty + empty, read: empty + empty},
 		"one is longer":            {text: empty + "This question " + strings.Repeat("goes on and on, ", 5) + "here. " + empty, read: "This question " + strings.Repeat("goes on and on, ", 5) + "here."},
+		"a table's first row":      {text: empty + "\n\nName | Year\nRed | 2001\nBlue | 2002\nThe question | 2003\nGreen | 2004\n\n" + empty, read: "Name | Year\nRed | 2001\nThe question | 2003"},
 		"no term was asked":        {text: empty + empty + empty, read: empty + empty + empty, asked: "and of the"},
 	} {
 		for _, model := range []string{"pair", "reranker"} {

@@ -30,7 +30,7 @@ type pieces struct {
 	most int // of a candidate
 	cut  func(string) []text.Range
 	// narrow is what is read of a piece; nil: all of it.
-	narrow func(string) text.Range
+	narrow func(string) string
 	// joined has passages that relate joined read as one text.
 	joined bool
 	// prefers has llm_prefer be the language model's, where one was learnt.
@@ -87,7 +87,7 @@ func (p pieces) read(piece string) string {
 	if p.narrow == nil {
 		return piece
 	}
-	return p.narrow(piece).Of(piece)
+	return p.narrow(piece)
 }
 
 func inContext(of int, p piece, at extent, body string) input {

@@ -68,9 +68,8 @@ var scoreKind = Kind{
 // its best one (MaxP); a document or a cluster is read by its best sections and
 // shows its best piece from then on.
 //
-// With a window no more is read of a piece than so many tokens: the sentence with
-// the most of the question's terms, each by its idf, and those around it. With
-// within, candidates whose share of the best one's score is further below it are
+// With a window about so many tokens are read of a piece: the sentences that have
+// the question's terms, and those beside them. With within, candidates whose share of the best one's score is further below it are
 // left unread, except the second: what a model says seldom brings them that far up.
 //
 // llm_prefer is that of the language model that would answer, where one was learnt for

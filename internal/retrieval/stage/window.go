@@ -1,19 +1,21 @@
 package stage
 
-// This file narrows what a model reads of a piece to the sentences around the one
-// that has most of the question.
+// This file narrows what a model reads of a piece to the sentences that have most to
+// do with the question.
 
 import (
 	"context"
+	"strings"
 
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// windowed narrows a piece to most tokens: the sentence whose terms of the
-// question have the highest sum of idf, the first of equal ones, and then, one by
-// one, the better of its neighbours that still fits; of equal ones the next. A
-// longer sentence is read whole, and so is everything where the question has no term.
-func (t *Task) windowed(ctx context.Context, most int) (func(string) text.Range, error) {
+// windowed narrows a piece to about most tokens. First comes the sentence whose terms
+// of the question have the highest sum of idf; then, as long as one fits, the sentence
+// that adds most by terms which none so far has; then those beside what was taken. Of
+// equal ones the first goes first. A row of a table brings the table's first row with
+// it. The sentences stay in their order. Where the question has no term, all is read.
+func (t *Task) windowed(ctx context.Context, most int) (func(string) string, error) {
 	if err := t.analyse(); err != nil {
 		return nil, err
 	}
@@ -24,48 +26,120 @@ func (t *Task) windowed(ctx context.Context, most int) (func(string) text.Range,
 	if err != nil {
 		return nil, err
 	}
-	return func(piece string) text.Range {
+	return func(piece string) string {
 		if text.CountTokens(piece) <= most {
-			return text.Range{End: len(piece)}
+			return piece
 		}
-		sentences := text.Sentences(piece)
-		scores, tokens := make([]float64, len(sentences)), make([]int, len(sentences))
-		best := 0
-		for i, r := range sentences {
-			tokens[i] = text.CountTokens(r.Of(piece))
-			if scores[i] = t.sharing(r.Of(piece), idf); scores[i] > scores[best] {
-				best = i
-			}
+		w := window{room: most, covered: map[string]bool{}}
+		for _, r := range text.Sentences(piece) {
+			s := r.Of(piece)
+			w.sentences = append(w.sentences, windowSentence{text: s, tokens: text.CountTokens(s), row: strings.Contains(s, "|"), terms: t.sharing(s)})
 		}
-		from, to, sum := best, best+1, tokens[best]
-		for {
-			before := from > 0 && sum+tokens[from-1] <= most
-			after := to < len(sentences) && sum+tokens[to] <= most
-			switch {
-			case after && (!before || scores[to] >= scores[from-1]):
-				sum += tokens[to]
-				to++
-			case before:
-				from--
-				sum += tokens[from]
-			default:
-				return text.Range{Start: sentences[from].Start, End: sentences[to-1].End}
-			}
-		}
+		return w.read(idf)
 	}, nil
 }
 
-// sharing is the sum of the idf of the question's terms that a sentence has, each once.
-func (t *Task) sharing(sentence string, idf map[string]float64) float64 {
+// sharing are the terms of the question that a sentence has, each once and in the
+// question's order.
+func (t *Task) sharing(sentence string) []string {
 	words := map[string]bool{}
 	for _, w := range t.analyzer.Terms(sentence) {
 		words[w] = true
 	}
+	var out []string
+	for _, term := range t.terms {
+		if words[term] {
+			out = append(out, term)
+			delete(words, term)
+		}
+	}
+	return out
+}
+
+// window is what is read of one piece.
+type window struct {
+	sentences []windowSentence
+	room      int // tokens that are left
+	covered   map[string]bool
+}
+
+type windowSentence struct {
+	text       string
+	tokens     int
+	row, taken bool
+	terms      []string // of the question
+}
+
+func (w *window) read(idf map[string]float64) string {
+	all := func(i int) float64 { return sumOf(w.sentences[i].terms, idf, nil) }
+	first, most := 0, all(0)
+	for i := range w.sentences {
+		if x := all(i); x > most {
+			first, most = i, x
+		}
+	}
+	w.take(first)
+	for w.takeBest(func(i int) float64 { return sumOf(w.sentences[i].terms, idf, w.covered) }) {
+	}
+	for w.takeBest(func(i int) float64 {
+		if !(i > 0 && w.sentences[i-1].taken) && !(i+1 < len(w.sentences) && w.sentences[i+1].taken) {
+			return 0
+		}
+		return 1 + all(i)
+	}) {
+	}
+	var b strings.Builder
+	for _, s := range w.sentences {
+		if s.taken {
+			b.WriteString(s.text)
+		}
+	}
+	return b.String()
+}
+
+// takeBest takes the sentence with the highest worth of those that fit, if one is worth
+// anything.
+func (w *window) takeBest(worth func(i int) float64) bool {
+	best, most := -1, 0.0
+	for i, s := range w.sentences {
+		if s.taken || s.tokens > w.room {
+			continue
+		}
+		if x := worth(i); x > most {
+			best, most = i, x
+		}
+	}
+	if best >= 0 {
+		w.take(best)
+	}
+	return best >= 0
+}
+
+// take takes a sentence; of a table's row also the first row, whether it fits or not:
+// it says what the columns are.
+func (w *window) take(i int) {
+	s := &w.sentences[i]
+	if s.taken {
+		return
+	}
+	s.taken = true
+	w.room -= s.tokens
+	for _, term := range s.terms {
+		w.covered[term] = true
+	}
+	if s.row && i > 0 {
+		for i > 0 && w.sentences[i-1].row {
+			i--
+		}
+		w.take(i)
+	}
+}
+
+// sumOf is the sum of the idf of those terms that are not in without.
+func sumOf(terms []string, idf map[string]float64, without map[string]bool) float64 {
 	sum := 0.0
-	met := map[string]bool{}
-	for _, term := range t.terms { // in their order: sums do not hang on that of a map
-		if words[term] && !met[term] {
-			met[term] = true
+	for _, term := range terms {
+		if !without[term] {
 			sum += idf[term]
 		}
 	}
