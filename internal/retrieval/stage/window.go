@@ -30,10 +30,10 @@ func (t *Task) windowed(ctx context.Context, most int) (func(string) string, err
 		if text.CountTokens(piece) <= most {
 			return piece
 		}
-		w := window{room: most, covered: map[string]bool{}}
+		w := excerpt{room: most, covered: map[string]bool{}}
 		for _, r := range text.Sentences(piece) {
 			s := r.Of(piece)
-			w.sentences = append(w.sentences, windowSentence{text: s, tokens: text.CountTokens(s), row: strings.Contains(s, "|"), terms: t.sharing(s)})
+			w.sentences = append(w.sentences, excerptSentence{text: s, tokens: text.CountTokens(s), row: strings.Contains(s, "|"), terms: t.sharing(s)})
 		}
 		return w.read(idf)
 	}, nil
@@ -56,21 +56,21 @@ func (t *Task) sharing(sentence string) []string {
 	return out
 }
 
-// window is what is read of one piece.
-type window struct {
-	sentences []windowSentence
+// excerpt is what is read of one piece.
+type excerpt struct {
+	sentences []excerptSentence
 	room      int // tokens that are left
 	covered   map[string]bool
 }
 
-type windowSentence struct {
+type excerptSentence struct {
 	text       string
 	tokens     int
 	row, taken bool
 	terms      []string // of the question
 }
 
-func (w *window) read(idf map[string]float64) string {
+func (w *excerpt) read(idf map[string]float64) string {
 	all := func(i int) float64 { return sumOf(w.sentences[i].terms, idf, nil) }
 	first, most := 0, all(0)
 	for i := range w.sentences {
@@ -99,7 +99,7 @@ func (w *window) read(idf map[string]float64) string {
 
 // takeBest takes the sentence with the highest worth of those that fit, if one is worth
 // anything.
-func (w *window) takeBest(worth func(i int) float64) bool {
+func (w *excerpt) takeBest(worth func(i int) float64) bool {
 	best, most := -1, 0.0
 	for i, s := range w.sentences {
 		if s.taken || s.tokens > w.room {
@@ -117,7 +117,7 @@ func (w *window) takeBest(worth func(i int) float64) bool {
 
 // take takes a sentence; of a table's row also the first row, whether it fits or not:
 // it says what the columns are.
-func (w *window) take(i int) {
+func (w *excerpt) take(i int) {
 	s := &w.sentences[i]
 	if s.taken {
 		return
