@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// question is a vector that rows are compared with.
-type question struct {
+// operand is a vector that rows are compared with.
+type operand struct {
 	numbers []float32
 	scaled  []float32 // by halfScale, for products in Go; nil: the processor converts
 }
@@ -19,8 +19,8 @@ type question struct {
 // exponents have biases of 15 and 127.
 const halfScale = 1 << 112
 
-func newQuestion(numbers []float32) question {
-	q := question{numbers: numbers}
+func newOperand(numbers []float32) operand {
+	q := operand{numbers: numbers}
 	if !hasHalf {
 		q.scaled = scaled(numbers)
 	}
@@ -37,7 +37,7 @@ func scaled(numbers []float32) []float32 {
 }
 
 // dot is the inner product with a row of as many numbers, all of which are finite.
-func (q *question) dot(row []uint16) float32 {
+func (q *operand) dot(row []uint16) float32 {
 	if q.scaled == nil {
 		return dotProcessor(row, q.numbers)
 	}

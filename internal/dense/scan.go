@@ -44,14 +44,14 @@ type Neighbour struct {
 // Top collects the k vectors nearest to a question, by inner product; of equal
 // ones those with lower ids.
 type Top struct {
-	question question
+	question operand
 	k        int
 	heap     []Neighbour // the worst first
 }
 
 // NewTop returns a Top for k neighbours of question.
 func NewTop(question []float32, k int) *Top {
-	return &Top{question: newQuestion(question), k: k, heap: make([]Neighbour, 0, min(k, 1024))}
+	return &Top{question: newOperand(question), k: k, heap: make([]Neighbour, 0, min(k, 1024))}
 }
 
 // Scan compares the rows from first to before end of a block, whose dimension
