@@ -169,13 +169,25 @@ type Ingest struct {
 	IngestReconcile time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for." when:"a test cannot wait" group:"Ingestion, for tests and repair"`
 }
 
-// Retention is how long questions, and the ledger of language model calls, are kept.
+// Retention is how long questions, the ledger of language model calls, and the audit log are kept.
 type Retention struct {
 	KeepLLMCalls       int `name:"keep-llm-calls" env:"SLUICE_KEEP_LLM_CALLS" default:"90" placeholder:"DAYS" help:"Days that language model calls of questions, and their replies, are kept in the ledger; 0 for ever." when:"rules on the keeping of data say so, or the ledger takes too much room"`
 	KeepLLMSearchCalls int `name:"keep-llm-search-calls" env:"SLUICE_KEEP_LLM_SEARCH_CALLS" default:"30" placeholder:"DAYS" help:"Days that those of searches are kept; 0 for ever." when:"rules on the keeping of data say so, or the ledger takes too much room"`
 	KeepLLMDays        int `name:"keep-llm-days" env:"SLUICE_KEEP_LLM_DAYS" default:"800" placeholder:"DAYS" help:"Days that the sums of each day are kept, at least 62, for budgets count this month's; 0 for ever." when:"costs of longer ago are to be shown, or not to be kept"`
-	KeepQuestions      int `name:"keep-questions" env:"SLUICE_KEEP_QUESTIONS" default:"0" placeholder:"DAYS" help:"Days that questions are kept, with their answers; those that are rated stay. At least as many as their calls in the ledger; 0 for ever." when:"rules on the keeping of data say so"`
+	KeepQuestions      int `name:"keep-questions" env:"SLUICE_KEEP_QUESTIONS" default:"365" placeholder:"DAYS" help:"Days that questions are kept, with their answers; those that are rated stay. At least as many as their calls in the ledger, as which the default counts where that keeps them longer; 0 for ever." when:"rules on the keeping of data say so"`
+	KeepAudit          int `name:"keep-audit" env:"SLUICE_KEEP_AUDIT" default:"400" placeholder:"DAYS" help:"Days that entries of the audit log are kept, at least 30; 0 for ever." when:"rules on the keeping of data say so"`
 	KeepRetrievals     int `name:"keep-retrievals" env:"SLUICE_KEEP_RETRIEVALS" default:"90" placeholder:"DAYS" help:"Days that what was found for a question, which only answering it needs, is kept; 0 for ever." when:"rules on the keeping of data say so, or questions are explained later than that"`
+}
+
+// defaultQuestions is the default of KeepQuestions.
+const defaultQuestions = 365
+
+// QuestionDays is for how many days questions are kept: the default gives way to a ledger that keeps their calls longer.
+func (r Retention) QuestionDays() int {
+	if r.KeepQuestions == defaultQuestions && (r.KeepLLMCalls == 0 || r.KeepLLMCalls > defaultQuestions) {
+		return r.KeepLLMCalls
+	}
+	return r.KeepQuestions
 }
 
 // LLM is which language model answers.

@@ -83,3 +83,19 @@ func TestRequireNamesTheVariable(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestTheDefaultForQuestionsGivesWayToTheLedger: what is said for questions does not.
+func TestTheDefaultForQuestionsGivesWayToTheLedger(t *testing.T) {
+	for r, want := range map[Retention]int{
+		{KeepQuestions: 365, KeepLLMCalls: 90}: 365, {KeepQuestions: 365, KeepLLMCalls: 500}: 500, {KeepQuestions: 365}: 0,
+		{KeepQuestions: 100, KeepLLMCalls: 500}: 100, {KeepLLMCalls: 90}: 0,
+	} {
+		if got := r.QuestionDays(); got != want {
+			t.Errorf("%+v keeps questions for %d days, want %d", r, got, want)
+		}
+	}
+	got, err := load(t, "", "--database-url=postgres://x", "--nats-url=nats://x", "--temporal-address=x:1")
+	if err != nil || got.KeepQuestions != defaultQuestions {
+		t.Errorf("the default is %d, %v", got.KeepQuestions, err)
+	}
+}

@@ -30,6 +30,7 @@ var notTenants = []string{"goose_db_version", "loops", "outbox_claims", "schema_
 var systemColumns = map[string]string{
 	"collection_changes": "", // triggers of what it changes write there
 	"artifacts":          "attempt created_at stage tenant_id version_id",
+	"audit":              "at id tenant_id",
 	"collections":        "deleted_at encoder generation id tenant_id emptied_at",
 	"generations":        "collection_id created_at encoder finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",

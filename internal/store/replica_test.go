@@ -130,7 +130,7 @@ func (f *replicated) texts(t *testing.T, docs ...*written) []string {
 // Searches read from the replica. What was committed is found by the next one, and what
 // was deleted is not, also while the replica stands still; one that is too far behind, or
 // gone, is not asked, and is asked again when it is back.
-func TestSearchesReadFromAReplica(t *testing.T) {
+func TestManySearchesReadFromAReplica(t *testing.T) {
 	f := setUpReplica(t, 3*time.Second)
 	first := &written{name: "first", body: "heron one/otter"}
 	f.write(t, f.a, f.collection, first)
@@ -274,7 +274,7 @@ func (f *replicated) readTwice(t *testing.T, begun chan<- struct{}) error {
 }
 
 // What recovery cancels at the replica the database answers.
-func TestAReadThatRecoveryCancelsIsRepeated(t *testing.T) {
+func TestRepeatOfAReadThatRecoveryCancels(t *testing.T) {
 	f := setUpReplica(t, time.Hour)
 	f.awaitUsed(t, true)
 	waittest.Until(t, func() string { // it may not have the collection yet
@@ -298,7 +298,7 @@ func TestAReadThatRecoveryCancelsIsRepeated(t *testing.T) {
 }
 
 // A read in hand is given up when the replica is seen to be too far behind.
-func TestAReadOfAReplicaThatFallsBehindIsRepeated(t *testing.T) {
+func TestRepeatOfAReadOfAReplicaThatFallsBehind(t *testing.T) {
 	f := setUpReplica(t, time.Second)
 	f.awaitUsed(t, true)
 	begun, ended := make(chan struct{}), make(chan error, 1)

@@ -28,6 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/stores"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -79,13 +80,13 @@ func (s Settings) keep() ledger.Retention {
 
 // keepQuestions is for how long questions are kept.
 func (s Settings) keepQuestions() questions.QuestionRetention {
-	return questions.QuestionRetention{Questions: s.KeepQuestions, Retrievals: s.KeepRetrievals}
+	return questions.QuestionRetention{Questions: s.QuestionDays(), Retrievals: s.KeepRetrievals}
 }
 
 // New makes the worker. It is ready when it can take work; Stop lets the stages
 // that run finish, hands back the rest, and ends within Grace.
 func New(s Settings, d Deps) (lifecycle.Service, error) {
-	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls)); err != nil {
+	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls), tenants.CheckAuditRetention(s.KeepAudit)); err != nil {
 		return nil, err
 	}
 	parsers, err := parsers(s)
@@ -153,7 +154,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		curate.NewReconciler(kept, encoder, curations{d.Temporal}, kept,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
 		emptier(kept),
-		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions()),
+		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions(), s.KeepAudit),
 	}, nil
 }
 

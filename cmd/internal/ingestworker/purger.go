@@ -60,15 +60,19 @@ func newPurged() metric.Int64Counter {
 }
 
 // purger gives back the space of what was deleted or replaced, and of what the
-// ledger of language model calls no longer has to keep, then of questions, and puts right
-// how much tenants are said to have. One of all leads.
-func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention) lifecycle.Service {
+// ledger of language model calls no longer has to keep, then of questions and the audit log,
+// and puts right how much tenants are said to have. One of all leads.
+func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention, keepAudit int) lifecycle.Service {
 	return lifecycle.NewLed(lifecycle.Led{Name: "purger", Turns: s, Every: every, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
 			n, err := s.PurgeOnce(fetch, purgeRows)
 			forgotten, forgetting := s.ForgetCalls(fetch, keepCalls, forgetRows)
 			old, forgettingQuestions := s.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
-			n, err = n+forgotten+old, errors.Join(err, forgetting, forgettingQuestions)
+			audited, forgettingAudit := s.ForgetAudit(fetch, keepAudit, forgetRows)
+			if old+audited > 0 {
+				slog.InfoContext(fetch, "forgot what is kept no longer", "questions_and_retrievals", old, "audit_entries", audited)
+			}
+			n, err = n+forgotten+old+audited, errors.Join(err, forgetting, forgettingQuestions, forgettingAudit)
 			purged.Add(fetch, int64(n))
 			if n == 0 || err != nil {
 				_, counting := s.RecountStored(fetch, recountAge, recountTenants)

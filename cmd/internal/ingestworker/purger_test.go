@@ -25,14 +25,19 @@ func TestTheWorkerForgetsOldQuestions(t *testing.T) {
 	}
 	ask(31)
 	ask(400)
+	w.admin(`INSERT INTO audit (tenant_id, id, at, actor, action, target)
+		SELECT $1, gen_random_uuid(), now() - make_interval(days => n), 'system', 'test', '' FROM unnest('{1, 60}'::int[]) n`, w.principal.Tenant)
 	middle, young := ask(15), ask(1)
 	w.settings.PurgeEvery = 20 * time.Millisecond
-	w.settings.KeepQuestions, w.settings.KeepRetrievals = 30, 7
+	w.settings.KeepQuestions, w.settings.KeepRetrievals, w.settings.KeepAudit = 30, 7, 50
 	w.start()
 	waittest.Until(t, func() string {
 		questions, emptied := w.count(`SELECT count(*) FROM questions`), w.count(`SELECT count(*) FROM retrievals WHERE candidates = '[]'`)
 		if questions != 2 || emptied != 1 {
 			return fmt.Sprintf("%d questions are left, and %d retrievals without candidates", questions, emptied)
+		}
+		if n := w.count(`SELECT count(*) FROM audit WHERE action = 'test'`); n != 1 {
+			return fmt.Sprintf("%d entries of the audit log are left", n)
 		}
 		return ""
 	})
