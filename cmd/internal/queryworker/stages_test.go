@@ -58,7 +58,7 @@ func (w *world) plan(stages string) (run.Result, error) {
 	w.t.Helper()
 	catalogue, err := plan.LoadCatalogue(fstest.MapFS{"p.yaml": {Data: []byte("name: p\nstages:\n" + stages)}}, "p")
 	w.ok(err)
-	engine, err := run.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, search.NewIndex(w.store, 1<<20), modelclient.New(w.nats, modelclient.Options{})))
+	engine, err := run.NewEngine(catalogue, sources(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client}, w.store.SearchStore, search.NewIndex(w.store, 1<<20), modelclient.New(w.nats, modelclient.Options{})))
 	w.ok(err)
 	found, err := engine.Run(w.context(), wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection, Text: carryOver, K: 100, Explain: true}})
 	if err != nil {
