@@ -137,6 +137,14 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 			model, err = inference.Open(o)
 			return err
 		}, func(context.Context) error { return model.Close() }),
+		// Nobody is answered, and the server is not ready, before each graph has run.
+		lifecycle.NewResource("first run of the model", func(ctx context.Context) error {
+			report, err := model.Try(ctx)
+			for _, problem := range report.Problems {
+				slog.WarnContext(ctx, "the model pack gives other results here than where it was made", "problem", problem)
+			}
+			return err
+		}, nil),
 		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {
 			ctx, cancel := context.WithTimeout(ctx, connecting)
 			defer cancel()

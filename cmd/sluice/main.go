@@ -28,7 +28,8 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the database's schema."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every part and say what to do."`
 
-	Blobs blobsCommand `cmd:"" help:"Move the bytes of documents between Postgres and S3, and check them."`
+	Blobs       blobsCommand       `cmd:"" help:"Move the bytes of documents between Postgres and S3, and check them."`
+	AwaitSchema awaitSchemaCommand `cmd:"" name:"await-schema" help:"Wait until the database has a schema that this version works with."`
 
 	NATSConfig natsConfigCommand `cmd:"" name:"nats-config" help:"Write the configuration of a NATS server, and each program's credentials and keys."`
 

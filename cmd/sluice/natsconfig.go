@@ -16,17 +16,19 @@ import (
 
 // natsConfigCommand writes what a NATS server and the programs need to know of each other.
 type natsConfigCommand struct {
-	Dir       string `arg:"" placeholder:"DIR" help:"Folder for the files. What is secret in it is made once and stays."`
-	Store     string `default:"/data" help:"Where the server keeps its streams."`
-	MaxMemory string `placeholder:"SIZE" help:"Memory that JetStream takes at most, as 256MB; the server's own limit when empty."`
-	MaxFile   string `placeholder:"SIZE" help:"Disk space that it takes at most, as 10GB; the server's own limit when empty."`
-	TLSCert   string `name:"tls-cert" placeholder:"FILE" help:"The server's certificate, PEM, as the server finds it. With it, programs must show certificates that --tls-ca signed."`
-	TLSKey    string `name:"tls-key" placeholder:"FILE" help:"Its key, PEM."`
-	TLSCA     string `name:"tls-ca" placeholder:"FILE" help:"The authority of the programs' certificates, PEM."`
+	Dir       string   `arg:"" placeholder:"DIR" help:"Folder for the files. What is secret in it is made once and stays."`
+	Store     string   `default:"/data" help:"Where the server keeps its streams."`
+	MaxMemory string   `placeholder:"SIZE" help:"Memory that JetStream takes at most, as 256MB; the server's own limit when empty."`
+	MaxFile   string   `placeholder:"SIZE" help:"Disk space that it takes at most, as 10GB; the server's own limit when empty."`
+	TLSCert   string   `name:"tls-cert" placeholder:"FILE" help:"The server's certificate, PEM, as the server finds it. With it, programs must show certificates that --tls-ca signed. Servers of a cluster show theirs to each other: it must be for servers and clients."`
+	TLSKey    string   `name:"tls-key" placeholder:"FILE" help:"Its key, PEM."`
+	TLSCA     string   `name:"tls-ca" placeholder:"FILE" help:"The authority of the programs' certificates, PEM."`
+	Monitor   string   `default:"127.0.0.1:8222" placeholder:"ADDR" help:"Where the server shows its health and its streams; whoever reaches it may read them."`
+	Routes    []string `name:"route" placeholder:"HOST:PORT" help:"A server of a cluster, as the others find it; once for each, all of them. Each has its name in the variable NATS_SERVER_NAME."`
 }
 
 func (c *natsConfigCommand) Run(context.Context) error {
-	config := bus.ServerConfig{Store: c.Store, MaxMemory: c.MaxMemory, MaxFile: c.MaxFile, Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA}
+	config := bus.ServerConfig{Store: c.Store, MaxMemory: c.MaxMemory, MaxFile: c.MaxFile, Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, Monitor: c.Monitor, Routes: c.Routes}
 	if err := config.Write(c.Dir); err != nil {
 		return err
 	}

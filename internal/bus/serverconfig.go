@@ -4,9 +4,13 @@ package bus
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,13 +30,25 @@ type ServerConfig struct {
 	// Cert, Key and CA have clients use TLS and show a certificate that CA signed; all empty: neither. They are paths where
 	// the server runs.
 	Cert, Key, CA string
+	// Monitor is where /healthz, /varz and /jsz are; 127.0.0.1:8222 when empty.
+	Monitor string
+	// Routes are the servers of a cluster, as host:port, this one among them; none: a server alone. Each server finds its
+	// name, which no other may have, in its environment (ServerNameVariable). Servers know each other by a password that Write makes once, and
+	// by certificates that CA signed where there are some.
+	Routes []string
 }
+
+// ServerNameVariable is the variable of a server of a cluster that holds its name.
+const ServerNameVariable = "NATS_SERVER_NAME"
 
 // Names of the files that Write makes beside the credentials, which are called after their programs.
 const (
 	ServerConfigFile = "nats.conf"
 	seedSuffix       = ".nk"
+	routePassword    = "cluster.password"
 )
+
+const routeUser = "route"
 
 // CredentialsFile is the file of a program's credentials.
 func CredentialsFile(p wire.Program) string { return string(p) + seedSuffix }
@@ -46,6 +62,23 @@ func (c ServerConfig) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the folder of credentials: %w", err)
 	}
+	for _, route := range c.Routes {
+		if host, port, err := net.SplitHostPort(route); err != nil || host == "" || port == "" {
+			return schema.Invalid("route", "%q is not host:port", route)
+		}
+	}
+	if c.Monitor != "" {
+		if _, _, err := net.SplitHostPort(c.Monitor); err != nil {
+			return schema.Invalid("monitor", "%q is not host:port", c.Monitor)
+		}
+	}
+	password := ""
+	if len(c.Routes) > 0 {
+		var err error
+		if password, err = keepPassword(filepath.Join(dir, routePassword)); err != nil {
+			return fmt.Errorf("password of the cluster: %w", err)
+		}
+	}
 	users := map[wire.Program]string{}
 	for _, p := range wire.Programs() {
 		public, err := keep(filepath.Join(dir, CredentialsFile(p)))
@@ -54,7 +87,7 @@ func (c ServerConfig) Write(dir string) error {
 		}
 		users[p] = public
 	}
-	if err := os.WriteFile(filepath.Join(dir, ServerConfigFile), c.text(users), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, ServerConfigFile), c.text(users, password), 0o644); err != nil {
 		return fmt.Errorf("write the server's configuration: %w", err)
 	}
 	return nil
@@ -79,6 +112,23 @@ func keep(file string) (public string, err error) {
 	return pair.PublicKey()
 }
 
+// keepPassword returns the password in a file, and makes the file if it is not there.
+func keepPassword(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		text = []byte(rand.Text())
+		err = os.WriteFile(file, text, 0o644)
+	}
+	if err != nil {
+		return "", err
+	}
+	password := strings.TrimSpace(string(text))
+	if password == "" || url.PathEscape(password) != password {
+		return "", fmt.Errorf("%s: it is to be of letters and digits", file)
+	}
+	return password, nil
+}
+
 // NewSeed makes the seed of a new NKey of a user.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
@@ -88,14 +138,20 @@ func NewSeed() ([]byte, error) {
 	return pair.Seed()
 }
 
-func (c ServerConfig) text(users map[wire.Program]string) []byte {
+func (c ServerConfig) text(users map[wire.Program]string, password string) []byte {
 	var b bytes.Buffer
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# Written by `sluice nats-config`. Each program has a user of its own, who may publish and subscribe to")
 	line("# exactly what the program needs. The keys here are public; the files beside this one are secret.")
+	if len(c.Routes) > 0 {
+		line("# The password of the cluster's routes is secret, too, and so is this file.")
+	}
 	line("")
 	line("port: 4222")
-	line("http: \"127.0.0.1:8222\"")
+	if len(c.Routes) > 0 {
+		line("server_name: $%s", ServerNameVariable)
+	}
+	line("http: %q", cmp.Or(c.Monitor, "127.0.0.1:8222"))
 	line("ping_interval: \"10s\" # a client that is gone without a word gets no requests after half a minute")
 	line("ping_max: 2")
 	line("")
@@ -107,11 +163,30 @@ func (c ServerConfig) text(users map[wire.Program]string) []byte {
 		}
 	}
 	line("}")
+	encrypted := func(indent string) {
+		if c.Cert != "" {
+			line("%stls {", indent)
+			line("%[1]s  cert_file: %[2]q\n%[1]s  key_file: %[3]q\n%[1]s  ca_file: %[4]q\n%[1]s  verify: true", indent, c.Cert, c.Key, c.CA)
+			line("%s}", indent)
+		}
+	}
 	if c.Cert != "" {
 		line("")
-		line("tls {")
-		line("  cert_file: %q\n  key_file: %q\n  ca_file: %q\n  verify: true", c.Cert, c.Key, c.CA)
-		line("}")
+		encrypted("")
+	}
+	if len(c.Routes) > 0 {
+		line("")
+		line("cluster {")
+		line("  name: sluice")
+		line("  port: 6222")
+		line("  no_advertise: true # clients have an address that leads to all of them")
+		line("  authorization { user: %q, password: %q }", routeUser, password)
+		encrypted("  ")
+		line("  routes: [")
+		for _, route := range c.Routes {
+			line("    %q", "nats-route://"+routeUser+":"+password+"@"+route)
+		}
+		line("  ]\n}")
 	}
 	line("")
 	line("authorization {")

@@ -45,8 +45,13 @@ func New(t testing.TB, dir string) *Authority {
 // Server makes the certificate of a server that is reached under the names, or addresses.
 func (a *Authority) Server(names ...string) Pair {
 	a.t.Helper()
+	return a.server(names, x509.ExtKeyUsageServerAuth)
+}
+
+func (a *Authority) server(names []string, usages ...x509.ExtKeyUsage) Pair {
+	a.t.Helper()
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: names[0]}, KeyUsage: x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
+		ExtKeyUsage: usages}
 	for _, name := range names {
 		if ip := net.ParseIP(name); ip != nil {
 			c.IPAddresses = append(c.IPAddresses, ip)
@@ -56,6 +61,12 @@ func (a *Authority) Server(names ...string) Pair {
 	}
 	pair, _ := a.sign("server-"+names[0], c)
 	return pair
+}
+
+// Peer makes the certificate of a server that connects to others of its kind, too.
+func (a *Authority) Peer(names ...string) Pair {
+	a.t.Helper()
+	return a.server(names, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
 }
 
 // Client makes the certificate of a client.

@@ -16,7 +16,7 @@ import (
 // Database is where the store is.
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database, with a login that owns nothing." when:"the database is not the one that 'sluice up' starts"`
-	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most." when:"what all processes may open together exceeds Postgres' max_connections, or requests wait for a connection"`
+	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most for its work; one more tells whether the database answers." when:"what all processes may open together exceeds Postgres' max_connections, or requests wait for a connection"`
 	DatabasePooled      bool   `env:"SLUICE_DATABASE_POOLED" help:"The database's URL leads to a pooler that lends a connection for one transaction at a time, as PgBouncer does with pool_mode=transaction." when:"all processes together open more connections than Postgres takes"`
 	DatabaseDirectURL   string `env:"SLUICE_DATABASE_DIRECT_URL" placeholder:"URL" help:"The server itself, with the same login, where the database's URL leads to a pooler: each ingest worker holds one connection to it." when:"SLUICE_DATABASE_POOLED is true"`
 }

@@ -118,6 +118,10 @@ func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packG
 		f.scores = make([]float32, len(f.passages))
 		return f.scores, m.fuser.fuse(ctx, []fusion{f})
 	}
+	if len(all.Fuser) == 0 {
+		_, err := fused(trial[0], trial, 1, false)
+		return err
+	}
 	for _, golden := range all.Fuser {
 		if len(golden.Texts) > m.manifest.Fuser.MaxPassages {
 			continue
@@ -140,7 +144,7 @@ func (c *checker) detector(ctx context.Context, g *modelpack.GraphReport, all pa
 		contexts[i], want[i] = soFar{golden.Pairs[:min(len(golden.Pairs), wire.DetectPairs)], &got[i]}, golden.Enough
 	}
 	if len(contexts) == 0 {
-		return nil
+		return c.model.detector.detect(ctx, []soFar{{[][2]float32{{0, 0}}, new(float32)}})
 	}
 	if err := c.model.detector.detect(ctx, contexts); err != nil {
 		return err

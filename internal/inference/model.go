@@ -31,6 +31,7 @@ type Options struct {
 
 // Model is a loaded pack. Close frees it.
 type Model struct {
+	pack      string // its folder
 	manifest  Manifest
 	sum       [sha256.Size]byte // of the manifest's bytes
 	provider  Provider
@@ -60,7 +61,7 @@ func Open(o Options) (_ *Model, err error) {
 	if o.Threads == 0 {
 		o.Threads = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	m := &Model{provider: o.Provider, threads: o.Threads}
+	m := &Model{pack: o.Pack, provider: o.Provider, threads: o.Threads}
 	if m.manifest, m.sum, err = readManifest(o.Pack); err != nil {
 		return nil, err
 	}

@@ -201,3 +201,61 @@ func TestWhatIsWrongWithTheLibraryIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestEachGraphRunsWhenAModelIsTried: with goldens and without. A graph in another's place cannot run.
+func TestEachGraphRunsWhenAModelIsTried(t *testing.T) {
+	for _, goldens := range []bool{true, false} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(packDir(t))); err != nil {
+			t.Fatal(err)
+		}
+		if !goldens {
+			if err := os.Remove(filepath.Join(dir, "goldens.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close() //nolint:errcheck // a test's
+		report, err := m.Try(t.Context())
+		if err != nil || len(report.Problems) > 0 || len(report.Graphs) < 7 {
+			t.Fatalf("%v, %+v", err, report)
+		}
+		// The detector has one input, the linker two.
+		for section, at := range map[string]**graph{"segmenter": &m.segmenter.graph, "linker": &m.linker.graph, "fuser": &m.fuser.graph,
+			"encoder": graphOfEncoder(t, m), "pair": graphOfPair(t, m.pair), "reranker": graphOfPair(t, m.reranker), "detector": &m.detector.graph} {
+			own, other := *at, m.detector.graph
+			if section == "detector" {
+				other = m.linker.graph
+			}
+			*at = other
+			if _, err := m.Try(t.Context()); err == nil || !strings.Contains(err.Error(), section) {
+				t.Errorf("%s did not run (goldens: %v): %v", section, goldens, err)
+			}
+			*at = own
+		}
+	}
+}
+
+func graphOfEncoder(t *testing.T, m *Model) **graph {
+	t.Helper()
+	e, ok := m.encoder.textEncoder.(*encoder)
+	if !ok {
+		t.Fatalf("the pack's encoder is a %T", m.encoder.textEncoder)
+	}
+	return &e.graph
+}
+
+func graphOfPair(t *testing.T, p pairModel) **graph {
+	t.Helper()
+	switch p := p.(type) {
+	case *headedPair:
+		return &p.graph
+	case *bertPair:
+		return &p.graph
+	}
+	t.Fatalf("the pack's pair model is a %T", p)
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/pressly/goose/v3"
@@ -100,4 +101,45 @@ func knownMigrations() ([]int64, error) {
 		out = append(out, version)
 	}
 	return out, nil
+}
+
+// askSchemaEvery is how often AwaitSchema asks.
+const askSchemaEvery = time.Second
+
+// AwaitSchema returns once this build may work with the database at url, or ctx has ended. Until then the database may be
+// away, know no login of this name, or lack migrations. What is waited for is said, once each, to say. A URL that is
+// none is an error at once.
+func AwaitSchema(ctx context.Context, url string, o Options, say func(error)) error {
+	if _, err := poolConfig(url, o); err != nil {
+		return err
+	}
+	said := ""
+	for {
+		err := trySchema(ctx, url, o)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for the database's schema: %w: %w", ctx.Err(), err)
+		}
+		if err.Error() != said {
+			said = err.Error()
+			say(err)
+		}
+		timer := time.NewTimer(askSchemaEvery)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func trySchema(ctx context.Context, url string, o Options) error {
+	s, err := Open(ctx, url, o)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return s.CheckSchema(ctx)
 }

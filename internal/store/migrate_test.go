@@ -13,6 +13,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -91,5 +92,46 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	}
 	if err := open(t, url, store.Options{}).CheckSchema(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAProgramWaitsForTheSchema: while the database has no schema, knows no login, or lacks a migration.
+func TestAProgramWaitsForTheSchema(t *testing.T) {
+	url := emptyDatabase(t)
+	program := localtest.ProgramURL(t, url)
+	said, ended := make(chan string, 100), make(chan error, 1)
+	go func() {
+		ended <- store.AwaitSchema(t.Context(), program, store.Options{MaxConns: 1}, func(err error) { said <- err.Error() })
+	}()
+	if first := waittest.Receive(t, said, "what is waited for"); !strings.Contains(first, "sluice migrate") && !strings.Contains(first, "authentication") {
+		t.Errorf("it waits for %s", first)
+	}
+	if err := store.Migrate(t.Context(), url, program, localtest.VectorURL(t, url)); err != nil {
+		t.Fatal(err)
+	}
+	if err := waittest.Receive(t, ended, "the end of waiting"); err != nil {
+		t.Fatal(err)
+	}
+	owner := connect(t, url)
+	defer owner.Close(context.Background()) //nolint:errcheck // a test's
+	if _, err := owner.Exec(t.Context(), `DELETE FROM goose_db_version WHERE version_id = (SELECT max(version_id) FROM goose_db_version)`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := store.AwaitSchema(ctx, program, store.Options{MaxConns: 1}, func(err error) {
+		said <- err.Error()
+		cancel()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("without its last migration: %v", err)
+	}
+	for len(said) > 1 {
+		<-said
+	}
+	if last := waittest.Receive(t, said, "what is waited for"); !strings.Contains(last, "lacks migration") {
+		t.Errorf("without its last migration it waits for %s", last)
+	}
+	if err := store.AwaitSchema(t.Context(), "postgres://%zz", store.Options{}, func(err error) { t.Error(err) }); !errors.Is(err, schema.ErrInvalid) {
+		t.Errorf("a URL that is none: %v", err)
 	}
 }

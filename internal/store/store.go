@@ -32,7 +32,7 @@ type Options struct {
 	// Name appears as application_name in pg_stat_activity; "sluice" by default.
 	Name string
 	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is
-	// used when this is 0.
+	// used when this is 0. Ping has one connection besides.
 	MaxConns int32
 	// Connected, if any, is told the process id of each new connection's backend,
 	// which is one of the database's machine.
@@ -79,7 +79,9 @@ type Store struct {
 
 // core is what a store shares with its copies in other lanes.
 type core struct {
-	pool    *pgxpool.Pool
+	pool *pgxpool.Pool
+	// probe is one connection besides, for Ping: the pool's may all be at work.
+	probe   *pgxpool.Pool
 	options Options
 	vectors vectorTables
 	// searching is how many connections are lent to searches that run while
@@ -131,6 +133,13 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 		pool.Close()
 		return nil, fmt.Errorf("register pool metrics: %w", err)
 	}
+	one := config.Copy()
+	one.MaxConns, one.MinConns, one.MinIdleConns = 1, 0, 0
+	probe, err := pgxpool.NewWithConfig(ctx, one)
+	if err != nil {
+		pool.Close()
+		return nil, fmt.Errorf("open the database: %w", Translate(err))
+	}
 	if o.KeepSuperseded == 0 {
 		o.KeepSuperseded = defaultKeepSuperseded
 	}
@@ -144,7 +153,7 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 		o.IndexBuilds = 1
 	}
 	s := &Store{core: &core{
-		pool: pool, options: o, maxSearching: max(config.MaxConns/4, 1),
+		pool: pool, probe: probe, options: o, maxSearching: max(config.MaxConns/4, 1),
 	}, lane: o.lane()}
 	s.apart = s
 	if o.Objects != nil {
@@ -155,7 +164,7 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 			s.Close()
 			return nil, fmt.Errorf("open the database: %w", Translate(err))
 		}
-		s.apart = &Store{core: &core{pool: pool, options: o, maxSearching: 1}, lane: o.lane()}
+		s.apart = &Store{core: &core{pool: pool, probe: probe, options: o, maxSearching: 1}, lane: o.lane()}
 		s.apart.apart = s.apart
 	}
 	return s, nil
@@ -179,9 +188,11 @@ func (s *Store) Close() {
 		s.apart.pool.Close()
 	}
 	s.pool.Close()
+	s.probe.Close()
 }
 
-// Ping reports whether the database answers now, and takes writes.
+// Ping reports whether the database answers now, and takes writes. It waits for none of the pool's connections: who
+// has much to do is ready all the same.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.repeat(ctx, func() error { return s.ping(ctx) }); err != nil {
 		return fmt.Errorf("ping the database: %w", err)
@@ -198,7 +209,7 @@ func (o Options) lane() Lane {
 }
 
 func (s *Store) ping(ctx context.Context) error {
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.probe.Acquire(ctx)
 	if err != nil {
 		return early(ctx, roleApp, err)
 	}
@@ -237,6 +248,7 @@ func (s *Store) leave(err error) {
 		return
 	}
 	s.pool.Reset()
+	s.probe.Reset()
 }
 
 func poolConfig(url string, o Options) (*pgxpool.Config, error) {
