@@ -19,7 +19,7 @@ PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/s3 tools/examples tools/bench tools/bench-bleve
+MODULES := tools/temporal tools/s3 tools/examples tools/bench tools/bench-bleve tools/chart
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
