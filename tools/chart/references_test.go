@@ -355,6 +355,11 @@ func TestQueuesAreThoseOfTheBus(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, o := range in.of("ScaledObject") {
 			var got [2]string
+			// KEDA refuses a fallback where processor time is all that it goes by.
+			measured := slices.ContainsFunc(list(o, "spec", "triggers"), func(trigger map[string]any) bool { return trigger["type"] != "cpu" })
+			if fallback := at[map[string]any](o, "spec", "fallback"); (fallback != nil) != measured {
+				t.Errorf("%s has the fallback %v", o.name(), fallback)
+			}
 			for _, trigger := range list(o, "spec", "triggers") {
 				if trigger["type"] == "nats-jetstream" {
 					m := at[map[string]any](trigger, "metadata")
