@@ -208,14 +208,14 @@ func TestServicesLeadToPods(t *testing.T) {
 			}
 		}
 		for _, c := range in.of("Cluster") {
-			hosts = append(hosts, c.name()+"-rw")
+			hosts = append(hosts, c.name()+"-rw", c.name()+"-ro")
 		}
 		for _, c := range in.of("Pooler") {
 			hosts = append(hosts, c.name())
 		}
 		for _, p := range in.pods() {
 			for _, c := range p.containers() {
-				for _, name := range []string{"SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_DATABASE_URL", "SLUICE_DATABASE_OWNER_URL", "SLUICE_DATABASE_VECTOR_URL", "SLUICE_DATABASE_DIRECT_URL", "POSTGRES_SEEDS"} {
+				for _, name := range []string{"SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_DATABASE_URL", "SLUICE_DATABASE_OWNER_URL", "SLUICE_DATABASE_VECTOR_URL", "SLUICE_DATABASE_DIRECT_URL", "SLUICE_DATABASE_REPLICA_URL", "POSTGRES_SEEDS"} {
 					address, _ := environment(c)[name]["value"].(string)
 					if address == "" {
 						continue

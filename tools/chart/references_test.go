@@ -24,7 +24,7 @@ func readers(t *testing.T) map[string][]string {
 		if rest, is := strings.CutPrefix(line, "Read by: "); is {
 			now = strings.Split(strings.TrimSuffix(strings.TrimSpace(rest), "."), ", ")
 		}
-		if m := regexp.MustCompile("^\\| `--[a-z-]+` \\| `(SLUICE_[A-Z_]+)` ").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("^\\| `--[a-z-]+` \\| `(SLUICE_[A-Z0-9_]+)` ").FindStringSubmatch(line); m != nil {
 			out[m[1]] = now
 		}
 	}
@@ -89,7 +89,7 @@ func TestVariablesInValuesAreThere(t *testing.T) {
 var given = map[string][]string{
 	"their-ca": {"ca.crt"}, "their-nats": {"ca.crt", "tls.crt", "tls.key"}, "their-temporal": {"api-key"}, "their-temporal-ca": {"ca.crt"},
 	"their-temporal-client": {"tls.crt", "tls.key"}, "their-llm": {"openai"}, "nats-servers": {"ca.crt", "tls.crt", "tls.key"}, "nats-clients": {"ca.crt", "tls.crt", "tls.key"},
-	"api": {"tls.crt", "tls.key"}, "sluice-postgres-ca": {"ca.crt"},
+	"api": {"tls.crt", "tls.key"}, "their-s3": {"credentials"}, "their-s3-ca": {"ca.crt"}, "sluice-postgres-ca": {"ca.crt"},
 }
 
 // madeSecrets runs make-secrets, and returns what it makes: names of Secrets with their data.
@@ -97,7 +97,7 @@ func madeSecrets(t *testing.T, dir string, args ...string) map[string]map[string
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(chartDir, "make-secrets"), append([]string{"--print", "--dir", dir}, args...)...)
 	command.Env = append(os.Environ(), "SLUICE="+sluice(t), "SLUICE_DATABASE_OWNER_URL=postgres://owner@db/sluice", "SLUICE_DATABASE_URL=postgres://program@db/sluice",
-		"SLUICE_DATABASE_VECTOR_URL=postgres://vector@db/sluice", "SLUICE_DATABASE_DIRECT_URL=postgres://direct@db/sluice")
+		"SLUICE_DATABASE_VECTOR_URL=postgres://vector@db/sluice", "SLUICE_DATABASE_DIRECT_URL=postgres://direct@db/sluice", "SLUICE_DATABASE_REPLICA_URL=postgres://replica@db/sluice")
 	var said strings.Builder
 	command.Stderr = &said
 	out, err := command.Output()
@@ -269,7 +269,7 @@ func TestMetricsAreThoseThatThereAre(t *testing.T) {
 		}
 		for _, m := range regexp.MustCompile("`(sluice\\.[a-z_.]+)`").FindAllStringSubmatch(cells[1], -1) {
 			name := strings.ReplaceAll(m[1], ".", "_")
-			if regexp.MustCompile(`_(age|duration|wait)$`).MatchString(name) {
+			if regexp.MustCompile(`_(age|duration|wait|lag)$`).MatchString(name) {
 				name += "_seconds"
 			}
 			switch kind, _, _ := strings.Cut(strings.TrimSpace(cells[2]), ","); kind {

@@ -142,7 +142,8 @@ func read(t *testing.T, path string) string {
 }
 
 const everythingExternal = `
-postgres: {mode: external, external: {host: db.example, caSecret: their-ca, pooled: true}}
+postgres: {mode: external, readReplica: true, external: {host: db.example, caSecret: their-ca, pooled: true}}
+blobs: {keepIn: s3, endpoint: "https://s3.example", bucket: documents, prefix: sluice/, region: eu, secret: their-s3, caSecret: their-s3-ca}
 nats: {mode: external, external: {url: "tls://nats.example:4222", monitor: "nats.example:8222"}, tls: {clientSecret: their-nats}}
 temporal: {mode: external, external: {address: "temporal.example:7233", apiKeySecret: their-temporal, tls: {caSecret: their-temporal-ca, clientSecret: their-temporal-client, serverName: temporal}}}
 llmGateway: {secret: their-llm, secretKeys: {SLUICE_LLM_API_KEY: openai}, env: {SLUICE_LLM_MODEL: gpt-4o}}

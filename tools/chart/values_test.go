@@ -36,8 +36,12 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"gpuSegmenterCuda: {enabled: true, autoscaling: {enabled: true}}": "gpuSegmenterCuda.autoscaling.enabled",
 		"{keda: {enabled: true}, gpuSegmenterCuda: {enabled: true, autoscaling: {enabled: true}}}":                                        "keda.prometheusAddress",
 		"{keda: {enabled: true}, ingestWorker: {autoscaling: {enabled: true}}, nats: {mode: external, external: {url: 'nats://x:4222'}}}": "nats.external.monitor",
-		"{nats: {tls: {serverSecret: a}}}": "nats.tls",
-		"spread: Sometimes":                "spread",
+		"blobs: {keepIn: s3}":                                                   "endpoint",
+		"blobs: {endpoint: 'https://s3.example'}":                               "blobs.bucket",
+		"blobs: {endpoint: 'https://s3.example', bucket: b}":                    "blobs.secret",
+		"postgres: {readReplica: true}":                                         "postgres.readReplica",
+		"{nats: {tls: {serverSecret: a}}}":                                      "nats.tls",
+		"spread: Sometimes":                                                     "spread",
 		"networkPolicy: {external: {llm: {cidrs: [everywhere], ports: [443]}}}": "cidrs",
 	} {
 		_, err := render(t, values(t, text), false)

@@ -2,8 +2,8 @@
 
 {{- /* The programs: their section of the values, image, what they are given and where they show their health. */ -}}
 {{- define "sluice.programs" -}}
-serve: {values: serve, image: sluice, args: [serve], port: 7700, metrics: 9464, secret: serve, keys: [nats, signing, receipt], database: true, temporal: true}
-ingest-worker: {values: ingestWorker, image: ingest-worker, port: 8081, metrics: 8081, secret: ingest-worker, keys: [nats], database: true, direct: true, temporal: true, streams: true}
+serve: {values: serve, image: sluice, args: [serve], port: 7700, metrics: 9464, secret: serve, keys: [nats, signing, receipt], database: true, blobs: true, temporal: true}
+ingest-worker: {values: ingestWorker, image: ingest-worker, port: 8081, metrics: 8081, secret: ingest-worker, keys: [nats], database: true, direct: true, blobs: true, temporal: true, streams: true}
 query-worker: {values: queryWorker, image: query-worker, port: 8081, metrics: 8081, secret: query-worker, keys: [nats, signing, trusted], database: true, temporal: true, streams: true}
 llm-gateway: {values: llmGateway, image: llm-gateway, port: 8081, metrics: 8081, secret: llm-gateway, keys: [nats, trusted], database: true}
 gpu-segmenter: {values: gpuSegmenter, image: gpu-segmenter, port: 8081, metrics: 8081, secret: gpu-segmenter, keys: [nats]}
@@ -104,6 +104,31 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 {{- end }}
 {{- end -}}
 
+{{- define "sluice.blobsEnv" -}}
+- name: SLUICE_BLOBS
+  value: {{ .keepIn }}
+- name: SLUICE_S3_ENDPOINT
+  value: {{ .endpoint }}
+- name: SLUICE_S3_BUCKET
+  value: {{ required "blobs.bucket: the bucket at blobs.endpoint" .bucket }}
+- name: SLUICE_S3_CREDENTIALS
+  value: /run/secrets/s3/credentials
+- name: SLUICE_S3_ADDRESSING
+  value: {{ .addressing }}
+{{- with .prefix }}
+- name: SLUICE_S3_PREFIX
+  value: {{ . }}
+{{- end }}
+{{- with .region }}
+- name: SLUICE_S3_REGION
+  value: {{ . }}
+{{- end }}
+{{- if .caSecret }}
+- name: SLUICE_S3_CA
+  value: /run/secrets/s3-ca/ca.crt
+{{- end }}
+{{- end -}}
+
 {{- /* All settings of a program: dict root, name, program, values. */ -}}
 {{- define "sluice.env" -}}
 {{- $root := .root -}}
@@ -136,6 +161,13 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 {{- include "sluice.databaseEnv" (dict "root" $root "direct" $p.direct "vector" $p.direct "owner" false) }}
 - name: SLUICE_DATABASE_CONNECTIONS
   value: {{ $root.Values.postgres.connections | quote }}
+{{- end }}
+{{- if and (eq .name "query-worker") $root.Values.postgres.readReplica }}
+{{- if eq $root.Values.postgres.mode "single" }}{{ fail "postgres.readReplica: a single server has no standby" }}{{ end }}
+{{- include "sluice.databaseURL" (dict "root" $root "setting" "SLUICE_DATABASE_REPLICA_URL" "login" "program" "role" "sluice_program" "host" (printf "%s-postgres-ro" (include "sluice.fullname" $root)) "key" "replica-url") }}
+{{- end }}
+{{- if and $p.blobs $root.Values.blobs.endpoint }}
+{{ include "sluice.blobsEnv" $root.Values.blobs }}
 {{- end }}
 {{- if $p.temporal }}
 {{ include "sluice.temporalEnv" $root }}
@@ -210,6 +242,12 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 {{- if .program.database }}
 {{- include "sluice.databaseMounts" .root }}
 {{- end }}
+{{- if and .program.blobs .root.Values.blobs.endpoint }}
+- {name: s3, mountPath: /run/secrets/s3, readOnly: true}
+{{- if .root.Values.blobs.caSecret }}
+- {name: s3-ca, mountPath: /run/secrets/s3-ca, readOnly: true}
+{{- end }}
+{{- end }}
 {{- if and .program.temporal (eq .root.Values.temporal.mode "external") }}
 {{- with .root.Values.temporal.external.tls }}
 {{- if .caSecret }}
@@ -248,6 +286,12 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 {{- end }}
 {{- if .program.database }}
 {{- include "sluice.databaseVolumes" .root }}
+{{- end }}
+{{- if and .program.blobs .root.Values.blobs.endpoint }}
+{{ include "sluice.secretVolume" (dict "name" "s3" "secret" (required "blobs.secret: the Secret with the keys of S3" .root.Values.blobs.secret) "keys" (list "credentials")) }}
+{{- with .root.Values.blobs.caSecret }}
+{{ include "sluice.secretVolume" (dict "name" "s3-ca" "secret" . "keys" (list "ca.crt")) }}
+{{- end }}
 {{- end }}
 {{- if and .program.temporal (eq .root.Values.temporal.mode "external") }}
 {{- with .root.Values.temporal.external.tls }}
