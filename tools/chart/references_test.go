@@ -24,7 +24,7 @@ func readers(t *testing.T) map[string][]string {
 		if rest, is := strings.CutPrefix(line, "Read by: "); is {
 			now = strings.Split(strings.TrimSuffix(strings.TrimSpace(rest), "."), ", ")
 		}
-		if m := regexp.MustCompile("^\\| `--[a-z-]+` \\| `(SLUICE_[A-Z0-9_]+)` ").FindStringSubmatch(line); m != nil {
+		if m := regexp.MustCompile("^\\| `--[a-z0-9-]+` \\| `(SLUICE_[A-Z0-9_]+)` ").FindStringSubmatch(line); m != nil {
 			out[m[1]] = now
 		}
 	}
