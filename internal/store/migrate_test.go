@@ -95,8 +95,8 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// TestAProgramWaitsForTheSchema: while the database has no schema, knows no login, or lacks a migration.
-func TestAProgramWaitsForTheSchema(t *testing.T) {
+// TestAProgramWaitsDuringAMigration: while the database has no schema, knows no login, or lacks a migration.
+func TestAProgramWaitsDuringAMigration(t *testing.T) {
 	url := emptyDatabase(t)
 	program := localtest.ProgramURL(t, url)
 	said, ended := make(chan string, 100), make(chan error, 1)

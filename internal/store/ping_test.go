@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestPingWaitsForNoWork: a program whose connections are all in use is ready, and answers when it is asked whether it is.
-func TestPingWaitsForNoWork(t *testing.T) {
+// TestPingIsAnsweredDuringWork: a program whose connections are all in use is ready, and answers when it is asked whether it is.
+func TestPingIsAnsweredDuringWork(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 2})
 	done, all := make(chan struct{}), make(chan struct{}, 2)
 	ended := make(chan error, 2)
