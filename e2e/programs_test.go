@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 // programs is the folder of the built programs.
 type programs struct {
 	dir, repository string
+	overlay         string // of `go build -overlay`; none when empty
 }
 
 func (p programs) path(name string) string { return filepath.Join(p.dir, name) }
@@ -44,6 +46,9 @@ func (p programs) build(t *testing.T) {
 	t.Helper()
 	goBuild := func(cgo string, names ...string) {
 		args := []string{"build", "-ldflags=-s -w", "-o", p.dir + "/"} // linking is faster without what debuggers read
+		if p.overlay != "" {
+			args = append(args, "-overlay", p.overlay)
+		}
 		for _, name := range names {
 			args = append(args, "./cmd/"+name)
 		}
@@ -85,12 +90,30 @@ type process struct {
 // start runs a program; the end of the test kills it when nothing has stopped it before.
 func (p programs) start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
+	r, err := p.begin(env, nil, name, args...)
+	if err != nil {
+		t.Fatalf("starting %s: %v", name, err)
+	}
+	t.Cleanup(func() {
+		r.kill()
+		if t.Failed() {
+			t.Logf("the last words of %s:\n%s", name, r.log.tail())
+		}
+	})
+	return r
+}
+
+// begin runs a program; whoever calls it ends it. What it says on standard error goes to log, where there is one.
+func (p programs) begin(env []string, log io.Writer, name string, args ...string) (*process, error) {
 	cmd := exec.Command(p.path(name), args...)
 	cmd.Dir, cmd.Env = p.dir, p.env(env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{}
 	dieWithTests(cmd.SysProcAttr)
 	r := &process{name: name, cmd: cmd, out: newOutput(), log: newOutput(), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = r.out, r.log
+	if log != nil {
+		cmd.Stderr = log
+	}
 	started := make(chan error, 1)
 	go func() {
 		defer close(r.done)
@@ -103,16 +126,7 @@ func (p programs) start(t *testing.T, env []string, name string, args ...string)
 			r.err = cmd.Wait()
 		}
 	}()
-	if err := <-started; err != nil {
-		t.Fatalf("starting %s: %v", name, err)
-	}
-	t.Cleanup(func() {
-		r.kill()
-		if t.Failed() {
-			t.Logf("the last words of %s:\n%s", name, r.log.tail())
-		}
-	})
-	return r
+	return r, <-started
 }
 
 // line reads the first line that the program prints.

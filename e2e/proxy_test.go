@@ -15,6 +15,7 @@ import (
 type link struct {
 	listener net.Listener
 	target   string
+	others   []string // tried in turn where nobody listens at the target
 
 	mu      sync.Mutex
 	refuses bool
@@ -64,7 +65,7 @@ func (k *link) accept() {
 		k.mu.Lock()
 		refuses, silent := k.refuses, k.silent
 		k.mu.Unlock()
-		server, err := net.Dial("tcp", k.target)
+		server, err := k.dial()
 		if refuses || err != nil {
 			_ = client.Close()
 			if err == nil {
@@ -83,6 +84,15 @@ func (k *link) accept() {
 		k.running.Go(func() { k.carry(p, client, server) })
 		k.running.Go(func() { k.carry(p, server, client) })
 	}
+}
+
+func (k *link) dial() (server net.Conn, err error) {
+	for _, target := range append([]string{k.target}, k.others...) {
+		if server, err = net.Dial("tcp", target); err == nil {
+			return server, nil
+		}
+	}
+	return nil, err
 }
 
 func (k *link) carry(p *pair, to io.WriteCloser, from io.Reader) {

@@ -84,11 +84,14 @@ func isNotFound(err error) bool {
 
 func TestWrongFlagsAreNamed(t *testing.T) {
 	for name, args := range map[string][]string{
-		"--db-filename": {},
-		"--port":        {"--db-filename", "x", "--port", "70000"},
-		"--log-level":   {"--db-filename", "x", "--log-level", "loud"},
-		"--tls-key":     {"--db-filename", "x", "--tls-cert", "y"},
-		`"start"`:       {"--db-filename", "x", "start"},
+		"--db-filename":    {},
+		"--postgres":       {"--postgres", "postgres://127.0.0.1"},
+		"one is needed":    {"--postgres", "postgres://127.0.0.1/x", "--db-filename", "x"},
+		"--history-shards": {"--db-filename", "x", "--history-shards", "8"},
+		"--port":           {"--db-filename", "x", "--port", "70000"},
+		"--log-level":      {"--db-filename", "x", "--log-level", "loud"},
+		"--tls-key":        {"--db-filename", "x", "--tls-cert", "y"},
+		`"start"`:          {"--db-filename", "x", "start"},
 	} {
 		if err := run(t.Context(), args, strings.NewReader("")); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v: got %v, want an error that names %s", args, err, name)

@@ -1,8 +1,9 @@
-// This file configures a Temporal server for one small machine.
+// This file configures a Temporal server: for one small machine, or as a member of a cluster on Postgres.
 
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -27,14 +28,38 @@ import (
 const (
 	clusterName = "active"
 
-	// historyShards is fixed for the life of a database file. SQLite has a single writer, so more shards would only
+	// joinTime is how long a member tries to join the others.
+	joinTime = 30 * time.Second
+
+	// historyShards are those of a database file, for its life. SQLite has a single writer, so more shards would only
 	// add goroutines.
 	historyShards = 4
+
+	// servicePorts are how many ports a member takes from --port on: of four services, each with one for its requests
+	// and one by which members know of each other. A member finds another's requests at its own ports' numbers, so
+	// members differ in their addresses.
+	servicePorts = 8
 )
 
-// newServer prepares the database file and builds the server; it doesn't listen yet.
-func newServer(o options) (temporal.Server, error) {
-	store := &config.SQL{
+// storage is where a server keeps its state, and the ports of its services.
+type storage struct {
+	main, visibility *config.SQL
+	ports            []int
+	membership       []int // none: the server is alone
+}
+
+// openStorage prepares the database.
+func openStorage(ctx context.Context, o options, logger log.Logger) (s storage, err error) {
+	if o.postgres != "" {
+		if s.main, s.visibility, err = postgresStores(o.postgres); err != nil {
+			return s, err
+		}
+		for i := range servicePorts / 2 {
+			s.ports, s.membership = append(s.ports, o.port+i), append(s.membership, o.port+servicePorts/2+i)
+		}
+		return s, preparePostgres(ctx, o.postgres, s.main, s.visibility, logger)
+	}
+	s.main = &config.SQL{
 		PluginName:   sqlite.PluginName,
 		DatabaseName: o.dbFilename,
 		ConnectAttributes: map[string]string{
@@ -43,21 +68,29 @@ func newServer(o options) (temporal.Server, error) {
 			"synchronous":  "normal",
 		},
 	}
-	if err := prepareStore(o, store); err != nil {
-		return nil, err
+	s.visibility = s.main
+	if err := prepareStore(o, s.main); err != nil {
+		return s, err
 	}
-	ports, err := freePorts(o.ip, 3)
+	s.ports, err = freePorts(o.ip, 3)
+	s.ports = append([]int{o.port}, s.ports...)
+	return s, err
+}
+
+// newServer prepares the database and builds the server; it doesn't listen yet.
+func newServer(ctx context.Context, o options) (temporal.Server, error) {
+	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: o.logLevel, Format: "json"}))
+	store, err := openStorage(ctx, o, logger)
 	if err != nil {
 		return nil, err
 	}
-	ports = append([]int{o.port}, ports...)
 
 	cfg := &config.Config{
 		Persistence: config.Persistence{
-			DefaultStore:     sqlite.PluginName,
-			VisibilityStore:  sqlite.PluginName,
-			NumHistoryShards: historyShards,
-			DataStores:       map[string]config.DataStore{sqlite.PluginName: {SQL: store}},
+			DefaultStore:     "main",
+			VisibilityStore:  "visibility",
+			NumHistoryShards: o.shards,
+			DataStores:       map[string]config.DataStore{"main": {SQL: store.main}, "visibility": {SQL: store.visibility}},
 		},
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10,
@@ -84,25 +117,33 @@ func newServer(o options) (temporal.Server, error) {
 	for i, service := range []primitives.ServiceName{
 		primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
 	} {
-		cfg.Services[string(service)] = config.Service{RPC: config.RPC{GRPCPort: ports[i], BindOnIP: o.ip}}
-		hosts[service] = static.SingleLocalHost(hostPort(o.ip, ports[i]))
+		rpc := config.RPC{GRPCPort: store.ports[i], BindOnIP: o.ip}
+		if store.membership != nil {
+			rpc.MembershipPort = store.membership[i]
+		}
+		cfg.Services[string(service)] = config.Service{RPC: rpc}
+		hosts[service] = static.SingleLocalHost(hostPort(o.ip, store.ports[i]))
 	}
 
-	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: o.logLevel, Format: "json"}))
 	claims, err := authorization.GetClaimMapperFromConfig(&cfg.Global.Authorization, logger)
 	if err != nil {
 		return nil, fmt.Errorf("building the claim mapper: %w", err)
 	}
-	srv, err := temporal.NewServer(
+	options := []temporal.ServerOption{
 		temporal.WithConfig(cfg),
 		temporal.ForServices(temporal.DefaultServices),
-		temporal.WithStaticHosts(hosts),
 		temporal.WithLogger(logger),
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return claims }),
 		temporal.WithCustomMetricsHandler(metrics.NoopMetricsHandler),
 		temporal.WithDynamicConfigClient(settings()),
-	)
+	}
+	if store.membership == nil {
+		options = append(options, temporal.WithStaticHosts(hosts))
+	} else { // members find each other in the database
+		cfg.Global.Membership = config.Membership{MaxJoinDuration: joinTime, BroadcastAddress: o.ip}
+	}
+	srv, err := temporal.NewServer(options...)
 	if err != nil {
 		return nil, fmt.Errorf("building the server: %w", err)
 	}
