@@ -1,0 +1,199 @@
+//go:build chaos
+
+package e2e
+
+// This file is who programs speak to outside: a scripted server of OpenAI's API that answers after crates, and counts
+// what each tenant's calls took; and a receiver of webhooks.
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// chaosModel is the scripted language model.
+type chaosModel struct {
+	*httptest.Server
+
+	mu     sync.Mutex
+	tenant map[string]string // by the collection that the question names
+	calls  map[string][]chaosCall
+}
+
+// chaosCall is one call that was answered, and would have to be paid for.
+type chaosCall struct {
+	begin, end time.Time
+	tokens     int64
+	unread     bool // who called had left
+}
+
+func newChaosModel(t *testing.T) *chaosModel {
+	m := &chaosModel{tenant: map[string]string{}, calls: map[string][]chaosCall{}}
+	m.Server = httptest.NewServer(http.HandlerFunc(m.serve))
+	t.Cleanup(m.Close)
+	return m
+}
+
+// crateAsked is how questions of a campaign are.
+var crateAsked = regexp.MustCompile(`Question \d+ of (\S+): where is the crate (\S+) kept\?`)
+
+// outputTokens are what the model says that each of its replies took.
+const outputTokens = 200
+
+func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
+	begin := time.Now()
+	body, err := io.ReadAll(r.Body)
+	var chat struct {
+		Messages []struct{ Content string } `json:"messages"`
+	}
+	var asked []string
+	if err == nil && json.Unmarshal(body, &chat) == nil && len(chat.Messages) > 1 {
+		asked = crateAsked.FindStringSubmatch(chat.Messages[1].Content)
+	}
+	if asked == nil {
+		http.Error(w, "this server answers after crates alone", http.StatusBadRequest)
+		return
+	}
+	timer := time.NewTimer(50 * time.Millisecond) //house:clock how long the model takes
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.Context().Done():
+	}
+	reply := `{"answer": "", "citations": []}`
+	sentence := regexp.MustCompile(`The crate ` + regexp.QuoteMeta(asked[2]) + ` is kept in hall \d+\.`)
+	for _, part := range passages.FindAllStringSubmatchIndex(chat.Messages[1].Content, -1) {
+		text := chat.Messages[1].Content[part[0]:]
+		if next := passages.FindStringIndex(text[1:]); next != nil {
+			text = text[:next[0]+1]
+		}
+		if said := sentence.FindString(text); said != "" {
+			reply = fmt.Sprintf(`{"answer": %q, "citations": [{"passage": %s, "quote": %[1]q}]}`, said, chat.Messages[1].Content[part[2]:part[3]])
+			break
+		}
+	}
+	input := int64(len(body) / 8)
+	w.Header().Set("Content-Type", "application/json")
+	err = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "scripted",
+		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": outputTokens, "total_tokens": input + outputTokens},
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": reply}}}})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	tenant := m.tenant[asked[1]]
+	m.calls[tenant] = append(m.calls[tenant], chaosCall{begin, time.Now(), input + outputTokens, err != nil || r.Context().Err() != nil})
+}
+
+// paid returns what a tenant's calls took, and how much of that may be missing from the books: a gateway that dies, or
+// has no database, while it waits for a reply cannot write down what the reply took.
+func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (calls int, tokens, unwritten int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.calls[tenant] {
+		tokens += c.tokens
+		if c.unread || lost(c.begin, c.end) {
+			unwritten += c.tokens
+		}
+	}
+	return len(m.calls[tenant]), tokens, unwritten
+}
+
+// chaosHooks receives webhooks. The path tells them apart.
+type chaosHooks struct {
+	*httptest.Server
+
+	mu       sync.Mutex
+	refuses  bool
+	heard    map[hookEvent]map[string]int // deliveries that were accepted, by their webhook-id
+	problems []string
+}
+
+// hookEvent is what one webhook may hear of: the end of a job, or of a version, once.
+type hookEvent struct {
+	hook    string
+	kind    string
+	subject uuid.UUID
+}
+
+func newChaosHooks(t *testing.T) *chaosHooks {
+	h := &chaosHooks{heard: map[hookEvent]map[string]int{}}
+	h.Server = httptest.NewServer(http.HandlerFunc(h.serve))
+	t.Cleanup(h.Close)
+	return h
+}
+
+func (h *chaosHooks) refuse(on bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.refuses = on
+}
+
+func (h *chaosHooks) serve(w http.ResponseWriter, r *http.Request) {
+	var event struct {
+		Type string
+		Data struct {
+			Job     uuid.UUID `json:"job_id"`
+			Version uuid.UUID `json:"version_id"`
+		}
+	}
+	err := json.NewDecoder(r.Body).Decode(&event)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id := r.Header.Get("webhook-id")
+	if err != nil || id == "" {
+		h.problems = append(h.problems, fmt.Sprintf("a delivery with the id %q is not readable: %v", id, err))
+	}
+	if h.refuses {
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+		return
+	}
+	e := hookEvent{hook: r.URL.Path, kind: event.Type, subject: event.Data.Job}
+	if e.subject == uuid.Nil {
+		e.subject = event.Data.Version
+	}
+	if h.heard[e] == nil {
+		h.heard[e] = map[string]int{}
+	}
+	h.heard[e][id]++
+}
+
+// doubled returns events that came under two ids, and jobs that ended in two ways.
+func (h *chaosHooks) doubled() (out []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out = append(out, h.problems...)
+	ends := map[hookEvent]string{}
+	for e, ids := range h.heard {
+		if len(ids) > 1 {
+			out = append(out, fmt.Sprintf("%s of %s came to %s under the ids %v", e.kind, e.subject, e.hook, ids))
+		}
+		if of, kind, _ := strings.Cut(e.kind, "."); of == "question" {
+			at := hookEvent{hook: e.hook, subject: e.subject}
+			if other := ends[at]; other != "" {
+				out = append(out, fmt.Sprintf("the job %s ended as %s and as %s", e.subject, other, kind))
+			}
+			ends[at] = kind
+		}
+	}
+	return out
+}
+
+// hears reports whether a webhook was told of a subject, with one of the kinds.
+func (h *chaosHooks) hears(hook string, subject uuid.UUID, kinds ...string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, kind := range kinds {
+		if len(h.heard[hookEvent{hook, kind, subject}]) > 0 {
+			return true
+		}
+	}
+	return false
+}

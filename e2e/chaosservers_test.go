@@ -1,0 +1,212 @@
+//go:build chaos
+
+package e2e
+
+// This file runs the servers of a cluster as processes: three NATS servers with JetStream, two of Temporal on one Postgres.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	natsserver "github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// natsVariable makes this test binary a NATS server: it names the server's configuration.
+const natsVariable = "SLUICE_CHAOS_NATS"
+
+func init() {
+	file := os.Getenv(natsVariable)
+	if file == "" {
+		return
+	}
+	if err := runNATS(file); err != nil {
+		fmt.Fprintln(os.Stderr, "nats:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runNATS(file string) error {
+	options, err := natsserver.ProcessConfigFile(file)
+	if err != nil {
+		return err
+	}
+	s, err := natsserver.NewServer(options)
+	if err != nil {
+		return err
+	}
+	s.ConfigureLogger()
+	s.Start()
+	s.WaitForShutdown()
+	return nil
+}
+
+// freePorts returns n ports that nobody listens on now at any of the addresses.
+func freePorts(t *testing.T, n int) (out []int) {
+	t.Helper()
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = l.Close() }() // held until all are found, so that they differ
+		out = append(out, l.Addr().(*net.TCPAddr).Port)
+	}
+	return out
+}
+
+// natsMembers are the servers of a cluster of NATS.
+const natsMembers = 3
+
+// startNATS starts the members, and returns their addresses.
+func (b *chaosBed) startNATS(t *testing.T) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.natsPorts = freePorts(t, natsMembers)
+	routes := freePorts(t, natsMembers)
+	var all []string
+	for _, port := range routes {
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	}
+	for i := range natsMembers {
+		name := fmt.Sprint("nats-", i+1)
+		// Programs are not told of the other members: they know each by a way that can be closed.
+		put(t, b.data, name+".conf", fmt.Sprintf(`
+server_name: %s
+listen: 127.0.0.1:%d
+ping_interval: "10s"
+ping_max: 2
+jetstream { store_dir: %q, max_memory_store: 64MB, max_file_store: 4GB }
+cluster { name: sluice, listen: 127.0.0.1:%d, routes: [%s], no_advertise: true, ping_interval: "5s", ping_max: 2 }
+`, name, b.natsPorts[i], filepath.Join(b.data, name), routes[i], strings.Join(all, ", ")))
+		b.run(t, programs{dir: filepath.Dir(self), repository: b.repository}, name,
+			[]string{natsVariable + "=" + filepath.Join(b.data, name+".conf")}, filepath.Base(self))
+	}
+	nc, err := nats.Connect(b.natsURL(), nats.MaxReconnects(-1), nats.ReconnectWait(100*time.Millisecond), nats.RetryOnFailedConnect(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	b.nc = nc
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, func() string {
+		if _, err := js.AccountInfo(t.Context()); err != nil {
+			return fmt.Sprintf("the cluster of NATS has no leader: %v", err)
+		}
+		return ""
+	})
+	// Programs find the streams there: of a cluster that begins they would wait for it at length.
+	waittest.Until(t, func() string {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) //house:clock of one attempt
+		defer cancel()
+		if err := bus.EnsureStreams(ctx, js, bus.StreamLimits{Replicas: natsMembers}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+}
+
+// natsURL names all members without a link between.
+func (b *chaosBed) natsURL() string {
+	var all []string
+	for _, port := range b.natsPorts {
+		all = append(all, fmt.Sprintf("nats://127.0.0.1:%d", port))
+	}
+	return strings.Join(all, ",")
+}
+
+// temporalMembers are the servers of a cluster of Temporal. Each has an address of its own and the ports of the other.
+var temporalMembers = []string{"127.0.0.1", "127.0.0.2"}
+
+const (
+	historyShards = 8
+	temporalPorts = 8
+)
+
+// startTemporal builds tools/temporal and starts the members.
+func (b *chaosBed) startTemporal(t *testing.T) {
+	t.Helper()
+	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", b.path("temporal-server"), ".")
+	build.Dir, build.Env = filepath.Join(b.repository, "tools", "temporal"), append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building tools/temporal: %v\n%s", err, out)
+	}
+	port := freeBlock(t)
+	store, err := url.Parse(b.postgres.AdminURL("temporal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, ip := range temporalMembers {
+		b.run(t, b.programs, fmt.Sprint("temporal-", i+1), nil, "temporal-server", "--postgres", store.String(), "--ip", ip, "--port", fmt.Sprint(port),
+			"--namespace", local.Namespace, "--history-shards", fmt.Sprint(historyShards), "--log-level", "warn")
+		b.temporal = append(b.temporal, net.JoinHostPort(ip, fmt.Sprint(port)))
+	}
+	for _, address := range b.temporal {
+		waittest.Until(t, func() string {
+			if err := namespaceThere(t.Context(), address); err != nil {
+				return fmt.Sprintf("Temporal at %s: %v", address, err)
+			}
+			return ""
+		})
+	}
+}
+
+// freeBlock returns the first of the ports of a member, which are free at all members' addresses.
+func freeBlock(t *testing.T) int {
+	t.Helper()
+	for port := 21000 + os.Getpid()%9000; port < 32000; port += temporalPorts {
+		free := true
+		for _, ip := range temporalMembers {
+			for i := range temporalPorts {
+				l, err := net.Listen("tcp", net.JoinHostPort(ip, fmt.Sprint(port+i)))
+				if err != nil {
+					free = false
+					continue
+				}
+				_ = l.Close()
+			}
+		}
+		if free {
+			return port
+		}
+	}
+	t.Fatalf("no %d ports in a row are free at %v (where 127.0.0.2 is no address of the machine, add it)", temporalPorts, temporalMembers)
+	return 0
+}
+
+func namespaceThere(ctx context.Context, address string) (err error) {
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second) //house:clock of one attempt
+	defer cancel()
+	_, err = workflowservice.NewWorkflowServiceClient(conn).DescribeNamespace(ctx,
+		&workflowservice.DescribeNamespaceRequest{Namespace: local.Namespace})
+	return err
+}
