@@ -170,8 +170,12 @@ func newChaosBed(t *testing.T, logs string) *chaosBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.programs = programs{dir: localtest.Dir(t), repository: repository, overlay: clockOverlay(t)}
-	b.build(t)
+	b.programs = programs{dir: os.Getenv("CHAOS_PROGRAMS"), repository: repository}
+	if b.dir == "" {
+		b.dir, b.overlay = localtest.Dir(t), clockOverlay(t)
+		b.build(t)
+		b.buildTemporal(t)
+	}
 
 	dir := localtest.Dir(t)
 	if os.Geteuid() == 0 {

@@ -89,7 +89,12 @@ func clockOverlay(t *testing.T) string {
 	if strings.Count(string(text), nowBegins) != 1 {
 		t.Fatalf("%s is of a Go version whose time.Now does not begin with\n%s\nWrite nowBegins in chaosclock_test.go anew for it", original, nowBegins)
 	}
-	dir := t.TempDir()
+	// Always the same folder, so that what was built with it is not built again.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "sluice-chaos-clock")
 	put(t, dir, "time.go", strings.Replace(string(text), nowBegins, nowBegins+"\tsec, nsec = injectedWall(sec, nsec)\n", 1))
 	put(t, dir, "clock.go", clockSource)
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {

@@ -147,14 +147,19 @@ const (
 	temporalPorts = 8
 )
 
-// startTemporal builds tools/temporal and starts the members.
-func (b *chaosBed) startTemporal(t *testing.T) {
+// buildTemporal builds tools/temporal.
+func (b *chaosBed) buildTemporal(t *testing.T) {
 	t.Helper()
 	build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", b.path("temporal-server"), ".")
 	build.Dir, build.Env = filepath.Join(b.repository, "tools", "temporal"), append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building tools/temporal: %v\n%s", err, out)
 	}
+}
+
+// startTemporal starts the members.
+func (b *chaosBed) startTemporal(t *testing.T) {
+	t.Helper()
 	port := freeBlock(t)
 	store, err := url.Parse(b.postgres.AdminURL("temporal"))
 	if err != nil {
