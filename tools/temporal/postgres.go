@@ -69,18 +69,25 @@ func postgresStores(text string) (main, visibility *config.SQL, err error) {
 }
 
 // preparePostgres makes the databases that are missing and brings their schemas to this server's version. Members that
-// start at once do it one after another.
-func preparePostgres(ctx context.Context, text string, main, visibility *config.SQL, logger log.Logger) (err error) {
+// start at once do it one after another: each has its turn until it calls done, when it has registered the cluster too.
+func preparePostgres(ctx context.Context, text string, main, visibility *config.SQL, logger log.Logger) (done func() error, err error) {
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
-		return errors.New("--postgres: not a URL of PostgreSQL")
+		return nil, errors.New("--postgres: not a URL of PostgreSQL")
 	}
 	cfg.Database = "postgres" // which is there before all others
 	db, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return fmt.Errorf("--postgres: connecting: %w", err)
+		return nil, fmt.Errorf("--postgres: connecting: %w", err)
 	}
-	defer func() { err = errors.Join(err, db.Close(ctx)) }()
+	done = func() error { return db.Close(context.WithoutCancel(ctx)) } // and the lock goes with it
+	if err := setUp(ctx, db, main, visibility, logger); err != nil {
+		return nil, errors.Join(err, done())
+	}
+	return done, nil
+}
+
+func setUp(ctx context.Context, db *pgx.Conn, main, visibility *config.SQL, logger log.Logger) error {
 	if _, err := db.Exec(ctx, "SELECT pg_advisory_lock($1)", setupLock); err != nil {
 		return fmt.Errorf("waiting for the other members' set-up: %w", err)
 	}

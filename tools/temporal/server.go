@@ -45,7 +45,8 @@ const (
 type storage struct {
 	main, visibility *config.SQL
 	ports            []int
-	membership       []int // none: the server is alone
+	membership       []int        // none: the server is alone
+	prepared         func() error // is called when the server is built
 }
 
 // openStorage prepares the database.
@@ -57,8 +58,10 @@ func openStorage(ctx context.Context, o options, logger log.Logger) (s storage, 
 		for i := range servicePorts / 2 {
 			s.ports, s.membership = append(s.ports, o.port+i), append(s.membership, o.port+servicePorts/2+i)
 		}
-		return s, preparePostgres(ctx, o.postgres, s.main, s.visibility, logger)
+		s.prepared, err = preparePostgres(ctx, o.postgres, s.main, s.visibility, logger)
+		return s, err
 	}
+	s.prepared = func() error { return nil }
 	s.main = &config.SQL{
 		PluginName:   sqlite.PluginName,
 		DatabaseName: o.dbFilename,
@@ -78,12 +81,13 @@ func openStorage(ctx context.Context, o options, logger log.Logger) (s storage, 
 }
 
 // newServer prepares the database and builds the server; it doesn't listen yet.
-func newServer(ctx context.Context, o options) (temporal.Server, error) {
+func newServer(ctx context.Context, o options) (_ temporal.Server, err error) {
 	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: o.logLevel, Format: "json"}))
 	store, err := openStorage(ctx, o, logger)
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = errors.Join(err, store.prepared()) }()
 
 	cfg := &config.Config{
 		Persistence: config.Persistence{
