@@ -178,3 +178,37 @@ func around(text, token string) string {
 	at := strings.Index(text, token)
 	return text[max(0, at-80):min(len(text), at+len(token)+80)]
 }
+
+// TestChaosRulesSee gives the rules what breaks them.
+func TestChaosRulesSee(t *testing.T) {
+	leak := chaosReply{body: []byte(`{"query": "qxone", "passages": [{"text": "The crate qxone.", "document": "a"}, {"text": "qxone again", "document": "b"}]}`)}
+	if told := tells(leak, "qxone?", []string{"qxone", "qxtwo"}); len(told) != 1 || !strings.HasPrefix(told[0], "qxone ") {
+		t.Errorf("of a word in passages is told %v", told)
+	}
+	if told := tells(chaosReply{body: []byte(`{"query": "qxone", "question": "Where is qxone?", "answer": "Where is qxone?"}`)}, "Where is qxone?", []string{"qxone"}); len(told) > 0 {
+		t.Errorf("of the question alone is told %v", told)
+	}
+	if names, err := found(leak, "qxone"); err != nil || !slices.Equal(names, []string{"a", "b"}) {
+		t.Errorf("found %v, %v", names, err)
+	}
+	job := uuid.New()
+	hooks := &chaosHooks{heard: map[hookEvent]map[string]int{
+		{"/one", "question.answered", job}:     {"1": 3},
+		{"/one", "question.failed", job}:       {"2": 1},
+		{"/one", "version.ready", uuid.New()}:  {"3": 1, "4": 1},
+		{"/two", "question.answered", job}:     {"5": 1},
+		{"/two", "version.failed", uuid.New()}: {"6": 9},
+	}}
+	if doubled := hooks.doubled(); len(doubled) != 2 {
+		t.Errorf("of an event under two ids and a job with two ends is told %v", doubled)
+	}
+	if !hooks.hears("/two", job, "question.failed", "question.answered") || hooks.hears("/two", job, "question.failed") || hooks.hears("/three", job, "question.answered") {
+		t.Error("it is not told who has heard")
+	}
+	l := newChaosLedger(t, "")
+	l.documents["a"] = &chaosDocument{tenant: "alpha", collection: "c", closed: true, versions: []chaosVersion{{token: "old"}, {token: "new"}}}
+	l.documents["b"] = &chaosDocument{tenant: "alpha", collection: "c", deleted: true, versions: []chaosVersion{{token: "other"}}}
+	if tokens := l.closedTo("c"); !slices.Equal(tokens, []string{"old", "new"}) || l.live("alpha") != 1 {
+		t.Errorf("closed are %v, and live %d", tokens, l.live("alpha"))
+	}
+}

@@ -93,17 +93,19 @@ func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 // paid returns what a tenant's calls took, and how much of that may be missing from the books: a gateway that dies, or
-// has no database, while it waits for a reply cannot write down what the reply took.
-func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (calls int, tokens, unwritten int64) {
+// has no database, while it waits for a reply cannot write down what the reply took. So many calls were cut: of those that
+// their askers cancelled the books have an estimate.
+func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (calls, cut int, tokens, unwritten int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range m.calls[tenant] {
 		tokens += c.tokens
 		if c.unread || lost(c.begin, c.end) {
 			unwritten += c.tokens
+			cut++
 		}
 	}
-	return len(m.calls[tenant]), tokens, unwritten
+	return len(m.calls[tenant]), cut, tokens, unwritten
 }
 
 // chaosHooks receives webhooks. The path tells them apart.

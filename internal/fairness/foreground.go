@@ -16,18 +16,22 @@ const longestPause = time.Second
 // while after, in which the next request may come. It is safe for concurrent use.
 type Foreground struct {
 	lasts time.Duration
-	last  atomic.Int64 // in nanoseconds since 1970
+	last  atomic.Pointer[time.Time] // whole, so that a wall clock that is set changes nothing
 }
 
 // NewForeground makes one in which a request counts for so long.
 func NewForeground(lasts time.Duration) *Foreground { return &Foreground{lasts: lasts} }
 
 // Seen takes note of a request.
-func (f *Foreground) Seen(now time.Time) { f.last.Store(now.UnixNano()) }
+func (f *Foreground) Seen(now time.Time) { f.last.Store(&now) }
 
 // Left is for how much longer somebody counts as waiting; 0 when nobody does.
 func (f *Foreground) Left(now time.Time) time.Duration {
-	return max(0, f.lasts-now.Sub(time.Unix(0, f.last.Load())))
+	last := f.last.Load()
+	if last == nil {
+		return 0
+	}
+	return max(0, f.lasts-now.Sub(*last))
 }
 
 // Limit is how many slots work in the background may hold: most, or few while somebody waits for an answer.

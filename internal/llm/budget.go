@@ -40,7 +40,8 @@ type Reservation struct {
 	Tenant, ID uuid.UUID
 	Tokens     int64 // input and output
 	Nanos      int64 // billionths of a US dollar
-	Until      time.Time
+	// Lasts is how long it counts at most. The account's own clock counts it: a gateway's may be wrong.
+	Lasts time.Duration
 	// Own says that the call is to Sluice's own models. It costs nothing, and the
 	// limits of calls hold for such calls apart from all others.
 	Own bool
@@ -97,7 +98,7 @@ func reserve(ctx context.Context, input, output int) error {
 		input, output = 0, 0
 	}
 	r := Reservation{Tenant: p.tenant, ID: p.id, Tokens: int64(input) + int64(output), Nanos: p.price.Nanos(input, output),
-		Until: holdUntil(ctx), Own: p.own, More: p.reserved}
+		Lasts: lasts(ctx), Own: p.own, More: p.reserved}
 	if err := p.g.admit(ctx, r); err != nil {
 		return &refusal{err}
 	}
@@ -105,13 +106,13 @@ func reserve(ctx context.Context, input, output int) error {
 	return nil
 }
 
-// holdUntil is when a reservation ends by itself that is made for a call of ctx.
-func holdUntil(ctx context.Context) time.Time {
-	until := time.Now().Add(longestCall)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
-		until = deadline
+// lasts is after what time a reservation ends by itself that is made for a call of ctx.
+func lasts(ctx context.Context) time.Duration {
+	left := longestCall
+	if deadline, ok := ctx.Deadline(); ok {
+		left = max(0, min(left, time.Until(deadline)))
 	}
-	return until.Add(settleIn)
+	return left + settleIn
 }
 
 // awaitRoom tries to reserve until it is done, until waiting is of no use, or until patience ends.

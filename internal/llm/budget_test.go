@@ -132,7 +132,7 @@ func TestEveryCallIsReserved(t *testing.T) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			for _, r := range a.open { // three calls, of 300 tokens out and some in
-				if r.Tokens < 3*(300+100) || r.Tokens > 3*(300+1200) || r.Nanos < 2*(300*10+100)*1000 || time.Until(r.Until) < time.Minute {
+				if r.Tokens < 3*(300+100) || r.Tokens > 3*(300+1200) || r.Nanos < 2*(300*10+100)*1000 || r.Lasts < time.Minute {
 					t.Errorf("reserved %+v", r)
 				}
 			}

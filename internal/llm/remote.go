@@ -187,7 +187,7 @@ func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 	if x.options.Accounts == nil {
 		return nil
 	}
-	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Until: holdUntil(ctx), Uncounted: true}
+	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Lasts: lasts(ctx), Uncounted: true}
 	return awaitRoom(ctx, x.options.Patience, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
 }
 

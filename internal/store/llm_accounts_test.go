@@ -20,7 +20,7 @@ import (
 )
 
 func reservation(p schema.Principal, tokens, nanos int64) llm.Reservation {
-	return llm.Reservation{Tenant: p.Tenant, ID: uuid.New(), Tokens: tokens, Nanos: nanos, Until: time.Now().Add(time.Minute)}
+	return llm.Reservation{Tenant: p.Tenant, ID: uuid.New(), Tokens: tokens, Nanos: nanos, Lasts: time.Minute}
 }
 
 func (f *fixture) limit(t testing.TB, p schema.Principal, l schema.LLMLimits) {

@@ -89,9 +89,9 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	written atomic.Int64           // versions since statistics were looked at
-	told    atomic.Pointer[func()] // of messages in the outbox; see OnOutbox
-	left    atomic.Int64           // when the connections were last given up, in nanoseconds since 1970
+	written atomic.Int64              // versions since statistics were looked at
+	told    atomic.Pointer[func()]    // of messages in the outbox; see OnOutbox
+	left    atomic.Pointer[time.Time] // when the connections were last given up; whole, so that a wall clock that is set changes nothing
 }
 
 const (
@@ -239,8 +239,8 @@ const leaveEvery = time.Second
 func (s *Store) leave(err error) {
 	switch {
 	case readOnly(err):
-		now, last := time.Now().UnixNano(), s.left.Load()
-		if now-last < int64(leaveEvery) || !s.left.CompareAndSwap(last, now) {
+		now, last := time.Now(), s.left.Load()
+		if last != nil && now.Sub(*last) < leaveEvery || !s.left.CompareAndSwap(last, &now) {
 			return
 		}
 		slog.Warn("the database is read-only; connecting anew", "error", err)

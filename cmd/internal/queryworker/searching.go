@@ -19,13 +19,13 @@ const tellEvery = 250 * time.Millisecond
 // searching tells that somebody searches.
 type searching struct {
 	nc   *nats.Conn
-	last atomic.Int64 // when it was told, in nanoseconds since 1970
+	last atomic.Pointer[time.Time] // when it was told; whole, so that a wall clock that is set changes nothing
 }
 
 // tell is called when a search begins and when it ends.
 func (s *searching) tell() {
-	now, last := time.Now().UnixNano(), s.last.Load()
-	if now-last < int64(tellEvery) || !s.last.CompareAndSwap(last, now) {
+	now, last := time.Now(), s.last.Load()
+	if last != nil && now.Sub(*last) < tellEvery || !s.last.CompareAndSwap(last, &now) {
 		return
 	}
 	data, err := wire.Encode(wire.Searching{Envelope: wire.Header(), Machine: machine.ID()})

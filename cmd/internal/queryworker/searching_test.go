@@ -4,6 +4,7 @@ package queryworker
 
 import (
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -19,7 +20,8 @@ func TestASearchIsToldOf(t *testing.T) {
 	w.search(wire.SearchQuery{Query: schema.Query{Text: carryOver}})
 	_, err = heard.NextMsgWithContext(w.context())
 	w.ok(err)
-	made.searching.last.Store(1 << 62) // told a moment ago, for as long as this test may take
+	later := time.Now().Add(time.Hour)
+	made.searching.last.Store(&later) // told a moment ago, for as long as this test may take
 	made.searching.tell()
 	w.ok(w.nats.Flush())
 	if n, _, err := heard.Pending(); err != nil || n > 1 { // the search's end may have been told, too

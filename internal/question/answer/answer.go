@@ -224,12 +224,29 @@ func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
 		return err
 	}
 	round := max(1, in.Round)
-	found, err := a.store.Retrieval(ctx, in.QuestionInput, round)
+	found, err := a.kept(ctx, in.QuestionInput, round)
 	if err != nil {
-		return fmt.Errorf("load what retrieval found: %w", err)
+		return err
 	}
 	_, err = a.generate(ctx, in.QuestionInput, q, round, found)
 	return err
+}
+
+// errPurged ends a question that was under way when a document went that it was to be answered from. Purge removes the
+// text of a deleted document from every question that found it (docs/security.md), and what the question had with it.
+var errPurged = &schema.RemoteError{Code: schema.CodeNotFound,
+	Message: "a document that was found for this question was deleted before the answer was there; ask again"}
+
+// kept loads what a round's retrieval left. Every question has a first round.
+func (a *Answerer) kept(ctx context.Context, in wire.QuestionInput, round int) (Retrieval, error) {
+	found, err := a.store.Retrieval(ctx, in, round)
+	switch {
+	case round == 1 && errors.Is(err, schema.ErrNotFound):
+		return found, errPurged
+	case err != nil:
+		return found, fmt.Errorf("load what retrieval found: %w", err)
+	}
+	return found, nil
 }
 
 // Finish is the last step: it proves the quotes, stores answer and citations

@@ -61,12 +61,12 @@ func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool
 func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]made, error) {
 	var out []made
 	for round := 1; round <= last; round++ {
-		found, err := a.store.Retrieval(ctx, in, round)
+		found, err := a.kept(ctx, in, round)
 		if errors.Is(err, schema.ErrNotFound) && round > 1 {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("load what retrieval found: %w", err)
+			return nil, err
 		}
 		m := made{round: round, found: found}
 		if found.generates() {

@@ -300,6 +300,33 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 	}
 }
 
+// TestAQuestionWhoseDocumentIsPurgedSaysSo: at whichever step it finds out, it ends with what happened and what to do.
+func TestAQuestionWhoseDocumentIsPurgedSaysSo(t *testing.T) {
+	in := wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1}
+	for name, step := range map[string]func(a *answer.Answerer) error{
+		"generate": func(a *answer.Answerer) error { return a.Generate(t.Context(), wire.QuestionRound{QuestionInput: in}) },
+		"judge": func(a *answer.Answerer) error {
+			_, err := a.Judge(t.Context(), wire.QuestionRound{QuestionInput: in, Round: 1})
+			return err
+		},
+		"finish": func(a *answer.Answerer) error { return a.Finish(t.Context(), in) },
+	} {
+		w := (&world{rounds: 2, minK: 2}).ready()
+		a := answer.New(w, w, w)
+		if err := a.Retrieve(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		clear(w.retrievals)
+		err := step(a)
+		if err == nil {
+			t.Fatalf("%s goes on without what was retrieved", name)
+		}
+		if r := answer.ReasonOf(err); r.Code != string(schema.CodeNotFound) || !strings.Contains(r.Message, "was deleted") || !strings.Contains(r.Message, "ask again") {
+			t.Errorf("%s ends it with %+v", name, r)
+		}
+	}
+}
+
 func TestJudgingLeavesTimeToFinish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where time passes only while all wait
 		w := (&world{minK: 2, rounds: 3, slow: "feedback 1"}).ready()

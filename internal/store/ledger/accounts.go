@@ -49,7 +49,7 @@ LATERAL (SELECT count(*) FILTER (WHERE until > at AND own = $2 AND counted) AS o
 WHERE t.id = $1`
 
 	reserveSQL = `
-INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos, own, counted) VALUES ($1, $2, clock_timestamp(), $3, $4, $5, $6, $7)
+INSERT INTO llm_reservations (tenant_id, id, began_at, until, tokens, nanos, own, counted) VALUES ($1, $2, clock_timestamp(), clock_timestamp() + $3::interval, $4, $5, $6, $7)
 ON CONFLICT (tenant_id, id) DO UPDATE SET until = excluded.until, tokens = llm_reservations.tokens + excluded.tokens,
     nanos = llm_reservations.nanos + excluded.nanos`
 
@@ -96,7 +96,7 @@ func (l *LedgerStore) Reserve(ctx context.Context, r llm.Reservation) (again tim
 		if again, err = a.Admit(r); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Until, r.Tokens, r.Nanos, r.Own, !r.Uncounted)
+		_, err = tx.Exec(ctx, reserveSQL, r.Tenant, r.ID, r.Lasts, r.Tokens, r.Nanos, r.Own, !r.Uncounted)
 		return err
 	})
 	if limit := (*schema.RemoteError)(nil); err != nil && again == 0 && !errors.As(err, &limit) {
