@@ -1,4 +1,5 @@
 # One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|gpu-segmenter-cuda .
+# Each has what it is made of in /usr/share/sluice/sbom.json (CycloneDX).
 
 FROM node:22.12.0-bookworm-slim AS web
 WORKDIR /src
@@ -13,7 +14,7 @@ RUN go mod download
 COPY . .
 COPY --from=web /src/web/dist web/dist
 ARG VERSION=dev
-RUN make build VERSION="$VERSION"
+RUN make build VERSION="$VERSION" && tools/sbom
 
 # The ONNX Runtime library, out of the npm package that carries it.
 FROM node:22.12.0-bookworm-slim AS onnxruntime
@@ -33,6 +34,12 @@ WORKDIR /home/sluice
 
 FROM base AS sluice
 COPY --from=build /src/bin/sluice /usr/local/bin/sluice
+COPY --from=build /src/bin/sluice.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="sluice" \
+	org.opencontainers.image.description="The API server of Sluice, and its command line" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 EXPOSE 7700
 ENTRYPOINT ["sluice"]
 CMD ["serve"]
@@ -45,16 +52,34 @@ RUN apt-get update \
 	&& rm -rf /var/lib/apt/lists/*
 USER sluice
 COPY --from=build /src/bin/ingest-worker /usr/local/bin/ingest-worker
+COPY --from=build /src/bin/ingest-worker.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="ingest-worker" \
+	org.opencontainers.image.description="Parses documents, and keeps their index" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 EXPOSE 8081
 ENTRYPOINT ["ingest-worker"]
 
 FROM base AS query-worker
 COPY --from=build /src/bin/query-worker /usr/local/bin/query-worker
+COPY --from=build /src/bin/query-worker.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="query-worker" \
+	org.opencontainers.image.description="Searches, and answers questions" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 EXPOSE 8081
 ENTRYPOINT ["query-worker"]
 
 FROM base AS llm-gateway
 COPY --from=build /src/bin/llm-gateway /usr/local/bin/llm-gateway
+COPY --from=build /src/bin/llm-gateway.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="llm-gateway" \
+	org.opencontainers.image.description="Asks language models, within budgets" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 EXPOSE 8081
 ENTRYPOINT ["llm-gateway"]
 
@@ -62,6 +87,12 @@ FROM base AS gpu-segmenter
 COPY --from=onnxruntime /lib-sluice /usr/lib/sluice
 COPY models /usr/share/sluice/models
 COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
+COPY --from=build /src/bin/gpu-segmenter.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="gpu-segmenter" \
+	org.opencontainers.image.description="Runs the models of Sluice on CPUs" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 ORT_DISABLE_TELEMETRY=1
 EXPOSE 8081
 ENTRYPOINT ["gpu-segmenter"]
@@ -80,6 +111,12 @@ COPY deploy/healthcheck.sh /usr/local/bin/healthcheck
 COPY --from=onnxruntime-cuda /lib-sluice /usr/lib/sluice
 COPY models /usr/share/sluice/models
 COPY --from=build /src/bin/gpu-segmenter /usr/local/bin/gpu-segmenter
+COPY --from=build /src/bin/gpu-segmenter.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="gpu-segmenter-cuda" \
+	org.opencontainers.image.description="Runs the models of Sluice on NVIDIA GPUs" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
 # The CUDA provider looks for its sibling beside itself.
 ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 LD_LIBRARY_PATH=/usr/lib/sluice:/usr/local/cuda/lib64 \
 	ORT_DISABLE_TELEMETRY=1

@@ -165,8 +165,13 @@ func (b *bed) administer(t *testing.T, statements ...string) {
 // nothingLeft demands that all is there once and whole, and that no work is left over.
 func (b *bed) nothingLeft(t *testing.T, l *load) {
 	t.Helper()
-	checkStored(t, b.postgres.AdminURL(local.Database))
-	db := connect(t, b.postgres.AdminURL(local.Database))
+	nothingLeft(t, b.postgres.AdminURL(local.Database), l)
+}
+
+func nothingLeft(t *testing.T, databaseURL string, l *load) {
+	t.Helper()
+	checkStored(t, databaseURL)
+	db := connect(t, databaseURL)
 	defer func() { _ = db.Close(t.Context()) }()
 	waittest.Until(t, func() string {
 		var leases, artifacts, outbox int

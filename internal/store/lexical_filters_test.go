@@ -241,11 +241,10 @@ func TestLexicalFiltersAskOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	s := &counted{Storage: f.SearchStore}
 	x := search.NewIndex(s, 64<<20)
-	var all, red []*written
+	var red []*written
 	for i := range 40 {
 		w := &written{name: fmt.Sprint(i), body: "heron", metadata: schema.Metadata{"colour": []string{"red", "blue"}[i%2], "year": 2000 + i}}
 		f.write(t, f.a, f.collection, w)
-		all = append(all, w)
 		if i%2 == 0 {
 			red = append(red, w)
 		}

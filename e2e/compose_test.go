@@ -1,0 +1,338 @@
+//go:build compose
+
+package e2e
+
+// This file is `make compose-test`: docker-compose.yml as it ships, on a container engine, with several of each worker,
+// under load, while programs are killed, cut off, restarted and replaced.
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// several are how many containers of a program there are.
+var several = map[string]int{"ingest-worker": 3, "query-worker": 2, "gpu-segmenter": 2, "serve": 1, "llm-gateway": 1}
+
+// TestCompose is quick, or whole when COMPOSE_TEST is whole: then it also builds the images as they ship by both
+// builders, crashes what the programs run on, and upgrades from the version before.
+func TestCompose(t *testing.T) {
+	whole := os.Getenv("COMPOSE_TEST") == "whole"
+	articles, questions := squadArticles(t)
+	if articles == nil {
+		t.Fatal("the test of the compose file needs squad-articles")
+	}
+	questions = questions[:60]
+	c := newComposition(t)
+	if whole {
+		c.buildAll(t)
+	} else {
+		c.script(t, "images", "--here")
+	}
+	c.begin(t)
+	l := newLoad(t, c.server, articles, questions)
+
+	faults := c.faults(whole)
+	for i, f := range faults {
+		l.part(t, i, len(faults))
+		began := time.Now()
+		f.do(t, c, l)
+		back := time.Since(began) //house:clock it is told, not waited for
+		l.serves(t)
+		t.Logf("%-44s served again %s after it began, %s after it ended", f.name, time.Since(began).Round(time.Second), (time.Since(began) - back).Round(time.Second)) //house:clock it is told
+	}
+	l.finish(t)
+	c.memory(t)
+	nothingLeft(t, c.databaseURL(t), l)
+	c.sameContent(t, articles)
+	c.nothingRestarts(t)
+}
+
+// composition is the compose file's project.
+type composition struct {
+	repository, name, secrets string
+	env                       []string
+	server                    *server
+}
+
+func newComposition(t *testing.T) *composition {
+	t.Helper()
+	repository, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &composition{repository: repository, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
+	c.script(t, "bases")
+	host := strings.TrimSpace(c.script(t, "engine", "start"))
+	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets, "SLUICE_PORT="+freePort(t))
+	for _, name := range []string{"POSTGRES", "DATABASE", "TEMPORAL", "PROGRAM", "VECTOR"} {
+		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
+	}
+	return c
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// setting is a variable of the compose file's.
+func (c *composition) setting(name string) string {
+	for _, kv := range slices.Backward(c.env) {
+		if value, ok := strings.CutPrefix(kv, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// script runs one of tools/containers, shows what it says, and returns what it prints.
+func (c *composition) script(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(c.repository, "tools", "containers", name), args...)
+	cmd.Env = append(c.env, os.Environ()...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("tools/containers/%s %s: %v\n%s", name, strings.Join(args, " "), err, out.Bytes())
+	}
+	t.Logf("tools/containers/%s\n%s", name, out.Bytes())
+	return out.String()
+}
+
+func (c *composition) command(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Env = c.repository, c.env
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, out, problems.Bytes())
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+func (c *composition) docker(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := c.command(t, "docker", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (c *composition) compose(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := c.command(t, "docker-compose", args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// up starts what is not there, with several of the workers.
+func (c *composition) up(t *testing.T) {
+	t.Helper()
+	args := []string{"up", "-d", "--no-build"}
+	for _, program := range slices.Sorted(maps.Keys(several)) {
+		if n := several[program]; n > 1 {
+			args = append(args, "--scale", program+"="+strconv.Itoa(n))
+		}
+	}
+	c.compose(t, args...)
+}
+
+// begin does what an operator does first.
+func (c *composition) begin(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if t.Failed() {
+			out, err := c.command(t, "docker-compose", "logs", "--no-color", "--tail=40")
+			t.Logf("the last words of all: %v\n%s", err, out)
+		}
+		if _, err := c.command(t, "docker-compose", "down", "-v", "--remove-orphans"); err != nil {
+			t.Error(err)
+		}
+		c.script(t, "engine", "stop")
+	})
+	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets", "sluice/sluice:local", "nats-config", "/secrets")
+	began := time.Now()
+	c.up(t)
+	made := c.compose(t, "run", "--rm", "migrate", "migrate", "--bootstrap", "acme")
+	key := ""
+	for word := range strings.FieldsSeq(made) {
+		if strings.HasPrefix(word, "slu_") {
+			key = word
+		}
+	}
+	if key == "" {
+		t.Fatalf("migrate --bootstrap printed no key: %s", made)
+	}
+	c.server = &server{programs: programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}, url: "http://127.0.0.1:" + c.setting("SLUICE_PORT"), key: key}
+	c.healthy(t)
+	t.Logf("all containers are healthy %s after `docker-compose up`", time.Since(began).Round(time.Second)) //house:clock it is told
+}
+
+// containers of a service, by their numbers; all when it is empty.
+func (c *composition) containers(t *testing.T, service string) []string {
+	t.Helper()
+	out, err := c.command(t, "docker-compose", "ps", "-q", service)
+	if service == "" {
+		out, err = c.command(t, "docker-compose", "ps", "-q")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Fields(out)
+}
+
+// state of a container, as the engine tells it.
+type state struct {
+	Name  string
+	State struct {
+		Status string
+		Pid    int
+		Health *struct{ Status string }
+	}
+	RestartCount    int
+	NetworkSettings struct {
+		Networks map[string]struct{ IPAddress string }
+	}
+	Config struct {
+		Labels map[string]string
+		Image  string
+	}
+}
+
+func (c *composition) inspect(t *testing.T, ids ...string) []state {
+	t.Helper()
+	var out []state
+	if err := json.Unmarshal([]byte(c.docker(t, append([]string{"inspect"}, ids...)...)), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func (s state) service() string { return s.Config.Labels["com.docker.compose.service"] }
+
+// healthy waits until every container runs, and is healthy where it can say so. Only migrate ends.
+func (c *composition) healthy(t *testing.T) {
+	t.Helper()
+	waittest.Until(t, func() string {
+		for _, s := range c.inspect(t, c.containers(t, "")...) {
+			switch {
+			case s.service() == "migrate":
+			case s.State.Status != "running":
+				return s.Name + " is " + s.State.Status
+			case s.State.Health != nil && s.State.Health.Status != "healthy":
+				return s.Name + " is " + s.State.Health.Status
+			}
+		}
+		return ""
+	})
+}
+
+func (c *composition) address(t *testing.T, service string) string {
+	t.Helper()
+	for _, network := range c.inspect(t, c.containers(t, service)[0])[0].NetworkSettings.Networks {
+		return network.IPAddress
+	}
+	t.Fatalf("%s has no address", service)
+	return ""
+}
+
+func (c *composition) databaseURL(t *testing.T) string {
+	t.Helper()
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", c.setting("SLUICE_POSTGRES_PASSWORD")),
+		Host: net.JoinHostPort(c.address(t, "postgres"), "5432"), Path: "/sluice", RawQuery: "sslmode=disable"}
+	return u.String()
+}
+
+// kill ends the first process of a container from outside, as a crash does; the engine starts it again.
+func (c *composition) kill(t *testing.T, id string) {
+	t.Helper()
+	s := c.inspect(t, id)[0]
+	if err := syscall.Kill(s.State.Pid, syscall.SIGKILL); err != nil {
+		t.Fatalf("killing %s: %v", s.Name, err)
+	}
+}
+
+// memory tells what the containers take.
+func (c *composition) memory(t *testing.T) {
+	t.Helper()
+	t.Logf("memory:\n%s", c.docker(t, append([]string{"stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}"}, c.containers(t, "")...)...))
+}
+
+// nothingRestarts demands that no container ends by itself again and again.
+func (c *composition) nothingRestarts(t *testing.T) {
+	t.Helper()
+	c.healthy(t)
+	for _, s := range c.inspect(t, c.containers(t, "")...) {
+		if s.RestartCount > 10 && s.service() != "migrate" {
+			t.Errorf("%s was started again %d times", s.Name, s.RestartCount)
+		}
+	}
+}
+
+// sameContent demands that each document's bytes are those that were sent, and that it has one version.
+func (c *composition) sameContent(t *testing.T, articles []article) {
+	t.Helper()
+	have := map[string]schema.Document{}
+	for cursor := ""; ; {
+		page := as[api.Page[schema.Document]](t, c.server.call(t, http.MethodGet, "/v1/collections/"+crowded+"/documents?limit=200&cursor="+url.QueryEscape(cursor), nil).want(t, http.StatusOK))
+		for _, d := range page.Items {
+			if _, twice := have[d.ExternalID]; twice {
+				t.Errorf("document %s is there twice", d.ExternalID)
+			}
+			have[d.ExternalID] = d
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	for _, a := range articles {
+		d, ok := have[a.ID]
+		if !ok {
+			t.Errorf("document %s is not there", a.ID)
+			continue
+		}
+		got := sha256.Sum256(c.server.call(t, http.MethodGet, "/v1/documents/"+d.ID.String()+"/content", nil).want(t, http.StatusOK).body)
+		want := sha256.Sum256([]byte(a.Text))
+		if got != want {
+			t.Errorf("document %s has the bytes %s, want %s", a.ID, hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))
+		}
+	}
+	if len(have) != len(articles) {
+		t.Errorf("%d documents, want %d", len(have), len(articles))
+	}
+}
