@@ -89,6 +89,7 @@ lint: ## gofmt, vet, staticcheck, workflowcheck, and the compose file
 bench: setup build ## measure against what is to be reached: the quick parts, or PART=lexical (docs/benchmarks.md), of DOCS=/some/folder
 	cd tools/bench && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 	cd tools/bench-bleve && CGO_ENABLED=0 go build -o ../../bin/ .
+	@if [ '$(PART)' = lucene ]; then tools/bench-lucene/build; fi
 	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
 
 bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers at once

@@ -18,6 +18,7 @@ type commands struct {
 	Ingest      ingestCommand      `cmd:"" help:"Measure ingestion."`
 	Coarse      coarseCommand      `cmd:"" help:"Measure search over clusters against ts_rank."`
 	Lexical     lexicalCommand     `cmd:"" help:"Measure search over passages, and indexing, against Bleve."`
+	Lucene      luceneCommand      `cmd:"" help:"Measure search over passages, and indexing, against Lucene."`
 	Fresh       freshCommand       `cmd:"" help:"Measure the time from a commit to the first search that finds it."`
 	Segments    segmentsCommand    `cmd:"" help:"Measure searches while segments wait to be merged."`
 	Store       storeCommand       `cmd:"" help:"Measure storing documents against COPY."`
