@@ -94,7 +94,7 @@ var house = map[string]kind{
 	"web":                edge,
 
 	"cmd/...":        program,
-	"tools/datasets": program, "tools/mutate": program, "tools/webtypes": program,
+	"tools/containers/stand-ins/listen": program, "tools/datasets": program, "tools/mutate": program, "tools/webtypes": program,
 
 	"e2e":            suite,
 	"internal/house": suite,

@@ -13,16 +13,22 @@ import (
 )
 
 const (
-	// matchingAllSQL reads a condition's rows, or looks up each document's, as the statistics say.
+	// matchingAllSQL reads a condition's rows once, whatever the statistics say: without IS TRUE a plan could compare all
+	// versions with all rows.
 	matchingAllSQL = `
 SELECT d.live_version_id FROM documents d
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
-  AND d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND %s)`
+  AND (d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND %s)) IS TRUE`
 
-	// matchingSQL looks up each of the versions in $2 by its id, whatever the statistics say.
+	// matchingSQL looks up each of the versions in $2 by its id, whatever the statistics say: within the inner query there
+	// is nothing else to look for.
 	matchingSQL = `
 SELECT asked.id FROM unnest($2::uuid[]) AS asked (id)
-WHERE EXISTS (SELECT FROM version_metadata m WHERE m.tenant_id = $1 AND m.version_id = asked.id AND %s OFFSET 0)`
+WHERE EXISTS (
+    SELECT FROM (
+        SELECT v.key, v.text_value, v.int_value, v.time_value FROM version_metadata v
+        WHERE v.tenant_id = $1 AND v.version_id = asked.id OFFSET 0) AS m
+    WHERE %s)`
 )
 
 // MatchLexical implements lexicalsearch.Storage.
