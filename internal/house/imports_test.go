@@ -93,7 +93,7 @@ var house = map[string]kind{
 	"internal/telemetry": edge,
 	"web":                edge,
 
-	"cmd/...":        program,
+	"cmd/...":                           program,
 	"tools/containers/stand-ins/listen": program, "tools/datasets": program, "tools/mutate": program, "tools/webtypes": program,
 
 	"e2e":            suite,
