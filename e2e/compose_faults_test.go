@@ -38,13 +38,16 @@ func (c *composition) faults(whole bool) []composeFault {
 	)
 }
 
-// killPrograms crashes each process of ours.
-func killPrograms(t *testing.T, c *composition, _ *load) {
-	for program := range several {
-		for _, id := range c.containers(t, program) {
-			c.kill(t, id)
+// killPrograms crashes each process of ours, and returns when all are healthy again.
+func killPrograms(t *testing.T, c *composition, l *load) {
+	l.without(func() {
+		for program := range several {
+			for _, id := range c.containers(t, program) {
+				c.kill(t, id)
+			}
 		}
-	}
+		c.healthy(t)
+	})
 }
 
 func crash(service string) func(*testing.T, *composition, *load) {
@@ -80,13 +83,15 @@ func cutWorkersOff(t *testing.T, c *composition, l *load) {
 }
 
 // replaceInTurn starts each container of ours anew, one after the other, each when the one before is healthy.
-func replaceInTurn(t *testing.T, c *composition, _ *load) {
-	for program := range several {
-		for _, id := range c.containers(t, program) {
-			c.docker(t, "restart", "--time", "40", id)
-			c.healthy(t)
+func replaceInTurn(t *testing.T, c *composition, l *load) {
+	l.without(func() {
+		for program := range several {
+			for _, id := range c.containers(t, program) {
+				c.docker(t, "restart", "--time", "40", id)
+				c.healthy(t)
+			}
 		}
-	}
+	})
 }
 
 // buildAll builds the images as they ship, by both builders.

@@ -118,7 +118,7 @@ func (c *composition) setting(name string) string {
 // script runs one of tools/containers, shows what it says, and returns what it prints.
 func (c *composition) script(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(c.repository, "tools", "containers", name), args...)
+	cmd := exec.Command(filepath.Join(c.repository, "tools", "containers", name), args...) // also when the test has ended
 	cmd.Env = append(c.env, os.Environ()...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
