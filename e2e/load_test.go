@@ -245,18 +245,6 @@ func (l *load) probe() {
 	}
 }
 
-// without does something that takes the API server away for a while.
-func (l *load) without(do func()) {
-	set := func(away bool) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.away = away
-	}
-	set(true)
-	defer set(false)
-	do()
-}
-
 // pause lets time pass while the rest goes on.
 func (l *load) pause(d time.Duration) {
 	timer := time.NewTimer(d) //house:clock how long a fault lasts, and what is asked again
