@@ -53,7 +53,7 @@ type Client struct {
 	info *atomic.Pointer[serverInfo]
 	// frames says whether servers read frames, apart whether they were found not to have segment_encode.
 	frames *frames
-	apart  *atomic.Int64
+	apart  *pause
 	// second is the client of the second encoder; nil: this is it.
 	second *Client
 	// tenant and yields are those of For.
@@ -106,7 +106,7 @@ func newClient(nc *nats.Conn, o Options) *Client {
 		ReturnLastFailure().
 		Build()
 	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy),
-		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, apart: &atomic.Int64{}}
+		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, apart: &pause{}}
 }
 
 // For returns the client for requests of a tenant: servers let tenants that ask at the same time alternate. yields is asked

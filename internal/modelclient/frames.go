@@ -10,15 +10,15 @@ import (
 
 // frames is what replies said. It is safe for concurrent use.
 type frames struct {
-	seen  atomic.Bool  // a reply said so
-	until atomic.Int64 // no frames before then, in nanoseconds since 1970: a server did not
+	seen  atomic.Bool // a reply said so
+	pause pause       // a server did not
 }
 
 // framesPause is how long JSON is sent to all servers after one of them didn't read a frame.
 const framesPause = time.Minute
 
 // read reports whether a frame is sent: the first request of a client never is one.
-func (f *frames) read(now time.Time) bool { return f.seen.Load() && now.UnixNano() >= f.until.Load() }
+func (f *frames) read(now time.Time) bool { return f.seen.Load() && f.pause.over(now) }
 
 // answered notes that a server reads frames.
 func (f *frames) answered() {
@@ -28,4 +28,19 @@ func (f *frames) answered() {
 }
 
 // refused notes that a server does not.
-func (f *frames) refused(now time.Time) { f.until.Store(now.Add(framesPause).UnixNano()) }
+func (f *frames) refused(now time.Time) { f.pause.begin(now, framesPause) }
+
+// pause is for how long something is left alone; the zero one is over. It is safe for concurrent use.
+type pause struct {
+	end atomic.Pointer[time.Time] // whole, so that a wall clock that is set changes nothing
+}
+
+func (p *pause) begin(now time.Time, d time.Duration) {
+	end := now.Add(d)
+	p.end.Store(&end)
+}
+
+func (p *pause) over(now time.Time) bool {
+	end := p.end.Load()
+	return end == nil || !now.Before(*end)
+}

@@ -134,20 +134,23 @@ func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
 	return links
 }
 
-// recent is how long what a server said of itself is taken for true by linking. A server that has another pack by then
+// recent is how long what a server said of itself is taken for true. A server that has another pack by then
 // refuses vectors of another space, and windows that are too long.
 const recent = 10 * time.Second
 
-// linking is a server's space and its window: what it said a moment ago of the space, or else it is asked.
+// recently is what a server said of itself a moment ago, of a space if one is named, or says now.
+func (c *Client) recently(ctx context.Context, space string) (wire.ModelInfo, error) {
+	if t := c.info.Load(); t != nil && time.Since(t.at) < recent && (space == "" || t.info.Space == space) {
+		return t.info, nil
+	}
+	return c.Info(ctx)
+}
+
+// linking is a server's space and its window.
 func (c *Client) linking(ctx context.Context, space string) (wire.ModelInfo, error) {
-	var info wire.ModelInfo
-	if t := c.info.Load(); t != nil && time.Since(t.at) < recent && t.info.Space == space {
-		info = t.info
-	} else {
-		var err error
-		if info, err = c.Info(ctx); err != nil {
-			return info, err
-		}
+	info, err := c.recently(ctx, space)
+	if err != nil {
+		return info, err
 	}
 	if info.Limits[wire.OpLink] < 2 || info.Dimension < 1 {
 		return info, schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s/%s has no graph for %s: name a pack whose manifest.yaml has a section linker",

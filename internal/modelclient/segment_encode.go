@@ -27,13 +27,13 @@ const apartPause = time.Minute
 // Other errors are as Encode's.
 func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) (made []*wire.Made, err error) {
 	made = make([]*wire.Made, len(documents))
-	if len(documents) == 0 || by.By == schema.BySimilarity || time.Now().UnixNano() < c.apart.Load() {
+	if len(documents) == 0 || by.By == schema.BySimilarity || !c.apart.over(time.Now()) {
 		return made, nil
 	}
 	ctx, finish := c.begin(ctx, wire.OpSegmentEncode, lane, attribute.Int("documents", len(documents)))
 	defer func() { finish(err) }()
 
-	info, err := c.recently(ctx)
+	info, err := c.recently(ctx, "")
 	if err != nil {
 		return nil, fmt.Errorf("cut and encode %d documents: %w", len(documents), err)
 	}
@@ -48,14 +48,6 @@ func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Se
 		return nil, fmt.Errorf("cut and encode %d documents: %w", len(documents), err)
 	}
 	return made, nil
-}
-
-// recently is what a server said of itself a moment ago, or says now.
-func (c *Client) recently(ctx context.Context) (wire.ModelInfo, error) {
-	if t := c.info.Load(); t != nil && time.Since(t.at) < recent {
-		return t.info, nil
-	}
-	return c.Info(ctx)
 }
 
 // splitDocuments puts the numbers of documents into parts whose requests fit a message, and whose replies mostly do: a passage takes so
@@ -118,7 +110,7 @@ func (c *Client) segmentEncodePart(ctx context.Context, lane wire.Lane, by schem
 		}
 		return c.segmentEncodePart(ctx, lane, by, documents, part[len(part)/2:], keep, made)
 	case errors.Is(err, errNotAtOnce):
-		c.apart.Store(time.Now().Add(apartPause).UnixNano())
+		c.apart.begin(time.Now(), apartPause)
 		return nil
 	case tooLarge(err), errors.Is(err, schema.ErrInvalid): // which step it is that fails shows where they are apart
 		return nil

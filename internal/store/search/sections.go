@@ -38,7 +38,7 @@ func filterSQL(f schema.Filter, args []any) (string, []any, error) {
 			return "", nil, err
 		}
 		args = next
-		b.WriteString("\n      AND (d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND " + condition + ")) IS TRUE")
+		b.WriteString("\n      AND " + fmt.Sprintf(satisfiesSQL, condition))
 	}
 	return b.String(), args, nil
 }
