@@ -119,7 +119,7 @@ func (c *composition) setting(name string) string {
 func (c *composition) script(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(c.repository, "tools", "containers", name), args...) // also when the test has ended
-	cmd.Env = append(c.env, os.Environ()...)
+	cmd.Env = c.env                                                                        // of this process, until there are settings
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -206,14 +206,11 @@ func (c *composition) begin(t *testing.T) {
 // containers of a service, by their numbers; all when it is empty.
 func (c *composition) containers(t *testing.T, service string) []string {
 	t.Helper()
-	out, err := c.command(t, "docker-compose", "ps", "-q", service)
-	if service == "" {
-		out, err = c.command(t, "docker-compose", "ps", "-q")
+	args := []string{"ps", "-q"}
+	if service != "" {
+		args = append(args, service)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Fields(out)
+	return strings.Fields(c.compose(t, args...))
 }
 
 // state of a container, as the engine tells it.

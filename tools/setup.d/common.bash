@@ -17,11 +17,14 @@ tools_dir="$sluice_home/tools"
 # The Makefile's flags, where a part is run by itself: what one compiles serves the other.
 if [[ "${GOFLAGS:-}" != *netgo* ]]; then export GOFLAGS="${GOFLAGS:+$GOFLAGS }-tags=netgo,osusergo"; fi
 
+# Who speaks.
+speaker=setup
+
 # say LINE: with the time since tools/setup began.
 say() {
 	local at=""
 	if [[ -n "${SETUP_BEGIN:-}" ]]; then at="$(printf '%4d s: ' $(($(date +%s) - SETUP_BEGIN)))"; fi
-	echo "setup: $at$*" >&2
+	echo "$speaker: $at$*" >&2
 }
 
 # begin WHAT HOW-LONG: what a part calls when it knows that it has something to do, and can. Where tools/setup only asks
@@ -37,7 +40,7 @@ begin() {
 at_least() { [[ -n "$1" && "$(printf '%s\n' "$1" "$2" | sort -V | head -1)" == "$2" ]]; }
 
 fail() {
-	echo "setup: $1" >&2
+	echo "$speaker: $1" >&2
 	shift
 	local line
 	for line in "$@"; do echo "  $line" >&2; done
